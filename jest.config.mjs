@@ -1,0 +1,15 @@
+import swc from './swc.cjs';
+
+export default {
+  testEnvironment: 'node',
+  testMatch: ['<rootDir>/test/**/*.spec.ts'],
+  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: { '^.+\\.ts$': swc('es6') },
+  globalSetup: '<rootDir>/test/global-setup.ts',
+  globalTeardown: '<rootDir>/test/global-teardown.ts',
+  randomize: true,
+  testTimeout: 30_000,
+  collectCoverageFrom: ['lib/**/*.ts'],
+  coverageProvider: 'v8',
+};

@@ -1,0 +1,14 @@
+import base from './jest.config.mjs';
+import swc from './swc.cjs';
+
+// The same specs, compiled to CommonJS, against Nest 11 and ioredis 5 from test/nest11.
+const { extensionsToTreatAsEsm: _, ...rest } = base;
+
+export default {
+  ...rest,
+  transform: { '^.+\\.m?[jt]s$': swc('commonjs') },
+  moduleNameMapper: {
+    '^(@nestjs/.*|rxjs|rxjs/.*|reflect-metadata|ioredis)$':
+      '<rootDir>/test/nest11/node_modules/$1',
+  },
+};
