@@ -1,0 +1,193 @@
+/** What went wrong, for `switch`. Closed: a new code is a breaking change. */
+export type RedlockErrorCode =
+  | 'LOCK_BUSY'
+  | 'QUORUM_UNAVAILABLE'
+  | 'LOCK_LOST'
+  | 'STALE_TOKEN'
+  | 'FENCED_USAGE'
+  | 'REDLOCK_CONFIG'
+  | 'REDLOCK_CLOSED';
+
+/** Why one node did not vote for us. */
+export type NodeFailureReason =
+  | 'held'
+  | 'stale'
+  | 'quarantined'
+  | 'timeout'
+  | 'unreachable'
+  | 'overloaded'
+  | 'lost'
+  | 'error';
+
+/** What one node did with our request. */
+export interface NodeCause {
+  /** Host and port; never a password. */
+  readonly address: string;
+  readonly reason: NodeFailureReason;
+  /** For people. */
+  readonly message: string;
+  /** From sending to the answer, or to giving up. */
+  readonly elapsedMs: number;
+}
+
+const BRAND = Symbol.for('nestjs-fenced-lock/error');
+
+/** Base of every error of this package. */
+export abstract class RedlockError extends Error {
+  abstract readonly code: RedlockErrorCode;
+  /** The lock keys concerned; empty when there is none. */
+  readonly keys: readonly string[];
+  readonly [BRAND] = true;
+
+  constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
+    super(message, options);
+    this.keys = keys;
+    this.name = new.target.name;
+  }
+}
+
+/** Whether `error` is one of ours, also when it comes from another copy of this package. */
+export function isRedlockError(error: unknown): error is RedlockError {
+  return typeof error === 'object' && error !== null && BRAND in error;
+}
+
+/** Somebody else holds the lock and did not let go within the wait. An ordinary result: try later or skip. */
+export class LockBusyError extends RedlockError {
+  readonly code = 'LOCK_BUSY';
+
+  constructor(
+    keys: readonly string[],
+    /** How long was waited. */
+    readonly waitedMs: number,
+    /** How long the present holder's lease still runs, as far as known; it may be extended or released earlier. */
+    readonly holderRemainingMs: number | undefined,
+    /** What each node answered in the last try. */
+    readonly causes: readonly NodeCause[] = [],
+  ) {
+    const remaining =
+      holderRemainingMs === undefined
+        ? ''
+        : ` The holder's lease runs ${Math.ceil(holderRemainingMs)} ms more unless extended.`;
+    super(
+      `Lock ${quoteKeys(keys)} is held by another holder (waited ${Math.round(waitedMs)} ms).${remaining} Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').`,
+      keys,
+    );
+  }
+}
+
+/** Too few nodes could vote: an outage, a majority in quarantine after a restart, or a network too slow for the TTL. */
+export class QuorumUnavailableError extends RedlockError {
+  readonly code = 'QUORUM_UNAVAILABLE';
+
+  constructor(
+    keys: readonly string[],
+    readonly waitedMs: number,
+    /** How many votes a lock needs. */
+    readonly quorum: number,
+    /** One entry per node. */
+    readonly causes: readonly NodeCause[],
+  ) {
+    super(
+      `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${causes.length} nodes must vote. ${causes
+        .map((cause) => `${cause.address}: ${cause.message}`)
+        .join('; ')}. Nothing is locked; check these servers, then retry.`,
+      keys,
+    );
+  }
+}
+
+/** Why a held lock ended before its release. */
+export type LockLossReason = 'expired' | 'taken' | 'closed';
+
+/** The lock was held, and is not any more. Work done since may overlap with a newer holder's: the fence decides. */
+export class LockLostError extends RedlockError {
+  readonly code = 'LOCK_LOST';
+
+  constructor(
+    keys: readonly string[],
+    /** `expired`: could not be extended in time; `taken`: a majority of nodes no longer knows it; `closed`: shut down. */
+    readonly reason: LockLossReason,
+    /** Token of the lost lock. */
+    readonly token: number,
+    /** What each node answered to the last extension. */
+    readonly causes: readonly NodeCause[] = [],
+    /** What the protected work returned, when it had finished all the same. */
+    readonly result?: unknown,
+  ) {
+    super(
+      `Lock ${quoteKeys(keys)} (token ${token}) was lost: ${LOSS[reason]}. Stop the work; what was written with this token is refused by a fenced resource once a newer holder wrote.`,
+      keys,
+    );
+  }
+}
+
+const LOSS: Record<LockLossReason, string> = {
+  expired: 'its validity ended before a quorum extended it',
+  taken: 'so many nodes no longer hold it for us that a quorum is impossible',
+  closed: 'the lock service was closed while it was held',
+};
+
+/** The resource has seen a newer token: this holder is stale and its write was refused. */
+export class StaleTokenError extends RedlockError {
+  readonly code = 'STALE_TOKEN';
+
+  constructor(
+    readonly key: string,
+    /** The refused token, decimal. */
+    readonly token: string,
+    /** The newest token the resource has seen, decimal, when it said so. */
+    readonly currentToken?: string,
+    readonly currentHolder?: string,
+    options?: ErrorOptions,
+  ) {
+    super(
+      `Stale fencing token ${token} for '${key}'${currentToken === undefined ? '' : `: the resource has seen ${currentToken}`}. A newer holder exists; nothing was written. Undo what this holder did elsewhere (for example refund), do not retry with this token.`,
+      [key],
+      options,
+    );
+  }
+}
+
+/** Wrong wiring or wrong use in code: nothing was locked and the method body did not run. */
+export class FencedUsageError extends RedlockError {
+  readonly code = 'FENCED_USAGE';
+
+  constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
+    super(message, keys, options);
+  }
+}
+
+/** An option has a value that can't work. */
+export class RedlockConfigError extends RedlockError {
+  readonly code = 'REDLOCK_CONFIG';
+
+  constructor(
+    readonly option: string,
+    readonly value: unknown,
+    fix: string,
+  ) {
+    super(`Option '${option}' can't be ${describe(value)}: ${fix}.`);
+  }
+}
+
+/** The service is shutting down, or shut: no new locks. */
+export class RedlockClosedError extends RedlockError {
+  readonly code = 'REDLOCK_CLOSED';
+
+  constructor(keys: readonly string[]) {
+    super(`Lock ${quoteKeys(keys)} was not acquired: the lock service is closed or shutting down.`, keys);
+  }
+}
+
+/** The keys as they stand in messages: quoted, long ones cut, control characters escaped. */
+export function quoteKeys(keys: readonly string[]): string {
+  const shown = keys.slice(0, 5).map((key) => JSON.stringify(key.length > 100 ? `${key.slice(0, 100)}…` : key));
+  return shown.join(', ') + (keys.length > 5 ? ` and ${keys.length - 5} more` : '');
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 100));
+  if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`;
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  return String(value);
+}

@@ -1,0 +1,35 @@
+/**
+ * The fencing token of one held lock: a number that grows with every grant of a key, whatever clocks, pauses and
+ * restarts do. A resource that remembers the highest token it has seen can refuse a holder that came back from the dead.
+ *
+ * Immutable. Compares with `<` and `>` by value; `String(token)` is its decimal form. The value is in microseconds since
+ * the Unix epoch when the quorum issues it, and a safe integer until the year 2255.
+ *
+ * Source: Martin Kleppmann, "How to do distributed locking" (2016).
+ */
+export class FencingToken {
+  /** The number to compare: larger is newer. A positive safe integer. */
+  readonly value: number;
+  /** The keys it was granted for; one token serves the whole set. */
+  readonly keys: readonly string[];
+  /** Random identity of the grant. Two grants never share it, so that equal numbers from a broken source are still told apart. */
+  readonly holder: string;
+
+  constructor(value: number, keys: readonly string[], holder: string) {
+    if (!Number.isSafeInteger(value) || value <= 0) {
+      throw new RangeError(`A fencing token is a positive safe integer, not ${String(value)}.`);
+    }
+    this.value = value;
+    this.keys = keys;
+    this.holder = holder;
+    Object.freeze(this);
+  }
+
+  valueOf(): number {
+    return this.value;
+  }
+
+  toString(): string {
+    return String(this.value);
+  }
+}
