@@ -1,0 +1,96 @@
+import { FencedUsageError, quoteKeys } from '../core/errors.ts';
+
+/**
+ * What the fence takes as a token. A {@link FencingToken} is one; so is what another service received over HTTP, whose
+ * value is a decimal string.
+ */
+export interface FenceToken {
+  /** A positive integer: a safe integer, a bigint, or its decimal form, up to 2^63 - 1. */
+  readonly value: number | bigint | string;
+  /** The keys it was granted for. Empty (a token from outside): the keys must be named in the call. */
+  readonly keys: readonly string[];
+  /** Identity of the grant; equal numbers of different holders exclude each other. */
+  readonly holder: string;
+}
+
+/** One row of the fence: this holder's token for this key. */
+export interface FenceClaim {
+  readonly key: string;
+  /** Decimal. */
+  readonly token: string;
+  readonly holder: string;
+}
+
+const MAX_KEY_BYTES = 2_500;
+const MAX_HOLDER_LENGTH = 255;
+const MAX_TOKEN = 9_223_372_036_854_775_807n;
+/** With the `u` flag it matches unpaired halves only; they would all become the same bytes. */
+const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
+const DECIMAL = /^[1-9]\d{0,18}$/;
+
+/**
+ * The rows a token claims, in one order for all processes (bytes of the key), so that two holders of overlapping sets
+ * never wait for each other.
+ *
+ * @param keys some of the token's keys; default all of them
+ * @throws FencedUsageError when the token is missing or not a positive integer, or a key is not one of the token's
+ */
+export function fenceClaims(
+  token: FenceToken | undefined | null,
+  keys?: readonly string[],
+): readonly FenceClaim[] {
+  if (typeof token !== 'object' || token === null || !Array.isArray(token.keys)) {
+    throw new FencedUsageError(
+      `A fencing token is needed, but it is ${token === null ? 'null' : typeof token}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token. Nothing was written.`,
+    );
+  }
+  const value = decimalToken(token);
+  const chosen = [...new Set(keys ?? token.keys)];
+  if (chosen.length === 0) {
+    throw new FencedUsageError(
+      'No key to fence: this token came without keys, so name them in the call (option keys). Nothing was written.',
+    );
+  }
+  for (const key of chosen) checkKey(key, token.keys);
+  return chosen
+    .map((key) => ({ key, token: value, holder: token.holder }))
+    .sort((left, right) => Buffer.compare(Buffer.from(left.key), Buffer.from(right.key)));
+}
+
+function decimalToken(token: FenceToken): string {
+  const { value, holder } = token;
+  const decimal =
+    typeof value === 'number' && !Number.isSafeInteger(value) ? 'unsafe' : String(value);
+  if (!DECIMAL.test(decimal) || BigInt(decimal) > MAX_TOKEN) {
+    throw new FencedUsageError(
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${String(value)}. Nothing was written.`,
+      token.keys,
+    );
+  }
+  if (
+    typeof holder !== 'string' ||
+    holder.length > MAX_HOLDER_LENGTH ||
+    /[^\x20-\x7e]/.test(holder)
+  ) {
+    throw new FencedUsageError(
+      `The holder of a fencing token must be a string of at most ${MAX_HOLDER_LENGTH} printable ASCII characters. Nothing was written.`,
+      token.keys,
+    );
+  }
+  return decimal;
+}
+
+function checkKey(key: unknown, granted: readonly string[]): void {
+  const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
+  if (!fits || key.includes('\0') || LONE_SURROGATE.test(key)) {
+    throw new FencedUsageError(
+      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL. Nothing was written.`,
+    );
+  }
+  if (granted.length > 0 && !granted.includes(key)) {
+    throw new FencedUsageError(
+      `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together. Nothing was written.`,
+      [key],
+    );
+  }
+}

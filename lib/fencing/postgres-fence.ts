@@ -1,0 +1,92 @@
+import { FencedUsageError } from '../core/errors.ts';
+import { advanceStatement } from './advance-statement.ts';
+import type { Fence, FenceKeys, SqlFenceOptions } from './fence.ts';
+import { fenceClaims, type FenceToken } from './fence-claim.ts';
+import {
+  clientExecutor,
+  runPostgresTransaction,
+  type PostgresClient,
+  type PostgresPool,
+} from './postgres-pool.ts';
+import type { SqlRow } from './sql-executor.ts';
+import { SqlFence } from './sql-fence.ts';
+import type { SqlFenceAdapter } from './sql-fence-adapter.ts';
+
+/** The client type of the user's own pool, so that `tx` has all methods of `pg`. */
+export type PostgresClientOf<Pool> = Pool extends {
+  connect: { (): Promise<infer Client>; (...rest: any[]): any };
+}
+  ? Client
+  : Pool extends { connect(): Promise<infer Client> }
+    ? Client
+    : PostgresClient;
+
+/** The fence of PostgreSQL, which can also check and write in one statement. */
+export interface PostgresFence<Transaction> extends Fence<Transaction> {
+  /**
+   * Checks the token and runs one INSERT, UPDATE or DELETE in a single round trip, without a transaction of its own.
+   * The statement must draw from the relation `fence` (one row per key; columns resource, token, holder), which fails
+   * when the token is stale:
+   *
+   * ```ts
+   * await fence.statement(token, 'UPDATE seat SET holder = $2 FROM fence WHERE seat.id = $1', ['12A', 'ana']);
+   * ```
+   *
+   * What it writes must not depend on something read before, unless `claim` ran before that read.
+   *
+   * @returns the rows of its RETURNING clause
+   * @throws StaleTokenError, FencedUsageError
+   */
+  statement(
+    token: FenceToken | undefined,
+    sql: string,
+    parameters?: readonly unknown[],
+    options?: FenceKeys,
+  ): Promise<readonly SqlRow[]>;
+}
+
+/**
+ * The fence over a pool of `pg`.
+ *
+ * `tx` is the pool's own client. One round trip is added to a transaction.
+ */
+export function postgresFence<Pool extends PostgresPool>(
+  pool: Pool,
+  options?: SqlFenceOptions,
+): PostgresFence<PostgresClientOf<Pool>> {
+  return new StatementFence(poolAdapter(pool), options) as unknown as PostgresFence<
+    PostgresClientOf<Pool>
+  >;
+}
+
+/** Shared with PGlite. */
+export class StatementFence<Transaction>
+  extends SqlFence<Transaction>
+  implements PostgresFence<Transaction>
+{
+  async statement(
+    token: FenceToken | undefined,
+    sql: string,
+    parameters: readonly unknown[] = [],
+    options: FenceKeys = {},
+  ): Promise<readonly SqlRow[]> {
+    const claims = fenceClaims(token, options.keys);
+    const { autocommit } = this.adapter;
+    if (!autocommit)
+      throw new FencedUsageError('This fence has no connection outside transactions.');
+    return this.reportingStale(token as FenceToken, claims, 'write', {}, () =>
+      this.retrying(claims, () =>
+        advanceStatement(autocommit, this.table, claims, { sql, parameters }),
+      ),
+    );
+  }
+}
+
+function poolAdapter(pool: PostgresPool): SqlFenceAdapter<PostgresClient> {
+  return {
+    dialect: 'postgresql',
+    executor: clientExecutor,
+    autocommit: clientExecutor(pool),
+    run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
+  };
+}

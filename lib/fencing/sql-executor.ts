@@ -1,0 +1,45 @@
+/** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
+export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
+
+/** How the driver marks parameters: `$1`, `$2` … or `?`. */
+export type PlaceholderStyle = 'numbered' | 'question-mark';
+
+/** One row, by column name. */
+export type SqlRow = Readonly<Record<string, unknown>>;
+
+/**
+ * All that the fence needs of a database: one connection or transaction that runs SQL with parameters. Every driver and
+ * ORM is brought into this form by a few lines.
+ */
+export interface SqlExecutor {
+  readonly dialect: SqlDialect;
+  readonly placeholder: PlaceholderStyle;
+  /** Runs one statement and resolves with its rows, an empty array when it has none. It must not swallow errors. */
+  query(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]>;
+}
+
+/** A statement with `$n` placeholders, which may repeat and come in any order. */
+export interface SqlStatement {
+  readonly sql: string;
+  readonly parameters: readonly unknown[];
+}
+
+/** The statement as a driver of this style wants it: for `?`, parameters are repeated in the order of their use. */
+export function renderStatement(statement: SqlStatement, style: PlaceholderStyle): SqlStatement {
+  if (style === 'numbered') return statement;
+  const parameters: unknown[] = [];
+  const sql = statement.sql.replace(/\$(\d+)/g, (_match, position: string) => {
+    parameters.push(statement.parameters[Number(position) - 1]);
+    return '?';
+  });
+  return { sql, parameters };
+}
+
+/** Runs a statement in the executor's own placeholder style. */
+export function runStatement(
+  executor: SqlExecutor,
+  statement: SqlStatement,
+): Promise<readonly SqlRow[]> {
+  const { sql, parameters } = renderStatement(statement, executor.placeholder);
+  return executor.query(sql, parameters);
+}
