@@ -1,12 +1,6 @@
 import type { AcquireReply, AcquireRequest } from '../core/lock-node.ts';
-import {
-  fenceOf,
-  type LockPair,
-  markerNameOf,
-  type Marker,
-  type MemoryState,
-  pairsOf,
-} from './memory-state.ts';
+import { fenceOf, highestFence, longestHolder, markerNameOf, pairsOf } from './memory-state.ts';
+import type { LockPair, Marker, MemoryState } from './memory-state.ts';
 import { votingRight } from './memory-voting-right.ts';
 
 const DAY_MICROS = 86_400_000_000;
@@ -28,17 +22,8 @@ function held(
   request: AcquireRequest,
   pairs: readonly LockPair[],
 ): AcquireReply | undefined {
-  let longest: { readonly owner: string; readonly remainingMs: number } | undefined;
-  for (const pair of pairs) {
-    const owner = state.locks.get(pair.lock);
-    if (owner === undefined || owner === request.nonce) continue;
-    const remainingMs = state.locks.remainingMs(pair.lock);
-    const longer =
-      longest === undefined ||
-      (longest.remainingMs !== -1 && (remainingMs === -1 || remainingMs > longest.remainingMs));
-    if (longer) longest = { owner, remainingMs };
-  }
-  return longest && { kind: 'held', ...longest, fence: highestFence(state, pairs) };
+  const holder = longestHolder(state, pairs, request.nonce);
+  return holder && { kind: 'held', ...holder, fence: highestFence(state, pairs) };
 }
 
 function refused(
@@ -97,8 +82,4 @@ export function fenceLifeMs(
 ): number {
   const aheadMs = Math.max(0, Math.ceil((ballot - state.nowMicros()) / 1000));
   return ttlMs + fenceRetentionMs + aheadMs;
-}
-
-function highestFence(state: MemoryState, pairs: readonly LockPair[]): number {
-  return Math.max(...pairs.map((pair) => fenceOf(state, pair)));
 }

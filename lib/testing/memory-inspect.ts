@@ -1,16 +1,10 @@
 import type { InspectReply, InspectRequest } from '../core/lock-node.ts';
-import { fenceOf, type MemoryState, pairsOf } from './memory-state.ts';
+import { highestFence, longestHolder, pairsOf } from './memory-state.ts';
+import type { MemoryState } from './memory-state.ts';
 
-/** INSPECT: the first owner found, the longest life and the highest fence of the keys. */
+/** INSPECT: who holds longest, and the highest fence. */
 export function inspect(state: MemoryState, request: InspectRequest): InspectReply {
   const pairs = pairsOf(request.names);
-  const held = pairs.filter((pair) => state.locks.get(pair.lock) !== undefined);
-  const lives = held.map((pair) => state.locks.remainingMs(pair.lock));
-  const owner = held[0] === undefined ? null : (state.locks.get(held[0].lock) ?? null);
-  return {
-    kind: 'inspected',
-    owner,
-    remainingMs: lives.includes(-1) ? -1 : Math.max(0, ...lives),
-    fence: Math.max(...pairs.map((pair) => fenceOf(state, pair))),
-  };
+  const holder = longestHolder(state, pairs) ?? { owner: null, remainingMs: 0 };
+  return { kind: 'inspected', ...holder, fence: highestFence(state, pairs) };
 }

@@ -80,3 +80,34 @@ export function markerNameOf(names: LockNames): string {
 export function fenceOf(state: MemoryState, pair: LockPair): number {
   return state.fences.get(pair.fence)?.fence ?? 0;
 }
+
+export interface Holder {
+  readonly owner: string;
+  /** -1: without expiry. */
+  readonly remainingMs: number;
+}
+
+/** Of the owners other than `nonce`, the one whose lock lives longest. */
+export function longestHolder(
+  state: MemoryState,
+  pairs: readonly LockPair[],
+  nonce?: string,
+): Holder | undefined {
+  let longest: Holder | undefined;
+  for (const pair of pairs) {
+    const owner = state.locks.get(pair.lock);
+    if (owner === undefined || owner === nonce) continue;
+    const remainingMs = state.locks.remainingMs(pair.lock);
+    if (longest === undefined || lifeOf(remainingMs) > lifeOf(longest.remainingMs))
+      longest = { owner, remainingMs };
+  }
+  return longest;
+}
+
+function lifeOf(remainingMs: number): number {
+  return remainingMs === -1 ? Infinity : remainingMs;
+}
+
+export function highestFence(state: MemoryState, pairs: readonly LockPair[]): number {
+  return Math.max(...pairs.map((pair) => fenceOf(state, pair)));
+}
