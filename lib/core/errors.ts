@@ -77,13 +77,15 @@ export class QuorumUnavailableError extends RedlockError {
     readonly waitedMs: number,
     /** How many votes a lock needs. */
     readonly quorum: number,
-    /** One entry per node. */
+    /** Of how many nodes. */
+    readonly nodeCount: number,
+    /** One entry per node that did not vote for us in the last try. */
     readonly causes: readonly NodeCause[],
   ) {
     super(
-      `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${causes.length} nodes must vote. ${causes
+      `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
         .map((cause) => `${cause.address}: ${cause.message}`)
-        .join('; ')}. Nothing is locked; check these servers, then retry.`,
+        .join('; ')}. Check these servers, then retry.`,
       keys,
     );
   }

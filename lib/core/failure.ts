@@ -26,7 +26,13 @@ export function acquireError(
     }
   }
   if (failed.tooSlow || healthy < votesNeeded) {
-    return new QuorumUnavailableError(keys, waitedMs, votesNeeded, failed.causes());
+    return new QuorumUnavailableError(
+      keys,
+      waitedMs,
+      votesNeeded,
+      failed.replies.length,
+      failed.causes(),
+    );
   }
   remaining.sort((a, b) => a - b);
   const missing = Math.max(1, votesNeeded - votes);

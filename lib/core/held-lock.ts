@@ -116,7 +116,8 @@ export class HeldLock implements Lock, LeaseOwner {
     const outcome = await this.#lease.extendNow();
     this.ensure();
     if (outcome.kind === 'extended') return;
-    throw new QuorumUnavailableError(this.keys, 0, this.#quorum.votesNeeded, outcome.causes());
+    const { votesNeeded, sessions } = this.#quorum;
+    throw new QuorumUnavailableError(this.keys, 0, votesNeeded, sessions.length, outcome.causes());
   }
 
   release(): Promise<void> {

@@ -147,7 +147,7 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     this.#environment.timers.clear(this.#joinTimer);
     this.#outbox.connectionClosed(unanswered ? this.#settings.maxTtlMs : 0);
     this.#failWaiting(message);
-    if (wasJoined) this.#listener.left(this, message);
+    if (wasJoined && !this.#closed) this.#listener.left(this, message);
   }
 
   hint(lockName: string, nonce: string | null): void {

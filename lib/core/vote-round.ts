@@ -82,16 +82,15 @@ export class VoteRound<Reply extends VoteReply> implements VoteCollector {
   #expected(): number {
     let live = 0;
     let silent = 0;
-    let liveTotal = 0;
+    let reachable = 0;
     for (let index = 0; index < this.replies.length; index += 1) {
-      const isSilent = this.#silent[index] === true;
-      if (this.replies[index] === undefined) {
-        if (isSilent) silent += 1;
-        else live += 1;
-      }
-      if (!isSilent) liveTotal += 1;
+      const reply = this.replies[index];
+      if (reply === undefined && this.#silent[index] === true) silent += 1;
+      else if (reply === undefined) live += 1;
+      if (reply === undefined ? this.#silent[index] !== true : reply.kind !== 'failed')
+        reachable += 1;
     }
-    return liveTotal < this.#quorum.votesNeeded ? live + silent : live;
+    return reachable < this.#quorum.votesNeeded ? live + silent : live;
   }
 
   #end(): void {
