@@ -5,14 +5,14 @@ import { AppModule } from './app.module.ts';
 import { PaymentProvider } from './seats/payment-provider.ts';
 import { SeatsService } from './seats/seats.service.ts';
 import type { BookingReply, InspectReply, WorkerCommand } from './stage/worker-messages.ts';
-import { report, reported } from './stage/worker-reports.ts';
+import { report, reported, workerLogger } from './stage/worker-reports.ts';
 
 type BookCommand = Extract<WorkerCommand, { type: 'book' }>;
 
 /** One worker process: the Nest application, doing what the conductor asks for. */
 async function work(): Promise<void> {
   const app = await NestFactory.createApplicationContext(AppModule, {
-    logger: ['warn', 'error', 'fatal'],
+    logger: workerLogger,
     abortOnError: false,
   });
   const seats = app.get(SeatsService);

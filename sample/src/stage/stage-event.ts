@@ -8,7 +8,7 @@ export type WorkerState = 'working' | 'stopped' | 'gone';
 
 /** Everything that happens on the stage. Views are made from these alone. */
 export type StageEvent =
-  | { readonly type: 'told'; readonly text: string }
+  | { readonly type: 'told'; readonly text: string; readonly tone?: 'good' | 'bad' }
   | {
       readonly type: 'opened';
       readonly nodes: readonly string[];
@@ -30,6 +30,7 @@ export type StageEvent =
   | { readonly type: 'act-ended'; readonly index: number }
   | { readonly type: 'node'; readonly node: number; readonly state: NodeState }
   | { readonly type: 'worker'; readonly worker: number; readonly state: WorkerState }
+  | { readonly type: 'logged'; readonly worker: number; readonly text: string }
   | { readonly type: 'step'; readonly worker: number; readonly step: BookingStep }
   | { readonly type: 'lock'; readonly worker: number; readonly event: WorkerLockEvent }
   | { readonly type: 'booking-ended'; readonly result: BookingResult }

@@ -12,7 +12,7 @@ export class StageLog {
   append(event: StageEvent): void {
     const record = { atMs: performance.now() - this.#startedMs, event };
     this.records.push(record);
-    for (const listener of [...this.#listeners]) listener(record);
+    for (const listener of this.#listeners) listener(record);
   }
 
   /** @returns stops the subscription. */

@@ -59,8 +59,8 @@ export class Stage {
     return worker;
   }
 
-  tell(text: string): void {
-    this.log.append({ type: 'told', text });
+  tell(text: string, tone?: 'good' | 'bad'): void {
+    this.log.append({ type: 'told', text, tone });
   }
 
   /** Notes what was found about a promise of the act that is playing. */

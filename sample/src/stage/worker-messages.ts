@@ -56,5 +56,7 @@ export type WorkerMessage =
   | { readonly type: 'failed'; readonly error: ReportedError }
   | { readonly type: 'reply'; readonly id: number; readonly value: BookingReply | InspectReply }
   | { readonly type: 'error-reply'; readonly id: number; readonly error: ReportedError }
+  /** A warning or an error in the worker's own log. */
+  | { readonly type: 'logged'; readonly text: string }
   | { readonly type: 'step'; readonly step: BookingStep }
   | { readonly type: 'lock'; readonly event: WorkerLockEvent };

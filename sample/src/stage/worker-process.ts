@@ -135,6 +135,8 @@ export class WorkerProcess {
         return this.#settle(message.id, ({ reject }) => reject(new WorkerError(message.error)));
       case 'step':
         return this.tell({ type: 'step', worker: this.number, step: message.step });
+      case 'logged':
+        return this.tell({ type: 'logged', worker: this.number, text: message.text });
       case 'lock':
         return this.tell({ type: 'lock', worker: this.number, event: message.event });
       case 'failed':

@@ -1,3 +1,4 @@
+import type { LoggerService } from '@nestjs/common';
 import { isRedlockError, type LockEvent } from 'nestjs-fenced-lock';
 import type { BookingStep } from '../seats/booking-journal.ts';
 import type { ReportedError, WorkerLockEvent, WorkerMessage } from './worker-messages.ts';
@@ -15,6 +16,14 @@ export function reportLockEvent(event: LockEvent): void {
   const told = toldEvent(event);
   if (told) report({ type: 'lock', event: told });
 }
+
+/** Sends warnings and errors to the conductor, whose timeline has one place for them. */
+export const workerLogger: LoggerService = {
+  log: () => undefined,
+  warn: (message: unknown) => report({ type: 'logged', text: String(message) }),
+  error: (message: unknown) => report({ type: 'logged', text: String(message) }),
+  fatal: (message: unknown) => report({ type: 'logged', text: String(message) }),
+};
 
 function toldEvent(event: LockEvent): WorkerLockEvent | undefined {
   switch (event.type) {

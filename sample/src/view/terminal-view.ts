@@ -56,8 +56,8 @@ export class TerminalView {
   }
 
   #drawStatus(): void {
-    if (this.#state.acts.length === 0) return;
-    this.#write(statusLine(this.#state, performance.now() - this.#startedMs, this.#paint));
+    const elapsedMs = performance.now() - this.#startedMs;
+    this.#write(statusLine(this.#state, elapsedMs, this.output.columns, this.#paint));
   }
 
   #write(text: string): void {

@@ -3,6 +3,8 @@ import type { BookingResult } from '../stage/booking-result.ts';
 import type { StageEvent } from '../stage/stage-event.ts';
 import type { Paint } from './paint.ts';
 
+const TONES = { good: ['bold', 'green'], bad: ['bold', 'red'] } as const;
+
 /** One line of the timeline for an event, or undefined for an event that is not shown. */
 export function timelineLine(
   event: StageEvent,
@@ -11,7 +13,7 @@ export function timelineLine(
 ): string | undefined {
   switch (event.type) {
     case 'told':
-      return event.text;
+      return event.tone === undefined ? event.text : paint(TONES[event.tone], event.text);
     case 'act-skipped':
       return `${paint('bold', event.title)}: ${paint('yellow', `not played, ${event.reason}`)}`;
     case 'node':
@@ -22,10 +24,8 @@ export function timelineLine(
         : undefined;
     case 'step':
       return stepLine(event.worker, event.step, showsEveryStep, paint);
-    case 'lock':
-      return event.event.type === 'lost'
-        ? paint('yellow', `worker ${event.worker}  lost ${event.event.keys.join(', ')}`)
-        : undefined;
+    case 'logged':
+      return paint('dim', `worker ${event.worker}  ${firstSentence(event.text)}`);
     case 'booking-ended':
       return failureLine(event.result, paint);
     default:

@@ -9,7 +9,7 @@ export const majorityLost: Act = {
   title: 'A majority is lost, and heals',
   promises: [
     { id: 'nothingLocked', text: 'without a majority nothing is locked, paid or written' },
-    { id: 'clearError', text: 'the error says so, and what each node did' },
+    { id: 'clearError', text: 'the error says so, and names the nodes that are gone' },
     { id: 'resumes', text: 'who waits through the outage is served when nodes are back' },
     ...salePromises(),
   ],
@@ -57,16 +57,23 @@ async function observeOutage(stage: Stage): Promise<void> {
     locks.length + tickets.length + payments.length === 0,
     `${locks.length} locks, ${payments.length} payments, ${tickets.length} tickets`,
   );
-  const codes = results.map(({ customer, error }) => `${customer}: ${error?.code ?? 'no error'}`);
-  const nodes = stage.cluster.nodes.length;
+  const gone = stage.cluster.nodes.filter(({ state }) => state !== 'up');
+  const named = results.map(({ error }) =>
+    gone.filter(({ address }) => error?.causes.some((cause) => cause.address === address)),
+  );
   stage.observe(
     'clearError',
-    results.every(
-      ({ error }) => error?.code === 'QUORUM_UNAVAILABLE' && error.causes.length === nodes,
-    ),
-    codes.join(', '),
+    results.every(({ error }) => error?.code === 'QUORUM_UNAVAILABLE') &&
+      named.every((nodes) => nodes.length === gone.length),
+    results
+      .map(
+        ({ customer, error }, index) =>
+          `${customer}: ${error?.code ?? 'no error'}, ${named[index]?.length} of ${gone.length} named`,
+      )
+      .join('; '),
   );
   for (const { address, message } of results[0]?.error?.causes ?? []) {
-    stage.tell(`  ${address} ${message}`);
+    const node = stage.cluster.nodes.find((each) => each.address === address);
+    stage.tell(`  node ${node?.number ?? '?'} (${address}): ${message}`);
   }
 }

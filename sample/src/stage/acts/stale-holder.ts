@@ -28,9 +28,11 @@ export const staleHolder: Act = {
       `ben: ${successor.error?.message ?? successor.outcome}`,
     );
     const seated = books.tickets.map(({ customer }) => customer);
+    const isRefused = holder.error?.code === 'STALE_TOKEN' && seated.join() === 'ben';
+    if (isRefused) stage.tell(`${SEAT_ID} belongs to ben, and ana has her money back`, 'good');
     stage.observe(
       'refuses',
-      holder.error?.code === 'STALE_TOKEN' && seated.join() === 'ben',
+      isRefused,
       `ana: ${holder.error?.code ?? holder.outcome}; ${SEAT_ID} sold to ${seated.join(' and ') || 'nobody'}`,
     );
     const money = books.payments.map(

@@ -21,9 +21,11 @@ export const withoutFence: Act = {
     });
     const seated = books.tickets.map(({ customer }) => customer);
     const isPaidTwice = books.payments.filter(({ refunded }) => !refunded).length === 2;
+    const isSoldTwice = seated.join() === 'dan,cleo' && isPaidTwice;
+    if (isSoldTwice) stage.tell(`${SEAT_ID} is sold twice: dan and cleo have paid`, 'bad');
     stage.observe(
       'doubleBooking',
-      successor.outcome === 'booked' && seated.join() === 'dan,cleo' && isPaidTwice,
+      successor.outcome === 'booked' && isSoldTwice,
       `${SEAT_ID} sold to ${seated.join(' and ') || 'nobody'}${isPaidTwice ? ', both paid' : ''}`,
     );
     stage.observe(
