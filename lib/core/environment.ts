@@ -9,9 +9,10 @@ export interface Clock {
 /** A timer that was set; opaque. */
 export type TimerHandle = unknown;
 
-/** One-shot timers. They never keep a process alive by themselves. */
+/** One-shot timers. */
 export interface Timers {
-  set(callback: () => void, delayMs: number): TimerHandle;
+  /** `background`: does not keep the process alive by itself, because nobody awaits it. @default false */
+  set(callback: () => void, delayMs: number, background?: boolean): TimerHandle;
   clear(handle: TimerHandle): void;
 }
 

@@ -10,14 +10,7 @@ export type RedlockErrorCode =
 
 /** Why one node did not vote for us. */
 export type NodeFailureReason =
-  | 'held'
-  | 'stale'
-  | 'quarantined'
-  | 'timeout'
-  | 'unreachable'
-  | 'overloaded'
-  | 'lost'
-  | 'error';
+  'held' | 'stale' | 'quarantined' | 'timeout' | 'unreachable' | 'overloaded' | 'lost' | 'error';
 
 /** What one node did with our request. */
 export interface NodeCause {
@@ -84,20 +77,22 @@ export class QuorumUnavailableError extends RedlockError {
     readonly waitedMs: number,
     /** How many votes a lock needs. */
     readonly quorum: number,
-    /** One entry per node. */
+    /** Of how many nodes. */
+    readonly nodeCount: number,
+    /** One entry per node that did not vote for us in the last try. */
     readonly causes: readonly NodeCause[],
   ) {
     super(
-      `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${causes.length} nodes must vote. ${causes
+      `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
         .map((cause) => `${cause.address}: ${cause.message}`)
-        .join('; ')}. Nothing is locked; check these servers, then retry.`,
+        .join('; ')}. Check these servers, then retry.`,
       keys,
     );
   }
 }
 
 /** Why a held lock ended before its release. */
-export type LockLossReason = 'expired' | 'taken' | 'closed';
+export type LockLossReason = 'expired' | 'taken' | 'closed' | 'short';
 
 /** The lock was held, and is not any more. Work done since may overlap with a newer holder's: the fence decides. */
 export class LockLostError extends RedlockError {
@@ -105,7 +100,10 @@ export class LockLostError extends RedlockError {
 
   constructor(
     keys: readonly string[],
-    /** `expired`: could not be extended in time; `taken`: a majority of nodes no longer knows it; `closed`: shut down. */
+    /**
+     * `expired`: could not be extended in time; `taken`: a majority of nodes no longer knows it; `closed`: shut down;
+     * `short`: `ensure` asked for more validity than is left (the lock itself is still held).
+     */
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
     readonly token: number,
@@ -125,6 +123,7 @@ const LOSS: Record<LockLossReason, string> = {
   expired: 'its validity ended before a quorum extended it',
   taken: 'so many nodes no longer hold it for us that a quorum is impossible',
   closed: 'the lock service was closed while it was held',
+  short: 'less validity is left than the next step needs',
 };
 
 /** The resource has seen a newer token: this holder is stale and its write was refused. */
@@ -175,19 +174,25 @@ export class RedlockClosedError extends RedlockError {
   readonly code = 'REDLOCK_CLOSED';
 
   constructor(keys: readonly string[]) {
-    super(`Lock ${quoteKeys(keys)} was not acquired: the lock service is closed or shutting down.`, keys);
+    super(
+      `Lock ${quoteKeys(keys)} was not acquired: the lock service is closed or shutting down.`,
+      keys,
+    );
   }
 }
 
 /** The keys as they stand in messages: quoted, long ones cut, control characters escaped. */
 export function quoteKeys(keys: readonly string[]): string {
-  const shown = keys.slice(0, 5).map((key) => JSON.stringify(key.length > 100 ? `${key.slice(0, 100)}…` : key));
+  const shown = keys
+    .slice(0, 5)
+    .map((key) => JSON.stringify(key.length > 100 ? `${key.slice(0, 100)}…` : key));
   return shown.join(', ') + (keys.length > 5 ? ` and ${keys.length - 5} more` : '');
 }
 
 function describe(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 100));
   if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`;
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  if (typeof value === 'object' && value !== null)
+    return Array.isArray(value) ? 'an array' : 'an object';
   return String(value);
 }

@@ -2,16 +2,53 @@ import type { LockLostError, NodeCause } from './errors.ts';
 
 /** What happens to locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
-  | { readonly type: 'acquired'; readonly keys: readonly string[]; readonly token: number; readonly waitedMs: number; readonly tries: number }
+  | {
+      readonly type: 'acquired';
+      readonly keys: readonly string[];
+      readonly token: number;
+      readonly waitedMs: number;
+      readonly tries: number;
+    }
   | { readonly type: 'busy'; readonly keys: readonly string[]; readonly waitedMs: number }
-  | { readonly type: 'unavailable'; readonly keys: readonly string[]; readonly waitedMs: number; readonly causes: readonly NodeCause[] }
-  | { readonly type: 'extended'; readonly keys: readonly string[]; readonly token: number; readonly remainingMs: number }
+  | {
+      readonly type: 'unavailable';
+      readonly keys: readonly string[];
+      readonly waitedMs: number;
+      readonly causes: readonly NodeCause[];
+    }
+  | {
+      readonly type: 'extended';
+      readonly keys: readonly string[];
+      readonly token: number;
+      readonly remainingMs: number;
+    }
   /** An extension got no quorum; it is neither lost nor renewed, and is tried again. */
-  | { readonly type: 'extension-failed'; readonly keys: readonly string[]; readonly token: number; readonly remainingMs: number; readonly causes: readonly NodeCause[] }
-  | { readonly type: 'lost'; readonly keys: readonly string[]; readonly token: number; readonly error: LockLostError }
-  | { readonly type: 'released'; readonly keys: readonly string[]; readonly token: number; readonly heldMs: number }
+  | {
+      readonly type: 'extension-failed';
+      readonly keys: readonly string[];
+      readonly token: number;
+      readonly remainingMs: number;
+      readonly causes: readonly NodeCause[];
+    }
+  | {
+      readonly type: 'lost';
+      readonly keys: readonly string[];
+      readonly token: number;
+      readonly error: LockLostError;
+    }
+  | {
+      readonly type: 'released';
+      readonly keys: readonly string[];
+      readonly token: number;
+      readonly heldMs: number;
+    }
   /** Fewer nodes than a quorum confirmed the release; the rest is repeated, and dies with its TTL at the latest. */
-  | { readonly type: 'release-incomplete'; readonly keys: readonly string[]; readonly token: number; readonly causes: readonly NodeCause[] }
+  | {
+      readonly type: 'release-incomplete';
+      readonly keys: readonly string[];
+      readonly token: number;
+      readonly causes: readonly NodeCause[];
+    }
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */
   | { readonly type: 'slow-quorum'; readonly roundTripMs: number; readonly ttlMs: number }
   | { readonly type: 'node-joined'; readonly address: string; readonly quarantineMs: number }

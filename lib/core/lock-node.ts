@@ -41,7 +41,8 @@ export interface NodeFailure {
   readonly kind: 'failed';
   /** True when the command certainly changed nothing; false when that is unknown. */
   readonly nothingWritten: boolean;
-  readonly reason: 'unreachable' | 'error';
+  /** `overloaded`: not sent, because too many commands wait for this node already. */
+  readonly reason: 'unreachable' | 'overloaded' | 'error';
   /** The server doesn't know our scripts: join again. */
   readonly mustJoin?: boolean;
   readonly message: string;
@@ -84,9 +85,19 @@ export interface AcquireRequest {
 export type AcquireReply =
   | { readonly kind: 'accepted' }
   /** Another nonce holds one of the keys. `remainingMs` is the longest, -1 when it has no TTL. */
-  | { readonly kind: 'held'; readonly remainingMs: number; readonly fence: number; readonly owner: string }
+  | {
+      readonly kind: 'held';
+      readonly remainingMs: number;
+      readonly fence: number;
+      readonly owner: string;
+    }
   /** The ballot is not above `floor`. */
-  | { readonly kind: 'stale'; readonly floor: number; readonly nowMicros: number; readonly byClock: boolean }
+  | {
+      readonly kind: 'stale';
+      readonly floor: number;
+      readonly nowMicros: number;
+      readonly byClock: boolean;
+    }
   /** The ballot is more than a day ahead of the node. */
   | { readonly kind: 'ahead'; readonly nowMicros: number; readonly fence: number }
   | { readonly kind: 'quarantined'; readonly remainingMs: number }
@@ -126,7 +137,12 @@ export interface InspectRequest {
 
 export type InspectReply =
   /** `owner` is `null` when free; `remainingMs` -1 without TTL, 0 when free; `fence` 0 when none is remembered. */
-  | { readonly kind: 'inspected'; readonly owner: string | null; readonly remainingMs: number; readonly fence: number }
+  | {
+      readonly kind: 'inspected';
+      readonly owner: string | null;
+      readonly remainingMs: number;
+      readonly fence: number;
+    }
   | NodeFailure;
 
 /** What the start-up checks want to know of one server. */

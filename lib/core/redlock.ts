@@ -1,32 +1,242 @@
+import { Contender } from './contender.ts';
+import type { Arena, Granted } from './contender.ts';
 import type { Environment } from './environment.ts';
+import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
+import { FencingToken } from './fencing-token.ts';
+import { HeldLock } from './held-lock.ts';
+import { HeldLocks } from './held-locks.ts';
+import { HintBoard } from './hints.ts';
+import { inspectKey } from './inspect.ts';
 import type { LockInspection } from './inspection.ts';
+import { issueToken } from './issue-token.ts';
+import { JoinedLock } from './joined-lock.ts';
+import { currentLock, enclosingLock } from './lock-context.ts';
+import { normalizeKeys } from './lock-names.ts';
 import type { LockNode } from './lock-node.ts';
 import type { Lock } from './lock.ts';
+import { NodeSession } from './node-session.ts';
+import type { NodeSessionListener } from './node-session.ts';
+import { sessionSettings } from './session-settings.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options.ts';
+import { Quorum } from './quorum.ts';
+import { resolveAcquire, resolveOptions } from './resolve-options.ts';
+import type { ResolvedOptions } from './resolve-options.ts';
+import { runWithLock } from './run-with-lock.ts';
+import { systemEnvironment } from './system-environment.ts';
+import { WaitQueue } from './wait-queue.ts';
 
-/** The lock algorithm over N independent nodes. */
-export declare class Redlock {
+/**
+ * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/protocol.md).
+ *
+ * `open` it once, then acquire; `drain` and `close` end it.
+ */
+export class Redlock {
+  readonly #options: ResolvedOptions;
+  readonly #arena: Arena;
+  readonly #contenders = new Set<Contender>();
+  readonly #onJoined = new Set<() => void>();
+  readonly #onReleased = new Set<() => void>();
+  #closing = false;
+  #closed: Promise<void> | undefined;
+
   /** @throws RedlockConfigError */
-  constructor(nodes: readonly LockNode[], options?: RedlockOptions, environment?: Environment);
+  constructor(
+    nodes: readonly LockNode[],
+    options: RedlockOptions = {},
+    environment: Environment = systemEnvironment,
+  ) {
+    this.#options = resolveOptions(options, nodes.length);
+    const sessions = this.#sessions(nodes, environment);
+    const quorum = new Quorum(sessions, this.#options, environment);
+    const hints = new HintBoard(sessions, environment);
+    const held = new HeldLocks((key, nonce) => {
+      hints.hint(this.#options.keyPrefix + key, nonce);
+      for (const look of this.#onReleased) look();
+    });
+    this.#arena = { quorum, held, queue: new WaitQueue(), hints };
+  }
+
   /** Connects to every node and joins. Call once, before anything else. */
-  open(): void;
+  open(): void {
+    for (const session of this.#arena.quorum.sessions) session.open();
+  }
+
   /** Resolves true as soon as a quorum of nodes has joined (they may still be in quarantine), false after `timeoutMs`. */
-  ready(timeoutMs: number): Promise<boolean>;
-  /** @throws LockBusyError QuorumUnavailableError RedlockClosedError RedlockConfigError FencedUsageError, or the signal's reason */
-  acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock>;
-  /** Like acquire, but null when busy; wait defaults to 0. */
-  tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null>;
-  /** Runs `work` while the lock is held, inside its async context; joins a lock already held in this context. */
-  withLock<Result>(
+  ready(timeoutMs: number): Promise<boolean> {
+    return this.#until(
+      this.#onJoined,
+      timeoutMs,
+      () => this.#arena.quorum.joinedCount >= this.#options.quorum,
+    );
+  }
+
+  /**
+   * Acquires all of `keys` as one lock, waiting up to `wait`. In work that already holds them, joins that lock.
+   *
+   * @throws LockBusyError held by others all the time
+   * @throws QuorumUnavailableError too few nodes could vote
+   * @throws RedlockClosedError shutting down
+   * @throws RedlockConfigError FencedUsageError bad options or keys
+   * @throws the reason of `signal` when it is aborted; then nothing is held
+   */
+  async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
+    const names = normalizeKeys(keys);
+    const enclosing = enclosingLock(this, names);
+    if (enclosing !== undefined) return new JoinedLock(enclosing, names);
+    return this.#acquire(names, options);
+  }
+
+  /** Like `acquire`, but null when busy; `wait` defaults to 0: one try. An outage is still an error. */
+  async tryAcquire(
+    keys: string | readonly string[],
+    options?: AcquireOptions,
+  ): Promise<Lock | null> {
+    try {
+      return await this.acquire(keys, { wait: 0, ...options });
+    } catch (error) {
+      if (error instanceof LockBusyError) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Runs `work` while the lock is held, and releases it when the returned promise settles.
+   *
+   * Work inside that asks for the same keys joins this lock. An error of the work is passed on as it is; when the work
+   * finished although the lock was lost, rejects with LockLostError carrying its result (see `onLost`).
+   */
+  async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
     options?: WithLockOptions,
-  ): Promise<Result>;
-  /** Innermost lock of this async context (it may have been released or lost since), or undefined. */
-  current(): Lock | undefined;
-  inspect(key: string): Promise<LockInspection>;
-  /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then releases the rest. */
-  drain(timeoutMs: number): Promise<void>;
-  /** drain(0), then closes the nodes. */
-  close(): Promise<void>;
+  ): Promise<Result> {
+    const names = normalizeKeys(keys);
+    const enclosing = enclosingLock(this, names);
+    if (enclosing !== undefined)
+      return runWithLock(this, enclosing, new JoinedLock(enclosing, names), work, options);
+    const lock = await this.#acquire(names, options);
+    return runWithLock(this, lock, lock, work, options);
+  }
+
+  /** The innermost lock of this async context, or undefined. It may have been released or lost since: see `isHeld`. */
+  current(): Lock | undefined {
+    return currentLock(this);
+  }
+
+  /** What the nodes know of one key now; for people, not for decisions. Waits at most one node timeout. */
+  async inspect(key: string): Promise<LockInspection> {
+    const [name] = normalizeKeys(key);
+    return inspectKey(this.#arena.quorum, name ?? key);
+  }
+
+  /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.#closing = true;
+    for (const contender of this.#contenders)
+      contender.cancel(new RedlockClosedError(contender.keys));
+    const { held } = this.#arena;
+    await this.#until(this.#onReleased, timeoutMs, () => held.isIdle);
+    const ended = [...held.all()].map((lock) => {
+      lock.lost('closed', []);
+      return lock.release();
+    });
+    await Promise.all(ended);
+  }
+
+  /** `drain(0)`, then closes the nodes. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    await this.drain(0);
+    await Promise.all(this.#arena.quorum.sessions.map((session) => session.close()));
+  }
+
+  async #acquire(keys: readonly string[], options: AcquireOptions | undefined): Promise<HeldLock> {
+    const settings = resolveAcquire(this.#options, options);
+    const signal = options?.signal;
+    signal?.throwIfAborted();
+    if (this.#closing) throw new RedlockClosedError(keys);
+    const { quorum, held } = this.#arena;
+    const contender = new Contender(this.#arena, keys, settings);
+    const abort = () => contender.cancel(signal?.reason);
+    signal?.addEventListener('abort', abort, { once: true });
+    this.#contenders.add(contender);
+    try {
+      const lock = await contender.run(
+        (granted: Granted) => new HeldLock(quorum, held, settings, { keys, ...granted }),
+      );
+      await this.#start(lock, signal);
+      if (quorum.hasListener) {
+        const { waitedMs, tries } = contender;
+        quorum.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
+      }
+      return lock;
+    } catch (error) {
+      this.#report(error, keys);
+      throw error;
+    } finally {
+      this.#contenders.delete(contender);
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  async #start(lock: HeldLock, signal: AbortSignal | undefined): Promise<void> {
+    const { tokenSource } = this.#options;
+    if (tokenSource !== undefined) lock.start(await issueToken(tokenSource, lock, signal));
+    else lock.start(new FencingToken(lock.ballot, lock.keys, lock.nonce));
+    if (signal?.aborted !== true) return;
+    await lock.release();
+    throw signal.reason;
+  }
+
+  #report(error: unknown, keys: readonly string[]): void {
+    const { quorum } = this.#arena;
+    if (error instanceof LockBusyError)
+      quorum.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
+    else if (error instanceof QuorumUnavailableError) {
+      quorum.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
+    }
+  }
+
+  #sessions(nodes: readonly LockNode[], environment: Environment): NodeSession[] {
+    const listener: NodeSessionListener = {
+      joined: ({ address }, quarantineMs) => {
+        this.#arena.quorum.emit({ type: 'node-joined', address, quarantineMs });
+        this.#arena.hints.hintAll();
+        for (const look of this.#onJoined) look();
+      },
+      left: ({ address }, message) =>
+        this.#arena.quorum.emit({ type: 'node-left', address, message }),
+      hint: (lockName, nonce) => this.#arena.hints.hint(lockName, nonce),
+    };
+    const settings = sessionSettings(this.#options);
+    return nodes.map(
+      (node, index) => new NodeSession(index, node, settings, environment, listener),
+    );
+  }
+
+  /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs`. */
+  #until(
+    listeners: Set<() => void>,
+    timeoutMs: number,
+    condition: () => boolean,
+  ): Promise<boolean> {
+    if (condition()) return Promise.resolve(true);
+    const { timers } = this.#arena.quorum.environment;
+    return new Promise((resolve) => {
+      const finish = (met: boolean) => {
+        timers.clear(timer);
+        listeners.delete(look);
+        resolve(met);
+      };
+      const look = () => {
+        if (condition()) finish(true);
+      };
+      const timer = timers.set(() => finish(false), timeoutMs);
+      listeners.add(look);
+    });
+  }
 }

@@ -1,0 +1,191 @@
+import { Attempt } from './attempt.ts';
+import type { AttemptOutcome } from './attempt.ts';
+import { LockBusyError } from './errors.ts';
+import { acquireError } from './failure.ts';
+import type { FailedAttempt } from './failure.ts';
+import type { HeldLock } from './held-lock.ts';
+import type { HeldLocks } from './held-locks.ts';
+import type { HintBoard, HintWatch } from './hints.ts';
+import type { Quorum } from './quorum.ts';
+import type { ResolvedAcquire } from './resolve-options.ts';
+import { hintJitterMs, retryDelayMs } from './retry-delay.ts';
+import type { Turn, WaitQueue } from './wait-queue.ts';
+
+/** What contenders share. */
+export interface Arena {
+  readonly quorum: Quorum;
+  readonly held: HeldLocks;
+  readonly queue: WaitQueue;
+  readonly hints: HintBoard;
+}
+
+export type Granted = Extract<AttemptOutcome, { kind: 'granted' }>;
+
+/** One acquire on its way: waits its turn in line, tries, waits for a hint or its time, tries again, within its budget. */
+export class Contender {
+  /** Tries made so far. */
+  tries = 0;
+  readonly keys: readonly string[];
+  readonly #arena: Arena;
+  readonly #settings: ResolvedAcquire;
+  readonly #startedAtMs: number;
+  #watch: HintWatch | undefined;
+  #cancelled: { readonly error: unknown } | undefined;
+  #interrupt: (() => void) | undefined;
+
+  constructor(arena: Arena, keys: readonly string[], settings: ResolvedAcquire) {
+    this.#arena = arena;
+    this.keys = keys;
+    this.#settings = settings;
+    this.#startedAtMs = arena.quorum.nowMs;
+  }
+
+  get waitedMs(): number {
+    return this.#arena.quorum.nowMs - this.#startedAtMs;
+  }
+
+  /**
+   * Calls `grant` with the winning try while still first in line, and resolves with its lock.
+   * Rejects with LockBusyError, QuorumUnavailableError, or what `cancel` was given.
+   */
+  async run(grant: (granted: Granted) => HeldLock): Promise<HeldLock> {
+    const turn = this.#arena.queue.enter(this.keys);
+    try {
+      if (!turn.isFirst) await this.#queue(turn);
+      for (;;) {
+        const lock = await this.#round(turn, grant);
+        if (lock !== undefined) return lock;
+      }
+    } finally {
+      this.#watch?.close();
+      turn.leave();
+    }
+  }
+
+  /** Ends it: `run` rejects with `error` and nothing is held. */
+  cancel(error: unknown): void {
+    this.#cancelled ??= { error };
+    this.#interrupt?.();
+  }
+
+  /** A lock, or undefined when it is worth another round. */
+  async #round(turn: Turn, grant: (granted: Granted) => HeldLock): Promise<HeldLock | undefined> {
+    this.#throwIfCancelled();
+    this.#watch?.begin();
+    const blocking = this.#arena.held.blocking(this.keys);
+    if (blocking !== undefined) {
+      if (this.#remainingMs <= 0)
+        throw new LockBusyError(this.keys, this.waitedMs, blocking.occupiedMs);
+      await this.#pause(blocking.occupiedMs + 1);
+      this.#throwIfCancelled();
+      if (this.#remainingMs <= 0)
+        throw new LockBusyError(this.keys, this.waitedMs, blocking.occupiedMs || undefined);
+      return undefined;
+    }
+    const outcome = await this.#try();
+    if (outcome.kind === 'granted') return grant(outcome);
+    this.#throwIfCancelled();
+    const failure = this.#telling(turn.lastFailure, outcome);
+    turn.lastFailure = failure;
+    if (this.#remainingMs <= 0) throw this.#error(failure);
+    this.#ear.subscribe();
+    await this.#pause(
+      retryDelayMs(
+        { replies: outcome.replies, quorum: this.#arena.quorum.votesNeeded },
+        this.#retryFacts(),
+      ),
+    );
+    this.#throwIfCancelled();
+    if (this.#remainingMs <= 0) throw this.#error(failure);
+    return undefined;
+  }
+
+  /** A last try that was cut short by the budget says less than the one before it. */
+  #telling(before: FailedAttempt | undefined, last: FailedAttempt): FailedAttempt {
+    return before !== undefined && this.#remainingMs <= 0 ? before : last;
+  }
+
+  #error(failure: FailedAttempt): Error {
+    return acquireError(this.keys, this.waitedMs, this.#arena.quorum.votesNeeded, failure);
+  }
+
+  /** Waits in line; with `wait: 0` as long as a try of the one ahead may take, to learn whether it is an outage. */
+  async #queue(turn: Turn): Promise<void> {
+    const budgetMs = Math.max(this.#remainingMs, this.#settings.nodeTimeoutMs);
+    const { timers } = this.#arena.quorum.environment;
+    await new Promise<void>((resolve) => {
+      const finish = () => {
+        timers.clear(timer);
+        turn.whenFirst(undefined);
+        resolve();
+      };
+      const timer = timers.set(finish, budgetMs);
+      turn.whenFirst(finish);
+      this.#interrupt = finish;
+    });
+    this.#throwIfCancelled();
+    if (turn.isFirst) return;
+    const { ahead } = turn;
+    const failure = ahead?.lastFailure;
+    if (failure !== undefined) throw this.#error(failure);
+    throw new LockBusyError(
+      this.keys,
+      this.waitedMs,
+      this.#arena.held.blocking(this.keys)?.occupiedMs,
+    );
+  }
+
+  async #try(): Promise<AttemptOutcome> {
+    const { nodeTimeoutMs, ttlMs, waitMs } = this.#settings;
+    const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs);
+    this.tries += 1;
+    this.#watch?.ignore(attempt.nonce);
+    this.#interrupt = () => attempt.cancel();
+    return attempt.run(
+      waitMs === 0 ? nodeTimeoutMs : Math.min(nodeTimeoutMs, Math.max(1, this.#remainingMs)),
+    );
+  }
+
+  /** Until a hint and a little jitter after it, or until the time or the budget has passed. */
+  async #pause(delayMs: number): Promise<void> {
+    const hinted = await this.#ear.wait(Math.min(delayMs, this.#remainingMs), (interrupt) => {
+      this.#interrupt = interrupt;
+    });
+    if (!hinted || this.#cancelled !== undefined) return;
+    const jitterMs = Math.min(hintJitterMs(this.#retryFacts()), this.#remainingMs);
+    await new Promise<void>((resolve) => {
+      const timer = this.#arena.quorum.environment.timers.set(resolve, jitterMs);
+      this.#interrupt = () => {
+        this.#arena.quorum.environment.timers.clear(timer);
+        resolve();
+      };
+    });
+  }
+
+  get #ear(): HintWatch {
+    const { hints, quorum } = this.#arena;
+    this.#watch ??= hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
+    return this.#watch;
+  }
+
+  get #remainingMs(): number {
+    return this.#startedAtMs + this.#settings.waitMs - this.#arena.quorum.nowMs;
+  }
+
+  #retryFacts() {
+    const { quorum } = this.#arena;
+    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    return {
+      failures: this.tries,
+      roundTripMs: quorum.roundTripMs,
+      ttlMs,
+      baseDelayMs: quorum.options.retryBaseDelayMs ?? 2 * quorum.roundTripMs,
+      maxDelayMs: quorum.options.retryMaxDelayMs ?? nodeTimeoutMs,
+      random: quorum.environment.random.fraction(),
+    };
+  }
+
+  #throwIfCancelled(): void {
+    if (this.#cancelled !== undefined) throw this.#cancelled.error;
+  }
+}

@@ -1,0 +1,74 @@
+import type { NodeCause } from './errors.ts';
+import { lockNames } from './lock-names.ts';
+import type { ExtendReply } from './lock-node.ts';
+import type { Quorum } from './quorum.ts';
+import { validUntilMs } from './validity.ts';
+import { VoteRound } from './vote-round.ts';
+
+/** What to extend. */
+export interface ExtensionTarget {
+  readonly keys: readonly string[];
+  readonly nonce: string;
+  readonly ballot: number;
+  readonly ttlMs: number;
+  readonly nodeTimeoutMs: number;
+}
+
+/**
+ * - `extended`: a quorum agreed; valid until `validUntilMs` if that instant has not passed.
+ * - `taken`: so many nodes no longer hold it for us that no quorum is possible.
+ * - `unknown`: neither.
+ */
+export type ExtensionOutcome = {
+  readonly kind: 'extended' | 'taken' | 'unknown';
+  readonly validUntilMs: number;
+  /** The shortest quarantine a node reported: then it can have its key again. */
+  readonly quarantineMs: number | undefined;
+  readonly causes: () => NodeCause[];
+};
+
+/** Asks all nodes once to extend the lock. Never rejects. */
+export async function extendOnce(
+  quorum: Quorum,
+  target: ExtensionTarget,
+): Promise<ExtensionOutcome> {
+  const { keys, nonce, ballot, ttlMs } = target;
+  const request = { names: lockNames(quorum.options.keyPrefix, keys), nonce, ballot, ttlMs };
+  const round = new VoteRound<ExtendReply>(
+    quorum,
+    { kind: 'extend', request },
+    (replies, expected) => expected === 0 || verdict(replies, quorum.votesNeeded) !== 'unknown',
+  );
+  await round.run(target.nodeTimeoutMs);
+  const kind = verdict(round.replies, quorum.votesNeeded);
+  if (kind === 'extended') quorum.measured(round.endedAtMs - round.startedAtMs, ttlMs);
+  return {
+    kind,
+    validUntilMs: validUntilMs(round.startedAtMs, ttlMs, quorum.options.driftFactor),
+    quarantineMs: shortestQuarantineMs(round.replies),
+    causes: () => round.causes(),
+  };
+}
+
+function verdict(
+  replies: readonly (ExtendReply | undefined)[],
+  votesNeeded: number,
+): 'extended' | 'taken' | 'unknown' {
+  let extended = 0;
+  let lost = 0;
+  for (const reply of replies) {
+    if (reply?.kind === 'extended') extended += 1;
+    else if (reply?.kind === 'lost') lost += 1;
+  }
+  if (extended >= votesNeeded) return 'extended';
+  return lost > replies.length - votesNeeded ? 'taken' : 'unknown';
+}
+
+function shortestQuarantineMs(replies: readonly (ExtendReply | undefined)[]): number | undefined {
+  let shortest: number | undefined;
+  for (const reply of replies) {
+    if (reply?.kind === 'quarantined')
+      shortest = Math.min(shortest ?? reply.remainingMs, reply.remainingMs);
+  }
+  return shortest;
+}

@@ -1,0 +1,48 @@
+import type { HeldLock } from './held-lock.ts';
+
+/** Hears that a lock of this process was released or lost. */
+export type LocalReleaseListener = (key: string, nonce: string) => void;
+
+/** The locks this process holds, by key: contenders in the same process wait for them without asking the nodes. */
+export class HeldLocks {
+  readonly #byKey = new Map<string, HeldLock>();
+  readonly #onReleased: LocalReleaseListener;
+
+  constructor(onReleased: LocalReleaseListener) {
+    this.#onReleased = onReleased;
+  }
+
+  /** Whether every lock is released, be it that some are still kept for `minHold`. */
+  get isIdle(): boolean {
+    for (const lock of this.#byKey.values()) if (!lock.isReleased) return false;
+    return true;
+  }
+
+  add(lock: HeldLock): void {
+    for (const key of lock.keys) this.#byKey.set(key, lock);
+  }
+
+  delete(lock: HeldLock): void {
+    for (const key of lock.keys) if (this.#byKey.get(key) === lock) this.#byKey.delete(key);
+  }
+
+  released(lock: HeldLock): void {
+    for (const key of lock.keys) this.#onReleased(key, lock.nonce);
+  }
+
+  /** The lock on one of `keys` that runs longest, if any is held by this process. */
+  blocking(keys: readonly string[]): HeldLock | undefined {
+    if (this.#byKey.size === 0) return undefined;
+    let longest: HeldLock | undefined;
+    for (const key of keys) {
+      const lock = this.#byKey.get(key);
+      if (lock !== undefined && lock.occupiedMs > (longest?.occupiedMs ?? 0)) longest = lock;
+    }
+    return longest;
+  }
+
+  /** Every lock once. */
+  all(): Set<HeldLock> {
+    return new Set(this.#byKey.values());
+  }
+}

@@ -1,0 +1,126 @@
+import type { TimerHandle } from './environment.ts';
+import type { LockLossReason, NodeCause } from './errors.ts';
+import { extendOnce } from './extension.ts';
+import type { ExtensionOutcome, ExtensionTarget } from './extension.ts';
+import type { Quorum } from './quorum.ts';
+
+/** Who owns a lease. */
+export interface LeaseOwner extends ExtensionTarget {
+  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
+  extended(remainingMs: number): void;
+  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void;
+}
+
+/**
+ * Keeps the validity of one held lock: extends it at a third of the ttl, and calls `lost` before it ends.
+ *
+ * The deadline is local and monotonic, whatever the nodes do or don't answer. An extension without a quorum is unknown,
+ * neither lost nor renewed: the old validity stands, and it is tried again, paced, while time is left.
+ */
+export class Lease {
+  /** Monotonic. */
+  validUntilMs: number;
+  readonly #quorum: Quorum;
+  readonly #owner: LeaseOwner;
+  #nextExtensionMs = Number.POSITIVE_INFINITY;
+  #timer: TimerHandle;
+  #keeps = false;
+  #ended = false;
+
+  constructor(quorum: Quorum, owner: LeaseOwner, validUntilMs: number) {
+    this.#quorum = quorum;
+    this.#owner = owner;
+    this.validUntilMs = validUntilMs;
+    this.#arm();
+  }
+
+  get remainingMs(): number {
+    return this.#ended ? 0 : Math.max(0, this.validUntilMs - this.#quorum.nowMs);
+  }
+
+  /** From now on extends by itself; first at a third of the ttl after `startedAtMs`. */
+  keepExtended(startedAtMs: number): void {
+    this.#keeps = true;
+    this.#nextExtensionMs = startedAtMs + this.#owner.ttlMs / 3;
+    this.#arm();
+  }
+
+  /** Lets the validity run out; it can still be lost. */
+  stopExtending(): void {
+    this.#nextExtensionMs = Number.POSITIVE_INFINITY;
+    this.#keeps = false;
+    this.#arm();
+  }
+
+  /** One extension now, outside the rhythm. */
+  async extendNow(): Promise<ExtensionOutcome> {
+    const outcome = await extendOnce(this.#quorum, this.#owner);
+    this.#apply(outcome);
+    return outcome;
+  }
+
+  /** Nothing happens any more: no extension, no loss. */
+  end(): void {
+    this.#ended = true;
+    this.#quorum.environment.timers.clear(this.#timer);
+  }
+
+  #arm(): void {
+    if (this.#ended) return;
+    const { timers } = this.#quorum.environment;
+    timers.clear(this.#timer);
+    const at = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs());
+    this.#timer = timers.set(() => this.#onTimer(), Math.max(0, at - this.#quorum.nowMs), true);
+  }
+
+  /** The holder is told this much before validity ends, because timers are late and work needs time to stop. */
+  #leadMs(): number {
+    return Math.max(2, this.#owner.ttlMs / 200);
+  }
+
+  #onTimer(): void {
+    if (this.#ended) return;
+    const now = this.#quorum.nowMs;
+    if (now >= this.validUntilMs - this.#leadMs()) {
+      this.#owner.lost('expired', []);
+      return;
+    }
+    if (now >= this.#nextExtensionMs) {
+      this.#nextExtensionMs = Number.POSITIVE_INFINITY;
+      void this.#extendInRhythm();
+    }
+    this.#arm();
+  }
+
+  async #extendInRhythm(): Promise<void> {
+    const { ttlMs, nodeTimeoutMs } = this.#owner;
+    const startedAtMs = this.#quorum.nowMs;
+    const outcome = await extendOnce(this.#quorum, this.#owner);
+    if (!this.#keeps || this.#ended) return;
+    const now = this.#quorum.nowMs;
+    if (outcome.kind === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;
+    else
+      this.#nextExtensionMs =
+        now + (nodeTimeoutMs / 2) * (1 + this.#quorum.environment.random.fraction());
+    if (outcome.quarantineMs !== undefined) {
+      this.#nextExtensionMs = Math.min(
+        this.#nextExtensionMs,
+        now + Math.max(1, outcome.quarantineMs),
+      );
+    }
+    this.#apply(outcome);
+    this.#arm();
+  }
+
+  #apply(outcome: ExtensionOutcome): void {
+    if (this.#ended) return;
+    const now = this.#quorum.nowMs;
+    // A late answer never brings a validity back that has ended.
+    if (now >= this.validUntilMs) this.#owner.lost('expired', outcome.causes());
+    else if (outcome.kind === 'taken') this.#owner.lost('taken', outcome.causes());
+    else if (outcome.kind === 'extended' && outcome.validUntilMs > now) {
+      this.validUntilMs = Math.max(this.validUntilMs, outcome.validUntilMs);
+      this.#owner.extended(this.validUntilMs - now);
+    } else this.#owner.extensionFailed(this.validUntilMs - now, outcome.causes());
+  }
+}

@@ -1,0 +1,69 @@
+import { FencedUsageError } from './errors.ts';
+import type { LockNames } from './lock-node.ts';
+
+const MAX_KEYS = 1_000;
+const MAX_KEY_LENGTH = 1_024;
+/** With the `u` flag a surrogate class matches unpaired ones only; they would all become the same bytes. */
+const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
+
+/**
+ * The keys of one lock: sorted and without duplicates, so that every caller asks for a set in one way.
+ *
+ * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
+ */
+export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
+  if (typeof keys === 'string') return [validKey(keys)];
+  if (!Array.isArray(keys) || keys.length === 0) {
+    throw new FencedUsageError(
+      'A lock needs a key: give a non-empty string or a non-empty array of them. Nothing was locked.',
+    );
+  }
+  if (keys.length > MAX_KEYS) {
+    throw new FencedUsageError(
+      `A lock takes at most ${MAX_KEYS} keys, not ${keys.length}. Nothing was locked.`,
+    );
+  }
+  return [...new Set((keys as readonly string[]).map(validKey))].sort();
+}
+
+function validKey(key: unknown): string {
+  if (typeof key !== 'string' || key === '') {
+    const given = key === '' ? 'an empty string' : key === null ? 'null' : `of type ${typeof key}`;
+    throw new FencedUsageError(
+      `A lock key must be a non-empty string, but it is ${given}. Nothing was locked.`,
+    );
+  }
+  if (key.length > MAX_KEY_LENGTH) {
+    throw new FencedUsageError(
+      `A lock key has at most ${MAX_KEY_LENGTH} characters, not ${key.length}: use an identifier or a hash. Nothing was locked.`,
+    );
+  }
+  if (key.startsWith('#')) {
+    throw new FencedUsageError(
+      `Lock keys that start with '#' are reserved: ${JSON.stringify(key.slice(0, 100))}. Put a word in front, such as 'seat:${key.slice(0, 20)}'. Nothing was locked.`,
+    );
+  }
+  if (LONE_SURROGATE.test(key)) {
+    throw new FencedUsageError(
+      'A lock key must be well-formed Unicode (it has half of a surrogate pair). Nothing was locked.',
+    );
+  }
+  return key;
+}
+
+/** Where a node remembers when it may vote. */
+export function markerName(keyPrefix: string): string {
+  return `${keyPrefix}#marker`;
+}
+
+/** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; its fence is reserved. */
+export function lockNames(keyPrefix: string, keys: readonly string[]): LockNames {
+  const locks: string[] = [];
+  const pairs: string[] = [];
+  for (const key of keys) {
+    const lock = keyPrefix + key;
+    locks.push(lock);
+    pairs.push(lock, `${keyPrefix}#fence:${key}`);
+  }
+  return { locks, pairs, withMarker: [markerName(keyPrefix), ...pairs] };
+}

@@ -1,0 +1,17 @@
+/**
+ * How far the clocks of nodes and client may have run apart in one ttl, plus 2 ms for the resolution of Redis' expiry.
+ * Source: "Distributed Locks with Redis" (redis.io), CLOCK_DRIFT.
+ */
+export function driftMs(ttlMs: number, driftFactor: number): number {
+  return ttlMs * driftFactor + 2;
+}
+
+/** The instant at which a lock, asked for at `startedAtMs`, is certainly still held by the nodes that said yes. */
+export function validUntilMs(startedAtMs: number, ttlMs: number, driftFactor: number): number {
+  return startedAtMs + ttlMs - driftMs(ttlMs, driftFactor);
+}
+
+/** A grant with less than a tenth of the ttl left is no use to anybody: it counts as a failed try. */
+export function minimumValidityMs(ttlMs: number): number {
+  return ttlMs / 10;
+}

@@ -1,0 +1,38 @@
+import type { WithLockOptions } from '../core/options.ts';
+import type { KeysOfCall } from './fenced-key.ts';
+
+/** What `@Fenced` on one method means. Read across copies of the package: only add to it. */
+export interface FencedDefinition {
+  /** `Class.method`, for messages. */
+  readonly where: string;
+  readonly keysOf: KeysOfCall;
+  readonly lockOptions: WithLockOptions;
+  readonly skipWhenBusy: boolean;
+  readonly allowInTransaction: boolean;
+  /** Indices of the parameters that receive the token. */
+  readonly tokenParameters: readonly number[];
+}
+
+const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
+
+/** Remembers that the method is under `@Fenced`; false when it already was. */
+export function markFenced(target: object, propertyKey: string | symbol): boolean {
+  if (Reflect.hasOwnMetadata(FENCED, target, propertyKey)) return false;
+  Reflect.defineMetadata(FENCED, true, target, propertyKey);
+  return true;
+}
+
+/**
+ * Makes `wrapper` look like `original` to everything that inspects handlers: name, length, own properties, and the
+ * metadata that decorators below ours have set. Those above set theirs on the wrapper themselves.
+ */
+export function copyAppearance(original: object, wrapper: object): void {
+  for (const property of Reflect.ownKeys(original)) {
+    const descriptor = Object.getOwnPropertyDescriptor(original, property);
+    const isFixed = Object.getOwnPropertyDescriptor(wrapper, property)?.configurable === false;
+    if (descriptor && !isFixed) Object.defineProperty(wrapper, property, descriptor);
+  }
+  for (const key of Reflect.getOwnMetadataKeys(original)) {
+    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, original), wrapper);
+  }
+}

@@ -1,0 +1,78 @@
+import { Logger, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { durationMs } from '../core/duration.ts';
+import type { LockNode } from '../core/lock-node.ts';
+import { REDLOCK_DEFAULTS, type RedlockOptions } from '../core/options.ts';
+import { Redlock } from '../core/redlock.ts';
+import { logLockEvent } from './lock-event-log.ts';
+import { createNodes } from './node-inputs.ts';
+import type { RedlockModuleOptions } from './redlock-module-options.ts';
+import { startRedlock } from './startup.ts';
+
+const DEFAULT_STARTUP_TIMEOUT = '10s';
+
+/** Owns the application's {@link Redlock} from its first use to the shutdown. */
+export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
+  readonly #redlock: Redlock;
+  readonly #nodes: readonly LockNode[];
+  readonly #options: RedlockModuleOptions;
+  readonly #logger = new Logger('RedlockModule');
+  readonly #startupTimeoutMs: number;
+  readonly #shutdownTimeoutMs: number;
+  #opened = false;
+
+  /** @throws RedlockConfigError */
+  constructor(options: RedlockModuleOptions) {
+    const ttl = options.ttl ?? REDLOCK_DEFAULTS.ttl;
+    this.#options = options;
+    this.#startupTimeoutMs = durationMs(
+      'startupTimeout',
+      options.startupTimeout ?? DEFAULT_STARTUP_TIMEOUT,
+      1,
+    );
+    this.#shutdownTimeoutMs = durationMs('shutdownTimeout', options.shutdownTimeout ?? ttl);
+    this.#nodes = createNodes(options.nodes, options.keyPrefix);
+    this.#redlock = new Redlock(this.#nodes, {
+      ...algorithmOptions(options),
+      onEvent: (event) => {
+        logLockEvent(this.#logger, event);
+        options.onEvent?.(event);
+      },
+    });
+  }
+
+  /** Connected at the first use, which may come before Nest's init hooks, or never (a module compiled for a unit test). */
+  get redlock(): Redlock {
+    if (!this.#opened) {
+      this.#opened = true;
+      this.#redlock.open();
+    }
+    return this.#redlock;
+  }
+
+  async onModuleInit(): Promise<void> {
+    try {
+      await startRedlock({
+        redlock: this.redlock,
+        nodes: this.#nodes,
+        options: this.#options,
+        timeoutMs: this.#startupTimeoutMs,
+        logger: this.#logger,
+      });
+    } catch (error) {
+      // An application that does not start must not be kept alive by our connections.
+      await this.#redlock.close();
+      throw error;
+    }
+  }
+
+  /** Before the HTTP server stops: held sections may still answer their requests. */
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.#redlock.drain(this.#shutdownTimeoutMs);
+    await this.#redlock.close();
+  }
+}
+
+function algorithmOptions(options: RedlockModuleOptions): RedlockOptions {
+  const { nodes, strict, startupTimeout, shutdownTimeout, isInTransaction, ...algorithm } = options;
+  return algorithm;
+}

@@ -1,0 +1,46 @@
+import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
+import type { Duration } from '../core/duration.ts';
+import type { RedlockOptions } from '../core/options.ts';
+import type { NodeInput } from './node-inputs.ts';
+
+/** Options of `RedlockModule.forRoot`: those of the algorithm, and how the application starts and stops. */
+export interface RedlockModuleOptions extends RedlockOptions {
+  /**
+   * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
+   * mode; three or five independent masters, never replicas of each other, are Redlock.
+   *
+   * An ioredis instance stays yours: it is duplicated, never closed, subscribed on or reconfigured.
+   */
+  readonly nodes: readonly NodeInput[];
+  /** Refuse to start unless every node answers. @default false: a quorum is enough */
+  readonly strict?: boolean;
+  /** How long the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused. @default '10s' */
+  readonly startupTimeout?: Duration;
+  /**
+   * How long the shutdown waits for sections that hold a lock; what is held after that is released and its signal aborted.
+   * 0 = don't wait. Keep it below the time the platform gives a process to end. @default ttl
+   */
+  readonly shutdownTimeout?: Duration;
+  /**
+   * Tells whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
+   * refuses to start: the lock would be released before the commit, and the next holder would read old data.
+   *
+   * @example with nestjs-cls: `isInTransaction: () => TransactionHost.getInstance().isTransactionActive()`
+   * @default no check
+   */
+  readonly isInTransaction?: () => boolean;
+}
+
+/** A class that makes the options; for `useClass` and `useExisting`. */
+export interface RedlockOptionsFactory {
+  createRedlockOptions(): RedlockModuleOptions | Promise<RedlockModuleOptions>;
+}
+
+/** Options of `RedlockModule.forRootAsync`: one of `useFactory` (with `inject`), `useClass` and `useExisting`. */
+export type RedlockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
+  RedlockModuleOptions,
+  'createRedlockOptions'
+> & {
+  /** @default true */
+  readonly isGlobal?: boolean;
+};

@@ -1,0 +1,21 @@
+/**
+ * Injection tokens and hidden property names. All come from the global symbol registry, because one process may load this
+ * package twice (as ES module and as CommonJS), and both copies must mean the same thing.
+ */
+
+/** Options given to `RedlockModule.forRoot`. */
+export const REDLOCK_MODULE_OPTIONS = Symbol.for('nestjs-fenced-lock/module-options');
+
+/** The {@link RedlockHost} of the application. */
+export const REDLOCK_HOST = Symbol.for('nestjs-fenced-lock/host');
+
+/** What runs the methods under `@Fenced`: the `FencedInterceptor` of the application. */
+export const FENCED_RUNNER = Symbol.for('nestjs-fenced-lock/fenced-runner');
+
+/** The user's predicate that tells whether this async context is inside a database transaction. */
+export const IS_IN_TRANSACTION = Symbol.for('nestjs-fenced-lock/is-in-transaction');
+
+/** Hidden property that receives the runner. Nest prints its description when the module is missing, so it says what to do. */
+export const RUNNER_PROPERTY = Symbol.for(
+  '@Fenced: import RedlockModule.forRoot({ nodes }) from nestjs-fenced-lock',
+);

@@ -1,0 +1,62 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import { FencedInterceptor } from './fenced.interceptor.ts';
+import { lockServiceAliases } from './lock-service-classes.ts';
+import { LockService } from './lock.service.ts';
+import { RedlockHost } from './redlock-host.ts';
+import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
+import {
+  FENCED_RUNNER,
+  IS_IN_TRANSACTION,
+  REDLOCK_HOST,
+  REDLOCK_MODULE_OPTIONS,
+} from './redlock.constants.ts';
+import { ConfigurableModuleClass } from './redlock.module-definition.ts';
+
+const never = () => false;
+
+/**
+ * Distributed locks for the application. Import it once, in the root module; it is global unless `isGlobal: false`.
+ *
+ * It connects to the nodes and checks them before the application starts, and refuses to start when they can't be locked
+ * with safely. On shutdown it refuses new locks, waits for held sections, releases, and closes its own connections.
+ */
+@Module({
+  providers: [
+    {
+      provide: REDLOCK_HOST,
+      useFactory: (options: RedlockModuleOptions) => new RedlockHost(options),
+      inject: [REDLOCK_MODULE_OPTIONS],
+    },
+    {
+      provide: IS_IN_TRANSACTION,
+      useFactory: (options: RedlockModuleOptions) => options.isInTransaction ?? never,
+      inject: [REDLOCK_MODULE_OPTIONS],
+    },
+    LockService,
+    FencedInterceptor,
+    { provide: FENCED_RUNNER, useExisting: FencedInterceptor },
+  ],
+  exports: [LockService, FencedInterceptor, FENCED_RUNNER, IS_IN_TRANSACTION],
+})
+export class RedlockModule extends ConfigurableModuleClass {
+  /** @throws RedlockConfigError (when the application starts) naming the option, its value and the fix */
+  static override forRoot(
+    options: RedlockModuleOptions & { readonly isGlobal?: boolean },
+  ): DynamicModule {
+    return withAliases(super.forRoot(options));
+  }
+
+  /** Like `forRoot`, with options that come from other providers. */
+  static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
+    return withAliases(super.forRootAsync(options));
+  }
+}
+
+function withAliases(definition: DynamicModule): DynamicModule {
+  const aliases = lockServiceAliases(LockService);
+  return {
+    ...definition,
+    providers: [...(definition.providers ?? []), ...aliases],
+    exports: [...(definition.exports ?? []), ...aliases.map(({ provide }) => provide)],
+  };
+}

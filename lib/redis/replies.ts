@@ -1,0 +1,99 @@
+import type {
+  AcquireReply,
+  ExtendReply,
+  InspectReply,
+  JoinReply,
+  ReleaseReply,
+} from '../core/lock-node.ts';
+import { unexpectedReply } from './node-failure.ts';
+
+/** Replies of the scripts to replies of the port. Whatever a script of ours can't return is a failure, never a vote. */
+
+const UNJOINED = Object.freeze({ kind: 'unjoined' } as const);
+const ACCEPTED = Object.freeze({ kind: 'accepted' } as const);
+const LOST = Object.freeze({ kind: 'lost' } as const);
+
+export function parseAcquireReply(reply: unknown): AcquireReply {
+  if (reply === 1) return ACCEPTED;
+  if (Array.isArray(reply)) {
+    const [code, first, second, third] = reply as unknown[];
+    switch (shapeOf(code, reply.length)) {
+      case '0/4':
+        if (isPttl(first) && isCount(second) && typeof third === 'string') {
+          return { kind: 'held', remainingMs: first, fence: second, owner: third };
+        }
+        break;
+      case '-1/4':
+        if (isCount(first) && isCount(second) && (third === 0 || third === 1)) {
+          return { kind: 'stale', floor: first, nowMicros: second, byClock: third === 1 };
+        }
+        break;
+      case '-2/2':
+        if (isCount(first)) return { kind: 'quarantined', remainingMs: first };
+        break;
+      case '-3/3':
+        if (isCount(first) && isCount(second))
+          return { kind: 'ahead', nowMicros: first, fence: second };
+        break;
+      case '-4/1':
+        return UNJOINED;
+    }
+  }
+  return unexpectedReply('acquire', reply);
+}
+
+export function parseExtendReply(reply: unknown): ExtendReply {
+  if (Array.isArray(reply)) {
+    const [code, first] = reply as unknown[];
+    switch (shapeOf(code, reply.length)) {
+      case '1/2':
+        if (isCount(first)) return { kind: 'extended', recreated: first };
+        break;
+      case '0/1':
+        return LOST;
+      case '-2/2':
+        if (isCount(first)) return { kind: 'quarantined', remainingMs: first };
+        break;
+      case '-4/1':
+        return UNJOINED;
+    }
+  }
+  return unexpectedReply('extend', reply);
+}
+
+export function parseReleaseReply(reply: unknown): ReleaseReply {
+  return isCount(reply) ? { kind: 'released', deleted: reply } : unexpectedReply('release', reply);
+}
+
+export function parseJoinReply(reply: unknown): JoinReply {
+  if (Array.isArray(reply) && reply.length === 2) {
+    const [code, value] = reply as unknown[];
+    if (code === 1 && isCount(value)) return { kind: 'joined', quarantineMs: value };
+    if (code === -5 && isCount(value)) return { kind: 'disagree', fenceRetentionMs: value };
+  }
+  return unexpectedReply('join', reply);
+}
+
+export function parseInspectReply(reply: unknown): InspectReply {
+  if (Array.isArray(reply) && reply.length === 3) {
+    const [remainingMs, fence, owner] = reply as unknown[];
+    if (isPttl(remainingMs) && isCount(fence) && (owner === null || typeof owner === 'string')) {
+      return { kind: 'inspected', owner, remainingMs, fence };
+    }
+  }
+  return unexpectedReply('inspect', reply);
+}
+
+/** Code and length; a code that is no number matches nothing. */
+function shapeOf(code: unknown, length: number): string {
+  return typeof code === 'number' ? `${code}/${length}` : '';
+}
+
+/** All numbers of the protocol are integers from 0 to 2^53 - 1. */
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isPttl(value: unknown): value is number {
+  return value === -1 || isCount(value);
+}

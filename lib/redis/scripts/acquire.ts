@@ -1,0 +1,81 @@
+import { defineScript } from './script.ts';
+
+/** Vote for a ballot: all keys or none. The reply is an integer when accepted, since arrays cost. */
+export const ACQUIRE = defineScript(`
+-- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
+-- KEYS: marker lock1 fence1 [lock2 fence2 ...]
+-- ARGV: p (ballot, microseconds, 16 digits), nonce o, ttlMs
+-- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  fence: "F prev", 16 digits each, so that strings compare like numbers;
+--   ballots <= F are refused, prev is what F was before the last accept.
+-- Returns 1 ACCEPTED; otherwise nothing was written:
+--   {0, pttlMs, maxF, owner}     HELD by another nonce; the longest, -1 = without TTL
+--   {-1, floor, nowUs, byClock}  STALE: p <= floor; byClock 1: this node's clock set the floor, not a fence
+--   {-2, ms}                     QUARANTINED: may vote in ms
+--   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and fences
+--   {-4}                         UNJOINED: no marker, or the clock went back
+local call, K, A = redis.call, KEYS, ARGV
+local nonce, ttl = A[2], A[3]
+local values = call('MGET', unpack(K))
+local voteAfter, W, R = string.match(values[1] or '', '^(%d+) %w+ (%d+) (%d+)$')
+if not voteAfter then return {-4} end
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local wait = voteAfter - now / 1000
+W = tonumber(W)
+if wait > W then return {-4} end
+if wait > 0 then return {-2, math.ceil(wait)} end
+
+local p = tonumber(A[1])
+local clock = now - R * 500
+if W > 0 then
+  local afterRestart = voteAfter * 1000 - W * 500
+  if afterRestart > clock then clock = afterRestart end
+end
+-- A fence outlives its lock by R past the later of p and now; Lua numbers below 2^53 reach commands as whole digits.
+local keep = ttl + R
+if p > now then keep = keep + math.ceil((p - now) / 1000) end
+
+-- The common case: one free lock, a ballot above everything. The fence goes first: a failing second write then
+-- leaves no owner without its fence. "F prev" is longer than p, so with p = F the comparison refuses.
+if #K == 3 and not values[2] and p > clock and p <= now + 86400000000 then
+  local fence = values[3]
+  if not fence then
+    call('PSETEX', K[3], keep, A[1] .. ' 0000000000000000')
+    call('PSETEX', K[2], ttl, nonce)
+    return 1
+  elseif #fence == 33 and A[1] > fence then
+    call('PSETEX', K[3], keep, A[1] .. ' ' .. string.sub(fence, 1, 16))
+    call('PSETEX', K[2], ttl, nonce)
+    return 1
+  end
+end
+
+local maxF, floor, pttl, owner = 0, 0, 0, nil
+for i = 2, #K, 2 do
+  local holder, F = values[i], tonumber(string.sub(values[i + 1] or '0', 1, 16))
+  if F > maxF then maxF = F end
+  if holder and holder ~= nonce then
+    local left = call('PTTL', K[i])
+    if left < -1 then left = 0 end
+    if not owner or left == -1 or (pttl ~= -1 and left > pttl) then pttl, owner = left, holder end
+  else
+    if holder and F == p then F = p - 1 end -- our own ballot, delivered twice
+    if F > floor then floor = F end
+  end
+end
+if owner then return {0, pttl, maxF, owner} end
+local byClock = 0
+if clock > floor then floor, byClock = clock, 1 end
+if p <= floor then return {-1, floor, now, byClock} end
+if p > math.max(now, maxF) + 86400000000 then return {-3, now, maxF} end
+
+for i = 2, #K, 2 do
+  local fence, prev = values[i + 1], '0000000000000000'
+  if fence then -- a later ballot of the same attempt keeps what was before the attempt
+    if values[i] then prev = string.sub(fence, 18, 33) else prev = string.sub(fence, 1, 16) end
+  end
+  call('PSETEX', K[i + 1], keep, A[1] .. ' ' .. prev)
+  call('PSETEX', K[i], ttl, nonce)
+end
+return 1
+`);

@@ -1,0 +1,28 @@
+import { defineScript } from './script.ts';
+
+/** End an attempt or a held lock, where it is still ours. */
+export const RELEASE = defineScript(`
+-- RELEASE: delete the locks that are still owned by o.
+-- KEYS: lock1 fence1 [lock2 fence2 ...]
+-- ARGV: nonce o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
+-- Returns how many locks were deleted.
+local call, K, A = redis.call, KEYS, ARGV
+local nonce, granted, notify = A[1], A[2], A[3]
+local deleted = 0
+for i = 1, #K, 2 do
+  if call('GET', K[i]) == nonce then
+    if granted ~= '1' then -- before the lock goes, so that a failure leaves both
+      local fence = call('GET', K[i + 1])
+      if fence and #fence == 33 then
+        local prev = string.sub(fence, 18)
+        if prev == '0000000000000000' then call('DEL', K[i + 1])
+        else call('SET', K[i + 1], prev .. ' ' .. prev, 'KEEPTTL') end
+      end
+    end
+    call('DEL', K[i])
+    deleted = deleted + 1
+    if notify == '1' then redis.pcall('PUBLISH', K[i], nonce) end -- a user without channels still releases
+  end
+end
+return deleted
+`);

@@ -1,0 +1,37 @@
+import { Global, Module } from '@nestjs/common';
+import { RedlockModule } from 'nestjs-fenced-lock';
+import { BookingJournal } from './seats/booking-journal.ts';
+import { SeatsModule } from './seats/seats.module.ts';
+import { WORKER_NUMBER } from './seats/seats.service.ts';
+import { reportLockEvent, reportStep } from './stage/worker-reports.ts';
+
+/** What the seats need to know of the process they run in. */
+@Global()
+@Module({
+  providers: [
+    { provide: WORKER_NUMBER, useFactory: () => Number(process.env['WORKER_NUMBER']) },
+    { provide: BookingJournal, useValue: { record: reportStep } satisfies BookingJournal },
+  ],
+  exports: [WORKER_NUMBER, BookingJournal],
+})
+class WorkerModule {}
+
+/**
+ * The application of every worker. The TTL is short so that the story is: a holder that stops loses its lock after two seconds.
+ * A node that is new or was restarted may not vote for one `maxTtl` (here: the ttl), so the first lock on fresh
+ * servers comes two seconds late; the default `wait` covers that.
+ */
+@Module({
+  imports: [
+    RedlockModule.forRoot({
+      nodes: (process.env['REDIS_NODES'] ?? '').split(','),
+      ttl: '2s',
+      keyPrefix: process.env['LOCK_KEY_PREFIX'] ?? 'sample:',
+      startupTimeout: '20s',
+      onEvent: reportLockEvent,
+    }),
+    WorkerModule,
+    SeatsModule,
+  ],
+})
+export class AppModule {}

@@ -1,0 +1,54 @@
+import { Injectable } from '@nestjs/common';
+import type { FencingToken } from 'nestjs-fenced-lock';
+import type { PoolClient } from 'pg';
+
+/** The seat as one transaction sees it. */
+export interface Seat {
+  readonly id: string;
+  /** Who sits there; absent while it is free. */
+  readonly customer: string | undefined;
+}
+
+/** Statements on seats. All take the transaction they run in: the fence is advanced by whoever opened it. */
+@Injectable()
+export class SeatsRepository {
+  async recordHolder(
+    client: PoolClient,
+    seatId: string,
+    customer: string,
+    token: FencingToken,
+    worker: number,
+  ): Promise<void> {
+    await client.query(
+      `INSERT INTO seat_sample.ledger (seat, customer, token, holder, worker)
+       VALUES ($1, $2, CAST($3 AS bigint), $4, $5)`,
+      [seatId, customer, String(token), token.holder, worker],
+    );
+  }
+
+  async find(client: PoolClient, seatId: string): Promise<Seat> {
+    const { rows } = await client.query<{ customer: string | null }>(
+      'SELECT customer FROM seat_sample.seat WHERE id = $1',
+      [seatId],
+    );
+    return { id: seatId, customer: rows[0]?.customer ?? undefined };
+  }
+
+  /** Seats the customer, whoever sat there, and issues the ticket. */
+  async assign(
+    client: PoolClient,
+    seatId: string,
+    customer: string,
+    token: FencingToken,
+  ): Promise<void> {
+    await client.query(
+      `INSERT INTO seat_sample.seat (id, customer) VALUES ($1, $2)
+       ON CONFLICT (id) DO UPDATE SET customer = EXCLUDED.customer`,
+      [seatId, customer],
+    );
+    await client.query(
+      'INSERT INTO seat_sample.ticket (seat, customer, token) VALUES ($1, $2, CAST($3 AS bigint))',
+      [seatId, customer, String(token)],
+    );
+  }
+}

@@ -1,0 +1,121 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { Fenced, FencedUsageError, FencingToken, StaleTokenError } from 'nestjs-fenced-lock';
+import { Pool, type PoolClient } from 'pg';
+import { BookingJournal, type BookingStepName } from './booking-journal.ts';
+import { claim, fencedTransaction } from './fenced-transaction.ts';
+import { PaymentProvider } from './payment-provider.ts';
+import { SeatsRepository } from './seats.repository.ts';
+import { transaction } from './transaction.ts';
+
+/** Injection token: the number of this process among the workers. */
+export const WORKER_NUMBER = Symbol('WORKER_NUMBER');
+
+/** How a booking ended for the customer. */
+export type BookingOutcome = 'booked' | 'taken';
+
+@Injectable()
+export class SeatsService {
+  constructor(
+    private readonly pool: Pool,
+    private readonly seats: SeatsRepository,
+    private readonly payments: PaymentProvider,
+    private readonly journal: BookingJournal,
+    @Inject(WORKER_NUMBER) private readonly workerNumber: number,
+  ) {}
+
+  /**
+   * Books a seat for a customer, who pays first. One process at a time per seat, and the database has the last word:
+   * `onLost: 'ignore'`, because a write that passed the fence is good, whatever became of the lock meanwhile.
+   *
+   * @returns `'taken'` when the seat was sold before; nothing was charged.
+   * @throws StaleTokenError when a newer holder took over meanwhile: nothing was written, the customer was refunded.
+   */
+  @Fenced((seatId: string) => `seat:${seatId}`, { onLost: 'ignore' })
+  async book(
+    seatId: string,
+    customer: string,
+    @FencingToken() token?: FencingToken,
+  ): Promise<BookingOutcome> {
+    const held = given(token);
+    await claim(this.pool, held, (client) => this.#recordHolder(client, seatId, customer, held));
+    this.#tell('claimed', seatId, customer, held);
+    if (await this.#isTaken(seatId, customer, held)) return 'taken';
+
+    const paymentId = await this.#charge(seatId, customer, held);
+    try {
+      await fencedTransaction(this.pool, held, (client) =>
+        this.seats.assign(client, seatId, customer, held),
+      );
+    } catch (error) {
+      if (error instanceof StaleTokenError) {
+        this.#tell('refused', seatId, customer, held, error.currentToken);
+        await this.payments.refund(paymentId);
+        this.#tell('refunded', seatId, customer, held);
+      }
+      throw error;
+    }
+    this.#tell('booked', seatId, customer, held);
+    return 'booked';
+  }
+
+  /**
+   * The same with the lock alone, to show what it can't do: the process may stop between any two lines, also right after a check
+   * that the lock is still held, and wake up when somebody else has the seat.
+   *
+   * @throws LockLostError when the lock was lost meanwhile; the write is done by then.
+   */
+  @Fenced((seatId: string) => `seat:${seatId}`)
+  async bookWithoutFence(
+    seatId: string,
+    customer: string,
+    @FencingToken() token?: FencingToken,
+  ): Promise<BookingOutcome> {
+    const held = given(token);
+    await transaction(this.pool, (client) => this.#recordHolder(client, seatId, customer, held));
+    this.#tell('claimed', seatId, customer, held);
+    if (await this.#isTaken(seatId, customer, held)) return 'taken';
+
+    await this.#charge(seatId, customer, held);
+    await transaction(this.pool, (client) => this.seats.assign(client, seatId, customer, held));
+    this.#tell('booked', seatId, customer, held);
+    return 'booked';
+  }
+
+  async #isTaken(seatId: string, customer: string, token: FencingToken): Promise<boolean> {
+    const seat = await transaction(this.pool, (client) => this.seats.find(client, seatId));
+    if (seat.customer === undefined) return false;
+    this.#tell('found-taken', seatId, customer, token);
+    return true;
+  }
+
+  #charge(seatId: string, customer: string, token: FencingToken): Promise<string> {
+    return this.payments.charge(seatId, customer, () =>
+      this.#tell('paid', seatId, customer, token),
+    );
+  }
+
+  #recordHolder(
+    client: PoolClient,
+    seatId: string,
+    customer: string,
+    token: FencingToken,
+  ): Promise<void> {
+    return this.seats.recordHolder(client, seatId, customer, token, this.workerNumber);
+  }
+
+  #tell(
+    name: BookingStepName,
+    seatId: string,
+    customer: string,
+    token: FencingToken,
+    newerToken?: string,
+  ): void {
+    this.journal.record({ name, seatId, customer, token: String(token), newerToken });
+  }
+}
+
+/** Callers never pass the token, so its parameter is optional; inside the method it is always there. */
+function given(token: FencingToken | undefined): FencingToken {
+  if (token === undefined) throw new FencedUsageError('No token: the method ran without its lock.');
+  return token;
+}

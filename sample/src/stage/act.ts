@@ -1,0 +1,14 @@
+import type { Stage } from './stage.ts';
+import type { Promised } from './summary.ts';
+
+/** One scene of the story: what it promises, and how it is played. */
+export interface Act {
+  readonly title: string;
+  /** Each is held against what `play` observed. */
+  readonly promises: readonly Promised[];
+  /** It kills or freezes Redis servers, which is possible only with servers of our own. */
+  readonly needsFaults: boolean;
+  /** Tell every step of every booking, not only how it ended. */
+  readonly showsEveryStep: boolean;
+  play(stage: Stage): Promise<void>;
+}

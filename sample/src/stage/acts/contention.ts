@@ -1,0 +1,18 @@
+import type { Act } from '../act.ts';
+import { observeSale, salePromises } from './sales.ts';
+
+const SEATS = ['A1', 'A2', 'A3', 'A4', 'A5'];
+
+/** Three workers, three customers for every seat, all at once. */
+export const contention: Act = {
+  title: 'Contention',
+  promises: salePromises(),
+  needsFaults: false,
+  showsEveryStep: false,
+  async play(stage) {
+    stage.tell(`ana, ben and cleo want ${SEATS.join(', ')}, each through another worker`);
+    stage.tell('new servers vote after the restart guard (one TTL), so the first lock is late');
+    await stage.sell(SEATS, ['ana', 'ben', 'cleo']);
+    await observeSale(stage, SEATS);
+  },
+};

@@ -1,0 +1,39 @@
+import { outOfOrder, unsettled, wronglySold } from '../books.ts';
+import type { Stage } from '../stage.ts';
+import type { Promised } from '../summary.ts';
+
+/** Promises that hold for any fenced sale, whatever happens to the servers meanwhile. */
+export const SALE_PROMISES = {
+  soldOnce: 'every seat is sold, to one customer',
+  settled: 'who paid has a seat, who has none paid nothing',
+  ordered: 'the token grows with every holder of a seat',
+} as const;
+
+/** The sale promises as an act lists them. */
+export function salePromises(): Promised[] {
+  return Object.entries(SALE_PROMISES).map(([id, text]) => ({ id, text }));
+}
+
+/** Asks the database whether the sale promises were kept for these seats. */
+export async function observeSale(stage: Stage, seats: readonly string[]): Promise<void> {
+  const books = await stage.books(seats);
+  const wrong = wronglySold(books, seats);
+  stage.observe(
+    'soldOnce',
+    wrong.length === 0,
+    wrong.join(', ') || `${books.tickets.length} tickets for ${seats.length} seats`,
+  );
+  const open = unsettled(books);
+  const refunds = books.payments.filter(({ refunded }) => refunded).length;
+  stage.observe(
+    'settled',
+    open.length === 0,
+    open.join(', ') || `${books.payments.length} payments, ${refunds} refunds`,
+  );
+  const disorder = outOfOrder(books);
+  stage.observe(
+    'ordered',
+    books.ledger.length > 0 && disorder.length === 0,
+    disorder.join(', ') || `${books.ledger.length} holders, each with a larger token`,
+  );
+}

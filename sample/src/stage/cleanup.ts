@@ -1,0 +1,27 @@
+/** What was started and has to be ended, also when the story is interrupted. */
+export class Cleanup {
+  readonly #tasks: (() => Promise<unknown>)[] = [];
+  #running: Promise<void> | undefined;
+
+  /** From now on `task` runs at the end, before those that were adopted earlier. It may run after its thing ended already. */
+  adopt(task: () => Promise<unknown>): void {
+    this.#tasks.push(task);
+  }
+
+  get hasStarted(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** Ends everything, once, whatever fails on the way. Never rejects. */
+  run(): Promise<void> {
+    this.#running ??= this.#runAll();
+    return this.#running;
+  }
+
+  async #runAll(): Promise<void> {
+    // One that is still being started may be adopted meanwhile.
+    for (let task = this.#tasks.pop(); task; task = this.#tasks.pop()) {
+      await task().catch(() => undefined);
+    }
+  }
+}

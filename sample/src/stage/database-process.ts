@@ -1,0 +1,24 @@
+import { PGlite } from '@electric-sql/pglite';
+import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+
+/**
+ * An embedded PostgreSQL in a process of its own: creating it keeps a processor busy for seconds, and the conductor's
+ * timeline must go on meanwhile. Sends its URL to the parent once it accepts connections; ends when the parent is gone.
+ *
+ * All connections share one backend. Statements of different connections are kept apart only inside transactions, so the
+ * sample does everything in transactions.
+ */
+async function serve(): Promise<void> {
+  const database = await PGlite.create();
+  const server = new PGLiteSocketServer({ db: database, port: 0, maxConnections: 100 });
+  await server.start();
+  process.send?.({ url: `postgres://postgres@${server.getServerConn()}/postgres` });
+}
+
+// Ctrl-C reaches every process of the terminal; the conductor decides when the database goes.
+process.on('SIGINT', () => undefined);
+process.on('disconnect', () => process.exit(0));
+serve().catch((error: unknown) => {
+  process.send?.({ error: error instanceof Error ? error.message : String(error) });
+  process.exitCode = 1;
+});

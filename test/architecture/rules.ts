@@ -1,0 +1,142 @@
+import { resolveRelative, type SourceFile } from './source-file.ts';
+
+/** Each rule returns what breaks it, in words; nothing when all is well. */
+export type Rule = (files: readonly SourceFile[]) => string[];
+
+interface Layer {
+  /** Files below lib it may import besides its own; a folder ends with `/`. */
+  readonly files: readonly string[];
+  /** Packages; `node:` stands for all built-in modules. */
+  readonly packages: readonly string[];
+}
+
+const NEST_PACKAGES = ['@nestjs/common', '@nestjs/core', 'rxjs', 'reflect-metadata'];
+
+const LAYERS: Readonly<Record<string, Layer>> = {
+  core: { files: [], packages: ['node:'] },
+  redis: { files: ['core/'], packages: ['node:', 'ioredis'] },
+  fencing: {
+    files: ['core/fencing-token.ts', 'core/errors.ts', 'core/token-source.ts'],
+    packages: ['node:'],
+  },
+  nest: { files: ['core/', 'redis/'], packages: ['node:', ...NEST_PACKAGES] },
+  testing: { files: ['core/'], packages: ['node:'] },
+};
+
+/** core ← redis ← nest; fencing and testing stand on core alone. Entry points directly in lib may name everything. */
+export const importDirection: Rule = (files) =>
+  files.flatMap((file) => {
+    const [, name = '', ...rest] = file.path.split('/');
+    if (rest.length === 0) return [];
+    const layer = LAYERS[name];
+    if (!layer) return [`${file.path}: '${name}' is no layer`];
+    const allowed = [`${name}/`, ...layer.files].map((path) => `lib/${path}`);
+    return file.imports
+      .filter(({ specifier }) =>
+        specifier.startsWith('.')
+          ? !allowed.some((path) => startsWithPath(resolveRelative(file.path, specifier), path))
+          : !isPackage(specifier, layer.packages),
+      )
+      .map(({ specifier }) => `${file.path} imports ${specifier}`);
+  });
+
+const SYSTEM_ENVIRONMENT = 'lib/core/system-environment.ts';
+const TIME_AND_CHANCE = [
+  'Date',
+  'Math.random',
+  'crypto',
+  'setTimeout',
+  'setInterval',
+  'setImmediate',
+  'console',
+  'performance',
+  'process.hrtime',
+  'process.stdout',
+  'process.stderr',
+];
+const TIME_AND_CHANCE_MODULES = [
+  'node:crypto',
+  'node:perf_hooks',
+  'node:timers',
+  'node:timers/promises',
+  'node:console',
+];
+
+/** The core gets time and chance from its environment, and never writes to the console. */
+export const injectedTimeAndChance: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith('lib/core/') && path !== SYSTEM_ENVIRONMENT)
+    .flatMap(({ path, uses, imports }) => [
+      ...TIME_AND_CHANCE.filter((name) => uses.has(name) || uses.has(`globalThis.${name}`)).map(
+        (name) => `${path} uses ${name}`,
+      ),
+      ...imports
+        .filter(({ specifier }) => TIME_AND_CHANCE_MODULES.includes(specifier))
+        .map(({ specifier }) => `${path} imports ${specifier}`),
+    ]);
+
+const MAX_LINES = 250;
+
+export const shortFiles: Rule = (files) =>
+  files
+    .filter(({ lineCount }) => lineCount > MAX_LINES)
+    .map(({ path, lineCount }) => `${path} has ${lineCount} lines`);
+
+export const namedExportsOnly: Rule = (files) =>
+  files
+    .filter((file) => file.exports.some(({ name }) => name === 'default'))
+    .map(({ path }) => `${path} has a default export`);
+
+/** A name that says nothing attracts everything. */
+export const tellingNames: Rule = (files) =>
+  files
+    .filter(({ path }) => /(^|[/.-])(utils?|helpers?|common|misc)([/.-]|$)/.test(path))
+    .map(({ path }) => `${path} says nothing about what is in it`);
+
+/** Cycles of modules that load each other; types are free to refer to each other. */
+export const noCycles: Rule = (files) => {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const finished = new Set<string>();
+  const found: string[] = [];
+  const follow = (path: string, way: readonly string[]): void => {
+    const start = way.indexOf(path);
+    if (start >= 0) found.push([...way.slice(start), path].join(' → '));
+    if (start >= 0 || finished.has(path)) return;
+    for (const { specifier, typeOnly } of byPath.get(path)?.imports ?? []) {
+      if (!typeOnly && specifier.startsWith('.'))
+        follow(resolveRelative(path, specifier), [...way, path]);
+    }
+    finished.add(path);
+  };
+  for (const { path } of files) follow(path, []);
+  return found;
+};
+
+/** What an entry point exports, types with `type ` in front, sorted. `*` hides what is public, so it breaks the rule. */
+export function publicNames(entry: SourceFile): string[] {
+  return entry.exports.map(({ name, typeOnly }) => (typeOnly ? `type ${name}` : name)).sort();
+}
+
+const PUBLIC_PACKAGES = ['node:', 'ioredis', ...NEST_PACKAGES];
+
+/** The declarations a user's compiler reads name only packages that every user has. */
+export const installedPackagesOnly: Rule = (files) =>
+  files.flatMap(({ path, imports }) =>
+    imports
+      .filter(
+        ({ specifier }) => !specifier.startsWith('.') && !isPackage(specifier, PUBLIC_PACKAGES),
+      )
+      .map(({ specifier }) => `${path} imports ${specifier}`),
+  );
+
+function isPackage(specifier: string, packages: readonly string[]): boolean {
+  return packages.some((name) =>
+    name === 'node:'
+      ? specifier.startsWith(name)
+      : specifier === name || specifier.startsWith(`${name}/`),
+  );
+}
+
+function startsWithPath(path: string, prefix: string): boolean {
+  return prefix.endsWith('/') ? path.startsWith(prefix) : path === prefix;
+}

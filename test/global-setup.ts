@@ -1,0 +1,7 @@
+import { findRedisForAll } from './support/redis-servers/index.ts';
+
+/** Before all specs: finds Redis (and downloads it when need be) once, and hands it to the workers. */
+export default async function setUp(): Promise<void> {
+  const { description } = await findRedisForAll();
+  process.stderr.write(`\n${description}\n`);
+}

@@ -1,0 +1,87 @@
+import { checkFencedMutex, checkReentrantFencedMutex } from './fenced-mutex-check.ts';
+import { collectHoldings, describeGrant, type Holding } from './holding.ts';
+import { checkLosses } from './loss-check.ts';
+import type { LockHistoryEvent } from './lock-history.ts';
+import { checkTokenOrder } from './token-order-check.ts';
+import { checkValidity } from './validity-check.ts';
+
+/** A promise that the history shows broken. */
+export interface Violation {
+  readonly rule:
+    | 'duplicate-token'
+    | 'duplicate-holder'
+    | 'decreasing-token'
+    | 'overlapping-validity'
+    | 'expired-grant'
+    | 'step-outside-validity'
+    | 'extended-after-end'
+    | 'late-loss'
+    | 'untold-loss'
+    | 'fenced-mutex'
+    | 'reentrant-fenced-mutex';
+  readonly key: string;
+  /** For people: names the events that contradict each other. */
+  readonly message: string;
+}
+
+export interface CheckOptions {
+  /** How much later than the end of validity a running process may hear of its loss: timers are never exact. @default 50 */
+  readonly lossToleranceMs?: number;
+}
+
+/**
+ * Everything that is wrong with a history; empty when it keeps every promise.
+ *
+ * Locks on several keys count on each of their keys: one token for the set is a token of every key.
+ */
+export function checkHistory(
+  history: readonly LockHistoryEvent[],
+  { lossToleranceMs = 50 }: CheckOptions = {},
+): Violation[] {
+  const holdings = collectHoldings(history);
+  const violations = [
+    ...checkHolders(holdings),
+    ...checkLosses(history, holdings, lossToleranceMs),
+  ];
+  for (const [key, ofKey] of byKey(holdings)) {
+    violations.push(
+      ...checkTokenOrder(key, ofKey),
+      ...checkValidity(key, ofKey),
+      ...checkFencedMutex(key, ofKey),
+      ...checkReentrantFencedMutex(key, ofKey),
+    );
+  }
+  return violations;
+}
+
+/** A nonce belongs to one grant. */
+function checkHolders(holdings: readonly Holding[]): Violation[] {
+  const first = new Map<string, Holding>();
+  const violations: Violation[] = [];
+  for (const holding of holdings) {
+    const { holder, keys } = holding.granted;
+    const earlier = first.get(holder);
+    if (earlier) {
+      violations.push({
+        rule: 'duplicate-holder',
+        key: keys.join(),
+        message: `One nonce for two grants: ${describeGrant(earlier.granted)} and ${describeGrant(holding.granted)}`,
+      });
+    } else {
+      first.set(holder, holding);
+    }
+  }
+  return violations;
+}
+
+function byKey(holdings: readonly Holding[]): Map<string, Holding[]> {
+  const keys = new Map<string, Holding[]>();
+  for (const holding of holdings) {
+    for (const key of holding.granted.keys) {
+      const ofKey = keys.get(key);
+      if (ofKey) ofKey.push(holding);
+      else keys.set(key, [holding]);
+    }
+  }
+  return keys;
+}

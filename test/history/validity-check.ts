@@ -1,0 +1,62 @@
+import type { Violation } from './check-history.ts';
+import { describeGrant, ms, type Holding } from './holding.ts';
+
+/**
+ * At no instant may two holders of a key believe to hold it, nobody receives a lock as held that has already ended,
+ * and nobody works outside its validity. Expects the holdings in order of their grants.
+ */
+export function checkValidity(key: string, holdings: readonly Holding[]): Violation[] {
+  return [
+    ...overlaps(key, holdings),
+    ...holdings.flatMap((holding) => [...ownTimes(key, holding)]),
+  ];
+}
+
+/** One sweep: every holding against those before it that have not ended when it begins. */
+function* overlaps(key: string, holdings: readonly Holding[]): Generator<Violation> {
+  let running: Holding[] = [];
+  for (const later of holdings) {
+    if (later.endedAt <= later.granted.at) continue;
+    running = running.filter((earlier) => earlier.endedAt > later.granted.at);
+    for (const earlier of running) {
+      const until = Math.min(earlier.endedAt, later.endedAt);
+      yield {
+        rule: 'overlapping-validity',
+        key,
+        message: `'${key}': two valid holders for ${ms(until - later.granted.at)}: ${describeGrant(earlier.granted)}, believing until ${ms(earlier.endedAt)}, and ${describeGrant(later.granted)}`,
+      };
+    }
+    running.push(later);
+  }
+}
+
+function* ownTimes(key: string, holding: Holding): Generator<Violation> {
+  const { granted, endedAt, extensions, steps } = holding;
+  const letGoAt = Math.min(holding.released?.at ?? Infinity, holding.lost?.at ?? Infinity);
+  if (
+    granted.validUntil <= granted.startedAt ||
+    (granted.held && granted.validUntil <= granted.at)
+  ) {
+    yield {
+      rule: 'expired-grant',
+      key,
+      message: `'${key}': already over when it was granted: ${describeGrant(granted)}`,
+    };
+  }
+  const late = steps.find((step) => step.at >= endedAt && step.type !== 'left');
+  if (late) {
+    yield {
+      rule: 'step-outside-validity',
+      key,
+      message: `'${key}': ${late.type === 'step' ? 'a step' : 'a re-entry'} at ${ms(late.at)} was told that the lock is held, but it had ended at ${ms(endedAt)}: ${describeGrant(granted)}`,
+    };
+  }
+  const revival = extensions.find((extension) => extension.at > letGoAt);
+  if (revival) {
+    yield {
+      rule: 'extended-after-end',
+      key,
+      message: `'${key}': extended at ${ms(revival.at)} to ${ms(revival.validUntil)}, after its release or loss at ${ms(letGoAt)}: ${describeGrant(granted)}`,
+    };
+  }
+}

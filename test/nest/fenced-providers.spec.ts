@@ -1,0 +1,170 @@
+import 'reflect-metadata';
+import { Injectable, Scope, type OnModuleInit } from '@nestjs/common';
+import { ContextIdFactory, ModuleRef } from '@nestjs/core';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Fenced, LockService } from '../../lib/index.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { closeAll, compileModule, startModule } from './support/applications.ts';
+import { CriticalSection } from './support/critical-section.ts';
+
+const section = new CriticalSection();
+
+abstract class Seats {
+  redlockService = { hello: () => 'mine' };
+  runner = 'mine';
+
+  constructor(private readonly locks: LockService) {}
+
+  @Fenced('seat:{0}')
+  async book(seatId: string): Promise<boolean> {
+    await section.visit();
+    return this.locks.current()?.keys.includes(`seat:${seatId}`) ?? false;
+  }
+
+  bookByItself(seatId: string): Promise<boolean> {
+    return this.book(seatId);
+  }
+}
+
+@Injectable()
+class SingletonSeats extends Seats {
+  constructor(locks: LockService) {
+    super(locks);
+  }
+}
+
+@Injectable({ scope: Scope.REQUEST })
+class RequestSeats extends Seats {
+  constructor(locks: LockService) {
+    super(locks);
+  }
+}
+
+@Injectable({ scope: Scope.TRANSIENT })
+class TransientSeats extends Seats {
+  constructor(locks: LockService) {
+    super(locks);
+  }
+}
+
+@Injectable()
+class StrictSeats extends SingletonSeats {
+  @Fenced('strict:{0}')
+  override async book(seatId: string): Promise<boolean> {
+    return super.book(seatId);
+  }
+}
+
+@Injectable()
+class EarlySeats extends SingletonSeats implements OnModuleInit {
+  bookedLocked?: boolean;
+
+  async onModuleInit(): Promise<void> {
+    this.bookedLocked = await this.book('early');
+  }
+}
+
+describe('@Fenced on providers', () => {
+  afterEach(closeAll);
+  afterEach(() => section.reset());
+
+  async function expectExclusive(...seats: readonly Seats[]): Promise<void> {
+    const each = [...seats, ...seats];
+    const locked = await Promise.all(each.map((service) => service.book('12A')));
+    expect(locked).toEqual(each.map(() => true));
+    expect(section.entered).toBe(each.length);
+    expect(section.mostInside).toBe(1);
+  }
+
+  it('locks on a singleton', async () => {
+    const module = await startModule({ providers: [SingletonSeats] });
+    await expectExclusive(module.get(SingletonSeats));
+  });
+
+  it('locks different keys independently', async () => {
+    const module = await startModule({ providers: [SingletonSeats] });
+    const seats = module.get(SingletonSeats);
+    await Promise.all(['a', 'b', 'c', 'd'].map((seatId) => seats.book(seatId)));
+    expect(section.mostInside).toBeGreaterThan(1);
+  });
+
+  it('locks on request-scoped instances of different requests', async () => {
+    const module = await startModule({ providers: [RequestSeats] });
+    const resolve = () => module.resolve(RequestSeats, ContextIdFactory.create());
+    await expectExclusive(await resolve(), await resolve());
+  });
+
+  it('locks on transient instances', async () => {
+    const module = await startModule({ providers: [TransientSeats] });
+    const [first, second] = [
+      await module.resolve(TransientSeats),
+      await module.resolve(TransientSeats),
+    ];
+    expect(first).not.toBe(second);
+    await expectExclusive(first, second);
+  });
+
+  it('locks on instances made by ModuleRef.create', async () => {
+    const module = await startModule({});
+    await expectExclusive(await module.get(ModuleRef).create(SingletonSeats));
+  });
+
+  it('locks on a subclass that is decorated itself, and in the method of its parent', async () => {
+    const module = await startModule({ providers: [StrictSeats, SingletonSeats] });
+    await expectExclusive(module.get(StrictSeats), module.get(SingletonSeats));
+  });
+
+  it('locks when an instance calls its own method', async () => {
+    const module = await startModule({ providers: [SingletonSeats] });
+    const seats = module.get(SingletonSeats);
+    await expect(Promise.all([seats.bookByItself('1'), seats.book('1')])).resolves.toEqual([
+      true,
+      true,
+    ]);
+    expect(section.mostInside).toBe(1);
+  });
+
+  it('locks a call made in onModuleInit', async () => {
+    const module = await startModule({ providers: [EarlySeats] });
+    expect(module.get(EarlySeats).bookedLocked).toBe(true);
+  });
+
+  it('locks in a module that was compiled but not initialised, as unit tests have it', async () => {
+    const module = await compileModule({ providers: [SingletonSeats] });
+    await expectExclusive(module.get(SingletonSeats));
+  });
+
+  it('excludes two applications in one process that share servers', async () => {
+    const nodes = createMemoryNodes(3);
+    const servers = nodes.map((node) => node.server);
+    const first = await startModule({ providers: [SingletonSeats] }, { nodes });
+    const second = await startModule(
+      { providers: [SingletonSeats] },
+      { nodes: createMemoryNodes(servers) },
+    );
+    await expectExclusive(first.get(SingletonSeats), second.get(SingletonSeats));
+  });
+
+  it('keeps two applications in one process apart that share nothing but the class', async () => {
+    const first = await startModule({ providers: [SingletonSeats] });
+    const second = await startModule({ providers: [SingletonSeats] });
+    await first.close();
+    await expect(second.get(SingletonSeats).book('1')).resolves.toBe(true);
+    await expect(first.get(SingletonSeats).book('1')).rejects.toMatchObject({
+      code: 'REDLOCK_CLOSED',
+    });
+  });
+
+  it('adds no property to instances and leaves fields of any name alone', async () => {
+    const module = await startModule({ providers: [SingletonSeats] });
+    const seats = module.get(SingletonSeats);
+    expect(seats.redlockService.hello()).toBe('mine');
+    expect(seats.runner).toBe('mine');
+    expect(Reflect.ownKeys(seats).toSorted()).toEqual(['locks', 'redlockService', 'runner']);
+  });
+
+  it('keeps the name and the length of the method', () => {
+    expect(SingletonSeats.prototype.book.name).toBe('book');
+    expect(SingletonSeats.prototype.book).toHaveLength(1);
+  });
+});

@@ -1,0 +1,139 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Fenced, FencedUsageError, FencingToken, LockService } from '../../lib/index.ts';
+import { closeAll, startModule } from './support/applications.ts';
+
+const forged = { value: 9_999_999_999_999, keys: ['seat:1'], holder: 'me' } as never;
+
+@Injectable()
+class Seats {
+  readonly keyFunctionSaw: unknown[] = [];
+
+  constructor(private readonly locks: LockService) {}
+
+  @Fenced((seatId: string) => `seat:${seatId}`)
+  async book(
+    seatId: string,
+    userId: string,
+    @FencingToken() token?: FencingToken,
+  ): Promise<FencingToken | undefined> {
+    expect(this.locks.current()?.token).toBe(token);
+    expect([seatId, userId]).toEqual(['1', 'ana']);
+    return token;
+  }
+
+  @Fenced(function (...args: unknown[]) {
+    seenByKey.push(...args);
+    return 'seat:1';
+  } as () => string)
+  async first(@FencingToken() token?: FencingToken, seatId?: string): Promise<unknown[]> {
+    return [token, seatId];
+  }
+
+  @Fenced('outer:{0}')
+  async outer(seatId: string, @FencingToken() token?: FencingToken): Promise<FencingToken[]> {
+    const again = await this.inner(seatId);
+    return [token!, again!];
+  }
+
+  @Fenced('outer:{0}')
+  async inner(
+    _seatId: string,
+    @FencingToken() token?: FencingToken,
+  ): Promise<FencingToken | undefined> {
+    return token;
+  }
+
+  @Fenced(['a:{0}', 'b:{0}'])
+  async both(_id: string, @FencingToken() token?: FencingToken): Promise<readonly string[]> {
+    return token?.keys ?? [];
+  }
+}
+
+let seenByKey: unknown[] = [];
+
+describe('@FencingToken()', () => {
+  afterEach(closeAll);
+  afterEach(() => {
+    seenByKey = [];
+  });
+
+  it('fills the parameter; callers need not pass it', async () => {
+    const module = await startModule({ providers: [Seats] });
+    const token = await module.get(Seats).book('1', 'ana');
+    expect(token?.keys).toEqual(['seat:1']);
+    expect(Number.isSafeInteger(token?.value)).toBe(true);
+    expect(String(token)).toBe(String(token?.value));
+    expect(Object.isFrozen(token)).toBe(true);
+  });
+
+  it('grows from call to call', async () => {
+    const module = await startModule({ providers: [Seats] });
+    const first = await module.get(Seats).book('1', 'ana');
+    const second = await module.get(Seats).book('1', 'ana');
+    expect(second!.value).toBeGreaterThan(first!.value);
+  });
+
+  it('replaces what a caller passes', async () => {
+    const module = await startModule({ providers: [Seats] });
+    const token = await module.get(Seats).book('1', 'ana', forged);
+    expect(token).not.toBe(forged);
+    expect(token!.value).not.toBe(9_999_999_999_999);
+  });
+
+  it('hides what a caller passes from the key function', async () => {
+    const module = await startModule({ providers: [Seats] });
+    const [token, seatId] = await module.get(Seats).first(forged, '7');
+    expect(token).not.toBe(forged);
+    expect(seatId).toBe('7');
+    expect(seenByKey).toEqual([undefined, '7']);
+  });
+
+  it('fills a parameter far behind the arguments of the call', async () => {
+    const module = await startModule({ providers: [Seats] });
+    const book = module.get(Seats).book.bind(module.get(Seats)) as unknown as (
+      ...args: string[]
+    ) => Promise<FencingToken>;
+    await expect(book('1')).rejects.toThrow(); // the body's own expectation: userId is missing, the token is not
+    @Injectable()
+    class Far {
+      @Fenced('far')
+      async run(_a?: 1, _b?: 2, _c?: 3, @FencingToken() token?: FencingToken): Promise<boolean> {
+        return token !== undefined;
+      }
+    }
+    const far = await startModule({ providers: [Far] });
+    await expect(far.get(Far).run()).resolves.toBe(true);
+  });
+
+  it('gives nested use of a held key the same token, without waiting for itself', async () => {
+    const module = await startModule({ providers: [Seats] });
+    const [outer, inner] = await module.get(Seats).outer('1');
+    expect(inner).toBe(outer);
+  });
+
+  it('gives one token for several keys', async () => {
+    const module = await startModule({ providers: [Seats] });
+    await expect(module.get(Seats).both('1')).resolves.toEqual(['a:1', 'b:1']);
+  });
+
+  it('is refused on a constructor', () => {
+    expect(() => {
+      class Wrong {
+        constructor(@FencingToken() readonly token?: FencingToken) {}
+      }
+      return Wrong;
+    }).toThrow(FencedUsageError);
+  });
+
+  it('is refused as part of a key template', () => {
+    expect(() => {
+      class Wrong {
+        @Fenced('seat:{0}:{1}')
+        async run(_seatId: string, @FencingToken() _token?: FencingToken): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow(/uses the @FencingToken\(\) parameter/);
+  });
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from '@jest/globals';
+import { compileKeyTemplate } from '../../lib/nest/key-template.ts';
+
+const keyOf = (template: string, ...args: unknown[]) =>
+  compileKeyTemplate(template, 'Seats.book')(args);
+
+describe('key templates', () => {
+  it.each([
+    ['report', [], 'report'],
+    ['seat:{0}', ['12A'], 'seat:12A'],
+    ['{1}:{0}:{1}', ['a', 7], '7:a:7'],
+    ['order:{0.customer.id}', [{ customer: { id: 3n } }], 'order:3'],
+    ['item:{0.lines.1.sku}', [{ lines: [{}, { sku: 'x' }] }], 'item:x'],
+    ['flag:{0}', [false], 'flag:false'],
+    ['zero:{0}', [0], 'zero:0'],
+  ])('%s of %j is %s', (template, args, key) => {
+    expect(keyOf(template, ...args)).toBe(key);
+  });
+
+  it('reads properties that a class computes', () => {
+    class Order {
+      get id(): string {
+        return '42';
+      }
+    }
+    expect(keyOf('order:{0.id}', new Order())).toBe('order:42');
+  });
+
+  it('leaves braces inside of values alone', () => {
+    expect(keyOf('seat:{0}', '{0}')).toBe('seat:{0}');
+  });
+
+  it.each([
+    ['seat:{1}', ['only one'], 'undefined'],
+    ['seat:{0.id}', [{}], 'undefined'],
+    ['seat:{0.id.deep}', [undefined], 'undefined'],
+    ['seat:{0.id.deep}', [{ id: null }], 'undefined'],
+    ['seat:{0}', [''], 'an empty string'],
+    ['seat:{0}', [{}], 'a value of type object'],
+    ['seat:{0}', [['a']], 'an array'],
+    ['seat:{0}', [Number.POSITIVE_INFINITY], 'Infinity'],
+    ['seat:{0}', [Symbol('s')], 'a value of type symbol'],
+  ])('never makes a key of %s with %p: it is %s', (template, args, reason) => {
+    expect(() => keyOf(template, ...args)).toThrow(reason);
+  });
+});

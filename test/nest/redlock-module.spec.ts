@@ -1,0 +1,148 @@
+import 'reflect-metadata';
+import { Inject, Injectable, Module } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  Fenced,
+  LockService,
+  RedlockConfigError,
+  RedlockModule,
+  type RedlockModuleOptions,
+  type RedlockOptionsFactory,
+} from '../../lib/index.ts';
+import { registerLockServiceClass } from '../../lib/nest/lock-service-classes.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { closeAll, closeLater, redlockInMemory, silentLogger } from './support/applications.ts';
+
+const NODES = 'NODES';
+
+@Module({
+  providers: [{ provide: NODES, useFactory: () => createMemoryNodes(3) }],
+  exports: [NODES],
+})
+class ConfigurationModule {}
+
+@Injectable()
+class InjectedOptions implements RedlockOptionsFactory {
+  constructor(@Inject(NODES) private readonly nodes: RedlockModuleOptions['nodes']) {}
+
+  createRedlockOptions(): RedlockModuleOptions {
+    return { nodes: this.nodes, restartGuard: false };
+  }
+}
+
+@Module({
+  imports: [ConfigurationModule],
+  providers: [InjectedOptions],
+  exports: [InjectedOptions],
+})
+class ExistingOptionsModule {}
+
+@Injectable()
+class Seats {
+  @Fenced('seat')
+  async book(): Promise<string> {
+    return 'booked';
+  }
+}
+
+@Module({ providers: [Seats], exports: [Seats] })
+class SeatsModule {}
+
+describe('RedlockModule', () => {
+  afterEach(closeAll);
+
+  async function start(...imports: any[]) {
+    const module = await Test.createTestingModule({ imports }).setLogger(silentLogger).compile();
+    await closeLater(module).init();
+    return module;
+  }
+
+  it('serves modules that do not import it', async () => {
+    const module = await start(redlockInMemory(), SeatsModule);
+    await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');
+  });
+
+  it.each([
+    [
+      'useFactory',
+      () =>
+        RedlockModule.forRootAsync({
+          imports: [ConfigurationModule],
+          inject: [NODES],
+          useFactory: async (nodes: RedlockModuleOptions['nodes']) => ({
+            nodes,
+            restartGuard: false,
+          }),
+        }),
+    ],
+    [
+      'useClass',
+      () =>
+        RedlockModule.forRootAsync({ imports: [ConfigurationModule], useClass: InjectedOptions }),
+    ],
+    [
+      'useExisting',
+      () =>
+        RedlockModule.forRootAsync({
+          imports: [ExistingOptionsModule],
+          useExisting: InjectedOptions,
+        }),
+    ],
+  ])('takes its options from %s', async (_form, redlock) => {
+    const module = await start(redlock(), SeatsModule);
+    await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');
+  });
+
+  it.each([
+    ['forRoot', () => RedlockModule.forRoot({ nodes: createMemoryNodes(1), isGlobal: false })],
+    [
+      'forRootAsync',
+      () =>
+        RedlockModule.forRootAsync({
+          isGlobal: false,
+          useFactory: () => ({ nodes: createMemoryNodes(1) }),
+        }),
+    ],
+  ])('is not global with isGlobal: false in %s', async (_form, redlock) => {
+    await expect(start(redlock(), SeatsModule)).rejects.toThrow(/RedlockModule\.forRoot/);
+    @Module({ imports: [redlock()], providers: [Seats] })
+    class ImportingModule {}
+    const module = await start(ImportingModule);
+    await expect(module.get(Seats).book()).resolves.toBe('booked');
+  });
+
+  it('answers to the LockService class of another copy of the package', async () => {
+    @Injectable()
+    class OtherLockService {}
+    registerLockServiceClass(OtherLockService);
+    @Injectable()
+    class Feature {
+      constructor(readonly locks: OtherLockService) {}
+    }
+    @Module({ providers: [Feature] })
+    class FeatureModule {}
+    const module = await start(redlockInMemory(), FeatureModule);
+    expect(module.get(Feature, { strict: false }).locks).toBe(
+      module.get(LockService, { strict: false }),
+    );
+  });
+
+  it.each([
+    ['nodes', { nodes: [] }],
+    ['nodes', { nodes: undefined }],
+    ['nodes', { nodes: [42] }],
+    ['nodes', { nodes: ['redis://one:6379/0', 'redis://ONE:6379/1'] }],
+    ['nodes', { nodes: ['redis://one', { host: 'one', port: 6379 }] }],
+    ['startupTimeout', { startupTimeout: 0 }],
+    ['shutdownTimeout', { shutdownTimeout: 'never' }],
+    ['ttl', { ttl: 0 }],
+  ])('refuses to boot with a wrong %s: %j', async (option, options) => {
+    const nodes = createMemoryNodes(1);
+    const boot = start(
+      RedlockModule.forRoot({ nodes, ...options } as unknown as RedlockModuleOptions),
+    );
+    await expect(boot).rejects.toThrow(RedlockConfigError);
+    await expect(boot).rejects.toMatchObject({ option });
+  });
+});

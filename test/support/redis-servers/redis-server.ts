@@ -1,0 +1,78 @@
+/** The ways to get Redis, in the order in which they are tried. */
+export const REDIS_WAYS = ['urls', 'path', 'docker', 'package'] as const;
+
+export type RedisWay = (typeof REDIS_WAYS)[number];
+
+/** How one server is to be started. Without options: no persistence, no password, plain TCP. */
+export interface RedisServerOptions {
+  /** Append-only file, written before each reply. Data then survives `restart({ keepData: true })`. Default false. */
+  appendonly?: boolean;
+  /** Password of the default user. */
+  requirepass?: string;
+  /** Lines of an ACL file, for example `user app on >secret ~* +@all`. */
+  acl?: readonly string[];
+  /** The user which readiness checks and `url` log in as; needed when the ACL closes the default user. */
+  user?: { readonly name: string; readonly password: string };
+  /** PEM texts. With them the port speaks TLS only, and client certificates are not asked for. */
+  tls?: { readonly cert: string; readonly key: string; readonly ca: string };
+  /** Further command line arguments, for example `['--maxmemory', '10mb']`; they override the ones above. */
+  args?: readonly string[];
+}
+
+/** One independent Redis server. */
+export interface RedisServer {
+  /** `redis://` or `rediss://` with credentials where there are any. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Known for servers which are processes of this machine; changes with a restart. */
+  readonly pid: number | undefined;
+  /** False while killed or stopped, and when the server has died by itself. A frozen server is running. */
+  readonly isRunning: boolean;
+  /** Whether freeze, resume, kill and restart are possible; otherwise they throw an error that says why. */
+  readonly canFault: boolean;
+  /** SIGSTOP: connections stay open and nothing is answered. Resolves when the server has really stopped. */
+  freeze(): Promise<void>;
+  /** SIGCONT: a frozen server goes on, and answers what has piled up. */
+  resume(): Promise<void>;
+  /** SIGKILL, frozen or not. Resolves when the process is gone; its data directory is kept for a restart. */
+  kill(): Promise<void>;
+  /**
+   * Starts the server again on the same port, ending it first when it runs. It comes back empty, unless `keepData`
+   * keeps its AOF or RDB files: then a running server is shut down in order, and a killed one finds what it had written.
+   */
+  restart(options?: { keepData?: boolean }): Promise<void>;
+  /** Ends the server and removes its data. May be called twice. */
+  stop(): Promise<void>;
+}
+
+/** A way that works here, found once and handed on to other processes as JSON. */
+export type FoundRedis =
+  | { readonly way: 'urls'; readonly version: string; readonly urls: readonly string[] }
+  | { readonly way: 'docker'; readonly version: string; readonly image: string }
+  | {
+      readonly way: 'path' | 'package';
+      readonly version: string;
+      /** Absolute path of a redis-server executable. */
+      readonly command: string;
+      /** Value for LD_LIBRARY_PATH where the libraries are not on the system. */
+      readonly libraryPath?: string;
+    };
+
+/** Why a way does not work here, for the error that lists all ways. */
+export interface NotFound {
+  readonly reason: string;
+}
+
+/** Starts servers in the way that was found. */
+export interface RedisProvider {
+  readonly way: RedisWay;
+  /** Version of the server, for example `7.0.15`. */
+  readonly version: string;
+  /** One line for people: which way serves, and the version. */
+  readonly description: string;
+  /** Whether servers can be frozen, killed and restarted. */
+  readonly canFault: boolean;
+  /** Starts `count` independent servers at once and resolves when all of them answer. */
+  start(count: number, options?: RedisServerOptions): Promise<RedisServer[]>;
+}

@@ -1,0 +1,83 @@
+import { connect as connectPlain, type NetConnectOpts } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+
+export interface RequestTarget {
+  /** Where to connect: a host and port, or the path of a unix socket. */
+  readonly address: { host: string; port: number } | { path: string };
+  readonly tls?: boolean;
+  readonly user?: { readonly name: string; readonly password: string };
+}
+
+/**
+ * Sends one command over a connection of its own and resolves with the last reply as text, without its type mark.
+ * Rejects when the server cannot be reached, answers with an error, or says nothing for `timeoutMs`.
+ */
+export function respRequest(
+  target: RequestTarget,
+  command: readonly string[],
+  timeoutMs = 3000,
+): Promise<string> {
+  const commands = target.user
+    ? [['AUTH', target.user.name, target.user.password], command]
+    : [command];
+  return new Promise((resolve, reject) => {
+    const options: NetConnectOpts = target.address;
+    // Reachability only: no secret worth protecting is sent to a throw-away server on loopback.
+    const socket = target.tls
+      ? connectTls({ ...options, rejectUnauthorized: false })
+      : connectPlain(options);
+    const timer = setTimeout(
+      () => settle(new Error(`no answer within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+    let received = '';
+    const settle = (outcome: Error | string) => {
+      clearTimeout(timer);
+      socket.destroy();
+      if (outcome instanceof Error) reject(outcome);
+      else resolve(outcome);
+    };
+    socket.on('error', settle);
+    socket.on('close', () => settle(new Error('connection closed before the reply')));
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      const replies = parseReplies(received);
+      const failed = replies.find((reply) => reply instanceof Error);
+      if (failed) settle(failed);
+      else if (replies.length === commands.length) settle(replies.at(-1) ?? '');
+    });
+    socket.write(commands.map(encode).join(''));
+  });
+}
+
+function encode(command: readonly string[]): string {
+  const parts = command.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`);
+  return `*${command.length}\r\n${parts.join('')}`;
+}
+
+/** The complete simple, error and bulk replies at the start of `text`. */
+function parseReplies(text: string): (string | Error)[] {
+  const replies: (string | Error)[] = [];
+  let offset = 0;
+  for (;;) {
+    const lineEnd = text.indexOf('\r\n', offset);
+    if (lineEnd < 0) return replies;
+    const line = text.slice(offset + 1, lineEnd);
+    const mark = text[offset];
+    offset = lineEnd + 2;
+    if (mark === '$') {
+      const end = offset + Number(line);
+      if (text.length < end + 2) return replies;
+      replies.push(text.slice(offset, end));
+      offset = end + 2;
+    } else {
+      replies.push(mark === '-' ? new Error(line) : line);
+    }
+  }
+}
+
+/** Resolves once PING is answered with PONG; rejects otherwise, also while the server still loads its data. */
+export async function ping(target: RequestTarget, timeoutMs?: number): Promise<void> {
+  const reply = await respRequest(target, ['PING'], timeoutMs);
+  if (reply !== 'PONG') throw new Error(`PING was answered with ${reply}`);
+}
