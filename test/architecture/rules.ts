@@ -16,7 +16,13 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   core: { files: [], packages: ['node:'] },
   redis: { files: ['core/'], packages: ['node:', 'ioredis'] },
   fencing: {
-    files: ['core/fencing-token.ts', 'core/errors.ts', 'core/token-source.ts'],
+    files: [
+      'core/duration.ts',
+      'core/errors.ts',
+      'core/fencing-token.ts',
+      'core/fencing-token-header.ts',
+      'core/token-source.ts',
+    ],
     packages: ['node:'],
   },
   nest: { files: ['core/', 'redis/'], packages: ['node:', ...NEST_PACKAGES] },

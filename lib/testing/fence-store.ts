@@ -1,0 +1,58 @@
+import { isRedlockError } from '../core/errors.ts';
+
+/** One holder's right to one resource. */
+export interface FenceTicket {
+  readonly resource: string;
+  /** Decimal, up to 2^63 - 1: larger than a JavaScript number can tell apart. */
+  readonly token: string;
+  readonly holder: string;
+}
+
+/**
+ * The store under test: one text per resource, guarded by a fence. All hooks may reject with the store's refusal of a
+ * stale ticket; what the database makes give way (serialization failure, deadlock) they retry themselves.
+ */
+export interface FenceStore {
+  /** Brings the ticket to the store before the first read. */
+  claim(ticket: FenceTicket): Promise<void>;
+  /** The committed text, null when nothing was written; the way the critical section reads it. */
+  read(ticket: FenceTicket): Promise<string | null>;
+  /**
+   * Writes the text, or rejects and writes nothing. Await `pause()` between the check and the write (inside the transaction):
+   * that is where wrong stores are caught. A store that checks and writes in one step awaits it before.
+   */
+  write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void>;
+  /** Whether an error is the refusal of a stale ticket. @default our StaleTokenError, also with code alone */
+  isStale?(error: unknown): boolean;
+}
+
+/** How an attempt ended; other errors than refusals are thrown. */
+export async function isRefused(store: FenceStore, attempt: Promise<unknown>): Promise<boolean> {
+  try {
+    await attempt;
+    return false;
+  } catch (error) {
+    if (
+      store.isStale ? store.isStale(error) : isRedlockError(error) && error.code === 'STALE_TOKEN'
+    )
+      return true;
+    throw error;
+  }
+}
+
+/** A ticket with a holder of its own unless given. */
+export function ticket(
+  resource: string,
+  token: number | bigint | string,
+  holder = `holder-of-${token}`,
+): FenceTicket {
+  return { resource, token: String(token), holder };
+}
+
+/** A pause that doesn't. */
+export const noPause = (): Promise<void> => Promise.resolve();
+
+/** @throws Error with the text unless the condition holds */
+export function demand(condition: boolean, text: string): void {
+  if (!condition) throw new Error(text);
+}

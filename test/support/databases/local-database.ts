@@ -1,0 +1,124 @@
+import { chown, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../redis-servers/free-port.ts';
+import { GuardedProcess } from '../redis-servers/guarded-process.ts';
+import { runCommand } from '../redis-servers/run-command.ts';
+import type { DatabaseServer } from './database-server.ts';
+
+/** How one kind of server is made and run in a directory of its own. */
+export interface LocalDatabase {
+  readonly name: string;
+  readonly description: string;
+  readonly libraryPath?: string;
+  /** Runs the given commands that make the data; the directory is empty and ours. */
+  initialize(
+    directory: string,
+    run: (command: readonly string[], input?: string) => Promise<void>,
+  ): Promise<void>;
+  /** The server's command line. */
+  command(directory: string, port: number): readonly string[];
+  url(port: number): string;
+  /** Whether it runs as root when we do; otherwise it then runs as nobody, who gets its directory. */
+  readonly asRoot: boolean;
+  /** Sent at the end; the server then ends at once. */
+  readonly stopSignal: NodeJS.Signals;
+}
+
+const NOBODY = 65_534;
+const START_LIMIT_MS = 60_000;
+const END_LIMIT_MS = 20_000;
+
+const runsAsNobody = ({ asRoot }: LocalDatabase): boolean => process.getuid?.() === 0 && !asRoot;
+
+const asUser = (database: LocalDatabase, command: readonly string[]): readonly string[] =>
+  runsAsNobody(database)
+    ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', ...command]
+    : command;
+
+/** Starts a server on a free loopback port. It ends with this process, however that ends. */
+export async function startLocalDatabase(database: LocalDatabase): Promise<DatabaseServer> {
+  const parent = tmpdir().length > 60 ? '/tmp' : tmpdir();
+  const directory = await mkdtemp(join(parent, `fenced-lock-${database.name}-`));
+  const environment = {
+    ...process.env,
+    LC_ALL: 'C',
+    ...(database.libraryPath && { LD_LIBRARY_PATH: database.libraryPath }),
+  };
+  try {
+    if (runsAsNobody(database)) await chown(directory, NOBODY, NOBODY);
+    await database.initialize(directory, async (command, input) => {
+      const [program = '', ...args] = asUser(database, command);
+      const redirected =
+        input === undefined
+          ? [program, ...args]
+          : ['/bin/sh', '-c', 'file=$1; shift; exec "$@" <"$file"', 'sh', input, program, ...args];
+      await runCommand(redirected[0] as string, redirected.slice(1), {
+        cwd: directory,
+        environment,
+      });
+    });
+    for (let tries = 1; ; tries += 1) {
+      const server = await launch(database, directory, environment);
+      if (server) return server;
+      if (tries === 10) throw new Error(`${database.name}: no free port in ${tries} tries`);
+    }
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function launch(
+  database: LocalDatabase,
+  directory: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<DatabaseServer | undefined> {
+  const port = await freePort();
+  const logFile = join(directory, 'server.log');
+  const server = await GuardedProcess.start(
+    asUser(database, database.command(directory, port)),
+    directory,
+    logFile,
+    environment,
+  );
+  const deadline = performance.now() + START_LIMIT_MS;
+  while (!(await answers(port))) {
+    if (!server.isRunning) {
+      const log = await readFile(logFile, 'utf8').catch(() => '');
+      server.releaseDirectory();
+      if (/address already in use/i.test(log)) return undefined;
+      throw new Error(`${database.name} ended at its start:\n${log.slice(-2000)}`);
+    }
+    if (performance.now() > deadline) {
+      server.signal('SIGKILL');
+      throw new Error(`${database.name} on port ${port} is not ready`);
+    }
+    await sleep(20);
+  }
+  return {
+    url: database.url(port),
+    description: database.description,
+    async stop() {
+      server.signal(database.stopSignal);
+      if (!(await server.exited(END_LIMIT_MS))) server.signal('SIGKILL');
+      await server.exited(END_LIMIT_MS);
+      await rm(directory, { recursive: true, force: true });
+      server.releaseDirectory();
+    },
+  };
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' });
+    const end = (result: boolean): void => {
+      socket.destroy();
+      resolve(result);
+    };
+    socket.once('connect', () => end(true));
+    socket.once('error', () => end(false));
+  });
+}

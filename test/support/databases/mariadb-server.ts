@@ -1,0 +1,111 @@
+import { access, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { type DatabaseServer, startFirst } from './database-server.ts';
+import { unpackDebianPackages } from './debian-database.ts';
+import { startDockerDatabase } from './docker-database.ts';
+import { startLocalDatabase } from './local-database.ts';
+
+/**
+ * A MariaDB (or MySQL) server with a database `app`: MYSQL_URL, else mariadbd of this machine, else a container, else the
+ * Debian package. Ends with this process.
+ */
+export function startMariadb(): Promise<DatabaseServer> {
+  return startFirst('MariaDB', [
+    { hint: 'name a running server: MYSQL_URL=mysql://user:password@host/database', start: given },
+    { hint: 'install mariadb-server', start: installed },
+    {
+      hint: 'start Docker, or another container runtime that testcontainers knows',
+      start: container,
+    },
+    { hint: 'on Debian, let apt-get reach its package source: no root is needed', start: unpacked },
+  ]);
+}
+
+async function given(): Promise<DatabaseServer | string> {
+  const url = process.env.MYSQL_URL;
+  if (!url) return 'MYSQL_URL is not set';
+  return { url, description: 'MariaDB or MySQL at MYSQL_URL', stop: () => Promise.resolve() };
+}
+
+async function installed(): Promise<DatabaseServer | string> {
+  for (const folder of [
+    ...(process.env.PATH ?? '').split(delimiter),
+    '/usr/sbin',
+    '/usr/local/sbin',
+  ]) {
+    const program = join(folder, 'mariadbd');
+    const isThere = await access(program).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return start(program, [], `MariaDB of ${folder}`);
+  }
+  return 'no mariadbd on PATH or in /usr/sbin';
+}
+
+function container(): Promise<DatabaseServer | string> {
+  return startDockerDatabase({
+    image: 'mariadb:11',
+    port: 3306,
+    environment: { MARIADB_ROOT_PASSWORD: 'mariadb', MARIADB_DATABASE: 'app' },
+    command: [],
+    ready: [/ready for connections/, 2],
+    url: (host, port) => `mysql://root:mariadb@${host}:${port}/app`,
+  });
+}
+
+async function unpacked(): Promise<DatabaseServer | string> {
+  const { folder, libraryPath } = await unpackDebianPackages(
+    'mariadb',
+    ['mariadb-server-core', 'mariadb-server'],
+    'usr/sbin/mariadbd',
+  );
+  const messages = `--lc-messages-dir=${join(folder, 'usr/share/mysql')}`;
+  return start(
+    join(folder, 'usr/sbin/mariadbd'),
+    [messages],
+    'MariaDB of the Debian package',
+    libraryPath,
+  );
+}
+
+function start(
+  program: string,
+  options: readonly string[],
+  description: string,
+  libraryPath?: string,
+): Promise<DatabaseServer> {
+  const user = process.getuid?.() === 0 ? ['--user=root'] : [];
+  const base = (directory: string): string[] => [
+    program,
+    '--no-defaults',
+    `--datadir=${join(directory, 'data')}`,
+    ...user,
+    ...options,
+  ];
+  return startLocalDatabase({
+    name: 'mariadb',
+    description,
+    libraryPath,
+    asRoot: true,
+    stopSignal: 'SIGTERM',
+    async initialize(directory, run) {
+      const script = join(directory, 'make.sql');
+      await writeFile(script, 'CREATE DATABASE mysql;\nCREATE DATABASE app;\n', { mode: 0o644 });
+      await run(['mkdir', join(directory, 'data')]);
+      await run([...base(directory), '--bootstrap'], script);
+    },
+    command: (directory, port) => [
+      ...base(directory),
+      // A throw-away server on loopback: no accounts, so no tables for them.
+      '--skip-grant-tables',
+      '--bind-address=127.0.0.1',
+      `--port=${port}`,
+      `--socket=${join(directory, 'mariadb.sock')}`,
+      `--tmpdir=${directory}`,
+      '--innodb-flush-log-at-trx-commit=0',
+      '--max-connections=200',
+    ],
+    url: (port) => `mysql://root@127.0.0.1:${port}/app`,
+  });
+}
