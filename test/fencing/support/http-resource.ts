@@ -1,0 +1,159 @@
+import {
+  Body,
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  Get,
+  HttpCode,
+  HttpException,
+  type INestApplication,
+  Inject,
+  Injectable,
+  Module,
+  Param,
+  Put,
+  UseGuards,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import type { Pool } from 'pg';
+import { StaleTokenError } from '../../../lib/core/errors.ts';
+import { postgresFence } from '../../../lib/fencing/index.ts';
+import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
+import { UPSERT } from './account-stores.ts';
+
+/** Called between the check and the write of a request, by the ticket of the request. */
+export type Pauses = Map<string, () => Promise<void>>;
+
+const POOL = 'pool';
+const PAUSES = 'pauses';
+const SEEN = 'seen';
+
+/** What a guard remembers of one resource. */
+type Seen = (ticket: FenceTicket) => Promise<boolean>;
+
+/** The wrong way: a guard looks at the token, and the handler writes later. */
+@Injectable()
+class TokenGuard implements CanActivate {
+  constructor(@Inject(SEEN) private readonly seen: Seen) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const { params, headers } = context.switchToHttp().getRequest();
+    const [token, holder] = String(headers['fencing-token']).split(';') as [string, string];
+    if (!(await this.seen({ resource: params.resource, token, holder })))
+      throw new HttpException('stale', 412);
+    return true;
+  }
+}
+
+@Controller('accounts/:resource')
+class GuardedController {
+  constructor(
+    @Inject(POOL) private readonly pool: Pool,
+    @Inject(PAUSES) private readonly pauses: Pauses,
+  ) {}
+
+  @Get()
+  async read(@Param('resource') resource: string): Promise<{ text: string | null }> {
+    const { rows } = await this.pool.query('SELECT text FROM account WHERE resource = $1', [
+      resource,
+    ]);
+    return { text: rows[0]?.text ?? null };
+  }
+
+  @Put('claim')
+  @UseGuards(TokenGuard)
+  claim(): string {
+    return 'claimed';
+  }
+
+  @Put()
+  @UseGuards(TokenGuard)
+  @HttpCode(200)
+  async write(
+    @Param('resource') resource: string,
+    @Body() body: { text: string; pause?: string },
+  ): Promise<string> {
+    await this.pauses.get(body.pause ?? '')?.();
+    await this.pool.query(UPSERT.postgresql, [resource, body.text]);
+    return 'written';
+  }
+}
+
+/** An application whose guard remembers tokens in the process, or, with `shared`, rightly and durably in PostgreSQL. */
+export async function startGuardedInstance(
+  pool: Pool,
+  pauses: Pauses,
+  shared: boolean,
+): Promise<INestApplication> {
+  const fence = postgresFence(pool);
+  const memory = new Map<string, FenceTicket>();
+  const seenHere: Seen = (ticket) => {
+    const last = memory.get(ticket.resource);
+    const isStale =
+      last &&
+      (BigInt(last.token) > BigInt(ticket.token) ||
+        (last.token === ticket.token && last.holder !== ticket.holder));
+    if (!isStale) memory.set(ticket.resource, ticket);
+    return Promise.resolve(!isStale);
+  };
+  const seenByAll: Seen = ({ resource, token, holder }) =>
+    fence.claim({ value: token, keys: [resource], holder }).then(
+      () => true,
+      (error: { code?: string }) => {
+        if (error.code === 'STALE_TOKEN') return false;
+        throw error;
+      },
+    );
+
+  @Module({
+    controllers: [GuardedController],
+    providers: [
+      TokenGuard,
+      { provide: POOL, useValue: pool },
+      { provide: PAUSES, useValue: pauses },
+      { provide: SEEN, useValue: shared ? seenByAll : seenHere },
+    ],
+  })
+  class GuardedModule {}
+
+  const app = await NestFactory.create(GuardedModule, { logger: false });
+  await app.listen(0, '127.0.0.1');
+  return app;
+}
+
+/** A store that talks to the instances in turn, as a load balancer does. Stale is status 412. */
+export function httpStore(urls: readonly string[], pauses: Pauses): FenceStore {
+  let calls = 0;
+  const send = async (
+    { resource, token, holder }: FenceTicket,
+    method: string,
+    path = '',
+    body?: object,
+  ): Promise<any> => {
+    const base = urls[calls++ % urls.length];
+    const response = await fetch(`${base}/accounts/${encodeURIComponent(resource)}${path}`, {
+      method,
+      headers: {
+        'Fencing-Token': `${token};${holder}`,
+        ...(body && { 'content-type': 'application/json' }),
+      },
+      body: body && JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (response.status === 412) throw new StaleTokenError(resource, token);
+    if (!response.ok) throw new Error(`${method} was answered with ${response.status}: ${text}`);
+    return text;
+  };
+  return {
+    claim: (ticket) => send(ticket, 'PUT', '/claim'),
+    read: async (ticket) => (JSON.parse(await send(ticket, 'GET')) as { text: string | null }).text,
+    write: async (ticket, text, pause) => {
+      pauses.set(text, pause);
+      try {
+        await send(ticket, 'PUT', '', { text, pause: text });
+      } finally {
+        pauses.delete(text);
+      }
+    },
+  };
+}
