@@ -33,10 +33,13 @@ export function fenceError(
   table: string,
   claims: readonly FenceClaim[],
 ): unknown {
-  const stale = staleFactsOf(error);
-  const claim = stale && claims.find((each) => each.key === stale.key);
-  if (stale && claim)
-    return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, { cause: error });
+  for (const stale of staleFactsOf(error)) {
+    const claim = claims.find((each) => each.key === stale.key);
+    if (claim)
+      return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, {
+        cause: error,
+      });
+  }
   if (isMissingTableError(error)) {
     return new FencedUsageError(
       `The fence table '${table}' does not exist in this database, so nothing can be written under a lock. Create it in a migration; fence.ddl() returns this SQL:\n${fenceSqlOf(dialect).ddl(table)}`,

@@ -85,27 +85,27 @@ export interface StaleFacts {
   readonly holder: string;
 }
 
-/** Reads the refusal out of the error of the poisoned statement, undefined when it is another error. */
-export function staleFactsOf(error: unknown): StaleFacts | undefined {
-  for (const message of sqlErrorFacts(error).messages) {
-    const found = staleFactsIn(message);
-    if (found) return found;
-  }
-  return undefined;
+/**
+ * Reads the refusal out of the error of the poisoned statement. Empty when it is another error; more than one when a key looks
+ * like a refusal itself, or a wrapper repeats the parameters.
+ */
+export function staleFactsOf(error: unknown): readonly StaleFacts[] {
+  return sqlErrorFacts(error).messages.flatMap((message) => {
+    const pieces = message.split(POISON_PREFIX);
+    return pieces.flatMap((_piece, index) => factsAt(pieces.slice(index).join(POISON_PREFIX)));
+  });
 }
 
-/** The value is printed in quotes at the end of the message, whatever the server's language; wrappers may add text around. */
-function staleFactsIn(message: string): StaleFacts | undefined {
-  const start = message.lastIndexOf(`${POISON_PREFIX}[`);
-  if (start < 0) return undefined;
-  const json = message.slice(start + POISON_PREFIX.length);
-  for (let end = json.indexOf(']'); end >= 0; end = json.indexOf(']', end + 1)) {
+/** The JSON at the start of the text. It stands in quotes, so its end is the first bracket with which it parses. */
+function factsAt(text: string): StaleFacts[] {
+  if (!text.startsWith('[')) return [];
+  for (let end = text.indexOf(']'); end >= 0; end = text.indexOf(']', end + 1)) {
     try {
-      const [key, token, holder] = JSON.parse(json.slice(0, end + 1)) as [string, string, string];
-      return { key, token, holder };
+      const [key, token, holder] = JSON.parse(text.slice(0, end + 1)) as [string, string, string];
+      return [{ key, token, holder }];
     } catch {
-      // This bracket belongs to the key.
+      // This bracket belongs to the key or the holder.
     }
   }
-  return undefined;
+  return [];
 }

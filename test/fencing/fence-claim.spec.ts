@@ -1,0 +1,100 @@
+import { describe, expect, it } from '@jest/globals';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { fenceClaims } from '../../lib/fencing/fence-claim.ts';
+import { fenceTable } from '../../lib/fencing/fence-sql.ts';
+import { renderStatement } from '../../lib/fencing/sql-executor.ts';
+
+const usage = (text: RegExp): object =>
+  expect.objectContaining({ code: 'FENCED_USAGE', message: expect.stringMatching(text) });
+const thrown = (run: () => unknown): unknown => {
+  try {
+    return run();
+  } catch (error) {
+    return error;
+  }
+};
+
+describe('the claims of a token', () => {
+  it('are its keys in the order of their bytes, without duplicates', () => {
+    const token = new FencingToken(7, ['b', 'a', 'é', 'b', 'Z'], 'ana');
+    expect(fenceClaims(token).map(({ key }) => key)).toEqual(['Z', 'a', 'b', 'é']);
+    expect(fenceClaims(token, ['b'])).toEqual([{ key: 'b', token: '7', holder: 'ana' }]);
+  });
+
+  it.each([undefined, null, 34, '34', {}])('refuse %p for a token', (token) => {
+    expect(thrown(() => fenceClaims(token as never))).toEqual(usage(/fencing token is needed/));
+  });
+
+  it.each([
+    0,
+    -1,
+    1.5,
+    Number.NaN,
+    2 ** 53,
+    '01',
+    '1e3',
+    '-1',
+    '',
+    ' 1',
+    '9223372036854775808',
+    0n,
+    true,
+  ])('refuse %p for its value', (value) => {
+    expect(thrown(() => fenceClaims({ value: value as never, keys: ['a'], holder: 'h' }))).toEqual(
+      usage(/positive integer/),
+    );
+  });
+
+  it.each([1, 2 ** 53 - 1, 2n ** 53n + 1n, '9223372036854775807'])(
+    'take %p for its value',
+    (value) => {
+      expect(fenceClaims({ value, keys: ['a'], holder: 'h' })[0]?.token).toBe(String(value));
+    },
+  );
+
+  it('refuse a key the token was not granted for', () => {
+    expect(thrown(() => fenceClaims(new FencingToken(1, ['seat:1'], 'h'), ['seat:2']))).toEqual(
+      usage(/granted for "seat:1", not for "seat:2"/),
+    );
+  });
+
+  it('ask for keys when the token came without', () => {
+    const received = { value: '5', keys: [], holder: 'h' };
+    expect(thrown(() => fenceClaims(received))).toEqual(usage(/name them in the call/));
+    expect(fenceClaims(received, ['seat:1'])).toEqual([{ key: 'seat:1', token: '5', holder: 'h' }]);
+  });
+
+  it.each(['', 'a\0b', 'x'.repeat(2_501), '\uD800', 5])('refuse %p for a key', (key) => {
+    expect(thrown(() => fenceClaims({ value: 1, keys: [key as never], holder: 'h' }))).toEqual(
+      usage(/fence key/),
+    );
+  });
+
+  it.each([undefined, 'x'.repeat(256), 'line\nbreak', 'é'])('refuse %p for a holder', (holder) => {
+    expect(thrown(() => fenceClaims({ value: 1, keys: ['a'], holder: holder as never }))).toEqual(
+      usage(/holder/),
+    );
+  });
+});
+
+describe('the SQL', () => {
+  it.each(['redlock_fence', 'app.fence2', '_f'])('takes the table %s', (table) => {
+    expect(fenceTable(table)).toBe(table);
+  });
+
+  it.each(['', 'a b', 'a;b', '"a"', 'a.b.c', '1a', 'a-b'])('refuses the table %p', (table) => {
+    expect(thrown(() => fenceTable(table))).toMatchObject({
+      code: 'REDLOCK_CONFIG',
+      option: 'table',
+    });
+  });
+
+  it('repeats parameters for question marks in the order of their use', () => {
+    const statement = { sql: 'a $2 b $1 c $2', parameters: [1, 2] };
+    expect(renderStatement(statement, 'question-mark')).toEqual({
+      sql: 'a ? b ? c ?',
+      parameters: [2, 1, 2],
+    });
+    expect(renderStatement(statement, 'numbered')).toBe(statement);
+  });
+});

@@ -1,0 +1,346 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { postgresFence, type FenceEvent } from '../../lib/fencing/index.ts';
+import type { DatabaseServer } from '../support/databases/database-server.ts';
+import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
+
+describe('postgresFence', () => {
+  let server: DatabaseServer;
+  let pool: pg.Pool;
+  let count = 0;
+  let key: string;
+
+  beforeAll(async () => {
+    server = await startPostgres();
+    pool = new pg.Pool({
+      connectionString: await createPostgresDatabase(server, `fence_${Date.now()}_${process.pid}`),
+      max: 30,
+    });
+    pool.on('error', () => undefined);
+    await pool.query(postgresFence(pool).ddl());
+    await pool.query(postgresFence(pool).ddl());
+    await pool.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
+  }, 120_000);
+
+  afterAll(async () => {
+    await pool?.end();
+    await server?.stop();
+  });
+
+  beforeEach(async () => {
+    key = `seat:${(count += 1)}`;
+    await pool.query('INSERT INTO seat (id) VALUES ($1)', [key]);
+  });
+
+  // No transaction may be left open by any test.
+  afterEach(async () => {
+    expect(pool.idleCount).toBe(pool.totalCount);
+  });
+
+  const token = (value: number, holder = `holder-${value}`): FencingToken =>
+    new FencingToken(value, [key], holder);
+  const take = (client: pg.PoolClient | pg.Pool, owner: string): Promise<unknown> =>
+    client.query('UPDATE seat SET owner = $2 WHERE id = $1', [key, owner]);
+  const owner = async (): Promise<string | null> =>
+    (await pool.query('SELECT owner FROM seat WHERE id = $1', [key])).rows[0].owner;
+
+  it('commits what the work wrote and returns its result', async () => {
+    const fence = postgresFence(pool);
+    await expect(
+      fence.transaction(token(1), async (tx) => {
+        await take(tx, 'ana');
+        return 42;
+      }),
+    ).resolves.toBe(42);
+    await expect(owner()).resolves.toBe('ana');
+  });
+
+  it('refuses a stale holder before its work runs, and says who is newer', async () => {
+    const fence = postgresFence(pool);
+    await fence.claim(token(34, 'new'));
+    let ran = false;
+    const late = fence.transaction(token(33, 'old'), () => void (ran = true));
+    await expect(late).rejects.toMatchObject({
+      name: 'StaleTokenError',
+      code: 'STALE_TOKEN',
+      key,
+      token: '33',
+      currentToken: '34',
+      currentHolder: 'new',
+    });
+    expect(ran).toBe(false);
+  });
+
+  it('rolls back when the work throws, and throws the same error', async () => {
+    const own = new Error('no');
+    const failing = postgresFence(pool).transaction(token(1), async (tx) => {
+      await take(tx, 'ana');
+      throw own;
+    });
+    await expect(failing).rejects.toBe(own);
+    await expect(owner()).resolves.toBeNull();
+  });
+
+  it('dooms the transaction when the work swallows the error of a stale token, and compensates once, after the rollback', async () => {
+    const compensated: unknown[] = [];
+    const fence = postgresFence(pool, {
+      onStale: async (error, context) =>
+        void compensated.push(error.key, context.operation, await owner()),
+    });
+    const other = new FencingToken(5, [`${key}:other`], 'late');
+    await fence.claim(new FencingToken(6, other.keys, 'newer'));
+    const swallowing = fence.transaction(token(1), async (tx) => {
+      await take(tx, 'ana');
+      await fence.advance(tx, other).catch(() => undefined);
+    });
+    await expect(swallowing).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+      token: '5',
+      currentToken: '6',
+    });
+    await expect(owner()).resolves.toBeNull();
+    expect(compensated).toEqual([`${key}:other`, 'transaction', null]);
+  });
+
+  it('poisons the own transaction of a user who swallows the error', async () => {
+    const fence = postgresFence(pool);
+    await fence.claim(token(2));
+    const client = await pool.connect();
+    try {
+      await client.query('BEGIN');
+      await expect(fence.advance(client, token(1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+      await expect(take(client, 'stale')).rejects.toMatchObject({ code: '25P02' });
+      expect((await client.query('COMMIT')).command).toBe('ROLLBACK');
+    } finally {
+      client.release();
+    }
+    await expect(owner()).resolves.toBeNull();
+  });
+
+  it('tells when a swallowed error of a statement made PostgreSQL roll back', async () => {
+    const swallowing = postgresFence(pool).transaction(token(1), async (tx) => {
+      await take(tx, 'ana');
+      await tx.query('SELECT nonsense').catch(() => undefined);
+    });
+    await expect(swallowing).rejects.toThrow(/rolled the transaction back/);
+    await expect(owner()).resolves.toBeNull();
+  });
+
+  it('reports a refusal to the listener, and survives a compensation that fails', async () => {
+    const events: FenceEvent[] = [];
+    const fence = postgresFence(pool, {
+      onEvent: (event) => void events.push(event),
+      onStale: () => Promise.reject(new Error('refund failed')),
+    });
+    await fence.transaction(token(2), () => undefined);
+    await expect(fence.claim(token(1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    expect(events).toMatchObject([
+      { type: 'admitted', operation: 'transaction', token: '2', keys: [key] },
+      { type: 'stale', operation: 'claim', token: '1', error: { currentToken: '2' } },
+      { type: 'compensation-failed', error: { message: 'refund failed' } },
+    ]);
+  });
+
+  it.each(['repeatable read', 'serializable'] as const)(
+    'tries again with the same token when %s makes it give way',
+    async (isolationLevel) => {
+      const events: FenceEvent[] = [];
+      const fence = postgresFence(pool, { onEvent: (event) => void events.push(event) });
+      let runs = 0;
+      await fence.transaction(
+        token(1),
+        async (tx) => {
+          runs += 1;
+          await tx.query('SELECT owner FROM seat WHERE id = $1', [key]);
+          // Somebody without a fence changes the row after our snapshot.
+          if (runs === 1) await take(pool, 'foreign');
+          await tx.query("UPDATE seat SET owner = coalesce(owner, '') || '+' WHERE id = $1", [key]);
+        },
+        { isolationLevel },
+      );
+      expect(runs).toBe(2);
+      expect(events.map(({ type }) => type)).toEqual(['retried', 'admitted']);
+      await expect(owner()).resolves.toBe('foreign+');
+    },
+  );
+
+  it('gives up after the given number of attempts, with the error of the database', async () => {
+    let runs = 0;
+    const hopeless = postgresFence(pool).transaction(
+      token(1),
+      async (tx) => {
+        runs += 1;
+        await tx.query('SELECT owner FROM seat WHERE id = $1', [key]);
+        await take(pool, `foreign ${runs}`);
+        await take(tx, 'ana');
+      },
+      { isolationLevel: 'repeatable read', attempts: 3 },
+    );
+    await expect(hopeless).rejects.toMatchObject({ code: '40001' });
+    expect(runs).toBe(3);
+  });
+
+  it('does not wait for a paused holder longer than lockTimeout', async () => {
+    const fence = postgresFence(pool);
+    let newer: Promise<unknown> = Promise.resolve();
+    await fence.transaction(token(1), async () => {
+      newer = fence.transaction(token(2), () => undefined, { lockTimeout: 50 });
+      await expect(newer).rejects.toMatchObject({ code: '55P03' });
+    });
+  });
+
+  it('gets past a holder that is frozen in its transaction, whose commit then fails', async () => {
+    const fence = postgresFence(pool);
+    const frozen = fence.transaction(
+      token(1),
+      async (tx) => {
+        await take(tx, 'frozen');
+        await fence.transaction(token(2), (newer) => take(newer, 'newer'));
+      },
+      { idleInTransactionTimeout: 100 },
+    );
+    await expect(frozen).rejects.toThrow();
+    await expect(owner()).resolves.toBe('newer');
+  });
+
+  it('writes nothing when the connection is lost in the middle, and does not try again', async () => {
+    let runs = 0;
+    const cut = postgresFence(pool).transaction(token(1), async (tx) => {
+      runs += 1;
+      await take(tx, 'half');
+      const { rows } = await tx.query('SELECT pg_backend_pid() AS pid');
+      await pool.query('SELECT pg_terminate_backend($1)', [rows[0].pid]);
+      await take(tx, 'more');
+    });
+    await expect(cut).rejects.toThrow();
+    expect(runs).toBe(1);
+    await expect(owner()).resolves.toBeNull();
+    await expect(
+      postgresFence(pool).transaction(token(1), (tx) => take(tx, 'again')),
+    ).resolves.toBeDefined();
+  });
+
+  it('names the migration when the table is missing', async () => {
+    const fence = postgresFence(pool, { table: 'no_such_fence' });
+    const missing = expect.objectContaining({
+      code: 'FENCED_USAGE',
+      message: expect.stringContaining('CREATE TABLE IF NOT EXISTS no_such_fence'),
+    });
+    await expect(fence.transaction(token(1), () => undefined)).rejects.toEqual(missing);
+    await expect(fence.claim(token(1))).rejects.toEqual(missing);
+    await expect(
+      fence
+        .transaction(token(1), () => undefined)
+        .catch((error: Error) => Promise.reject(error.cause)),
+    ).rejects.toMatchObject({ code: '42P01' });
+  });
+
+  it('does not take another missing table for its own', async () => {
+    const foreign = postgresFence(pool).transaction(token(1), (tx) =>
+      tx.query('SELECT * FROM no_such_table'),
+    );
+    await expect(foreign).rejects.toMatchObject({ code: '42P01' });
+  });
+
+  it('keeps text that looks like SQL or like its own refusal apart', async () => {
+    const fence = postgresFence(pool);
+    const strange = [
+      `a"]','b`,
+      'redlock:stale:["x","9","y"]',
+      "'; DROP TABLE seat; --",
+      'сиденье 🎟',
+      'trailing ',
+    ];
+    for (const name of strange) {
+      await fence.claim(new FencingToken(2, [name], 'h"]'));
+      await expect(fence.claim(new FencingToken(1, [name], 'old'))).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+        key: name,
+        currentToken: '2',
+        currentHolder: 'h"]',
+      });
+    }
+    await fence.claim(new FencingToken(1, ['trailing'], 'x'));
+  });
+
+  describe('with several keys', () => {
+    it('advances all or none', async () => {
+      const fence = postgresFence(pool);
+      const keys = [`${key}:b`, `${key}:a`, `${key}:c`];
+      await fence.claim(new FencingToken(9, [`${key}:c`], 'new'));
+      await expect(
+        fence.transaction(new FencingToken(5, keys, 'old'), () => undefined),
+      ).rejects.toMatchObject({
+        key: `${key}:c`,
+        currentToken: '9',
+      });
+      await fence.transaction(new FencingToken(1, [`${key}:a`], 'first'), () => undefined);
+    });
+
+    it('never deadlocks, whatever the order they are given in', async () => {
+      const events: FenceEvent[] = [];
+      const fence = postgresFence(pool, { onEvent: (event) => void events.push(event) });
+      const names = Array.from({ length: 8 }, (_none, index) => `${key}:${index}`);
+      const before = await deadlocks();
+      await Promise.allSettled(
+        Array.from({ length: 200 }, (_none, index) => {
+          const keys = [...names].sort(() => Math.random() - 0.5).slice(0, 4);
+          return fence.transaction(new FencingToken(index + 1, keys, `holder-${index}`), (tx) =>
+            tx.query('SELECT 1'),
+          );
+        }),
+      );
+      expect(events.filter(({ type }) => type === 'retried')).toEqual([]);
+      expect(events.filter(({ type }) => type === 'admitted' || type === 'stale').length).toBe(200);
+      await expect(deadlocks()).resolves.toBe(before);
+    });
+
+    const deadlocks = async (): Promise<string> =>
+      (
+        await pool.query(
+          'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
+        )
+      ).rows[0].deadlocks;
+  });
+
+  describe('statement', () => {
+    it('checks and writes in one statement', async () => {
+      const fence = postgresFence(pool);
+      const write = (value: number): Promise<unknown> =>
+        fence.statement(
+          token(value),
+          'UPDATE seat SET owner = $2 FROM fence WHERE seat.id = $1 RETURNING owner',
+          [key, `owner ${value}`],
+        );
+      await expect(write(2)).resolves.toEqual([{ owner: 'owner 2' }]);
+      await expect(write(1)).rejects.toMatchObject({ code: 'STALE_TOKEN', currentToken: '2' });
+      await expect(owner()).resolves.toBe('owner 2');
+      await expect(write(3)).resolves.toEqual([{ owner: 'owner 3' }]);
+    });
+
+    it('refuses a statement that does not draw from the fence', async () => {
+      const fence = postgresFence(pool);
+      await expect(fence.statement(token(1), 'UPDATE seat SET owner = $1', ['x'])).rejects.toThrow(
+        /FROM fence/,
+      );
+      await expect(
+        fence.statement(token(1), "UPDATE seat SET owner = 'fence' WHERE id = $1", [key]),
+      ).rejects.toThrow(/FROM fence/);
+    });
+
+    it('inserts and deletes, too', async () => {
+      const fence = postgresFence(pool);
+      await fence.statement(token(2), "INSERT INTO seat (id, owner) SELECT $1, 'new' FROM fence", [
+        `${key}:new`,
+      ]);
+      const remove = 'DELETE FROM seat USING fence WHERE seat.id = $1 RETURNING seat.owner';
+      await expect(fence.statement(token(1), remove, [`${key}:new`])).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+      });
+      await expect(fence.statement(token(2), remove, [`${key}:new`])).resolves.toEqual([
+        { owner: 'new' },
+      ]);
+    });
+  });
+});
