@@ -15,6 +15,8 @@ export type AttemptOutcome =
       readonly kind: 'granted';
       readonly nonce: string;
       readonly ballot: number;
+      /** Nodes that accepted it, or may have, as bits: only they have to be released. */
+      readonly mayHold: number;
       readonly startedAtMs: number;
       readonly validUntilMs: number;
     }
@@ -35,8 +37,8 @@ export class Attempt {
   readonly #keys: readonly string[];
   readonly #names: LockNames;
   readonly #ttlMs: number;
-  /** Nodes that accepted any ballot of ours, or may have. */
-  readonly #mayHold: boolean[] = [];
+  /** Nodes that accepted any ballot of ours, or may have, as bits. */
+  #mayHold = 0;
   #round: VoteRound<AcquireReply> | undefined;
   #cancelled = false;
 
@@ -68,6 +70,7 @@ export class Attempt {
           kind: 'granted',
           nonce: this.nonce,
           ballot,
+          mayHold: this.#mayHold,
           startedAtMs: round.startedAtMs,
           validUntilMs: validUntil,
         };
@@ -104,12 +107,11 @@ export class Attempt {
   }
 
   #note(round: VoteRound<AcquireReply>): void {
+    this.#mayHold |= round.mayHaveWritten;
     for (let index = 0; index < round.replies.length; index += 1) {
       const reply = round.replies[index];
-      if (reply === undefined || reply.kind === 'accepted') this.#mayHold[index] = true;
-      else if (reply.kind === 'failed' && !reply.nothingWritten) this.#mayHold[index] = true;
-      else if (reply.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.fence);
-      else if (reply.kind === 'stale') this.#quorum.proposals.heard(this.#keys, reply.floor);
+      if (reply?.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.fence);
+      else if (reply?.kind === 'stale') this.#quorum.proposals.heard(this.#keys, reply.floor);
     }
   }
 
@@ -123,7 +125,7 @@ export class Attempt {
     const notify = mayCount >= this.#quorum.votesNeeded;
     const request = { names: this.#names, nonce: this.nonce, granted: false, notify };
     for (const session of this.#quorum.sessions) {
-      if (this.#mayHold[session.index] === true)
+      if ((this.#mayHold & (1 << session.index)) !== 0)
         session.release(request, this.#ttlMs, () => undefined);
     }
   }

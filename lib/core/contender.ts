@@ -30,6 +30,8 @@ export class Contender {
   readonly #settings: ResolvedAcquire;
   readonly #startedAtMs: number;
   #watch: HintWatch | undefined;
+  /** Of the latest try. */
+  #nonce = '';
   #cancelled: { readonly error: unknown } | undefined;
   #interrupt: (() => void) | undefined;
 
@@ -139,6 +141,7 @@ export class Contender {
     const { nodeTimeoutMs, ttlMs, waitMs } = this.#settings;
     const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs);
     this.tries += 1;
+    this.#nonce = attempt.nonce;
     this.#watch?.ignore(attempt.nonce);
     this.#interrupt = () => attempt.cancel();
     return attempt.run(
@@ -164,7 +167,10 @@ export class Contender {
 
   get #ear(): HintWatch {
     const { hints, quorum } = this.#arena;
-    this.#watch ??= hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
+    if (this.#watch === undefined) {
+      this.#watch = hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
+      this.#watch.ignore(this.#nonce);
+    }
     return this.#watch;
   }
 

@@ -12,6 +12,8 @@ export interface ExtensionTarget {
   readonly ballot: number;
   readonly ttlMs: number;
   readonly nodeTimeoutMs: number;
+  /** The extension was sent to these nodes, as bits: they may hold the lock from now on. */
+  asked(nodes: number): void;
 }
 
 /**
@@ -39,7 +41,9 @@ export async function extendOnce(
     { kind: 'extend', request },
     (replies, expected) => expected === 0 || verdict(replies, quorum.votesNeeded) !== 'unknown',
   );
-  await round.run(target.nodeTimeoutMs);
+  const decided = round.run(target.nodeTimeoutMs);
+  target.asked(round.mayHaveWritten);
+  await decided;
   const kind = verdict(round.replies, quorum.votesNeeded);
   if (kind === 'extended') quorum.measured(round.endedAtMs - round.startedAtMs, ttlMs);
   return {

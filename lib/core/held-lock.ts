@@ -14,6 +14,8 @@ export interface Grant {
   readonly keys: readonly string[];
   readonly nonce: string;
   readonly ballot: number;
+  /** Nodes that may hold it, as bits. */
+  readonly mayHold: number;
   /** Monotonic, from before the winning ballot. */
   readonly startedAtMs: number;
   readonly validUntilMs: number;
@@ -33,11 +35,13 @@ export class HeldLock implements Lock, LeaseOwner {
   #abort: AbortController | undefined;
   #lossError: LockLostError | undefined;
   #released: Promise<void> | undefined;
+  #mayHold: number;
 
   constructor(quorum: Quorum, held: HeldLocks, settings: ResolvedAcquire, grant: Grant) {
     this.keys = grant.keys;
     this.nonce = grant.nonce;
     this.ballot = grant.ballot;
+    this.#mayHold = grant.mayHold;
     this.#startedAtMs = grant.startedAtMs;
     this.#quorum = quorum;
     this.#held = held;
@@ -147,6 +151,10 @@ export class HeldLock implements Lock, LeaseOwner {
     void this.#releaseOnNodes();
   }
 
+  asked(nodes: number): void {
+    this.#mayHold |= nodes;
+  }
+
   extended(remainingMs: number): void {
     if (!this.#quorum.hasListener) return;
     this.#quorum.emit({ type: 'extended', keys: this.keys, token: this.#tokenValue, remainingMs });
@@ -199,11 +207,8 @@ export class HeldLock implements Lock, LeaseOwner {
 
   #releaseOnNodes(): Promise<void> {
     const { keys, nonce } = this;
-    const done = releaseGranted(
-      this.#quorum,
-      { keys, nonce, token: this.#tokenValue },
-      this.#settings,
-    );
+    const lock = { keys, nonce, token: this.#tokenValue, mayHold: this.#mayHold };
+    const done = releaseGranted(this.#quorum, lock, this.#settings);
     // The release is on its way on every connection, so whoever is next here can already ask.
     this.#held.released(this);
     return done;

@@ -3,6 +3,7 @@ import type { NodeSession } from './node-session.ts';
 
 /** A subscription outlives its last watcher by this, because the next in line usually comes at once. */
 const LINGER_MS = 1_000;
+const MAX_OWN_NONCES = 8;
 
 /** How many watches need it; `lingering` when none does. */
 interface Subscription {
@@ -84,7 +85,8 @@ export class HintWatch {
   readonly #board: HintBoard;
   readonly #lockNames: readonly string[];
   readonly #environment: Environment;
-  readonly #own = new Set<string>();
+  /** Nonces of our latest tries; older ones are no longer published. */
+  readonly #own: string[] = [];
   readonly #seen = new Set<string | null>();
   #subscribed = false;
   #pending = false;
@@ -112,11 +114,12 @@ export class HintWatch {
 
   /** Our own abandoned attempts tell us nothing. */
   ignore(nonce: string): void {
-    this.#own.add(nonce);
+    this.#own.push(nonce);
+    if (this.#own.length > MAX_OWN_NONCES) this.#own.shift();
   }
 
   hint(nonce: string | null): void {
-    if (nonce !== null && this.#own.has(nonce)) return;
+    if (nonce !== null && this.#own.includes(nonce)) return;
     if (this.#seen.has(nonce)) return;
     this.#seen.add(nonce);
     this.#pending = true;

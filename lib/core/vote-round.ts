@@ -61,6 +61,17 @@ export class VoteRound<Reply extends VoteReply> implements VoteCollector {
     if (!this.#sending && this.#decide(this.replies, this.#expected())) this.#end();
   }
 
+  /** Nodes that may have executed it, as bits: they were sent it, and did not say that nothing was written. */
+  get mayHaveWritten(): number {
+    let nodes = 0;
+    for (let index = 0; index < this.replies.length; index += 1) {
+      const reply = this.replies[index];
+      const yes = reply === undefined || reply.kind === 'accepted' || reply.kind === 'extended';
+      if (yes || (reply.kind === 'failed' && !reply.nothingWritten)) nodes |= 1 << index;
+    }
+    return nodes;
+  }
+
   /** Ends it now with the answers so far. */
   cancel(): void {
     this.#end();
