@@ -55,8 +55,8 @@ async function useOnce(random: SeededRandom, doing: (what: string) => void): Pro
       return;
     }
     // Some locks are held longer than their ttl, with and without extension.
-    const abandoned = way > 0.97;
-    const long = way > 0.9;
+    const abandoned = way > 0.985;
+    const long = way > 0.96;
     const lock = await locks.acquire(keys, { wait, extend: !abandoned });
     recorder.granted(lock, calledAt);
     doing(`work on ${lock.keys.join()}`);
