@@ -126,17 +126,18 @@ function checkRelations(
   { maxTtlMs, driftFactor }: ResolvedOptions,
 ): void {
   const { ttlMs, nodeTimeoutMs, minHoldMs } = acquire;
-  if (ttlMs > maxTtlMs) {
-    throw new RedlockConfigError(
-      'ttl',
-      `${ttlMs} ms`,
-      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
-    );
-  }
+  // Before ttl, which minHold may have raised.
   if (minHoldMs > maxTtlMs) {
     throw new RedlockConfigError(
       'minHold',
       `${minHoldMs} ms`,
+      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
+    );
+  }
+  if (ttlMs > maxTtlMs) {
+    throw new RedlockConfigError(
+      'ttl',
+      `${ttlMs} ms`,
       `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
     );
   }
