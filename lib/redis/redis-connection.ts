@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
+import { errorMessage } from './node-failure.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
@@ -133,16 +134,9 @@ export class RedisConnection {
   }
 
   #note(error: unknown): void {
-    if (this.#closed || !(error instanceof Error) || error.message === 'Connection is closed.')
-      return;
-    this.problem = this.#source.conceal(messageOf(error));
+    const message = errorMessage(error);
+    if (!this.#closed && message !== 'Connection is closed.') {
+      this.problem = this.#source.conceal(message);
+    }
   }
-}
-
-/** An AggregateError (both address families refused) has an empty message. */
-function messageOf(error: Error): string {
-  if (error.message !== '') return error.message;
-  return error instanceof AggregateError && error.errors[0] instanceof Error
-    ? error.errors[0].message
-    : error.name;
 }

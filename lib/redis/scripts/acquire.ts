@@ -7,7 +7,7 @@ export const ACQUIRE = defineScript(`
 -- ARGV: p (ballot, microseconds, 16 digits), nonce o, ttlMs
 -- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  fence: "F prev", 16 digits each, so that strings compare like numbers;
 --   ballots <= F are refused, prev is what F was before the last accept.
--- Returns 1 ACCEPTED; otherwise nothing was written:
+-- Returns 1 ACCEPTED; otherwise nothing was written (maxF and floor as digits: ioredis 6 rounds integers near 2^53):
 --   {0, pttlMs, maxF, owner}     HELD by another nonce; the longest, -1 = without TTL
 --   {-1, floor, nowUs, byClock}  STALE: p <= floor; byClock 1: this node's clock set the floor, not a fence
 --   {-2, ms}                     QUARANTINED: may vote in ms
@@ -50,10 +50,11 @@ if #K == 3 and not values[2] and p > clock and p <= now + 86400000000 then
   end
 end
 
-local maxF, floor, pttl, owner = 0, 0, 0, nil
+local maxF, highest, floor, pttl, owner = 0, '0', 0, 0, nil
 for i = 2, #K, 2 do
-  local holder, F = values[i], tonumber(string.sub(values[i + 1] or '0', 1, 16))
-  if F > maxF then maxF = F end
+  local holder, digits = values[i], string.sub(values[i + 1] or '0', 1, 16)
+  local F = tonumber(digits)
+  if F > maxF then maxF, highest = F, digits end
   if holder and holder ~= nonce then
     local left = call('PTTL', K[i])
     if left < -1 then left = 0 end
@@ -63,11 +64,11 @@ for i = 2, #K, 2 do
     if F > floor then floor = F end
   end
 end
-if owner then return {0, pttl, maxF, owner} end
+if owner then return {0, pttl, highest, owner} end
 local byClock = 0
 if clock > floor then floor, byClock = clock, 1 end
-if p <= floor then return {-1, floor, now, byClock} end
-if p > math.max(now, maxF) + 86400000000 then return {-3, now, maxF} end
+if p <= floor then return {-1, string.format('%.0f', floor), now, byClock} end
+if p > math.max(now, maxF) + 86400000000 then return {-3, now, highest} end
 
 for i = 2, #K, 2 do
   local fence, prev = values[i + 1], '0000000000000000'
