@@ -124,7 +124,7 @@ export class WorkerProcess {
 
   /** Ends the process at once, stopped or not. */
   async kill(): Promise<void> {
-    await endProcess(this.#child, () => undefined, 0);
+    await endProcess(this.#child, () => this.#child.kill('SIGKILL'));
   }
 
   #hear(message: WorkerMessage): void {
