@@ -32,8 +32,9 @@ export function parseAcquireReply(reply: unknown): AcquireReply {
         if (isCount(first)) return { kind: 'quarantined', remainingMs: first };
         break;
       case '-3/3':
-        if (isCount(first) && isCount(second))
-          return { kind: 'ahead', nowMicros: first, fence: second };
+        if (isCount(first) && isDigits(second)) {
+          return { kind: 'ahead', nowMicros: first, fence: Number(second) };
+        }
         break;
       case '-4/1':
         return UNJOINED;
