@@ -130,4 +130,16 @@ describe('@FencingToken()', () => {
       return Wrong;
     }).toThrow(/uses the @FencingToken\(\) parameter/);
   });
+
+  it('refuses to boot when a method has the parameter and no @Fenced, also by overriding', async () => {
+    @Injectable()
+    class Overriding extends Seats {
+      override async inner(_seatId: string, @FencingToken() token?: FencingToken) {
+        return token;
+      }
+    }
+    const boot = startModule({ providers: [Overriding] });
+    await expect(boot).rejects.toThrow(FencedUsageError);
+    await expect(boot).rejects.toThrow(/^Overriding\.inner: @FencingToken\(\) without @Fenced/);
+  });
 });

@@ -33,7 +33,7 @@ describe('start of the application', () => {
     const module = await Test.createTestingModule({ imports: [RedlockModule.forRoot(options)] })
       .setLogger(recorder)
       .compile();
-    await closeLater(module).init();
+    closeLater(await module.init());
     return { module, recorder, locks: module.get(LockService) };
   }
 
@@ -42,7 +42,8 @@ describe('start of the application', () => {
   ) => createMemoryNodes(facts.map((each) => new MemoryLockServer({ facts: each })));
 
   it('is quiet and says how many nodes there are when all is well', async () => {
-    const { recorder } = await start({ nodes: createMemoryNodes(3) });
+    const { module, recorder } = await start({ nodes: createMemoryNodes(3) });
+    await module.close();
     expect(recorder.warnings).toBe('');
     expect(recorder.lines.join('\n')).toContain('Locks over 3 nodes, quorum 2');
   });
