@@ -89,7 +89,7 @@ export class RedisConnection {
     }
     this.#current = client;
     this.#living.add(client);
-    client.on('error', (error) => this.#note(error));
+    client.on('error', (error) => this.#failed(client, error));
     client.once('ready', () => this.#opened(client));
     client.once('end', () => this.#ended(client));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
@@ -98,6 +98,12 @@ export class RedisConnection {
       CONNECT_TIMEOUT_MS,
     );
     client.connect().catch((error: unknown) => this.#note(error));
+  }
+
+  #failed(client: Redis, error: unknown): void {
+    this.#note(error);
+    // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
+    if (client === this.#current && !this.#ready) this.drop(this.problem);
   }
 
   #opened(client: Redis): void {

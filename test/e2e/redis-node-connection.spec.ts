@@ -125,6 +125,27 @@ describe('a server that is not there', () => {
   });
 });
 
+describe('a refused handshake', () => {
+  it('is no open connection: neither with a wrong password nor in a database that is not there', async () => {
+    const stranger = newNode(server.url.replace('//', '//nobody:wrong@'));
+    const refused = await NodeDriver.open(stranger, { connected: false });
+    await eventually(async () =>
+      expect(await refused.acquire(names, 'nobody', ballotNow())).toMatchObject({
+        nothingWritten: true,
+        message: expect.stringContaining('WRONGPASS'),
+      }),
+    );
+    expect(refused.events).toEqual([]);
+    const driver = await NodeDriver.open(newNode(`${server.url}/99`), { connected: false });
+    await eventually(async () =>
+      expect(await driver.acquire(names, 'nobody', ballotNow())).toMatchObject({
+        message: expect.stringContaining('DB index is out of range'),
+      }),
+    );
+    expect(driver.events).toEqual([]);
+  });
+});
+
 describe("the user's ioredis client", () => {
   it('is used for its options only: same state, same subscriptions, still open after close', async () => {
     const client = new Redis(server.url, { keyPrefix: 'app:', connectionName: 'mine' });

@@ -113,12 +113,21 @@ describe('the fence', () => {
       await driver.extend(names, 'c', ballot + 2);
     });
     expect(written).toEqual([
-      ...['psetex ' + fence, 'psetex ' + lock],
-      ...['del ' + lock],
-      ...['psetex ' + fence, 'psetex ' + lock, `psetex ${fence}:b`, `psetex ${lock}:b`],
-      ...['set ' + fence, 'del ' + lock, `del ${fence}:b`, `del ${lock}:b`],
-      ...['psetex ' + fence, 'psetex ' + lock],
-      ...['psetex ' + fence, 'psetex ' + lock],
+      `psetex ${fence}`,
+      `psetex ${lock}`,
+      `del ${lock}`,
+      `psetex ${fence}`,
+      `psetex ${lock}`,
+      `psetex ${fence}:b`,
+      `psetex ${lock}:b`,
+      `set ${fence}`,
+      `del ${lock}`,
+      `del ${fence}:b`,
+      `del ${lock}:b`,
+      `psetex ${fence}`,
+      `psetex ${lock}`,
+      `psetex ${fence}`,
+      `psetex ${lock}`,
     ]);
   });
 

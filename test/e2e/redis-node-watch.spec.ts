@@ -121,7 +121,8 @@ describe('a watch', () => {
   });
 
   it('makes its connection at the first watch only', async () => {
-    const count = async () => ((await admin.call('client', ['list', 'type', 'pubsub'])) as string).trim();
+    const count = async () =>
+      ((await admin.call('client', ['list', 'type', 'pubsub'])) as string).trim();
     expect(await count()).toBe('');
     waiter.node.watch(lock);
     await waiter.untilHint(lock, null);
