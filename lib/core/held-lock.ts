@@ -1,3 +1,5 @@
+import type { Granted } from './attempt.ts';
+import type { TimerHandle } from './environment.ts';
 import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } from './errors.ts';
 import type { LockLossReason, NodeCause } from './errors.ts';
 import type { FencingToken } from './fencing-token.ts';
@@ -8,18 +10,6 @@ import type { Lock } from './lock.ts';
 import type { Quorum } from './quorum.ts';
 import { releaseGranted } from './release.ts';
 import type { ResolvedAcquire } from './resolve-options.ts';
-
-/** What a grant gave. */
-export interface Grant {
-  readonly keys: readonly string[];
-  readonly nonce: string;
-  readonly ballot: number;
-  /** Nodes that may hold it, as bits. */
-  readonly mayHold: number;
-  /** Monotonic, from before the winning ballot. */
-  readonly startedAtMs: number;
-  readonly validUntilMs: number;
-}
 
 /** A lock from its grant to its end. */
 export class HeldLock implements Lock, LeaseOwner {
@@ -35,10 +25,18 @@ export class HeldLock implements Lock, LeaseOwner {
   #abort: AbortController | undefined;
   #lossError: LockLostError | undefined;
   #released: Promise<void> | undefined;
+  /** Runs while a released lock is kept for `minHold`. */
+  #keepTimer: TimerHandle;
   #mayHold: number;
 
-  constructor(quorum: Quorum, held: HeldLocks, settings: ResolvedAcquire, grant: Grant) {
-    this.keys = grant.keys;
+  constructor(
+    quorum: Quorum,
+    held: HeldLocks,
+    settings: ResolvedAcquire,
+    keys: readonly string[],
+    grant: Granted,
+  ) {
+    this.keys = keys;
     this.nonce = grant.nonce;
     this.ballot = grant.ballot;
     this.#mayHold = grant.mayHold;
@@ -101,6 +99,12 @@ export class HeldLock implements Lock, LeaseOwner {
   start(token: FencingToken): void {
     this.#token = token;
     if (this.#settings.extend) this.#lease.keepExtended(this.#startedAtMs);
+    else this.#lease.watch();
+  }
+
+  /** Before `start`: it can be lost, and is not extended. */
+  watch(): void {
+    this.#lease.watch();
   }
 
   ensure(ms = 0): void {
@@ -112,7 +116,8 @@ export class HeldLock implements Lock, LeaseOwner {
     }
     const { lossError } = this;
     if (lossError !== undefined) throw lossError;
-    if (this.remainingMs < ms) throw this.#lossErrorOf('short', []);
+    // Not `<`: what is not a number must not pass.
+    if (!(this.remainingMs >= ms)) throw this.#lossErrorOf('short', []);
   }
 
   async extend(): Promise<void> {
@@ -138,8 +143,9 @@ export class HeldLock implements Lock, LeaseOwner {
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
     if (this.#lossError !== undefined) return;
-    // A lock that is only kept for minHold has no holder who could lose it.
+    // A lock that is only kept for minHold has no holder who could lose it; its keys die with their ttl.
     if (this.#released !== undefined) {
+      this.#quorum.environment.timers.clear(this.#keepTimer);
       this.#forget();
       return;
     }
@@ -189,7 +195,7 @@ export class HeldLock implements Lock, LeaseOwner {
       return this.#releaseOnNodes();
     }
     this.#lease.stopExtending();
-    this.#quorum.environment.timers.set(
+    this.#keepTimer = this.#quorum.environment.timers.set(
       () => {
         this.#forget();
         void this.#releaseOnNodes();

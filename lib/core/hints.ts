@@ -20,10 +20,18 @@ export class HintBoard {
   readonly #environment: Environment;
   readonly #watches = new Map<string, Set<HintWatch>>();
   readonly #subscriptions = new Map<string, Subscription>();
+  #closed = false;
 
   constructor(sessions: readonly NodeSession[], environment: Environment) {
     this.#sessions = sessions;
     this.#environment = environment;
+  }
+
+  /** Whether releases of any of these locks are heard already, through somebody else's subscription. */
+  hears(keys: readonly string[], keyPrefix: string): boolean {
+    return (
+      this.#subscriptions.size > 0 && keys.some((key) => this.#subscriptions.has(keyPrefix + key))
+    );
   }
 
   /** Releases of `lockNames` in this process; `subscribe()` adds those of others. */
@@ -68,7 +76,7 @@ export class HintBoard {
     const subscription = this.#subscriptions.get(lockName);
     if (subscription === undefined) return;
     subscription.watches -= 1;
-    if (subscription.watches > 0) return;
+    if (subscription.watches > 0 || this.#closed) return;
     subscription.lingering = this.#environment.timers.set(
       () => {
         this.#subscriptions.delete(lockName);
@@ -77,6 +85,13 @@ export class HintBoard {
       LINGER_MS,
       true,
     );
+  }
+
+  /** The nodes are about to be closed, which ends every subscription. */
+  close(): void {
+    this.#closed = true;
+    for (const { lingering } of this.#subscriptions.values())
+      this.#environment.timers.clear(lingering);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { TimerHandle } from './environment.ts';
+import { Deadline } from './deadlines.ts';
 import type { NodeCause } from './errors.ts';
 import { lockNames } from './lock-names.ts';
 import type { NodeFailure } from './lock-node.ts';
@@ -29,7 +29,7 @@ export function releaseGranted(
   });
 }
 
-class ReleaseRound {
+class ReleaseRound extends Deadline {
   readonly #quorum: Quorum;
   readonly #lock: LockToRelease;
   readonly #resolve: () => void;
@@ -38,10 +38,10 @@ class ReleaseRound {
   #told = 0;
   #answered = 0;
   #confirmed = 0;
-  #timer: TimerHandle;
   #done = false;
 
   constructor(quorum: Quorum, lock: LockToRelease, resolve: () => void) {
+    super();
     this.#quorum = quorum;
     this.#lock = lock;
     this.#resolve = resolve;
@@ -49,7 +49,7 @@ class ReleaseRound {
   }
 
   run(ttlMs: number, nodeTimeoutMs: number): void {
-    const { sessions, options, environment } = this.#quorum;
+    const { sessions, options, deadlines } = this.#quorum;
     const { keys, nonce, mayHold } = this.#lock;
     const request = {
       names: lockNames(options.keyPrefix, keys),
@@ -57,12 +57,16 @@ class ReleaseRound {
       granted: true,
       notify: true,
     };
-    const holders = sessions.filter(({ index }) => (mayHold & (1 << index)) !== 0);
-    this.#told = holders.length;
-    this.#timer = environment.timers.set(() => this.#finish(), nodeTimeoutMs);
-    for (const session of holders) {
+    for (const { index } of sessions) if ((mayHold & (1 << index)) !== 0) this.#told += 1;
+    deadlines.set(this, nodeTimeoutMs, this.#startedAtMs);
+    for (const session of sessions) {
+      if ((mayHold & (1 << session.index)) === 0) continue;
       session.release(request, ttlMs, (failure) => this.#answer(session, failure));
     }
+  }
+
+  onDeadline(): void {
+    this.#finish();
   }
 
   #answer(session: NodeSession, failure: NodeFailure | undefined): void {
@@ -80,7 +84,7 @@ class ReleaseRound {
   #finish(): void {
     if (this.#done) return;
     this.#done = true;
-    this.#quorum.environment.timers.clear(this.#timer);
+    this.#quorum.deadlines.cancel(this);
     if (this.#confirmed < Math.min(this.#quorum.votesNeeded, this.#told)) {
       const { keys, token } = this.#lock;
       this.#quorum.emit({ type: 'release-incomplete', keys, token, causes: this.#failures ?? [] });
