@@ -97,13 +97,14 @@ export class RedisConnection {
       () => this.drop('the server accepted the connection but did not answer'),
       CONNECT_TIMEOUT_MS,
     );
-    client.connect().catch((error: unknown) => this.#note(error));
+    client.connect().catch((error: unknown) => this.#failed(client, error));
   }
 
   #failed(client: Redis, error: unknown): void {
+    if (client !== this.#current) return;
     this.#note(error);
     // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
-    if (client === this.#current && !this.#ready) this.drop(this.problem);
+    if (!this.#ready) this.drop(this.problem);
   }
 
   #opened(client: Redis): void {
