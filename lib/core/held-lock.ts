@@ -108,6 +108,8 @@ export class HeldLock implements Lock, LeaseOwner {
   }
 
   ensure(ms = 0): void {
+    // A lock that was lost says so, also when it has been released since.
+    if (this.#lossError !== undefined) throw this.#lossError;
     if (this.#released !== undefined) {
       throw new FencedUsageError(
         `Lock ${quoteKeys(this.keys)} is used after its release.`,

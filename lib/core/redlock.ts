@@ -136,8 +136,8 @@ export class Redlock {
     for (const contender of this.#contenders)
       contender.cancel(new RedlockClosedError(contender.keys));
     const { held } = this.#arena;
-    const isIdle = () => held.isIdle && this.#contenders.size === 0;
-    await this.#until(this.#onReleased, timeoutMs, isIdle);
+    const over = () => held.isIdle && this.#contenders.size === 0;
+    await this.#until(this.#onReleased, timeoutMs, over);
     const ended = [...held.all()].map((lock) => {
       lock.lost('closed', []);
       return lock.release();
@@ -240,9 +240,7 @@ export class Redlock {
         resolve(met);
       };
       const giveUp = () => finish(false);
-      const look = () => {
-        if (condition()) finish(true);
-      };
+      const look = () => void (condition() && finish(true));
       const timer = timers.set(() => finish(false), timeoutMs);
       listeners.add(look);
       this.#onClose.add(giveUp);
