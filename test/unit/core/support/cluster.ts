@@ -129,15 +129,8 @@ export class Cluster {
   }
 
   /** Lets time pass until it is rejected, and returns the error. */
-  async failure(promise: Promise<unknown>): Promise<unknown> {
-    return this.settle(
-      promise.then(
-        (value) => {
-          throw new Error(`Expected a rejection, but it resolved with ${String(value)}.`);
-        },
-        (error: unknown) => error,
-      ),
-    );
+  failure(promise: Promise<unknown>): Promise<unknown> {
+    return this.settle(rejection(promise));
   }
 
   /** Who holds `key`, server by server. */
@@ -164,6 +157,18 @@ export class Cluster {
         throw new Error(`Process ${index} left ${liveTimers} timers behind after close.`);
     }
   }
+}
+
+/** The error with which `promise` is rejected; nobody has to wait for it. Rejects when it resolves. */
+export function rejection(promise: Promise<unknown>): Promise<unknown> {
+  const rejected = promise.then(
+    (value) => {
+      throw new Error(`Expected a rejection, but it resolved with ${String(value)}.`);
+    },
+    (error: unknown) => error,
+  );
+  rejected.catch(() => undefined);
+  return rejected;
 }
 
 /** Makes clusters for the tests of one spec; after each test they are closed and checked for timers left behind. */

@@ -5,6 +5,7 @@ import type {
   ExtendRequest,
   JoinReply,
   JoinRequest,
+  LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
 } from '../../../../lib/core/lock-node.ts';
@@ -25,6 +26,7 @@ export class RecordedNode extends MemoryLockNode {
   readonly watching = new Set<string>();
   resets = 0;
   readonly #nowMs: () => number;
+  #listener: LockNodeListener | undefined;
 
   constructor(server: MemoryLockServer, options: MemoryLockNodeOptions, nowMs: () => number) {
     super(server, options);
@@ -39,6 +41,16 @@ export class RecordedNode extends MemoryLockNode {
       (command): command is Extract<RecordedCommand, { readonly name: Name }> =>
         command.name === name,
     );
+  }
+
+  /** A hint that took another way than the answers, as the second connection of a real node does. */
+  tell(lockName: string, nonce: string): void {
+    this.#listener?.hint(lockName, nonce);
+  }
+
+  override open(listener: LockNodeListener): void {
+    this.#listener = listener;
+    super.open(listener);
   }
 
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
