@@ -9,6 +9,7 @@ const NOTHING_WRITTEN = new Set([
   'WRONGPASS',
   'NOPERM',
   'READONLY',
+  'WRONGTYPE',
   'MASTERDOWN',
   'MISCONF',
   'NOREPLICAS',

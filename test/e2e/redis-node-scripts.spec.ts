@@ -114,7 +114,7 @@ describe('the fence', () => {
     });
     expect(written).toEqual([
       `psetex ${fence}`,
-      `psetex ${lock}`,
+      `set ${lock}`,
       `del ${lock}`,
       `psetex ${fence}`,
       `psetex ${lock}`,
@@ -125,7 +125,7 @@ describe('the fence', () => {
       `del ${fence}:b`,
       `del ${lock}:b`,
       `psetex ${fence}`,
-      `psetex ${lock}`,
+      `set ${lock}`,
       `psetex ${fence}`,
       `psetex ${lock}`,
     ]);
@@ -163,6 +163,20 @@ describe('a lock of another program', () => {
     });
     expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 0 });
     expect(await admin.get(lock)).toBe('other');
+  });
+});
+
+describe("data of the user under a lock's name", () => {
+  it('is never overwritten: a single lock, a set of locks and an extension leave it as it is', async () => {
+    const [lock, fence] = names.pairs as [string, string];
+    await admin.hset(lock, 'customer', 'ana');
+    const pair = lockNames('lock:', ['other', lock.slice('lock:'.length)]);
+    const refused = { kind: 'failed', nothingWritten: true, reason: 'error' };
+    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject(refused);
+    expect(await driver.acquire(pair, 'a', ballotNow())).toMatchObject(refused);
+    expect(await driver.extend(names, 'a', ballotNow())).toMatchObject({ kind: 'lost' });
+    expect(await admin.hgetall(lock)).toEqual({ customer: 'ana' });
+    expect(await admin.exists(fence, ...pair.pairs.slice(0, 2))).toBe(0);
   });
 });
 

@@ -13,6 +13,7 @@ export const ACQUIRE = defineScript(`
 --   {-2, ms}                     QUARANTINED: may vote in ms
 --   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and fences
 --   {-4}                         UNJOINED: no marker, or the clock went back
+--   error WRONGTYPE              a lock's name holds other data, which is kept
 local call, K, A = redis.call, KEYS, ARGV
 local nonce, ttl = A[2], A[3]
 local values = call('MGET', unpack(K))
@@ -39,14 +40,11 @@ if p > now then keep = keep + math.ceil((p - now) / 1000) end
 -- leaves no owner without its fence. "F prev" is longer than p, so with p = F the comparison refuses.
 if #K == 3 and not values[2] and p > clock and p <= now + 86400000000 then
   local fence = values[3]
-  if not fence then
-    call('PSETEX', K[3], keep, A[1] .. ' 0000000000000000')
-    call('PSETEX', K[2], ttl, nonce)
-    return 1
-  elseif #fence == 33 and A[1] > fence then
-    call('PSETEX', K[3], keep, A[1] .. ' ' .. string.sub(fence, 1, 16))
-    call('PSETEX', K[2], ttl, nonce)
-    return 1
+  if not fence or #fence == 33 and A[1] > fence then
+    call('PSETEX', K[3], keep, A[1] .. ' ' .. string.sub(fence or '0000000000000000', 1, 16))
+    if call('SET', K[2], nonce, 'PX', ttl, 'NX') then return 1 end
+    if fence then call('SET', K[3], fence, 'KEEPTTL') else call('DEL', K[3]) end
+    return redis.error_reply('WRONGTYPE ' .. K[2] .. ' holds data that is no lock')
   end
 end
 
@@ -59,6 +57,8 @@ for i = 2, #K, 2 do
     local left = call('PTTL', K[i])
     if left < -1 then left = 0 end
     if not owner or left == -1 or (pttl ~= -1 and left > pttl) then pttl, owner = left, holder end
+  elseif not holder and call('EXISTS', K[i]) == 1 then
+    return redis.error_reply('WRONGTYPE ' .. K[i] .. ' holds data that is no lock')
   else
     if holder and F == p then F = p - 1 end -- our own ballot, delivered twice
     if F > floor then floor = F end
