@@ -1,7 +1,5 @@
-import type { AttemptOutcome } from './attempt.ts';
+import type { FailedAttempt } from './attempt.ts';
 import { LockBusyError, QuorumUnavailableError } from './errors.ts';
-
-export type FailedAttempt = Extract<AttemptOutcome, { kind: 'failed' }>;
 
 /**
  * What a failed try means: contention when a quorum of nodes could have voted for us but for other holders, and an

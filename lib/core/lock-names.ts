@@ -7,12 +7,12 @@ const MAX_KEY_LENGTH = 1_024;
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**
- * The keys of one lock: sorted and without duplicates, so that every caller asks for a set in one way.
+ * The keys of one lock: sorted, without duplicates and frozen, so that every caller asks for a set in one way.
  *
  * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
  */
 export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
-  if (typeof keys === 'string') return [validKey(keys)];
+  if (typeof keys === 'string') return Object.freeze([validKey(keys)]);
   if (!Array.isArray(keys) || keys.length === 0) {
     throw new FencedUsageError(
       'A lock needs a key: give a non-empty string or a non-empty array of them. Nothing was locked.',
@@ -23,7 +23,7 @@ export function normalizeKeys(keys: string | readonly string[]): readonly string
       `A lock takes at most ${MAX_KEYS} keys, not ${keys.length}. Nothing was locked.`,
     );
   }
-  return [...new Set((keys as readonly string[]).map(validKey))].sort();
+  return Object.freeze([...new Set((keys as readonly string[]).map(validKey))].sort());
 }
 
 function validKey(key: unknown): string {
