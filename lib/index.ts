@@ -27,6 +27,8 @@ export type {
   WithLockOptions,
 } from './core/options.ts';
 export type { TokenRequest, TokenSource } from './core/token-source.ts';
+export { inClsTransaction } from './nest/cls-transaction.ts';
+export type { ClsTransactionHosts } from './nest/cls-transaction.ts';
 export { FencedInterceptor } from './nest/fenced.interceptor.ts';
 export { Fenced } from './nest/fenced.decorator.ts';
 export type { FencedKey, FencedKeyFunction } from './nest/fenced-key.ts';
@@ -34,6 +36,7 @@ export type { FencedOptions } from './nest/fenced-options.ts';
 export type { FencedDecorator, PromiseMethod } from './nest/fenced-typing.ts';
 export { FencingToken } from './nest/fencing-token.decorator.ts';
 export { LockService } from './nest/lock.service.ts';
+export type { ModuleFence } from './nest/module-fence.ts';
 export type { NodeInput } from './nest/node-inputs.ts';
 export type {
   RedlockModuleAsyncOptions,

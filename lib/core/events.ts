@@ -1,4 +1,4 @@
-import type { LockLostError, NodeCause } from './errors.ts';
+import type { LockLostError, NodeCause, StaleTokenError } from './errors.ts';
 
 /** What happens to locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
@@ -41,6 +41,12 @@ export type LockEvent =
       readonly keys: readonly string[];
       readonly token: number;
       readonly heldMs: number;
+    }
+  /** The fence of the module refused a token that is not the newest any more; nothing was written with it. */
+  | {
+      readonly type: 'stale';
+      readonly keys: readonly string[];
+      readonly error: StaleTokenError;
     }
   /** Fewer nodes than a quorum confirmed the release; the rest is repeated, and dies with its TTL at the latest. */
   | {

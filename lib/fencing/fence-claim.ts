@@ -1,17 +1,7 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
+import type { FenceToken } from '../core/fence.ts';
 
-/**
- * What the fence takes as a token. A {@link FencingToken} is one; so is what another service received over HTTP, whose
- * value is a decimal string.
- */
-export interface FenceToken {
-  /** A positive integer: a safe integer, a bigint, or its decimal form, up to 2^63 - 1. */
-  readonly value: number | bigint | string;
-  /** The keys it was granted for. Empty (a token from outside): the keys must be named in the call. */
-  readonly keys: readonly string[];
-  /** Identity of the grant; equal numbers of different holders exclude each other. */
-  readonly holder: string;
-}
+export type { FenceToken };
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {

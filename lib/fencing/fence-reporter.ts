@@ -1,10 +1,19 @@
 import { isRedlockError, type StaleTokenError } from '../core/errors.ts';
-import type { FenceEvent, FenceOptions, StaleContext } from './fence.ts';
+import type { FenceEvent, FenceEventListener, FenceOptions, StaleContext } from './fence.ts';
 import type { FenceClaim, FenceToken } from './fence-claim.ts';
 
 /** Tells the user's listeners what a fence did, so that no fault of a listener changes what the caller gets. */
 export class FenceReporter {
+  private readonly observers = new Set<{ readonly listener: FenceEventListener }>();
+
   constructor(private readonly options: FenceOptions) {}
+
+  /** Also tells `listener`, until the returned function is called. */
+  observe(listener: FenceEventListener): () => void {
+    const observer = { listener };
+    this.observers.add(observer);
+    return () => void this.observers.delete(observer);
+  }
 
   admitted(claims: readonly FenceClaim[], operation: StaleContext['operation']): void {
     this.emit({ type: 'admitted', ...subject(claims), operation });
@@ -24,7 +33,7 @@ export class FenceReporter {
     try {
       await this.options.onStale?.(error, { operation, token });
     } catch (failure) {
-      if (!this.options.onEvent)
+      if (!this.options.onEvent && this.observers.size === 0)
         process.emitWarning(
           `onStale failed for a refused write: ${String(failure)}`,
           'FenceWarning',
@@ -34,10 +43,14 @@ export class FenceReporter {
   }
 
   private emit(event: FenceEvent): void {
-    try {
-      this.options.onEvent?.(event);
-    } catch {
-      // A listener's fault is not the caller's.
+    const { onEvent } = this.options;
+    const listeners = [...this.observers].map(({ listener }) => listener);
+    for (const listener of onEvent ? [onEvent, ...listeners] : listeners) {
+      try {
+        listener(event);
+      } catch {
+        // A listener's fault is not the caller's.
+      }
     }
   }
 }

@@ -1,126 +1,9 @@
-import type { Duration } from '../core/duration.ts';
 import type { StaleTokenError } from '../core/errors.ts';
-import type { FenceToken } from './fence-claim.ts';
+import type { FenceEventListener, StaleContext } from '../core/fence-event.ts';
 
-/**
- * The check at the resource that makes fencing tokens count. It remembers, per key, the newest `(token, holder)` that reached
- * it, in a table beside the data, and refuses older ones.
- *
- * Two rules make it safe: the token reaches the resource **before the first read** of the critical section, and every
- * writing transaction checks it again **under a row lock**. `transaction` keeps both.
- *
- * @typeParam Transaction what the driver or ORM gives to the work of a transaction
- */
-export interface Fence<Transaction> {
-  /**
-   * Opens a transaction, brings the token to the fence as its first statement, runs `work` and commits.
-   *
-   * When the database makes it give way (serialization failure, deadlock) everything is tried again with the same token, so
-   * `work` may run more than once: keep effects outside the database out of it. A stale token rolls back, also when `work`
-   * swallowed the error.
-   *
-   * @throws StaleTokenError when a newer holder reached the resource; nothing was written
-   * @throws FencedUsageError when the token is missing, malformed or of another key, or the fence table is missing
-   * @throws whatever `work` or the database throws; then the transaction was rolled back
-   */
-  transaction<Result>(
-    token: FenceToken | undefined,
-    work: (transaction: Transaction) => Promise<Result> | Result,
-    options?: FenceTransactionOptions,
-  ): Promise<Result>;
-
-  /**
-   * The same check as the first statement of your own transaction, at its top level and not inside a savepoint, before anything
-   * is read. On PostgreSQL a stale token aborts the transaction, so a swallowed error can't commit; on MySQL and SQLite let the
-   * error end the transaction.
-   *
-   * @throws StaleTokenError, FencedUsageError
-   */
-  advance(
-    transaction: Transaction,
-    token: FenceToken | undefined,
-    options?: FenceKeys,
-  ): Promise<void>;
-
-  /**
-   * Brings the token to the fence in a short transaction of its own, for critical sections that read before (or outside)
-   * their writing transaction. It doesn't replace the check in the writing transaction.
-   *
-   * @throws StaleTokenError, FencedUsageError
-   */
-  claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
-
-  /** The CREATE TABLE of the fence, for a migration. Never delete its rows: a deleted row admits every old token again. */
-  ddl(): string;
-}
-
-/** Which keys a call is about. */
-export interface FenceKeys {
-  /** Some of the token's keys. @default all keys of the token */
-  readonly keys?: readonly string[];
-}
-
-/** Standard isolation levels. */
-export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializable';
-
-/** Options of {@link Fence.transaction}. */
-export interface FenceTransactionOptions extends FenceKeys {
-  /** All are safe under the fence; the stricter ones give way more often. @default the database's own */
-  readonly isolationLevel?: IsolationLevel;
-  /**
-   * How often the transaction may run in all when the database makes it give way; then its error is thrown.
-   * @default 10
-   */
-  readonly attempts?: number;
-  /**
-   * PostgreSQL: how long a statement waits for a row that a paused holder still locks, then it fails with 55P03.
-   * Costs a round trip; a default for the role or the database costs none. @default the server's (for ever)
-   */
-  readonly lockTimeout?: Duration;
-  /**
-   * PostgreSQL: the server ends the session when this transaction idles for longer between statements: a holder that is frozen
-   * inside it can't block newer ones for ever. @default the server's (never)
-   */
-  readonly idleInTransactionTimeout?: Duration;
-}
-
-/** Where a stale token was refused. */
-export interface StaleContext {
-  /** `transaction` and `claim`: already rolled back. `advance`: your transaction is still open; it must roll back. */
-  readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
-  readonly token: FenceToken;
-}
-
-/** What happens at a fence, for counting. */
-export type FenceEvent =
-  | {
-      readonly type: 'admitted';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly operation: StaleContext['operation'];
-    }
-  | {
-      readonly type: 'stale';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly operation: StaleContext['operation'];
-      readonly error: StaleTokenError;
-    }
-  /** The database made the transaction give way; it runs again with the same token. */
-  | {
-      readonly type: 'retried';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly attempt: number;
-      readonly error: unknown;
-    }
-  /** `onStale` failed; the caller gets the StaleTokenError all the same. */
-  | {
-      readonly type: 'compensation-failed';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly error: unknown;
-    };
+export { Fence } from '../core/fence.ts';
+export type { FenceKeys, FenceTransactionOptions, IsolationLevel } from '../core/fence.ts';
+export type { FenceEvent, FenceEventListener, StaleContext } from '../core/fence-event.ts';
 
 /** Options of every fence. */
 export interface FenceOptions {
@@ -130,8 +13,8 @@ export interface FenceOptions {
    * a process warning) tells.
    */
   readonly onStale?: (error: StaleTokenError, context: StaleContext) => void | Promise<void>;
-  /** Hears what happens. It must not throw; what it throws is dropped. */
-  readonly onEvent?: (event: FenceEvent) => void;
+  /** Hears what happens at this fence. */
+  readonly onEvent?: FenceEventListener;
 }
 
 /** Options of a fence in an SQL database. */

@@ -8,9 +8,10 @@ export type {
   DrizzleTransaction,
 } from './drizzle-fence.ts';
 export type { FenceToken } from './fence-claim.ts';
+export { Fence } from './fence.ts';
 export type {
-  Fence,
   FenceEvent,
+  FenceEventListener,
   FenceKeys,
   FenceOptions,
   FenceTransactionOptions,

@@ -71,6 +71,7 @@ export class StatementFence<Transaction>
     options: FenceKeys = {},
   ): Promise<readonly SqlRow[]> {
     const claims = fenceClaims(token, options.keys);
+    this.context.refuseNested(claims);
     const { autocommit } = this.adapter;
     if (!autocommit)
       throw new FencedUsageError('This fence has no connection outside transactions.');

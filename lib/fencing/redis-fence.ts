@@ -1,5 +1,5 @@
 import { FencedUsageError, RedlockConfigError, StaleTokenError } from '../core/errors.ts';
-import type { FenceKeys, FenceOptions, StaleContext } from './fence.ts';
+import type { FenceEventListener, FenceKeys, FenceOptions, StaleContext } from './fence.ts';
 import { fenceClaims, type FenceClaim, type FenceToken } from './fence-claim.ts';
 import { FenceReporter, isStaleTokenError } from './fence-reporter.ts';
 import { FENCED_WRITE_SCRIPT } from './redis-fenced-write-script.ts';
@@ -44,6 +44,8 @@ export interface RedisFence {
   claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
   /** The name of a key's fence, in the same hash slot as the key. Never let it expire or be evicted. */
   fenceName(key: string): string;
+  /** Calls `listener` for all that happens at this fence from now on, until the returned function is called. */
+  observe(listener: FenceEventListener): () => void;
 }
 
 /**
@@ -79,6 +81,10 @@ class ScriptedFence implements RedisFence {
 
   async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
     await this.run(token, [], options, 'claim');
+  }
+
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
   }
 
   fenceName(key: string): string {

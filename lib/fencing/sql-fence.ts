@@ -4,12 +4,14 @@ import { RedlockConfigError, type StaleTokenError } from '../core/errors.ts';
 import { advanceFence } from './advance-fence.ts';
 import type {
   Fence,
+  FenceEventListener,
   FenceKeys,
   FenceTransactionOptions,
   SqlFenceOptions,
   StaleContext,
 } from './fence.ts';
 import { fenceClaims, type FenceClaim, type FenceToken } from './fence-claim.ts';
+import { FenceContext } from './fence-context.ts';
 import { FenceReporter, isStaleTokenError } from './fence-reporter.ts';
 import { fenceSqlOf, fenceTable } from './fence-sql.ts';
 import { isAbortedTransactionError, isRetryableSqlError } from './sql-error.ts';
@@ -28,6 +30,7 @@ interface Opened {
 export class SqlFence<Transaction> implements Fence<Transaction> {
   protected readonly table: string;
   protected readonly reporter: FenceReporter;
+  protected readonly context = new FenceContext();
   /** Transactions this fence opened, each with the refusal that dooms it, whoever swallows the error. */
   private readonly opened = new WeakMap<object, Opened>();
 
@@ -45,6 +48,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     options: FenceTransactionOptions = {},
   ): Promise<Result> {
     const claims = fenceClaims(token, options.keys);
+    this.context.refuseNested(claims);
     const settings = transactionSettings(options, this.adapter.dialect);
     const opened: Opened = {};
     const attempt = (): Promise<Result> =>
@@ -78,6 +82,8 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
 
   async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
     const claims = fenceClaims(token, options.keys);
+    if (this.context.covers(claims)) return;
+    this.context.refuseNested(claims);
     const { autocommit } = this.adapter;
     const advancing = (executor: SqlExecutor): Promise<void> =>
       advanceFence(executor, this.table, claims);
@@ -97,6 +103,10 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     return fenceSqlOf(this.adapter.dialect).ddl(this.table);
   }
 
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
+  }
+
   /** One run of the transaction, whose first statement after its settings is the advance. */
   private async attempt<Result>(
     transaction: Transaction,
@@ -111,7 +121,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     for (const setting of settings) await executor.query(setting, []);
     await advanceFence(executor, this.table, claims);
     try {
-      const result = await work(transaction);
+      const result = await this.context.run(claims, async () => work(transaction));
       if (opened.refusal) throw opened.refusal;
       return result;
     } catch (error) {

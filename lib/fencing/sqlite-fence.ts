@@ -1,8 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { fenceError, checkFenceRows } from './advance-fence.ts';
 import { FencedUsageError, type StaleTokenError } from '../core/errors.ts';
-import type { Fence, FenceKeys, FenceTransactionOptions, SqlFenceOptions } from './fence.ts';
+import type {
+  Fence,
+  FenceEventListener,
+  FenceKeys,
+  FenceTransactionOptions,
+  SqlFenceOptions,
+} from './fence.ts';
 import { fenceClaims, type FenceClaim, type FenceToken } from './fence-claim.ts';
+import { FenceContext } from './fence-context.ts';
 import { FenceReporter, isStaleTokenError } from './fence-reporter.ts';
 import { fenceTable } from './fence-sql.ts';
 import { isRetryableSqlError } from './sql-error.ts';
@@ -35,6 +42,7 @@ export function sqliteFence<Database extends SqliteDatabase>(
 class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
   private readonly table: string;
   private readonly reporter: FenceReporter;
+  private readonly context = new FenceContext();
   /** Settles, never rejects, when the transaction before has ended. */
   private last: Promise<unknown> = Promise.resolve();
   /** The refusal that dooms the open transaction. */
@@ -56,6 +64,7 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
   ): Promise<Result> {
     const claims = fenceClaims(token, options.keys);
     refuseSettings(options);
+    this.context.refuseNested(claims);
     return this.reporting(token as FenceToken, claims, 'transaction', () =>
       this.inTurn(() => this.retrying(claims, options.attempts ?? DEFAULT_ATTEMPTS, work)),
     );
@@ -82,6 +91,8 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
 
   async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
     const claims = fenceClaims(token, options.keys);
+    if (this.context.covers(claims)) return;
+    this.context.refuseNested(claims);
     await this.reporting(token as FenceToken, claims, 'claim', () =>
       this.inTurn(() => this.retrying(claims, DEFAULT_ATTEMPTS, () => undefined)),
     );
@@ -89,6 +100,10 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
 
   ddl(): string {
     return sqliteFenceSql.ddl(this.table);
+  }
+
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
   }
 
   private inTurn<Result>(run: () => Promise<Result>): Promise<Result> {
@@ -125,7 +140,7 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
     this.isOpen = true;
     try {
       this.advanceNow(claims);
-      const result = work(this.database);
+      const result = this.context.run(claims, () => work(this.database));
       if (result instanceof Promise) {
         return result.then(
           (value) => this.commit(value),

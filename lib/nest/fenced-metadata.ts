@@ -9,11 +9,14 @@ export interface FencedDefinition {
   readonly lockOptions: WithLockOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
+  /** Whether the token goes to the fence before the body. */
+  readonly claim: boolean;
   /** Indices of the parameters that receive the token. */
   readonly tokenParameters: readonly number[];
 }
 
 const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
+const CLAIMING_METHODS = Symbol.for('nestjs-fenced-lock/claiming-methods');
 
 /** Remembers that the method is under `@Fenced`; false when it already was. */
 export function markFenced(target: object, propertyKey: string | symbol): boolean {
@@ -25,6 +28,19 @@ export function markFenced(target: object, propertyKey: string | symbol): boolea
 /** Whether this very method, not one it overrides, is under `@Fenced`. */
 export function isFenced(target: object, propertyKey: string | symbol): boolean {
   return Reflect.hasOwnMetadata(FENCED, target, propertyKey);
+}
+
+/** Remembers that the method needs a fence to claim at. */
+export function markClaiming(target: object, propertyKey: string | symbol): void {
+  const methods = [...claimingMethodsOf(target), propertyKey];
+  Reflect.defineMetadata(CLAIMING_METHODS, methods, target);
+}
+
+/** Methods of this very prototype that claim before their body. */
+export function claimingMethodsOf(target: object): readonly (string | symbol)[] {
+  return (
+    (Reflect.getOwnMetadata(CLAIMING_METHODS, target) as (string | symbol)[] | undefined) ?? []
+  );
 }
 
 /**

@@ -3,7 +3,12 @@ import { defer, lastValueFrom, type Observable } from 'rxjs';
 import { FencedUsageError } from '../core/errors.ts';
 import { FencedCall } from './fenced-call.ts';
 import { compileFencedKey, type FencedKey } from './fenced-key.ts';
-import { copyAppearance, markFenced, type FencedDefinition } from './fenced-metadata.ts';
+import {
+  copyAppearance,
+  markClaiming,
+  markFenced,
+  type FencedDefinition,
+} from './fenced-metadata.ts';
 import { lockOptionsOf, validateFencedOptions, type FencedOptions } from './fenced-options.ts';
 import { injectRunner, runnerOf } from './fenced-runner.ts';
 import type { FencedDecorator } from './fenced-typing.ts';
@@ -22,6 +27,7 @@ type Method = (...args: any[]) => unknown;
  * The decorated method rejects with
  * - `LockBusyError` when another holder kept the lock for the whole `wait` (or resolves undefined with `onBusy: 'skip'`),
  * - `QuorumUnavailableError` when too few nodes could vote,
+ * - `StaleTokenError` when `claim: true` finds that a newer holder reached the resource; the method did not run,
  * - `LockLostError` when it finished although the lock was lost meanwhile (unless `onLost: 'ignore'`),
  * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or a transaction is open,
  * - its own errors, unchanged.
@@ -41,6 +47,7 @@ export function Fenced<
         `${definition.where} is under @Fenced twice. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']).`,
       );
     }
+    if (definition.claim) markClaiming(target, propertyKey);
     injectRunner(target);
     const wrapper = function (this: object | undefined, ...args: unknown[]) {
       return callLocked(this, original, args, definition);
@@ -65,6 +72,7 @@ function define(
     lockOptions: lockOptionsOf(options),
     skipWhenBusy: options.onBusy === 'skip',
     allowInTransaction: options.allowInTransaction ?? false,
+    claim: options.claim ?? false,
     tokenParameters,
   };
 }

@@ -7,11 +7,14 @@ import {
 } from '@nestjs/common';
 import { defer, lastValueFrom, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../core/errors.ts';
+import type { FencingToken } from '../core/fencing-token.ts';
 import type { Lock } from '../core/lock.ts';
+import { claimToken } from './claim-token.ts';
 import { fencedDefinitionOf } from './fenced-call.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 import { LockService } from './lock.service.ts';
-import { IS_IN_TRANSACTION } from './redlock.constants.ts';
+import type { ModuleFence } from './module-fence.ts';
+import { IS_IN_TRANSACTION, MODULE_FENCE } from './redlock.constants.ts';
 
 /**
  * Takes the lock of a call, runs it, releases. The methods under `@Fenced` call it by themselves; it need not be bound.
@@ -19,9 +22,13 @@ import { IS_IN_TRANSACTION } from './redlock.constants.ts';
  */
 @Injectable()
 export class FencedInterceptor implements NestInterceptor {
+  /** Tokens that are at the fence already: nested methods join the lock, and need not claim again. */
+  private readonly claimed = new WeakSet<FencingToken>();
+
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
     @Inject(IS_IN_TRANSACTION) private readonly isInTransaction: () => boolean,
+    @Inject(MODULE_FENCE) private readonly fence: ModuleFence,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -40,8 +47,9 @@ export class FencedInterceptor implements NestInterceptor {
     const keys = definition.keysOf(args);
     this.refuseInTransaction(definition, keys);
     let isRunning = false;
-    const work = (lock: Lock) => {
+    const work = async (lock: Lock) => {
       isRunning = true;
+      if (definition.claim) await this.claim(lock);
       writeToken(definition, args, lock.token);
       return lastValueFrom(next.handle(), { defaultValue: undefined });
     };
@@ -52,6 +60,12 @@ export class FencedInterceptor implements NestInterceptor {
       if (definition.skipWhenBusy && !isRunning && isBusy(error)) return undefined;
       throw error;
     }
+  }
+
+  private async claim(lock: Lock): Promise<void> {
+    if (this.claimed.has(lock.token)) return;
+    await claimToken(this.fence, lock);
+    this.claimed.add(lock.token);
   }
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {

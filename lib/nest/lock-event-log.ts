@@ -6,6 +6,7 @@ import type { LockEvent } from '../core/events.ts';
 export function logLockEvent(logger: Logger, event: LockEvent): void {
   switch (event.type) {
     case 'lost':
+    case 'stale':
       logger.warn(event.error.message);
       return;
     case 'release-incomplete':

@@ -1,5 +1,6 @@
 import { Logger, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { durationMs } from '../core/duration.ts';
+import type { LockEvent } from '../core/events.ts';
 import type { LockNode } from '../core/lock-node.ts';
 import { REDLOCK_DEFAULTS, type RedlockOptions } from '../core/options.ts';
 import { Redlock } from '../core/redlock.ts';
@@ -7,6 +8,7 @@ import { logLockEvent } from './lock-event-log.ts';
 import { createNodes } from './node-inputs.ts';
 import type { RedlockModuleOptions } from './redlock-module-options.ts';
 import { startRedlock } from './startup.ts';
+import { watchFence } from './watch-fence.ts';
 
 const DEFAULT_STARTUP_TIMEOUT = '10s';
 
@@ -18,6 +20,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   readonly #logger = new Logger('RedlockModule');
   readonly #startupTimeoutMs: number;
   readonly #shutdownTimeoutMs: number;
+  readonly #unwatchFence: () => void;
   #opened = false;
 
   /** @throws RedlockConfigError */
@@ -31,13 +34,12 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
     );
     this.#shutdownTimeoutMs = durationMs('shutdownTimeout', options.shutdownTimeout ?? ttl);
     this.#nodes = createNodes(options.nodes, options.keyPrefix);
-    this.#redlock = new Redlock(this.#nodes, {
-      ...algorithmOptions(options),
-      onEvent: (event) => {
-        logLockEvent(this.#logger, event);
-        options.onEvent?.(event);
-      },
-    });
+    const onEvent = (event: LockEvent) => {
+      logLockEvent(this.#logger, event);
+      options.onEvent?.(event);
+    };
+    this.#redlock = new Redlock(this.#nodes, { ...algorithmOptions(options), onEvent });
+    this.#unwatchFence = watchFence(options.fence, this.#logger, onEvent);
   }
 
   /** Connected at the first use, which may come before Nest's init hooks, or never (a module compiled for a unit test). */
@@ -60,6 +62,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
       });
     } catch (error) {
       // An application that does not start must not be kept alive by our connections.
+      this.#unwatchFence();
       await this.#redlock.close();
       throw error;
     }
@@ -68,6 +71,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   /** Before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
     await this.#redlock.drain(this.#shutdownTimeoutMs);
+    this.#unwatchFence();
     await this.#redlock.close();
   }
 }
@@ -80,6 +84,7 @@ function algorithmOptions(options: RedlockModuleOptions): RedlockOptions {
     startupTimeout: _startupTimeout,
     shutdownTimeout: _shutdownTimeout,
     isInTransaction: _isInTransaction,
+    fence: _fence,
     ...algorithm
   } = options;
   return algorithm;

@@ -1,6 +1,7 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { Duration } from '../core/duration.ts';
 import type { RedlockOptions } from '../core/options.ts';
+import type { ModuleFence } from './module-fence.ts';
 import type { NodeInput } from './node-inputs.ts';
 
 /** Options of `RedlockModule.forRoot`: those of the algorithm, and how the application starts and stops. */
@@ -22,10 +23,16 @@ export interface RedlockModuleOptions extends RedlockOptions {
    */
   readonly shutdownTimeout?: Duration;
   /**
+   * The fence of the resource, from `nestjs-fenced-lock/fencing`: injected where a constructor asks for `Fence`, used by
+   * `@Fenced(key, { claim: true })`, and heard: refused tokens are logged and come to `onEvent` as `stale`.
+   * @default none
+   */
+  readonly fence?: ModuleFence;
+  /**
    * Tells whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
    * refuses to start: the lock would be released before the commit, and the next holder would read old data.
    *
-   * @example with nestjs-cls: `isInTransaction: () => TransactionHost.getInstance().isTransactionActive()`
+   * @example with nestjs-cls: `isInTransaction: inClsTransaction(TransactionHost)`
    * @default no check
    */
   readonly isInTransaction?: () => boolean;

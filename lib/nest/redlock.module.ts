@@ -1,18 +1,23 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { refuseClaimsWithoutFence } from './claim-check.ts';
 import { FencedInterceptor } from './fenced.interceptor.ts';
 import { lockServiceAliases } from './lock-service-classes.ts';
 import { LockService } from './lock.service.ts';
+import { fenceAliases, moduleFenceProvider } from './module-fence.ts';
 import { RedlockHost } from './redlock-host.ts';
 import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
 import {
   FENCED_RUNNER,
   IS_IN_TRANSACTION,
+  MODULE_FENCE,
   REDLOCK_HOST,
   REDLOCK_MODULE_OPTIONS,
 } from './redlock.constants.ts';
 import { ConfigurableModuleClass } from './redlock.module-definition.ts';
 import { refuseUnfilledTokenParameters } from './token-parameter-check.ts';
+
+type Alias = ReturnType<typeof fenceAliases>[number];
 
 const never = () => false;
 
@@ -28,6 +33,7 @@ const never = () => false;
       provide: REDLOCK_HOST,
       useFactory: (options: RedlockModuleOptions, modules: ModulesContainer) => {
         refuseUnfilledTokenParameters(modules);
+        if (options.fence === undefined) refuseClaimsWithoutFence(modules);
         return new RedlockHost(options);
       },
       inject: [REDLOCK_MODULE_OPTIONS, ModulesContainer],
@@ -37,28 +43,30 @@ const never = () => false;
       useFactory: (options: RedlockModuleOptions) => options.isInTransaction ?? never,
       inject: [REDLOCK_MODULE_OPTIONS],
     },
+    moduleFenceProvider,
     LockService,
     FencedInterceptor,
     { provide: FENCED_RUNNER, useExisting: FencedInterceptor },
   ],
-  exports: [LockService, FencedInterceptor, FENCED_RUNNER, IS_IN_TRANSACTION],
+  exports: [LockService, FencedInterceptor, FENCED_RUNNER, IS_IN_TRANSACTION, MODULE_FENCE],
 })
 export class RedlockModule extends ConfigurableModuleClass {
   /** @throws RedlockConfigError (when the application starts) naming the option, its value and the fix */
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
-    return withAliases(super.forRoot(options));
+    const fences = options.fence === undefined ? [] : fenceAliases();
+    return withAliases(super.forRoot(options), fences);
   }
 
   /** Like `forRoot`, with options that come from other providers. */
   static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
-    return withAliases(super.forRootAsync(options));
+    return withAliases(super.forRootAsync(options), fenceAliases());
   }
 }
 
-function withAliases(definition: DynamicModule): DynamicModule {
-  const aliases = lockServiceAliases(LockService);
+function withAliases(definition: DynamicModule, fences: Alias[]): DynamicModule {
+  const aliases = [...lockServiceAliases(LockService), ...fences];
   return {
     ...definition,
     providers: [...(definition.providers ?? []), ...aliases],

@@ -1,5 +1,6 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { FencedUsageError } from '../core/errors.ts';
+import { prototypesOf } from './application-prototypes.ts';
 import { isFenced } from './fenced-metadata.ts';
 import { methodsWithTokenParameter } from './fencing-token.decorator.ts';
 
@@ -21,23 +22,4 @@ export function refuseUnfilledTokenParameters(modules: ModulesContainer): void {
   throw new FencedUsageError(
     `${[...found].join(', ')}: @FencingToken() without @Fenced. Decorators are not inherited: put @Fenced on this very method, or take the parameter decorator away.`,
   );
-}
-
-/** The prototypes of all providers and controllers, and of their parents. */
-function prototypesOf(modules: ModulesContainer): Set<object> {
-  const prototypes = new Set<object>();
-  for (const { providers, controllers } of modules.values()) {
-    for (const { metatype } of [...providers.values(), ...controllers.values()]) {
-      let prototype: unknown = typeof metatype === 'function' ? metatype.prototype : null;
-      while (
-        typeof prototype === 'object' &&
-        prototype !== null &&
-        prototype !== Object.prototype
-      ) {
-        prototypes.add(prototype);
-        prototype = Object.getPrototypeOf(prototype);
-      }
-    }
-  }
-  return prototypes;
 }

@@ -19,6 +19,8 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     files: [
       'core/duration.ts',
       'core/errors.ts',
+      'core/fence.ts',
+      'core/fence-event.ts',
       'core/fencing-token.ts',
       'core/fencing-token-header.ts',
       'core/token-source.ts',

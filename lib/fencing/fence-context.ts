@@ -1,0 +1,67 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { FencedUsageError } from '../core/errors.ts';
+import type { FenceClaim } from './fence-claim.ts';
+
+/** One run of a fence transaction's work. */
+interface Frame {
+  readonly claims: readonly FenceClaim[];
+  readonly outer: Frame | undefined;
+  /** Work that was not awaited outlives its transaction. */
+  isOver: boolean;
+}
+
+/**
+ * Knows, in each async call, which rows of one fence the transactions around it hold. Asking for them on another connection
+ * would wait for a transaction that waits for the asker: no database sees such a deadlock.
+ */
+export class FenceContext {
+  readonly #storage = new AsyncLocalStorage<Frame>();
+
+  /** Runs the work of a transaction that brought `claims` to the fence; synchronously when the work is synchronous. */
+  run<Result>(claims: readonly FenceClaim[], work: () => Result): Result {
+    const frame: Frame = { claims, outer: this.#storage.getStore(), isOver: false };
+    const end = () => {
+      frame.isOver = true;
+    };
+    let result: Result;
+    try {
+      result = this.#storage.run(frame, work);
+    } catch (error) {
+      end();
+      throw error;
+    }
+    if (result instanceof Promise) return result.finally(end) as Result;
+    end();
+    return result;
+  }
+
+  /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens. */
+  covers(claims: readonly FenceClaim[]): boolean {
+    const held = this.#held();
+    return claims.every((claim) =>
+      held.some(
+        (each) =>
+          each.key === claim.key && each.token === claim.token && each.holder === claim.holder,
+      ),
+    );
+  }
+
+  /** @throws FencedUsageError when a transaction around this call holds one of the rows */
+  refuseNested(claims: readonly FenceClaim[]): void {
+    const held = this.#held();
+    const claim = claims.find(({ key }) => held.some((each) => each.key === key));
+    if (!claim) return;
+    throw new FencedUsageError(
+      `Key '${claim.key}' is fenced already by the transaction around this call, and a second one would wait for it for ever. Use the transaction at hand ('tx'), with fence.advance(tx, token) when it is another token. Nothing was written.`,
+      [claim.key],
+    );
+  }
+
+  #held(): readonly FenceClaim[] {
+    const held: FenceClaim[] = [];
+    for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer) {
+      if (!frame.isOver) held.push(...frame.claims);
+    }
+    return held;
+  }
+}
