@@ -26,6 +26,8 @@ export interface Granted {
 export interface FailedAttempt {
   readonly kind: 'failed';
   readonly replies: readonly (AcquireReply | undefined)[];
+  /** How many nodes had time left to answer when the others decided. */
+  readonly pending: number;
   /** Won, but too little validity was left. */
   readonly tooSlow: boolean;
   readonly causes: () => NodeCause[];
@@ -110,7 +112,9 @@ export class Attempt {
     }
     this.#heard(round.replies);
     if (decision === 'reballot' && this.#ballots < MAX_BALLOTS && !this.#cancelled) {
-      this.#propose(nextBallot(ballot, round.replies));
+      const next = nextBallot(ballot, round.replies);
+      this.#quorum.proposals.heard(this.#keys, next);
+      this.#propose(next);
       return;
     }
     this.#abandon();
@@ -118,6 +122,7 @@ export class Attempt {
     this.#resolve?.({
       kind: 'failed',
       replies: round.replies,
+      pending: round.pending,
       tooSlow,
       causes: () => round.causes(tooSlow),
     });
