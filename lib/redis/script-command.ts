@@ -19,8 +19,9 @@ const CommandBase = Command as unknown as new (
 
 export type Settle = (error: Error | undefined, reply: unknown) => void;
 
-/** Encoded texts by their arguments, which all nodes share: a request is encoded once. */
-const encoded = new WeakMap<ScriptArguments, string>();
+/** One request goes to all nodes in a row: its text is remembered until the next one. */
+let lastArguments: ScriptArguments | undefined;
+let lastText = '';
 
 /**
  * EVALSHA that is written from a text made once for all nodes, and settles a callback: without the argument handling, the
@@ -66,12 +67,11 @@ export function sendScript(client: Redis, args: ScriptArguments, settle: Settle)
     );
     return;
   }
-  let text = encoded.get(args);
-  if (text === undefined) {
-    text = encode(args);
-    encoded.set(args, text);
+  if (args !== lastArguments) {
+    lastText = encode(args);
+    lastArguments = args;
   }
-  void client.sendCommand(new ScriptCommand(text, settle) as unknown as Command);
+  void client.sendCommand(new ScriptCommand(lastText, settle) as unknown as Command);
 }
 
 /** The command in the Redis protocol. */
