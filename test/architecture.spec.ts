@@ -211,6 +211,48 @@ describe('the library', () => {
 
 describe('public exports', () => {
   const entries: Record<string, readonly string[]> = {
+    'lib/index.ts': [
+      'Fenced',
+      'FencedInterceptor',
+      'FencedUsageError',
+      'FencingToken',
+      'LockBusyError',
+      'LockLostError',
+      'LockService',
+      'QuorumUnavailableError',
+      'REDLOCK_DEFAULTS',
+      'RedlockClosedError',
+      'RedlockConfigError',
+      'RedlockError',
+      'RedlockModule',
+      'StaleTokenError',
+      'isRedlockError',
+      'type AcquireOptions',
+      'type Duration',
+      'type FencedDecorator',
+      'type FencedKey',
+      'type FencedKeyFunction',
+      'type FencedOptions',
+      'type Lock',
+      'type LockEvent',
+      'type LockEventListener',
+      'type LockInspection',
+      'type LockLossReason',
+      'type NodeCause',
+      'type NodeFailureReason',
+      'type NodeInput',
+      'type NodeInspection',
+      'type PromiseMethod',
+      'type RedlockErrorCode',
+      'type RedlockModuleAsyncOptions',
+      'type RedlockModuleOptions',
+      'type RedlockOptions',
+      'type RedlockOptionsFactory',
+      'type RetryOptions',
+      'type TokenRequest',
+      'type TokenSource',
+      'type WithLockOptions',
+    ],
     'lib/testing/index.ts': [
       'MemoryLockNode',
       'MemoryLockServer',
@@ -223,6 +265,7 @@ describe('public exports', () => {
     ],
   };
   const modules: Record<string, () => Promise<object>> = {
+    'lib/index.ts': () => import('../lib/index.ts'),
     'lib/testing/index.ts': () => import('../lib/testing/index.ts'),
   };
 

@@ -10,20 +10,28 @@ import { VoteRound } from './vote-round.ts';
 const MAX_BALLOTS = 3;
 
 /** What an attempt ended with. */
-export type AttemptOutcome =
-  | {
-      readonly kind: 'granted';
-      readonly nonce: string;
-      readonly ballot: number;
-      readonly startedAtMs: number;
-      readonly validUntilMs: number;
-    }
-  | {
-      readonly kind: 'failed';
-      readonly replies: readonly (AcquireReply | undefined)[];
-      readonly tooSlow: boolean;
-      readonly causes: () => NodeCause[];
-    };
+export type AttemptOutcome = Granted | FailedAttempt;
+
+export interface Granted {
+  readonly kind: 'granted';
+  readonly nonce: string;
+  readonly ballot: number;
+  /** Nodes that accepted it, or may have, as bits: only they have to be released. */
+  readonly mayHold: number;
+  /** Monotonic, from before the winning ballot. */
+  readonly startedAtMs: number;
+  readonly validUntilMs: number;
+}
+
+export interface FailedAttempt {
+  readonly kind: 'failed';
+  readonly replies: readonly (AcquireReply | undefined)[];
+  /** How many nodes had time left to answer when the others decided. */
+  readonly pending: number;
+  /** Won, but too little validity was left. */
+  readonly tooSlow: boolean;
+  readonly causes: () => NodeCause[];
+}
 
 /**
  * One try for a lock: up to three ballots under one fresh nonce, then granted or abandoned. An abandoned attempt is
@@ -35,55 +43,38 @@ export class Attempt {
   readonly #keys: readonly string[];
   readonly #names: LockNames;
   readonly #ttlMs: number;
-  /** Nodes that accepted any ballot of ours, or may have. */
-  readonly #mayHold: boolean[] = [];
+  readonly #timeoutMs: number;
+  readonly #untilMs: number;
+  /** Nodes that accepted any ballot of ours, or may have, as bits. */
+  #mayHold = 0;
+  #ballots = 0;
   #round: VoteRound<AcquireReply> | undefined;
   #cancelled = false;
+  #resolve: ((outcome: AttemptOutcome) => void) | undefined;
 
-  constructor(quorum: Quorum, keys: readonly string[], ttlMs: number) {
+  /** `timeoutMs`: how long a node may take to answer one ballot; further ballots are not waited for after `untilMs`. */
+  constructor(
+    quorum: Quorum,
+    keys: readonly string[],
+    ttlMs: number,
+    timeoutMs: number,
+    untilMs: number,
+  ) {
     this.#quorum = quorum;
     this.#keys = keys;
     this.#names = lockNames(quorum.options.keyPrefix, keys);
     this.#ttlMs = ttlMs;
+    this.#timeoutMs = timeoutMs;
+    this.#untilMs = untilMs;
     this.nonce = quorum.environment.random.nonce();
   }
 
-  /** `timeoutMs`: how long a node may take to answer one ballot. Never rejects. */
-  async run(timeoutMs: number): Promise<AttemptOutcome> {
-    let ballot = this.#quorum.proposals.next(this.#keys);
-    for (let count = 1; ; count += 1) {
-      const round = this.#startRound(ballot);
-      await round.run(timeoutMs);
-      this.#note(round);
-      const decision = decide(round.replies, 0, this.#quorum.votesNeeded);
-      const validUntil = validUntilMs(
-        round.startedAtMs,
-        this.#ttlMs,
-        this.#quorum.options.driftFactor,
-      );
-      const inTime = validUntil - this.#quorum.nowMs >= minimumValidityMs(this.#ttlMs);
-      if (decision === 'won' && !this.#cancelled && inTime) {
-        this.#quorum.measured(round.endedAtMs - round.startedAtMs, this.#ttlMs);
-        return {
-          kind: 'granted',
-          nonce: this.nonce,
-          ballot,
-          startedAtMs: round.startedAtMs,
-          validUntilMs: validUntil,
-        };
-      }
-      if (decision !== 'reballot' || count === MAX_BALLOTS || this.#cancelled) {
-        this.#abandon(round.replies);
-        const tooSlow = decision === 'won' && !inTime;
-        return {
-          kind: 'failed',
-          replies: round.replies,
-          tooSlow,
-          causes: () => round.causes(tooSlow),
-        };
-      }
-      ballot = nextBallot(ballot, round.replies);
-    }
+  /** Never rejects. */
+  run(): Promise<AttemptOutcome> {
+    return new Promise((resolve) => {
+      this.#resolve = resolve;
+      this.#propose(this.#quorum.proposals.next(this.#keys), this.#timeoutMs);
+    });
   }
 
   /** Ends it as soon as possible; it will not be granted. */
@@ -92,40 +83,75 @@ export class Attempt {
     this.#round?.cancel();
   }
 
-  #startRound(ballot: number): VoteRound<AcquireReply> {
-    const request = { names: this.#names, nonce: this.nonce, ballot, ttlMs: this.#ttlMs };
+  #propose(ballot: number, timeoutMs: number): void {
+    this.#ballots += 1;
     const { votesNeeded } = this.#quorum;
-    this.#round = new VoteRound<AcquireReply>(
+    const request = { names: this.#names, nonce: this.nonce, ballot, ttlMs: this.#ttlMs };
+    const round = new VoteRound<AcquireReply>(
       this.#quorum,
       { kind: 'acquire', request },
       (replies, expected) => decide(replies, expected, votesNeeded) !== 'open',
+      () => this.#decided(ballot, round),
     );
-    return this.#round;
+    this.#round = round;
+    round.start(timeoutMs);
   }
 
-  #note(round: VoteRound<AcquireReply>): void {
-    for (let index = 0; index < round.replies.length; index += 1) {
-      const reply = round.replies[index];
-      if (reply === undefined || reply.kind === 'accepted') this.#mayHold[index] = true;
-      else if (reply.kind === 'failed' && !reply.nothingWritten) this.#mayHold[index] = true;
-      else if (reply.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.fence);
-      else if (reply.kind === 'stale') this.#quorum.proposals.heard(this.#keys, reply.floor);
+  #decided(ballot: number, round: VoteRound<AcquireReply>): void {
+    this.#mayHold |= round.mayHaveWritten;
+    const decision = decide(round.replies, 0, this.#quorum.votesNeeded);
+    const validUntil = validUntilMs(
+      round.startedAtMs,
+      this.#ttlMs,
+      this.#quorum.options.driftFactor,
+    );
+    const inTime = validUntil - round.endedAtMs >= minimumValidityMs(this.#ttlMs);
+    if (decision === 'won' && inTime && !this.#cancelled) {
+      this.#quorum.measured(round.endedAtMs - round.startedAtMs, this.#ttlMs, round.endedAtMs);
+      this.#resolve?.({
+        kind: 'granted',
+        nonce: this.nonce,
+        ballot,
+        mayHold: this.#mayHold,
+        startedAtMs: round.startedAtMs,
+        validUntilMs: validUntil,
+      });
+      return;
+    }
+    this.#heard(round.replies);
+    if (decision === 'reballot' && this.#ballots < MAX_BALLOTS && !this.#cancelled) {
+      const next = nextBallot(ballot, round.replies);
+      this.#quorum.proposals.heard(this.#keys, next);
+      // In whole milliseconds: rounds of one timeout share a timer.
+      const remainingMs = Math.max(1, Math.floor(this.#untilMs - round.endedAtMs));
+      this.#propose(next, Math.min(this.#timeoutMs, remainingMs));
+      return;
+    }
+    this.#abandon();
+    const tooSlow = decision === 'won' && !inTime;
+    this.#resolve?.({
+      kind: 'failed',
+      replies: round.replies,
+      pending: round.pending,
+      tooSlow,
+      causes: () => round.causes(tooSlow),
+    });
+  }
+
+  #heard(replies: readonly (AcquireReply | undefined)[]): void {
+    for (const reply of replies) {
+      if (reply?.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.fence);
+      else if (reply?.kind === 'stale') this.#quorum.proposals.heard(this.#keys, reply.floor);
     }
   }
 
-  #abandon(replies: readonly (AcquireReply | undefined)[]): void {
-    let mayCount = 0;
-    for (let index = 0; index < replies.length; index += 1) {
-      const reply = replies[index];
-      if (reply === undefined || reply.kind === 'accepted') mayCount += 1;
-    }
+  #abandon(): void {
+    const { sessions, votesNeeded } = this.#quorum;
+    const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
     // Losers wake nobody, unless others may have taken us for a holder.
-    const notify = mayCount >= this.#quorum.votesNeeded;
+    const notify = holders.length >= votesNeeded;
     const request = { names: this.#names, nonce: this.nonce, granted: false, notify };
-    for (const session of this.#quorum.sessions) {
-      if (this.#mayHold[session.index] === true)
-        session.release(request, this.#ttlMs, () => undefined);
-    }
+    for (const session of holders) session.release(request, this.#ttlMs, () => undefined);
   }
 }
 

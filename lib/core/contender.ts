@@ -1,8 +1,7 @@
 import { Attempt } from './attempt.ts';
-import type { AttemptOutcome } from './attempt.ts';
+import type { AttemptOutcome, FailedAttempt, Granted } from './attempt.ts';
 import { LockBusyError } from './errors.ts';
 import { acquireError } from './failure.ts';
-import type { FailedAttempt } from './failure.ts';
 import type { HeldLock } from './held-lock.ts';
 import type { HeldLocks } from './held-locks.ts';
 import type { HintBoard, HintWatch } from './hints.ts';
@@ -19,8 +18,6 @@ export interface Arena {
   readonly hints: HintBoard;
 }
 
-export type Granted = Extract<AttemptOutcome, { kind: 'granted' }>;
-
 /** One acquire on its way: waits its turn in line, tries, waits for a hint or its time, tries again, within its budget. */
 export class Contender {
   /** Tries made so far. */
@@ -30,6 +27,8 @@ export class Contender {
   readonly #settings: ResolvedAcquire;
   readonly #startedAtMs: number;
   #watch: HintWatch | undefined;
+  /** Of the latest try. */
+  #nonce = '';
   #cancelled: { readonly error: unknown } | undefined;
   #interrupt: (() => void) | undefined;
 
@@ -53,8 +52,16 @@ export class Contender {
     try {
       if (!turn.isFirst) await this.#queue(turn);
       for (;;) {
-        const lock = await this.#round(turn, grant);
-        if (lock !== undefined) return lock;
+        this.#throwIfCancelled();
+        this.#listen();
+        const blocking = this.#arena.held.blocking(this.keys);
+        if (blocking !== undefined) {
+          await this.#waitForOwn(blocking);
+          continue;
+        }
+        const outcome = await this.#try();
+        if (outcome.kind === 'granted') return await this.#accept(grant(outcome));
+        await this.#waitAfter(outcome, turn);
       }
     } finally {
       this.#watch?.close();
@@ -68,36 +75,50 @@ export class Contender {
     this.#interrupt?.();
   }
 
-  /** A lock, or undefined when it is worth another round. */
-  async #round(turn: Turn, grant: (granted: Granted) => HeldLock): Promise<HeldLock | undefined> {
-    this.#throwIfCancelled();
-    this.#watch?.begin();
-    const blocking = this.#arena.held.blocking(this.keys);
-    if (blocking !== undefined) {
-      if (this.#remainingMs <= 0)
-        throw new LockBusyError(this.keys, this.waitedMs, blocking.occupiedMs);
-      await this.#pause(blocking.occupiedMs + 1);
-      this.#throwIfCancelled();
-      if (this.#remainingMs <= 0)
-        throw new LockBusyError(this.keys, this.waitedMs, blocking.occupiedMs || undefined);
-      return undefined;
+  /** Cancels with the reason of `signal`; returns how to stop listening to it. */
+  cancelOn(signal: AbortSignal | undefined): (() => void) | undefined {
+    if (signal === undefined) return undefined;
+    const abort = () => this.cancel(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    return () => signal.removeEventListener('abort', abort);
+  }
+
+  /** Cancelled after the vote was won: nothing may be held. */
+  async #accept(lock: HeldLock): Promise<HeldLock> {
+    if (this.#cancelled === undefined) return lock;
+    await lock.release();
+    throw this.#cancelled.error;
+  }
+
+  /** Hints count from before the first byte of a try, if they can be heard. */
+  #listen(): void {
+    if (this.#watch !== undefined) this.#watch.begin();
+    else if (this.#arena.hints.hears(this.keys, this.#arena.quorum.options.keyPrefix)) {
+      this.#ear.begin();
     }
-    const outcome = await this.#try();
-    if (outcome.kind === 'granted') return grant(outcome);
+  }
+
+  /** Behind a lock that this process holds: no need to ask the nodes. */
+  async #waitForOwn(lock: HeldLock): Promise<void> {
+    const { occupiedMs } = lock;
+    if (this.#remainingMs <= 0) throw new LockBusyError(this.keys, this.waitedMs, occupiedMs);
+    await this.#pause(occupiedMs + 1);
+    this.#throwIfCancelled();
+    if (this.#remainingMs > 0) return;
+    throw new LockBusyError(this.keys, this.waitedMs, lock.occupiedMs || undefined);
+  }
+
+  /** After a try that failed: until the next one can succeed. */
+  async #waitAfter(outcome: FailedAttempt, turn: Turn): Promise<void> {
     this.#throwIfCancelled();
     const failure = this.#telling(turn.lastFailure, outcome);
     turn.lastFailure = failure;
     if (this.#remainingMs <= 0) throw this.#error(failure);
     this.#ear.subscribe();
-    await this.#pause(
-      retryDelayMs(
-        { replies: outcome.replies, quorum: this.#arena.quorum.votesNeeded },
-        this.#retryFacts(),
-      ),
-    );
+    const failed = { replies: outcome.replies, quorum: this.#arena.quorum.votesNeeded };
+    await this.#pause(retryDelayMs(failed, this.#retryFacts()));
     this.#throwIfCancelled();
     if (this.#remainingMs <= 0) throw this.#error(failure);
-    return undefined;
   }
 
   /** A last try that was cut short by the budget says less than the one before it. */
@@ -135,15 +156,20 @@ export class Contender {
     );
   }
 
-  async #try(): Promise<AttemptOutcome> {
+  #try(): Promise<AttemptOutcome> {
     const { nodeTimeoutMs, ttlMs, waitMs } = this.#settings;
-    const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs);
+    // In whole milliseconds: rounds of one timeout share a timer.
+    const timeoutMs =
+      waitMs === 0 || (this.tries === 0 && waitMs > nodeTimeoutMs)
+        ? nodeTimeoutMs
+        : Math.min(nodeTimeoutMs, Math.max(1, Math.floor(this.#remainingMs)));
+    const untilMs = waitMs === 0 ? Number.POSITIVE_INFINITY : this.#startedAtMs + waitMs;
+    const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs, timeoutMs, untilMs);
     this.tries += 1;
+    this.#nonce = attempt.nonce;
     this.#watch?.ignore(attempt.nonce);
     this.#interrupt = () => attempt.cancel();
-    return attempt.run(
-      waitMs === 0 ? nodeTimeoutMs : Math.min(nodeTimeoutMs, Math.max(1, this.#remainingMs)),
-    );
+    return attempt.run();
   }
 
   /** Until a hint and a little jitter after it, or until the time or the budget has passed. */
@@ -164,7 +190,10 @@ export class Contender {
 
   get #ear(): HintWatch {
     const { hints, quorum } = this.#arena;
-    this.#watch ??= hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
+    if (this.#watch === undefined) {
+      this.#watch = hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
+      this.#watch.ignore(this.#nonce);
+    }
     return this.#watch;
   }
 

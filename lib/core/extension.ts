@@ -12,6 +12,8 @@ export interface ExtensionTarget {
   readonly ballot: number;
   readonly ttlMs: number;
   readonly nodeTimeoutMs: number;
+  /** The extension was sent to these nodes, as bits: they may hold the lock from now on. */
+  asked(nodes: number): void;
 }
 
 /**
@@ -28,20 +30,26 @@ export type ExtensionOutcome = {
 };
 
 /** Asks all nodes once to extend the lock. Never rejects. */
-export async function extendOnce(
-  quorum: Quorum,
-  target: ExtensionTarget,
-): Promise<ExtensionOutcome> {
+export function extendOnce(quorum: Quorum, target: ExtensionTarget): Promise<ExtensionOutcome> {
   const { keys, nonce, ballot, ttlMs } = target;
   const request = { names: lockNames(quorum.options.keyPrefix, keys), nonce, ballot, ttlMs };
-  const round = new VoteRound<ExtendReply>(
-    quorum,
-    { kind: 'extend', request },
-    (replies, expected) => expected === 0 || verdict(replies, quorum.votesNeeded) !== 'unknown',
-  );
-  await round.run(target.nodeTimeoutMs);
+  return new Promise((resolve) => {
+    const round = new VoteRound<ExtendReply>(
+      quorum,
+      { kind: 'extend', request },
+      (replies, expected) => expected === 0 || verdict(replies, quorum.votesNeeded) !== 'unknown',
+      () => resolve(outcomeOf(quorum, round, ttlMs)),
+    );
+    round.start(target.nodeTimeoutMs);
+    target.asked(round.mayHaveWritten);
+  });
+}
+
+function outcomeOf(quorum: Quorum, round: VoteRound<ExtendReply>, ttlMs: number): ExtensionOutcome {
   const kind = verdict(round.replies, quorum.votesNeeded);
-  if (kind === 'extended') quorum.measured(round.endedAtMs - round.startedAtMs, ttlMs);
+  if (kind === 'extended') {
+    quorum.measured(round.endedAtMs - round.startedAtMs, ttlMs, round.endedAtMs);
+  }
   return {
     kind,
     validUntilMs: validUntilMs(round.startedAtMs, ttlMs, quorum.options.driftFactor),

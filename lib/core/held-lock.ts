@@ -1,3 +1,5 @@
+import type { Granted } from './attempt.ts';
+import type { TimerHandle } from './environment.ts';
 import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } from './errors.ts';
 import type { LockLossReason, NodeCause } from './errors.ts';
 import type { FencingToken } from './fencing-token.ts';
@@ -8,16 +10,6 @@ import type { Lock } from './lock.ts';
 import type { Quorum } from './quorum.ts';
 import { releaseGranted } from './release.ts';
 import type { ResolvedAcquire } from './resolve-options.ts';
-
-/** What a grant gave. */
-export interface Grant {
-  readonly keys: readonly string[];
-  readonly nonce: string;
-  readonly ballot: number;
-  /** Monotonic, from before the winning ballot. */
-  readonly startedAtMs: number;
-  readonly validUntilMs: number;
-}
 
 /** A lock from its grant to its end. */
 export class HeldLock implements Lock, LeaseOwner {
@@ -33,11 +25,21 @@ export class HeldLock implements Lock, LeaseOwner {
   #abort: AbortController | undefined;
   #lossError: LockLostError | undefined;
   #released: Promise<void> | undefined;
+  /** Runs while a released lock is kept for `minHold`. */
+  #keepTimer: TimerHandle;
+  #mayHold: number;
 
-  constructor(quorum: Quorum, held: HeldLocks, settings: ResolvedAcquire, grant: Grant) {
-    this.keys = grant.keys;
+  constructor(
+    quorum: Quorum,
+    held: HeldLocks,
+    settings: ResolvedAcquire,
+    keys: readonly string[],
+    grant: Granted,
+  ) {
+    this.keys = keys;
     this.nonce = grant.nonce;
     this.ballot = grant.ballot;
+    this.#mayHold = grant.mayHold;
     this.#startedAtMs = grant.startedAtMs;
     this.#quorum = quorum;
     this.#held = held;
@@ -97,9 +99,17 @@ export class HeldLock implements Lock, LeaseOwner {
   start(token: FencingToken): void {
     this.#token = token;
     if (this.#settings.extend) this.#lease.keepExtended(this.#startedAtMs);
+    else this.#lease.watch();
+  }
+
+  /** Before `start`: it can be lost, and is not extended. */
+  watch(): void {
+    this.#lease.watch();
   }
 
   ensure(ms = 0): void {
+    // A lock that was lost says so, also when it has been released since.
+    if (this.#lossError !== undefined) throw this.#lossError;
     if (this.#released !== undefined) {
       throw new FencedUsageError(
         `Lock ${quoteKeys(this.keys)} is used after its release.`,
@@ -108,7 +118,8 @@ export class HeldLock implements Lock, LeaseOwner {
     }
     const { lossError } = this;
     if (lossError !== undefined) throw lossError;
-    if (this.remainingMs < ms) throw this.#lossErrorOf('short', []);
+    // Not `<`: what is not a number must not pass.
+    if (!(this.remainingMs >= ms)) throw this.#lossErrorOf('short', []);
   }
 
   async extend(): Promise<void> {
@@ -134,8 +145,9 @@ export class HeldLock implements Lock, LeaseOwner {
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
     if (this.#lossError !== undefined) return;
-    // A lock that is only kept for minHold has no holder who could lose it.
+    // A lock that is only kept for minHold has no holder who could lose it; its keys die with their ttl.
     if (this.#released !== undefined) {
+      this.#quorum.environment.timers.clear(this.#keepTimer);
       this.#forget();
       return;
     }
@@ -145,6 +157,10 @@ export class HeldLock implements Lock, LeaseOwner {
     this.#quorum.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
     this.#abort?.abort(error);
     void this.#releaseOnNodes();
+  }
+
+  asked(nodes: number): void {
+    this.#mayHold |= nodes;
   }
 
   extended(remainingMs: number): void {
@@ -181,7 +197,7 @@ export class HeldLock implements Lock, LeaseOwner {
       return this.#releaseOnNodes();
     }
     this.#lease.stopExtending();
-    this.#quorum.environment.timers.set(
+    this.#keepTimer = this.#quorum.environment.timers.set(
       () => {
         this.#forget();
         void this.#releaseOnNodes();
@@ -199,11 +215,8 @@ export class HeldLock implements Lock, LeaseOwner {
 
   #releaseOnNodes(): Promise<void> {
     const { keys, nonce } = this;
-    const done = releaseGranted(
-      this.#quorum,
-      { keys, nonce, token: this.#tokenValue },
-      this.#settings,
-    );
+    const lock = { keys, nonce, token: this.#tokenValue, mayHold: this.#mayHold };
+    const done = releaseGranted(this.#quorum, lock, this.#settings);
     // The release is on its way on every connection, so whoever is next here can already ask.
     this.#held.released(this);
     return done;

@@ -3,6 +3,7 @@ import type { NodeSession } from './node-session.ts';
 
 /** A subscription outlives its last watcher by this, because the next in line usually comes at once. */
 const LINGER_MS = 1_000;
+const MAX_OWN_NONCES = 8;
 
 /** How many watches need it; `lingering` when none does. */
 interface Subscription {
@@ -19,10 +20,18 @@ export class HintBoard {
   readonly #environment: Environment;
   readonly #watches = new Map<string, Set<HintWatch>>();
   readonly #subscriptions = new Map<string, Subscription>();
+  #closed = false;
 
   constructor(sessions: readonly NodeSession[], environment: Environment) {
     this.#sessions = sessions;
     this.#environment = environment;
+  }
+
+  /** Whether releases of any of these locks are heard already, through somebody else's subscription. */
+  hears(keys: readonly string[], keyPrefix: string): boolean {
+    return (
+      this.#subscriptions.size > 0 && keys.some((key) => this.#subscriptions.has(keyPrefix + key))
+    );
   }
 
   /** Releases of `lockNames` in this process; `subscribe()` adds those of others. */
@@ -67,7 +76,7 @@ export class HintBoard {
     const subscription = this.#subscriptions.get(lockName);
     if (subscription === undefined) return;
     subscription.watches -= 1;
-    if (subscription.watches > 0) return;
+    if (subscription.watches > 0 || this.#closed) return;
     subscription.lingering = this.#environment.timers.set(
       () => {
         this.#subscriptions.delete(lockName);
@@ -77,6 +86,13 @@ export class HintBoard {
       true,
     );
   }
+
+  /** The nodes are about to be closed, which ends every subscription. */
+  close(): void {
+    this.#closed = true;
+    for (const { lingering } of this.#subscriptions.values())
+      this.#environment.timers.clear(lingering);
+  }
 }
 
 /** One waiter's ear. */
@@ -84,7 +100,8 @@ export class HintWatch {
   readonly #board: HintBoard;
   readonly #lockNames: readonly string[];
   readonly #environment: Environment;
-  readonly #own = new Set<string>();
+  /** Nonces of our latest tries; older ones are no longer published. */
+  readonly #own: string[] = [];
   readonly #seen = new Set<string | null>();
   #subscribed = false;
   #pending = false;
@@ -112,11 +129,12 @@ export class HintWatch {
 
   /** Our own abandoned attempts tell us nothing. */
   ignore(nonce: string): void {
-    this.#own.add(nonce);
+    this.#own.push(nonce);
+    if (this.#own.length > MAX_OWN_NONCES) this.#own.shift();
   }
 
   hint(nonce: string | null): void {
-    if (nonce !== null && this.#own.has(nonce)) return;
+    if (nonce !== null && this.#own.includes(nonce)) return;
     if (this.#seen.has(nonce)) return;
     this.#seen.add(nonce);
     this.#pending = true;

@@ -1,4 +1,4 @@
-import type { TimerHandle } from './environment.ts';
+import { Deadline } from './deadlines.ts';
 import type { LockLossReason, NodeCause } from './errors.ts';
 import { extendOnce } from './extension.ts';
 import type { ExtensionOutcome, ExtensionTarget } from './extension.ts';
@@ -17,28 +17,32 @@ export interface LeaseOwner extends ExtensionTarget {
  * The deadline is local and monotonic, whatever the nodes do or don't answer. An extension without a quorum is unknown,
  * neither lost nor renewed: the old validity stands, and it is tried again, paced, while time is left.
  */
-export class Lease {
+export class Lease extends Deadline {
   /** Monotonic. */
   validUntilMs: number;
   readonly #quorum: Quorum;
   readonly #owner: LeaseOwner;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
-  #timer: TimerHandle;
   #keeps = false;
   #ended = false;
 
   constructor(quorum: Quorum, owner: LeaseOwner, validUntilMs: number) {
+    super();
     this.#quorum = quorum;
     this.#owner = owner;
     this.validUntilMs = validUntilMs;
-    this.#arm();
   }
 
   get remainingMs(): number {
     return this.#ended ? 0 : Math.max(0, this.validUntilMs - this.#quorum.nowMs);
   }
 
-  /** From now on extends by itself; first at a third of the ttl after `startedAtMs`. */
+  /** From now on tells of the loss when validity ends. */
+  watch(): void {
+    this.#arm();
+  }
+
+  /** As `watch`, and from now on extends by itself; first at a third of the ttl after `startedAtMs`. */
   keepExtended(startedAtMs: number): void {
     this.#keeps = true;
     this.#nextExtensionMs = startedAtMs + this.#owner.ttlMs / 3;
@@ -62,15 +66,20 @@ export class Lease {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    this.#quorum.environment.timers.clear(this.#timer);
+    this.#quorum.alarms.cancel(this);
   }
 
   #arm(): void {
     if (this.#ended) return;
-    const { timers } = this.#quorum.environment;
-    timers.clear(this.#timer);
-    const at = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs());
-    this.#timer = timers.set(() => this.#onTimer(), Math.max(0, at - this.#quorum.nowMs), true);
+    const now = this.#quorum.nowMs;
+    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs()) - now;
+    // Few different delays, so that thousands of locks share a timer; what comes early looks again.
+    const stepMs = delayMs > 2 * this.#stepMs() ? this.#stepMs() : 1;
+    this.#quorum.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), now);
+  }
+
+  #stepMs(): number {
+    return Math.max(1, Math.floor(this.#owner.ttlMs / 64));
   }
 
   /** The holder is told this much before validity ends, because timers are late and work needs time to stop. */
@@ -78,14 +87,14 @@ export class Lease {
     return Math.max(2, this.#owner.ttlMs / 200);
   }
 
-  #onTimer(): void {
+  onDeadline(): void {
     if (this.#ended) return;
     const now = this.#quorum.nowMs;
     if (now >= this.validUntilMs - this.#leadMs()) {
       this.#owner.lost('expired', []);
       return;
     }
-    if (now >= this.#nextExtensionMs) {
+    if (now >= this.#nextExtensionMs - this.#stepMs()) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }

@@ -7,12 +7,12 @@ const MAX_KEY_LENGTH = 1_024;
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**
- * The keys of one lock: sorted and without duplicates, so that every caller asks for a set in one way.
+ * The keys of one lock: sorted, without duplicates and frozen, so that every caller asks for a set in one way.
  *
  * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
  */
 export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
-  if (typeof keys === 'string') return [validKey(keys)];
+  if (typeof keys === 'string') return Object.freeze([validKey(keys)]);
   if (!Array.isArray(keys) || keys.length === 0) {
     throw new FencedUsageError(
       'A lock needs a key: give a non-empty string or a non-empty array of them. Nothing was locked.',
@@ -23,7 +23,7 @@ export function normalizeKeys(keys: string | readonly string[]): readonly string
       `A lock takes at most ${MAX_KEYS} keys, not ${keys.length}. Nothing was locked.`,
     );
   }
-  return [...new Set((keys as readonly string[]).map(validKey))].sort();
+  return Object.freeze([...new Set((keys as readonly string[]).map(validKey))].sort());
 }
 
 function validKey(key: unknown): string {
@@ -58,12 +58,22 @@ export function markerName(keyPrefix: string): string {
 
 /** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; its fence is reserved. */
 export function lockNames(keyPrefix: string, keys: readonly string[]): LockNames {
-  const locks: string[] = [];
-  const pairs: string[] = [];
-  for (const key of keys) {
-    const lock = keyPrefix + key;
-    locks.push(lock);
-    pairs.push(lock, `${keyPrefix}#fence:${key}`);
+  const [first] = keys;
+  // Nearly every lock has one key: no array that grows.
+  if (keys.length === 1 && first !== undefined) {
+    const lock = keyPrefix + first;
+    const fence = fenceName(keyPrefix, first);
+    return {
+      locks: [lock],
+      pairs: [lock, fence],
+      withMarker: [markerName(keyPrefix), lock, fence],
+    };
   }
+  const locks = keys.map((key) => keyPrefix + key);
+  const pairs = keys.flatMap((key) => [keyPrefix + key, fenceName(keyPrefix, key)]);
   return { locks, pairs, withMarker: [markerName(keyPrefix), ...pairs] };
+}
+
+function fenceName(keyPrefix: string, key: string): string {
+  return `${keyPrefix}#fence:${key}`;
 }

@@ -7,11 +7,11 @@ import type {
   ReleaseRequest,
 } from './lock-node.ts';
 import { OpenRequest } from './open-request.ts';
-import type { OpenRequestOwner, VoteCollector } from './open-request.ts';
+import type { OpenRequestOwner, VoteCollector, VoteReply } from './open-request.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 import type { NodeSessionSettings } from './session-settings.ts';
 
-/** Above this many unanswered votes a node is only sent releases. */
+/** With this many unanswered votes a silent node is only sent releases. */
 const MAX_OPEN_REQUESTS = 64;
 /** Pause before a failed join is repeated. */
 const JOIN_RETRY_MS = 50;
@@ -41,6 +41,8 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
   #joining = false;
   #joined = false;
   #openRequests = 0;
+  /** A vote on this connection failed in such a way that the node may have it all the same. */
+  #unknownOutcome = false;
   /** When the answer that is due next was first waited for; 0 when none is. In order, so any answer shows life. */
   #waitingSinceMs = 0;
   /** When it was first found to be silent for too long; 0 when not. */
@@ -73,10 +75,9 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
   }
 
   /** An earlier answer is overdue: it is still asked, but no decision waits for it. */
-  get isSilent(): boolean {
+  isSilentAt(nowMs: number): boolean {
     return (
-      this.#waitingSinceMs !== 0 &&
-      this.#now() - this.#waitingSinceMs > this.#settings.nodeTimeoutMs
+      this.#waitingSinceMs !== 0 && nowMs - this.#waitingSinceMs > this.#settings.nodeTimeoutMs
     );
   }
 
@@ -85,13 +86,13 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
   }
 
   /** Asks for a vote; `collector` hears the answer, at once when the node can't be asked. */
-  ask(collector: VoteCollector): void {
-    this.#checkSilence();
+  ask(collector: VoteCollector, nowMs: number): void {
+    if (this.#waitingSinceMs !== 0) this.#checkSilence(nowMs);
     const request = new OpenRequest(this, collector);
     if (!this.#joined) request.fail(failure('unreachable', this.problem));
-    else if (this.#openRequests >= MAX_OPEN_REQUESTS) {
+    else if (this.#openRequests >= MAX_OPEN_REQUESTS && this.isSilentAt(nowMs)) {
       request.fail(failure('overloaded', `${MAX_OPEN_REQUESTS} earlier requests are unanswered`));
-    } else this.#send(request);
+    } else this.#send(request, nowMs);
   }
 
   /** Tells the node that the lock is over. Undelivered ones are repeated until `lifeMs` has passed. */
@@ -108,9 +109,10 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     this.#outbox.send(request, lifeMs, settle);
   }
 
-  answered(request: OpenRequest): void {
+  answered(request: OpenRequest, reply: VoteReply): void {
     if (request.connection !== this.#connection) return;
     this.#openRequests -= 1;
+    if (reply.kind === 'failed' && !reply.nothingWritten) this.#unknownOutcome = true;
     this.#heard();
   }
 
@@ -129,14 +131,15 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     this.#connection += 1;
     this.#connected = true;
     this.#openRequests = 0;
+    this.#unknownOutcome = false;
     this.#heard();
     this.#join();
   }
 
   closed(message: string): void {
     const wasJoined = this.#joined;
-    // Answers that are still open will never come; what they did is unknown.
-    const unanswered = this.#openRequests > 0;
+    // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
+    const unanswered = this.#openRequests > 0 || this.#unknownOutcome;
     this.#connection += 1;
     this.#connected = false;
     this.#joined = false;
@@ -161,10 +164,10 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     await this.node.close();
   }
 
-  #send(request: OpenRequest): void {
+  #send(request: OpenRequest, nowMs: number): void {
     request.connection = this.#connection;
     this.#openRequests += 1;
-    if (this.#waitingSinceMs === 0) this.#waitingSinceMs = this.#now();
+    if (this.#waitingSinceMs === 0) this.#waitingSinceMs = nowMs;
     request.send(this.node);
   }
 
@@ -186,7 +189,9 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
       this.#joined = true;
       this.problem = 'connection lost';
       this.#outbox.flush();
-      for (const request of this.#waitingForJoin.splice(0)) this.#send(request);
+      // One that ended meanwhile has been released, and must not arrive after its release.
+      for (const request of this.#waitingForJoin.splice(0))
+        if (!request.ended) this.#send(request, this.#now());
       this.#listener.joined(this, reply.quarantineMs);
       return;
     }
@@ -219,13 +224,11 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
    * Replaces a connection that has been silent for too long. Found silent twice, a node timeout apart: after a pause of
    * our own process the answers are there and only have to be read.
    */
-  #checkSilence(): void {
-    if (this.#waitingSinceMs === 0) return;
-    const now = this.#now();
-    if (now - this.#waitingSinceMs < this.#settings.silenceLimitMs) return;
-    if (this.#suspectedAtMs === 0) this.#suspectedAtMs = now;
-    else if (now - this.#suspectedAtMs > this.#settings.nodeTimeoutMs) {
-      this.#suspectedAtMs = now;
+  #checkSilence(nowMs: number): void {
+    if (nowMs - this.#waitingSinceMs < this.#settings.silenceLimitMs) return;
+    if (this.#suspectedAtMs === 0) this.#suspectedAtMs = nowMs;
+    else if (nowMs - this.#suspectedAtMs > this.#settings.nodeTimeoutMs) {
+      this.#suspectedAtMs = nowMs;
       this.node.reset();
     }
   }

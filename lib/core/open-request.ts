@@ -25,7 +25,7 @@ export interface VoteCollector {
 /** What a request tells the session of its node. */
 export interface OpenRequestOwner {
   readonly index: number;
-  answered(request: OpenRequest): void;
+  answered(request: OpenRequest, reply: VoteReply): void;
   /** The node must be joined again; true when `request` is then sent `again`, as nothing was written. */
   mustJoin(request: OpenRequest, again: boolean): boolean;
 }
@@ -43,6 +43,11 @@ export class OpenRequest {
     this.#collector = collector;
   }
 
+  /** Nobody waits for the answer any more. */
+  get ended(): boolean {
+    return this.#collector.ended;
+  }
+
   send(node: LockNode): void {
     const { vote } = this.#collector;
     if (vote.kind === 'acquire') node.acquire(vote.request, (reply) => this.#settle(reply));
@@ -54,7 +59,7 @@ export class OpenRequest {
   }
 
   #settle(reply: VoteReply): void {
-    this.#owner.answered(this);
+    this.#owner.answered(this, reply);
     const mustJoin =
       reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true);
     if (mustJoin) {

@@ -1,3 +1,4 @@
+import { Deadlines } from './deadlines.ts';
 import type { Environment } from './environment.ts';
 import type { LockEvent } from './events.ts';
 import type { NodeSession } from './node-session.ts';
@@ -14,6 +15,10 @@ export class Quorum {
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   readonly proposals: Proposals;
+  /** Of questions that somebody awaits. */
+  readonly deadlines: Deadlines;
+  /** Of held locks: they don't keep a process alive. */
+  readonly alarms: Deadlines;
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
   #measured = false;
@@ -29,6 +34,8 @@ export class Quorum {
     this.options = options;
     this.environment = environment;
     this.proposals = new Proposals(environment.clock);
+    this.deadlines = new Deadlines(environment, false);
+    this.alarms = new Deadlines(environment, true);
   }
 
   get nowMs(): number {
@@ -42,21 +49,26 @@ export class Quorum {
   }
 
   /** A quorum answered after `elapsedMs`. */
-  measured(elapsedMs: number, ttlMs: number): void {
+  measured(elapsedMs: number, ttlMs: number, nowMs: number): void {
     this.roundTripMs = this.#measured
       ? this.roundTripMs + (elapsedMs - this.roundTripMs) / 8
       : elapsedMs;
     this.#measured = true;
     if (elapsedMs <= ttlMs / 10) return;
-    const now = this.nowMs;
-    if (now - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
-    this.#warnedAtMs = now;
+    if (nowMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
+    this.#warnedAtMs = nowMs;
     this.emit({ type: 'slow-quorum', roundTripMs: elapsedMs, ttlMs });
   }
 
   /** Whether anybody listens: saves building events in the common path. */
   get hasListener(): boolean {
     return this.options.onEvent !== undefined;
+  }
+
+  /** No deadline keeps a process alive after this, or does anything. */
+  close(): void {
+    this.deadlines.close();
+    this.alarms.close();
   }
 
   emit(event: LockEvent): void {

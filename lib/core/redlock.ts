@@ -1,5 +1,5 @@
 import { Contender } from './contender.ts';
-import type { Arena, Granted } from './contender.ts';
+import type { Arena } from './contender.ts';
 import type { Environment } from './environment.ts';
 import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
@@ -36,6 +36,7 @@ export class Redlock {
   readonly #contenders = new Set<Contender>();
   readonly #onJoined = new Set<() => void>();
   readonly #onReleased = new Set<() => void>();
+  readonly #onClose = new Set<() => void>();
   #closing = false;
   #closed: Promise<void> | undefined;
 
@@ -92,7 +93,7 @@ export class Redlock {
     options?: AcquireOptions,
   ): Promise<Lock | null> {
     try {
-      return await this.acquire(keys, { wait: 0, ...options });
+      return await this.acquire(keys, { ...options, wait: options?.wait ?? 0 });
     } catch (error) {
       if (error instanceof LockBusyError) return null;
       throw error;
@@ -135,7 +136,8 @@ export class Redlock {
     for (const contender of this.#contenders)
       contender.cancel(new RedlockClosedError(contender.keys));
     const { held } = this.#arena;
-    await this.#until(this.#onReleased, timeoutMs, () => held.isIdle);
+    const over = () => held.isIdle && this.#contenders.size === 0;
+    await this.#until(this.#onReleased, timeoutMs, over);
     const ended = [...held.all()].map((lock) => {
       lock.lost('closed', []);
       return lock.release();
@@ -151,7 +153,11 @@ export class Redlock {
 
   async #close(): Promise<void> {
     await this.drain(0);
-    await Promise.all(this.#arena.quorum.sessions.map((session) => session.close()));
+    const { quorum, hints } = this.#arena;
+    hints.close();
+    for (const giveUp of this.#onClose) giveUp();
+    await Promise.all(quorum.sessions.map((session) => session.close()));
+    quorum.close();
   }
 
   async #acquire(keys: readonly string[], options: AcquireOptions | undefined): Promise<HeldLock> {
@@ -161,14 +167,22 @@ export class Redlock {
     if (this.#closing) throw new RedlockClosedError(keys);
     const { quorum, held } = this.#arena;
     const contender = new Contender(this.#arena, keys, settings);
-    const abort = () => contender.cancel(signal?.reason);
-    signal?.addEventListener('abort', abort, { once: true });
+    const stopListening = contender.cancelOn(signal);
     this.#contenders.add(contender);
     try {
       const lock = await contender.run(
-        (granted: Granted) => new HeldLock(quorum, held, settings, { keys, ...granted }),
+        (granted) => new HeldLock(quorum, held, settings, keys, granted),
       );
-      await this.#start(lock, signal);
+      if (this.#options.tokenSource === undefined) {
+        lock.start(new FencingToken(lock.ballot, keys, lock.nonce));
+      } else {
+        lock.watch();
+        lock.start(await issueToken(this.#options.tokenSource, lock, signal));
+      }
+      if (signal?.aborted === true) {
+        await lock.release();
+        throw signal.reason;
+      }
       if (quorum.hasListener) {
         const { waitedMs, tries } = contender;
         quorum.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
@@ -179,17 +193,9 @@ export class Redlock {
       throw error;
     } finally {
       this.#contenders.delete(contender);
-      signal?.removeEventListener('abort', abort);
+      stopListening?.();
+      if (this.#closing) for (const look of this.#onReleased) look();
     }
-  }
-
-  async #start(lock: HeldLock, signal: AbortSignal | undefined): Promise<void> {
-    const { tokenSource } = this.#options;
-    if (tokenSource !== undefined) lock.start(await issueToken(tokenSource, lock, signal));
-    else lock.start(new FencingToken(lock.ballot, lock.keys, lock.nonce));
-    if (signal?.aborted !== true) return;
-    await lock.release();
-    throw signal.reason;
   }
 
   #report(error: unknown, keys: readonly string[]): void {
@@ -218,7 +224,7 @@ export class Redlock {
     );
   }
 
-  /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs`. */
+  /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or at the end. */
   #until(
     listeners: Set<() => void>,
     timeoutMs: number,
@@ -230,13 +236,14 @@ export class Redlock {
       const finish = (met: boolean) => {
         timers.clear(timer);
         listeners.delete(look);
+        this.#onClose.delete(giveUp);
         resolve(met);
       };
-      const look = () => {
-        if (condition()) finish(true);
-      };
+      const giveUp = () => finish(false);
+      const look = () => void (condition() && finish(true));
       const timer = timers.set(() => finish(false), timeoutMs);
       listeners.add(look);
+      this.#onClose.add(giveUp);
     });
   }
 }

@@ -23,6 +23,8 @@ export class ReleaseOutbox {
   readonly #pauseMs: number;
   readonly #entries = new Map<string, Entry>();
   #timer: TimerHandle;
+  /** Of releases that were delivered, and are delivered once more. */
+  readonly #repeats = new Set<TimerHandle>();
   #repeatUntilMs = 0;
   #closed = false;
 
@@ -39,17 +41,22 @@ export class ReleaseOutbox {
     settle: (failure: NodeFailure | undefined) => void,
   ): void {
     const repeat = this.#repeatUntilMs !== 0 && this.#repeatUntilMs > this.#now();
+    const expiresAtMs = this.#now() + lifeMs;
     this.#node.release(request, (reply) => {
-      if (reply.kind === 'failed') this.add(request, lifeMs);
-      else if (repeat) this.#again(request);
+      if (reply.kind === 'failed') this.#keep({ request, expiresAtMs });
+      else if (repeat) this.#again({ request, expiresAtMs });
       settle(reply.kind === 'failed' ? reply : undefined);
     });
   }
 
   /** Keeps a release for later. */
   add(request: ReleaseRequest, lifeMs: number): void {
-    if (this.#closed) return;
-    this.#entries.set(request.nonce, { request, expiresAtMs: this.#now() + lifeMs });
+    this.#keep({ request, expiresAtMs: this.#now() + lifeMs });
+  }
+
+  #keep(entry: Entry): void {
+    if (this.#closed || entry.expiresAtMs <= this.#now()) return;
+    this.#entries.set(entry.request.nonce, entry);
     if (this.#entries.size > MAX_ENTRIES) {
       for (const oldest of this.#entries.keys()) {
         this.#entries.delete(oldest);
@@ -79,16 +86,23 @@ export class ReleaseOutbox {
     this.#closed = true;
     this.#entries.clear();
     this.#environment.timers.clear(this.#timer);
+    for (const repeat of this.#repeats) this.#environment.timers.clear(repeat);
+    this.#repeats.clear();
   }
 
-  #again(request: ReleaseRequest): void {
-    this.#environment.timers.set(
+  #again(entry: Entry): void {
+    if (this.#closed) return;
+    const timer = this.#environment.timers.set(
       () => {
-        if (!this.#closed) this.#node.release(request, () => undefined);
+        this.#repeats.delete(timer);
+        this.#node.release(entry.request, (reply) => {
+          if (reply.kind === 'failed') this.#keep(entry);
+        });
       },
       this.#pauseMs,
       true,
     );
+    this.#repeats.add(timer);
   }
 
   #schedule(): void {

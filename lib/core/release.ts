@@ -1,57 +1,94 @@
+import { Deadline } from './deadlines.ts';
 import type { NodeCause } from './errors.ts';
 import { lockNames } from './lock-names.ts';
-import type { ReleaseRequest } from './lock-node.ts';
+import type { NodeFailure } from './lock-node.ts';
+import type { NodeSession } from './node-session.ts';
 import type { Quorum } from './quorum.ts';
 
+/** The granted lock that is over. */
+export interface LockToRelease {
+  readonly keys: readonly string[];
+  readonly nonce: string;
+  readonly token: number;
+  /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
+  readonly mayHold: number;
+}
+
 /**
- * Tells all nodes that a granted lock is over. Resolves when a quorum answered, when everybody did, or after the node
- * timeout; never rejects. A node that was not told is told later (see ReleaseOutbox), and its key dies with the ttl.
+ * Tells every node that may hold it that a granted lock is over. Resolves when a quorum answered, when everybody did, or
+ * after the node timeout; never rejects. A node that was not told is told later (see ReleaseOutbox), and its key dies with
+ * the ttl.
  */
 export function releaseGranted(
   quorum: Quorum,
-  lock: { readonly keys: readonly string[]; readonly nonce: string; readonly token: number },
+  lock: LockToRelease,
   timing: { readonly ttlMs: number; readonly nodeTimeoutMs: number },
 ): Promise<void> {
-  const request: ReleaseRequest = {
-    names: lockNames(quorum.options.keyPrefix, lock.keys),
-    nonce: lock.nonce,
-    granted: true,
-    notify: true,
-  };
-  const startedAtMs = quorum.nowMs;
   return new Promise((resolve) => {
-    let confirmed = 0;
-    let answered = 0;
-    let done = false;
-    const failures: NodeCause[] = [];
-    const finish = () => {
-      if (done) return;
-      done = true;
-      quorum.environment.timers.clear(timer);
-      if (confirmed < quorum.votesNeeded) {
-        quorum.emit({
-          type: 'release-incomplete',
-          keys: lock.keys,
-          token: lock.token,
-          causes: failures,
-        });
-      }
-      resolve();
-    };
-    const timer = quorum.environment.timers.set(finish, timing.nodeTimeoutMs);
-    for (const { address, index } of quorum.sessions) {
-      quorum.sessions[index]?.release(request, timing.ttlMs, (failure) => {
-        answered += 1;
-        if (failure === undefined) confirmed += 1;
-        else
-          failures.push({
-            address,
-            reason: failure.reason,
-            message: failure.message,
-            elapsedMs: quorum.nowMs - startedAtMs,
-          });
-        if (confirmed >= quorum.votesNeeded || answered === quorum.sessions.length) finish();
-      });
-    }
+    new ReleaseRound(quorum, lock, resolve).run(timing.ttlMs, timing.nodeTimeoutMs);
   });
+}
+
+class ReleaseRound extends Deadline {
+  readonly #quorum: Quorum;
+  readonly #lock: LockToRelease;
+  readonly #resolve: () => void;
+  readonly #startedAtMs: number;
+  #failures: NodeCause[] | undefined;
+  #told = 0;
+  #answered = 0;
+  #confirmed = 0;
+  #done = false;
+
+  constructor(quorum: Quorum, lock: LockToRelease, resolve: () => void) {
+    super();
+    this.#quorum = quorum;
+    this.#lock = lock;
+    this.#resolve = resolve;
+    this.#startedAtMs = quorum.nowMs;
+  }
+
+  run(ttlMs: number, nodeTimeoutMs: number): void {
+    const { sessions, options, deadlines } = this.#quorum;
+    const { keys, nonce, mayHold } = this.#lock;
+    const request = {
+      names: lockNames(options.keyPrefix, keys),
+      nonce,
+      granted: true,
+      notify: true,
+    };
+    for (const { index } of sessions) if ((mayHold & (1 << index)) !== 0) this.#told += 1;
+    deadlines.set(this, nodeTimeoutMs, this.#startedAtMs);
+    for (const session of sessions) {
+      if ((mayHold & (1 << session.index)) === 0) continue;
+      session.release(request, ttlMs, (failure) => this.#answer(session, failure));
+    }
+  }
+
+  onDeadline(): void {
+    this.#finish();
+  }
+
+  #answer(session: NodeSession, failure: NodeFailure | undefined): void {
+    this.#answered += 1;
+    if (failure === undefined) this.#confirmed += 1;
+    else {
+      const { reason, message } = failure;
+      const elapsedMs = this.#quorum.nowMs - this.#startedAtMs;
+      (this.#failures ??= []).push({ address: session.address, reason, message, elapsedMs });
+    }
+    if (this.#confirmed >= this.#quorum.votesNeeded || this.#answered === this.#told)
+      this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#quorum.deadlines.cancel(this);
+    if (this.#confirmed < Math.min(this.#quorum.votesNeeded, this.#told)) {
+      const { keys, token } = this.#lock;
+      this.#quorum.emit({ type: 'release-incomplete', keys, token, causes: this.#failures ?? [] });
+    }
+    this.#resolve();
+  }
 }

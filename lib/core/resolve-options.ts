@@ -8,6 +8,8 @@ import { driftMs } from './validity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
 export const MINIMUM_TTL_MS = 100;
+/** More votes cost more and tolerate nothing that seven would not; sets of nodes are kept as bits. */
+const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
 
 /** What one acquire uses, all of it checked. */
@@ -45,11 +47,11 @@ export interface ResolvedOptions {
  * @throws RedlockConfigError naming option, value and fix
  */
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
-  if (!Number.isInteger(nodeCount) || nodeCount < 1) {
+  if (!Number.isInteger(nodeCount) || nodeCount < 1 || nodeCount > MAXIMUM_NODES) {
     throw new RedlockConfigError(
       'nodes',
       nodeCount,
-      'give at least one node, best an odd number of independent servers',
+      `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`,
     );
   }
   const minHoldMs = durationMs('minHold', options.minHold ?? REDLOCK_DEFAULTS.minHold);
@@ -124,17 +126,18 @@ function checkRelations(
   { maxTtlMs, driftFactor }: ResolvedOptions,
 ): void {
   const { ttlMs, nodeTimeoutMs, minHoldMs } = acquire;
-  if (ttlMs > maxTtlMs) {
-    throw new RedlockConfigError(
-      'ttl',
-      `${ttlMs} ms`,
-      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
-    );
-  }
+  // Before ttl, which minHold may have raised.
   if (minHoldMs > maxTtlMs) {
     throw new RedlockConfigError(
       'minHold',
       `${minHoldMs} ms`,
+      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
+    );
+  }
+  if (ttlMs > maxTtlMs) {
+    throw new RedlockConfigError(
+      'ttl',
+      `${ttlMs} ms`,
       `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
     );
   }

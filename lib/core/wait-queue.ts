@@ -1,4 +1,4 @@
-import type { FailedAttempt } from './failure.ts';
+import type { FailedAttempt } from './attempt.ts';
 
 /** A place in the line of every key of one acquire. */
 export class Turn {
@@ -57,7 +57,8 @@ export class WaitQueue {
   }
 
   isFirst(turn: Turn): boolean {
-    return turn.keys.every((key) => this.#lines.get(key)?.[0] === turn);
+    for (const key of turn.keys) if (this.#lines.get(key)?.[0] !== turn) return false;
+    return true;
   }
 
   ahead(turn: Turn): Turn | undefined {
@@ -69,15 +70,19 @@ export class WaitQueue {
   }
 
   leave(turn: Turn): void {
-    const next = new Set<Turn>();
+    let next: Turn[] | undefined;
     for (const key of turn.keys) {
       const line = this.#lines.get(key);
       if (line === undefined) continue;
+      if (line.length === 1) {
+        if (line[0] === turn) this.#lines.delete(key);
+        continue;
+      }
       const position = line.indexOf(turn);
       if (position >= 0) line.splice(position, 1);
-      if (line[0] === undefined) this.#lines.delete(key);
-      else if (position === 0) next.add(line[0]);
+      if (position === 0 && line[0] !== undefined) (next ??= []).push(line[0]);
     }
-    for (const other of next) other.wake();
+    // All lines first: whoever is woken must find them as they are now.
+    for (const other of next ?? []) other.wake();
   }
 }

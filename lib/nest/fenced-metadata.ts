@@ -17,9 +17,14 @@ const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
 
 /** Remembers that the method is under `@Fenced`; false when it already was. */
 export function markFenced(target: object, propertyKey: string | symbol): boolean {
-  if (Reflect.hasOwnMetadata(FENCED, target, propertyKey)) return false;
+  if (isFenced(target, propertyKey)) return false;
   Reflect.defineMetadata(FENCED, true, target, propertyKey);
   return true;
+}
+
+/** Whether this very method, not one it overrides, is under `@Fenced`. */
+export function isFenced(target: object, propertyKey: string | symbol): boolean {
+  return Reflect.hasOwnMetadata(FENCED, target, propertyKey);
 }
 
 /**

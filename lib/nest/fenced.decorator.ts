@@ -42,11 +42,9 @@ export function Fenced<
       );
     }
     injectRunner(target);
-    const wrapper = {
-      method(this: object | undefined, ...args: unknown[]) {
-        return callLocked(this, original, args, definition);
-      },
-    }.method;
+    const wrapper = function (this: object | undefined, ...args: unknown[]) {
+      return callLocked(this, original, args, definition);
+    };
     copyAppearance(original, wrapper);
     descriptor.value = wrapper;
   };

@@ -2,6 +2,7 @@ import { FencedUsageError } from '../core/errors.ts';
 import type { FencingToken as Token } from '../core/fencing-token.ts';
 
 const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
+const TOKEN_METHODS = Symbol.for('nestjs-fenced-lock/token-methods');
 
 /**
  * The fencing token of a held lock: `value` grows with every grant of a key. Hand it to the resource, which refuses a
@@ -24,6 +25,8 @@ export function FencingToken(): ParameterDecorator {
     }
     const indices = [...tokenParametersOf(target, propertyKey), index];
     Reflect.defineMetadata(TOKEN_PARAMETERS, indices, target, propertyKey);
+    const methods = [...methodsWithTokenParameter(target), propertyKey];
+    Reflect.defineMetadata(TOKEN_METHODS, methods, target);
   };
 }
 
@@ -32,4 +35,9 @@ export function tokenParametersOf(target: object, propertyKey: string | symbol):
   return (
     (Reflect.getOwnMetadata(TOKEN_PARAMETERS, target, propertyKey) as number[] | undefined) ?? []
   );
+}
+
+/** Methods of this very prototype that have a parameter under `@FencingToken()`. */
+export function methodsWithTokenParameter(target: object): readonly (string | symbol)[] {
+  return (Reflect.getOwnMetadata(TOKEN_METHODS, target) as (string | symbol)[] | undefined) ?? [];
 }

@@ -72,7 +72,15 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   }
 }
 
+/** Without what only this layer understands. */
 function algorithmOptions(options: RedlockModuleOptions): RedlockOptions {
-  const { nodes, strict, startupTimeout, shutdownTimeout, isInTransaction, ...algorithm } = options;
+  const {
+    nodes: _nodes,
+    strict: _strict,
+    startupTimeout: _startupTimeout,
+    shutdownTimeout: _shutdownTimeout,
+    isInTransaction: _isInTransaction,
+    ...algorithm
+  } = options;
   return algorithm;
 }

@@ -1,4 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import { FencedInterceptor } from './fenced.interceptor.ts';
 import { lockServiceAliases } from './lock-service-classes.ts';
 import { LockService } from './lock.service.ts';
@@ -11,6 +12,7 @@ import {
   REDLOCK_MODULE_OPTIONS,
 } from './redlock.constants.ts';
 import { ConfigurableModuleClass } from './redlock.module-definition.ts';
+import { refuseUnfilledTokenParameters } from './token-parameter-check.ts';
 
 const never = () => false;
 
@@ -24,8 +26,11 @@ const never = () => false;
   providers: [
     {
       provide: REDLOCK_HOST,
-      useFactory: (options: RedlockModuleOptions) => new RedlockHost(options),
-      inject: [REDLOCK_MODULE_OPTIONS],
+      useFactory: (options: RedlockModuleOptions, modules: ModulesContainer) => {
+        refuseUnfilledTokenParameters(modules);
+        return new RedlockHost(options);
+      },
+      inject: [REDLOCK_MODULE_OPTIONS, ModulesContainer],
     },
     {
       provide: IS_IN_TRANSACTION,

@@ -59,11 +59,19 @@ async function answerOf(command: Promise<unknown>): Promise<Answer> {
 }
 
 function refusal(command: string, { error }: Answer): string[] {
-  return error === undefined || isNoScript(error) ? [] : [`${command}: ${error.message}`];
+  return error === undefined || isNoScript(error) || isCondition(error.message)
+    ? []
+    : [`${command}: ${error.message}`];
 }
 
 function failuresOf(reply: unknown): string[] {
-  return Array.isArray(reply) ? reply.filter((failure) => typeof failure === 'string') : [];
+  if (!Array.isArray(reply)) return [];
+  return reply.filter((failure) => typeof failure === 'string' && !isCondition(failure));
+}
+
+/** The server refuses everybody at the moment: no matter of rights. */
+function isCondition(message: string): boolean {
+  return /\b(READONLY|MASTERDOWN|MISCONF|OOM|LOADING|BUSY)\b/.test(message);
 }
 
 function parseInfo(info: unknown): Map<string, string> {

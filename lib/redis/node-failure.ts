@@ -9,6 +9,7 @@ const NOTHING_WRITTEN = new Set([
   'WRONGPASS',
   'NOPERM',
   'READONLY',
+  'WRONGTYPE',
   'MASTERDOWN',
   'MISCONF',
   'NOREPLICAS',
@@ -41,7 +42,7 @@ export function unexpectedReply(command: string, reply: unknown): NodeFailure {
 
 /** What a rejected command means. */
 export function failureOf(error: unknown, conceal: (message: string) => string): NodeFailure {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   if (isErrorReply(error)) {
     const code = /^[A-Z]+/.exec(message)?.[0] ?? '';
     return {
@@ -63,14 +64,32 @@ export function failureOf(error: unknown, conceal: (message: string) => string):
 
 /** An error that the server sent; by name, since it may be of another copy of ioredis. */
 export function isErrorReply(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'ReplyError';
+  return isErrorLike(error) && error.name === 'ReplyError';
 }
 
 /** ioredis found the stream unwritable and did not queue. */
 export function isNotWritable(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith("Stream isn't writeable");
+  return errorMessage(error).startsWith("Stream isn't writeable");
 }
 
 export function isNoScript(error: unknown): boolean {
   return isErrorReply(error) && error.message.startsWith('NOSCRIPT');
+}
+
+/** Never empty: where both address families were refused, Node's AggregateError has no message of its own. */
+export function errorMessage(error: unknown): string {
+  if (!isErrorLike(error)) return String(error);
+  if (error.message !== '') return error.message;
+  const [first] = (error as Partial<AggregateError>).errors ?? [];
+  return isErrorLike(first) && first.message !== '' ? first.message : error.name;
+}
+
+/** Not `instanceof`: errors of sockets may come from another realm (jest, vm). */
+function isErrorLike(value: unknown): value is Error {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'message' in value &&
+    typeof value.message === 'string'
+  );
 }

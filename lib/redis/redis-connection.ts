@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
+import { errorMessage } from './node-failure.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
@@ -88,7 +89,7 @@ export class RedisConnection {
     }
     this.#current = client;
     this.#living.add(client);
-    client.on('error', (error) => this.#note(error));
+    client.on('error', (error) => this.#failed(client, error));
     client.once('ready', () => this.#opened(client));
     client.once('end', () => this.#ended(client));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
@@ -96,7 +97,14 @@ export class RedisConnection {
       () => this.drop('the server accepted the connection but did not answer'),
       CONNECT_TIMEOUT_MS,
     );
-    client.connect().catch((error: unknown) => this.#note(error));
+    client.connect().catch((error: unknown) => this.#failed(client, error));
+  }
+
+  #failed(client: Redis, error: unknown): void {
+    if (client !== this.#current) return;
+    this.#note(error);
+    // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
+    if (!this.#ready) this.drop(this.problem);
   }
 
   #opened(client: Redis): void {
@@ -133,16 +141,9 @@ export class RedisConnection {
   }
 
   #note(error: unknown): void {
-    if (this.#closed || !(error instanceof Error) || error.message === 'Connection is closed.')
-      return;
-    this.problem = this.#source.conceal(messageOf(error));
+    const message = errorMessage(error);
+    if (!this.#closed && message !== 'Connection is closed.') {
+      this.problem = this.#source.conceal(message);
+    }
   }
-}
-
-/** An AggregateError (both address families refused) has an empty message. */
-function messageOf(error: Error): string {
-  if (error.message !== '') return error.message;
-  return error instanceof AggregateError && error.errors[0] instanceof Error
-    ? error.errors[0].message
-    : error.name;
 }

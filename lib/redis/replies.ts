@@ -19,21 +19,22 @@ export function parseAcquireReply(reply: unknown): AcquireReply {
     const [code, first, second, third] = reply as unknown[];
     switch (shapeOf(code, reply.length)) {
       case '0/4':
-        if (isPttl(first) && isCount(second) && typeof third === 'string') {
-          return { kind: 'held', remainingMs: first, fence: second, owner: third };
+        if (isPttl(first) && isDigits(second) && typeof third === 'string') {
+          return { kind: 'held', remainingMs: first, fence: Number(second), owner: third };
         }
         break;
       case '-1/4':
-        if (isCount(first) && isCount(second) && (third === 0 || third === 1)) {
-          return { kind: 'stale', floor: first, nowMicros: second, byClock: third === 1 };
+        if (isDigits(first) && isCount(second) && (third === 0 || third === 1)) {
+          return { kind: 'stale', floor: Number(first), nowMicros: second, byClock: third === 1 };
         }
         break;
       case '-2/2':
         if (isCount(first)) return { kind: 'quarantined', remainingMs: first };
         break;
       case '-3/3':
-        if (isCount(first) && isCount(second))
-          return { kind: 'ahead', nowMicros: first, fence: second };
+        if (isCount(first) && isDigits(second)) {
+          return { kind: 'ahead', nowMicros: first, fence: Number(second) };
+        }
         break;
       case '-4/1':
         return UNJOINED;
@@ -77,8 +78,8 @@ export function parseJoinReply(reply: unknown): JoinReply {
 export function parseInspectReply(reply: unknown): InspectReply {
   if (Array.isArray(reply) && reply.length === 3) {
     const [remainingMs, fence, owner] = reply as unknown[];
-    if (isPttl(remainingMs) && isCount(fence) && (owner === null || typeof owner === 'string')) {
-      return { kind: 'inspected', owner, remainingMs, fence };
+    if (isPttl(remainingMs) && isDigits(fence) && (owner === null || typeof owner === 'string')) {
+      return { kind: 'inspected', owner, remainingMs, fence: Number(fence) };
     }
   }
   return unexpectedReply('inspect', reply);
@@ -92,6 +93,11 @@ function shapeOf(code: unknown, length: number): string {
 /** All numbers of the protocol are integers from 0 to 2^53 - 1. */
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Fences come as text, because ioredis 6 rounds integers near 2^53. */
+function isDigits(value: unknown): value is string {
+  return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
 }
 
 function isPttl(value: unknown): value is number {

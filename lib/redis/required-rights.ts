@@ -7,6 +7,7 @@ export const REQUIRED_COMMANDS: readonly string[] = Object.freeze([
   'time',
   'mget',
   'get',
+  'exists',
   'set',
   'psetex',
   'pttl',

@@ -108,7 +108,7 @@ function checkKind(
     findings.push(
       error(
         address,
-        `is a ${role}: a replica refuses writes, and forgets locks when it is promoted; give an independent master`,
+        `is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master`,
       ),
     );
   }

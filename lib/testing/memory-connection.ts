@@ -1,4 +1,5 @@
 import type { NodeFailure } from '../core/lock-node.ts';
+import { NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
 
 /** One request on a connection. */
@@ -40,6 +41,10 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   send(command: MemoryCommand): void {
+    if (this.#closed) {
+      command.settle(NOT_CONNECTED);
+      return;
+    }
     this.#unsettled.add(command);
     this.#requests.push(command);
     this.#owner.travel(() => {

@@ -24,6 +24,7 @@ async function main(): Promise<void> {
     });
     await playActs(stage, STORY);
     const summary = log.records.at(-1)?.event;
+    if (cleanup.hasStarted) return;
     process.exitCode = summary?.type === 'summary' ? exitCodeOf(summary.rows) : 1;
   } catch (error) {
     if (cleanup.hasStarted) return;
@@ -41,6 +42,7 @@ function endOnSignals(cleanup: Cleanup, view: TerminalView): void {
     process.on(signal, () => {
       if (cleanup.hasStarted) return;
       view.print(`\n${signal}: ending everything that was started`);
+      view.close();
       void cleanup.run().then(() => process.exit(exitCode));
     });
   }

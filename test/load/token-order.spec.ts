@@ -105,7 +105,7 @@ function expectEnough(
     keys: new Set(grants.flatMap(({ keys }) => keys)).size,
     workers: new Set(grants.map(({ process }) => process.split('/')[0])).size,
     restartedWorkers: grants.some(({ process }) => !process.endsWith('/0')),
-    grants: grants.length > 10 * SECONDS,
+    grants: grants.length > 5 * SECONDS,
     sets: grants.some(({ keys }) => keys.length > 1),
     extensions: of('extended').length > 0,
     reentries: of('reentered').length > 0,

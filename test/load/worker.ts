@@ -24,6 +24,8 @@ let stopping = false;
 /** What each caller waits for, to be named should the worker not end. */
 const waitingFor = new Map<number, string>();
 const END_LIMIT_MS = 15_000;
+/** How long a holder waits to be told of a loss it has noticed; much longer than the checker tolerates. */
+const PATIENCE_MS = 500;
 
 function createLocks(): LockSource {
   const { urls, keyPrefix, ttlMs } = settings;
@@ -56,7 +58,7 @@ async function useOnce(random: SeededRandom, doing: (what: string) => void): Pro
     }
     // Some locks are held longer than their ttl, with and without extension.
     const abandoned = way > 0.97;
-    const long = way > 0.9;
+    const long = way > 0.95;
     const lock = await locks.acquire(keys, { wait, extend: !abandoned });
     recorder.granted(lock, calledAt);
     doing(`work on ${lock.keys.join()}`);
@@ -84,12 +86,14 @@ async function workInside(lock: Lock, calledAt: number, random: SeededRandom): P
   recorder.releasing(lock);
 }
 
-/** Steps, each only if the lock says that it is held. */
+/** Steps, each only if the lock says that it is held. When it says no, the holder waits to be told of the loss. */
 async function work(lock: Lock, durationMs: number): Promise<void> {
   const until = environment.now() + durationMs;
-  while (recorder.step(lock) && environment.now() < until) {
+  while (recorder.step(lock)) {
+    if (environment.now() >= until) return;
     await sleep(Math.min(20, Math.max(1, until - environment.now())));
   }
+  await sleep(PATIENCE_MS, undefined, { signal: lock.signal }).catch(() => undefined);
 }
 
 async function compete(seed: number): Promise<void> {

@@ -54,7 +54,7 @@ describe('RedlockModule', () => {
 
   async function start(...imports: any[]) {
     const module = await Test.createTestingModule({ imports }).setLogger(silentLogger).compile();
-    await closeLater(module).init();
+    closeLater(await module.init());
     return module;
   }
 
@@ -132,8 +132,6 @@ describe('RedlockModule', () => {
     ['nodes', { nodes: [] }],
     ['nodes', { nodes: undefined }],
     ['nodes', { nodes: [42] }],
-    ['nodes', { nodes: ['redis://one:6379/0', 'redis://ONE:6379/1'] }],
-    ['nodes', { nodes: ['redis://one', { host: 'one', port: 6379 }] }],
     ['startupTimeout', { startupTimeout: 0 }],
     ['shutdownTimeout', { shutdownTimeout: 'never' }],
     ['ttl', { ttl: 0 }],
@@ -144,5 +142,17 @@ describe('RedlockModule', () => {
     );
     await expect(boot).rejects.toThrow(RedlockConfigError);
     await expect(boot).rejects.toMatchObject({ option });
+  });
+
+  it.each([
+    ['two databases', ['redis://one:6379/0', 'redis://ONE:6379/1']],
+    ['a URL and options', ['redis://one', { host: 'one', port: 6379 }]],
+    ['a socket twice', [{ path: '/run/redis.sock' }, { path: '/run/redis.sock', db: 1 }]],
+  ])('refuses a server that is listed twice, as %s, before connecting', async (_as, nodes) => {
+    const boot = Test.createTestingModule({ imports: [RedlockModule.forRoot({ nodes })] })
+      .setLogger(silentLogger)
+      .compile();
+    await expect(boot).rejects.toThrow(/listed twice/);
+    await expect(boot).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', option: 'nodes' });
   });
 });

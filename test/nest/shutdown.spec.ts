@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService, RedlockClosedError } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { eventually } from '../support/eventually.ts';
 import { closeAll, compileModule, startModule } from './support/applications.ts';
 import { Gate } from './support/critical-section.ts';
 
@@ -56,7 +57,9 @@ describe('shutdown', () => {
     await expect(running).rejects.toMatchObject({ code: 'LOCK_LOST', result: 'finished' });
     const servers = nodes.map((node) => node.server);
     const next = await startModule({}, { nodes: createMemoryNodes(servers) });
-    await expect(next.get(LockService).tryAcquire('report')).resolves.not.toBeNull();
+    const lock = await next.get(LockService).tryAcquire('report');
+    expect(lock).not.toBeNull();
+    await lock?.release();
   });
 
   it('closes an application that never used a lock, nor was initialised', async () => {
@@ -65,7 +68,5 @@ describe('shutdown', () => {
     await expect(module.get(LockService).acquire('a')).rejects.toThrow(RedlockClosedError);
   });
 
-  async function untilHeld(reports: Reports): Promise<void> {
-    while (reports.signal === undefined) await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+  const untilHeld = (reports: Reports) => eventually(() => expect(reports.signal).toBeDefined());
 });

@@ -7,7 +7,7 @@ export const EXTEND = defineScript(`
 -- ARGV: T (the granted ballot, 16 digits), nonce o, ttlMs
 -- marker and fence as in ACQUIRE.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
---   {0}      LOST: a lock has another owner, or is missing and its fence passed T
+--   {0}      LOST: a lock has another owner (or is other data), or is missing and its fence passed T
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
 --   {-4}     UNJOINED: a lock is missing, and the node has no marker or its clock went back
 local call, K, A = redis.call, KEYS, ARGV
@@ -18,7 +18,7 @@ for i = 2, #K, 2 do
   local F = tonumber(string.sub(values[i + 1] or '0', 1, 16))
   fences[i] = F + 0 -- a fence that is no number fails here, before any write
   if values[i] ~= nonce then
-    if values[i] or F > T then return {0} end
+    if values[i] or F > T or call('EXISTS', K[i]) == 1 then return {0} end
     missing = missing + 1
   end
 end

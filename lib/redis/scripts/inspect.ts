@@ -5,18 +5,20 @@ export const INSPECT = defineScript(`
 -- INSPECT: who holds these locks, and the highest fence. Writes nothing.
 -- KEYS: lock1 fence1 [lock2 fence2 ...]
 -- ARGV: none
--- Returns {pttlMs, maxF, owner}: of the lock that is held longest, -1 = without TTL; {0, maxF, false} when all are free.
+-- Returns {pttlMs, maxF, owner}: of the lock that is held longest, -1 = without TTL; {0, maxF, false} when all are free;
+--   maxF as digits.
 local call, K = redis.call, KEYS
 local values = call('MGET', unpack(K))
-local maxF, pttl, owner = 0, 0, false
+local maxF, highest, pttl, owner = 0, '0', 0, false
 for i = 1, #K, 2 do
-  local F = tonumber(string.sub(values[i + 1] or '0', 1, 16))
-  if F > maxF then maxF = F end
+  local digits = string.sub(values[i + 1] or '0', 1, 16)
+  local F = tonumber(digits)
+  if F > maxF then maxF, highest = F, digits end
   if values[i] then
     local left = call('PTTL', K[i])
     if left < -1 then left = 0 end
     if not owner or left == -1 or (pttl ~= -1 and left > pttl) then pttl, owner = left, values[i] end
   end
 end
-return {pttl, maxF, owner}
+return {pttl, highest, owner}
 `);

@@ -1,3 +1,6 @@
+/** A bound that only a hang crosses; what is left then ends with this process. */
+const TASK_LIMIT_MS = 15_000;
+
 /** What was started and has to be ended, also when the story is interrupted. */
 export class Cleanup {
   readonly #tasks: (() => Promise<unknown>)[] = [];
@@ -21,7 +24,19 @@ export class Cleanup {
   async #runAll(): Promise<void> {
     // One that is still being started may be adopted meanwhile.
     for (let task = this.#tasks.pop(); task; task = this.#tasks.pop()) {
-      await task().catch(() => undefined);
+      await withinLimit(task()).catch(() => undefined);
     }
+  }
+}
+
+async function withinLimit(task: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, TASK_LIMIT_MS);
+  });
+  try {
+    await Promise.race([task, limit]);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -12,6 +12,7 @@ async function serve(): Promise<void> {
   const database = await PGlite.create();
   const server = new PGLiteSocketServer({ db: database, port: 0, maxConnections: 100 });
   await server.start();
+  if (!process.connected) return;
   process.send?.({ url: `postgres://postgres@${server.getServerConn()}/postgres` });
 }
 

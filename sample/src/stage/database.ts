@@ -31,8 +31,9 @@ function externalDatabase(url: string): Database {
 
 async function embeddedDatabase(adopt: (stop: () => Promise<void>) => void): Promise<Database> {
   const child = fork(fileURLToPath(new URL('database-process.js', import.meta.url)));
+  // Nothing of it is worth saving, and while it creates itself it hears no other wish.
   const stop = async (): Promise<void> => {
-    await endProcess(child, () => child.disconnect());
+    await endProcess(child, () => child.kill('SIGKILL'));
   };
   adopt(stop);
   const [message] = (await Promise.race([

@@ -1,7 +1,7 @@
 import type { StageEvent, StageRecord } from './stage-event.ts';
 
 /** A bound that only a hang crosses: acts wait for facts, not for times. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 60_000;
 
 /** All that happened so far, for views to follow and for acts to wait on. */
 export class StageLog {
@@ -26,7 +26,7 @@ export class StageLog {
    * @throws when none came for a time that only a hang takes; `description` says what was missing.
    */
   next(matches: (event: StageEvent) => boolean, description: string): Promise<StageEvent> {
-    return new Promise((resolve, reject) => {
+    const next = new Promise<StageEvent>((resolve, reject) => {
       const settle = (): void => {
         clearTimeout(timer);
         stop();
@@ -40,6 +40,10 @@ export class StageLog {
         settle();
         reject(new Error(`Waited ${PATIENCE_MS / 1000} s in vain: ${description}.`));
       }, PATIENCE_MS);
+      timer.unref();
     });
+    // Whoever stopped waiting for it has found another way to go on.
+    next.catch(() => undefined);
+    return next;
   }
 }

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { BookingResult } from './booking-result.ts';
 import { endProcess } from './end-process.ts';
 import type { StageEvent } from './stage-event.ts';
+import { guardStoppedProcess } from './wake-up-guard.ts';
 import type {
   BookingReply,
   InspectReply,
@@ -37,6 +38,7 @@ export class WorkerProcess {
   readonly #ready: Promise<void>;
   #failure: Error | undefined;
   #lastId = 0;
+  #letGo: (() => void) | undefined;
 
   constructor(
     /** From 1. */
@@ -55,6 +57,7 @@ export class WorkerProcess {
       this.#child.on('exit', (code, signal) => {
         this.#failure ??= new Error(`Worker ${number} ended (${signal ?? `exit code ${code}`}).`);
         reject(this.#failure);
+        this.#letGo?.();
         for (const waiting of this.#waiting.values()) waiting.reject(this.#failure);
         this.#waiting.clear();
         tell({ type: 'worker', worker: number, state: 'gone' });
@@ -106,6 +109,7 @@ export class WorkerProcess {
 
   /** SIGSTOP: the process stands still between two instructions, like one whose machine is paused. */
   stop(): void {
+    if (this.#child.pid !== undefined) this.#letGo = guardStoppedProcess(this.#child.pid);
     this.#child.kill('SIGSTOP');
     this.tell({ type: 'worker', worker: this.number, state: 'stopped' });
   }
@@ -113,6 +117,7 @@ export class WorkerProcess {
   /** SIGCONT. */
   wakeUp(): void {
     this.#child.kill('SIGCONT');
+    this.#letGo?.();
     this.tell({ type: 'worker', worker: this.number, state: 'working' });
   }
 
@@ -124,7 +129,7 @@ export class WorkerProcess {
 
   /** Ends the process at once, stopped or not. */
   async kill(): Promise<void> {
-    await endProcess(this.#child, () => undefined, 0);
+    await endProcess(this.#child, () => this.#child.kill('SIGKILL'));
   }
 
   #hear(message: WorkerMessage): void {

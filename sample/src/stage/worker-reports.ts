@@ -5,7 +5,8 @@ import type { ReportedError, WorkerLockEvent, WorkerMessage } from './worker-mes
 
 /** Sends one message to the conductor; without one, nothing happens. */
 export function report(message: WorkerMessage): void {
-  if (process.connected) process.send?.(message);
+  // A conductor that was killed this moment is no error of ours.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
 
 export function reportStep(step: BookingStep): void {

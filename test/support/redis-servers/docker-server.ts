@@ -70,9 +70,15 @@ export class DockerServer implements RedisServer {
 
   async kill(): Promise<void> {
     if (this.#state === 'ended') return;
-    // Docker does not kill a paused container.
-    if (this.#state === 'frozen') await this.resume();
-    await (await this.#handle('kill')).kill();
+    const handle = await this.#handle('kill');
+    try {
+      await handle.kill();
+    } catch (error) {
+      if (this.#state !== 'frozen') throw error;
+      // Older versions of Docker do not kill a paused container.
+      await handle.unpause();
+      await handle.kill();
+    }
     this.#state = 'ended';
   }
 

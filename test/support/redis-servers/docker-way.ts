@@ -8,9 +8,11 @@ export async function findDocker(): Promise<FoundRedis | NotFound> {
   try {
     const { getContainerRuntimeClient, ImageName } = await import('testcontainers');
     const client = await getContainerRuntimeClient();
-    const image = process.env.REDIS_IMAGE || IMAGE;
-    await client.image.pull(ImageName.fromString(image));
-    return { way: 'docker', image, version: image };
+    const name = ImageName.fromString(IMAGE);
+    await client.image.pull(name);
+    // A failed pull may end quietly.
+    if (!(await client.image.exists(name))) return { reason: `${IMAGE} could not be pulled` };
+    return { way: 'docker', image: IMAGE, version: IMAGE };
   } catch (error) {
     return {
       reason: `no container runtime: ${error instanceof Error ? error.message : String(error)}`,

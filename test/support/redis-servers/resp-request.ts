@@ -26,25 +26,22 @@ export function respRequest(
     const socket = target.tls
       ? connectTls({ ...options, rejectUnauthorized: false })
       : connectPlain(options);
-    const timer = setTimeout(
-      () => settle(new Error(`no answer within ${timeoutMs} ms`)),
-      timeoutMs,
-    );
-    let received = '';
-    const settle = (outcome: Error | string) => {
+    const end = (settle: () => void) => {
       clearTimeout(timer);
       socket.destroy();
-      if (outcome instanceof Error) reject(outcome);
-      else resolve(outcome);
+      settle();
     };
-    socket.on('error', settle);
-    socket.on('close', () => settle(new Error('connection closed before the reply')));
+    const fail = (error: Error) => end(() => reject(error));
+    const timer = setTimeout(() => fail(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    let received = '';
+    socket.on('error', fail);
+    socket.on('close', () => fail(new Error('connection closed before the reply')));
     socket.on('data', (chunk: Buffer) => {
       received += chunk.toString('latin1');
       const replies = parseReplies(received);
-      const failed = replies.find((reply) => reply instanceof Error);
-      if (failed) settle(failed);
-      else if (replies.length === commands.length) settle(replies.at(-1) ?? '');
+      const refused = replies.find((reply) => reply instanceof Error);
+      if (refused) fail(refused);
+      else if (replies.length === commands.length) end(() => resolve(String(replies.at(-1))));
     });
     socket.write(commands.map(encode).join(''));
   });

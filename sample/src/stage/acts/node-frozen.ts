@@ -17,7 +17,7 @@ export const nodeFrozen: Act = {
         'nobody has paid',
       );
       const sale = stage.sell(FIRST_SEATS, ['gil', 'hal', 'ina']);
-      await underWay;
+      await Promise.race([underWay, sale]);
       await stage.cluster.node(2).freeze();
       stage.tell('node 1 is dead, node 2 takes requests and says nothing: 3 of 5 nodes are left');
       await sale;

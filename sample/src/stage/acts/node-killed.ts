@@ -16,7 +16,7 @@ export const nodeKilled: Act = {
       'nobody has paid',
     );
     const sale = stage.sell(FIRST_SEATS, ['dan', 'eve', 'fay']);
-    await underWay;
+    await Promise.race([underWay, sale]);
     await stage.cluster.node(1).kill();
     stage.tell('4 of 5 nodes are left; a lock needs 3 votes');
     await sale;

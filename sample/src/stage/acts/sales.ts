@@ -1,4 +1,5 @@
 import { outOfOrder, unsettled, wronglySold } from '../books.ts';
+import { refusedWhileHolding } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
 import type { Promised } from '../summary.ts';
 
@@ -6,6 +7,7 @@ import type { Promised } from '../summary.ts';
 export const SALE_PROMISES = {
   soldOnce: 'every seat is sold, to one customer',
   settled: 'who paid has a seat, who has none paid nothing',
+  exclusive: 'nobody who holds the lock is refused by the database',
   ordered: 'the token grows with every holder of a seat',
 } as const;
 
@@ -30,10 +32,16 @@ export async function observeSale(stage: Stage, seats: readonly string[]): Promi
     open.length === 0,
     open.join(', ') || `${books.payments.length} payments, ${refunds} refunds`,
   );
+  const overlapping = refusedWhileHolding(stage.eventsSince(0), seats);
+  stage.observe(
+    'exclusive',
+    overlapping.length === 0,
+    overlapping.join(', ') || `${books.ledger.length} holders, one after the other`,
+  );
   const disorder = outOfOrder(books);
   stage.observe(
     'ordered',
     books.ledger.length > 0 && disorder.length === 0,
-    disorder.join(', ') || `${books.ledger.length} holders, each with a larger token`,
+    disorder.join(', ') || `${books.ledger.length} tokens, each larger than the one before`,
   );
 }

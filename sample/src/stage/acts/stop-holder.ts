@@ -31,7 +31,8 @@ export async function stopHolder(
   const late = first.book(seatId, holder, { fenced, holdAnswer: true });
   // It is awaited further down; until then a worker that ended is no unhandled rejection.
   late.catch(() => undefined);
-  await paid;
+  const early = await Promise.race([paid.then(() => undefined), late]);
+  if (early) throw new Error(`${holder} never paid: ${early.error?.message ?? early.outcome}`);
   first.stop();
   let next: BookingResult;
   try {

@@ -1,0 +1,46 @@
+/** One line of the result. */
+export interface Result {
+  readonly scenario: string;
+  readonly contestant: string;
+  readonly value: number;
+  readonly unit: '×' | 'B';
+  /** Microseconds per cycle, where there are any. They say nothing on another machine. */
+  readonly micros?: number;
+  /** `value` should not be above it. */
+  readonly bar?: number;
+}
+
+/** Whether every bar is kept. */
+export function allKept(results: readonly Result[]): boolean {
+  return results.every(isKept);
+}
+
+/** A table for a terminal. */
+export function table(results: readonly Result[]): string {
+  const rows = results.map((result) => [
+    result.scenario,
+    result.contestant,
+    result.micros === undefined ? '' : `${result.micros.toFixed(0)} µs`,
+    shown(result.value, result.unit),
+    result.bar === undefined ? '' : `≤ ${shown(result.bar, result.unit)}`,
+    result.bar === undefined ? '' : isKept(result) ? 'kept' : 'MISSED',
+  ]);
+  const all = [['scenario', '', 'per cycle', 'result', 'bar', ''], ...rows];
+  const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
+  const lines = all.map((row) =>
+    row
+      .map((cell, column) =>
+        column < 2 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!),
+      )
+      .join('  '),
+  );
+  return lines.join('\n');
+}
+
+function isKept({ value, bar }: Result): boolean {
+  return bar === undefined || value <= bar;
+}
+
+function shown(value: number, unit: Result['unit']): string {
+  return unit === '×' ? `${value.toFixed(2)} ×` : `${value.toFixed(0)} B`;
+}

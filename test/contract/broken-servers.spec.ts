@@ -1,0 +1,90 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { MemoryLockServer } from '../../lib/testing/index.ts';
+import * as broken from './broken-servers.ts';
+import type { ContractHarness } from './contract-harness.ts';
+import { contractChecks } from './lock-node.contract.ts';
+import { createMemoryHarness } from './memory-harness.ts';
+
+/** Which check must notice which broken server: the contract is worth only what it catches. */
+const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
+  [broken.NeverRestores, 'abandon: where there was no fence none stays'],
+  [broken.NeverRestores, 'abandon: the fence is again what it was, with at least the life it had'],
+  [broken.NeverRestores, 'extend: attempts that gave up never stand in the way of the holder (P1)'],
+  [
+    broken.RestoresGranted,
+    'release: a granted lock is never forgotten, whoever abandons its nonce later',
+  ],
+  [
+    broken.RestoresGranted,
+    'acquire: after release the same message is refused, on this and on another connection',
+  ],
+  [broken.RestoresGranted, 'several keys: a grant of the set orders each key on its own'],
+  [
+    broken.ReballotForgetsPrevious,
+    'abandon: restores what was before the attempt, also after several ballots',
+  ],
+  [
+    broken.ReballotForgetsPrevious,
+    'acquire: a higher ballot of the same attempt raises the fence and keeps what was before',
+  ],
+  [
+    broken.ExtendsWithoutFence,
+    'extend: a missing lock is not set again once a newer ballot was accepted there',
+  ],
+  [broken.ExtendsPartially, 'several keys: extend renews and sets again all of them or none'],
+  [broken.Shortens, 'extend: never shortens a lock or a fence'],
+  [
+    broken.IgnoresHeld,
+    'acquire: HELD names owner, its remaining life and the fence, and writes nothing',
+  ],
+  [broken.IgnoresHeld, 'several keys: one that is held refuses all, and HELD tells of the longest'],
+  [broken.RefusesDuplicates, 'acquire: a duplicate is accepted again and changes nothing'],
+  [
+    broken.AcceptsEqualBallots,
+    'acquire: STALE at and below the fence, with floor and clock, and writes nothing',
+  ],
+  [
+    broken.AcceptsEqualBallots,
+    'acquire: a ballot is accepted for one nonce only, also when the lock key vanished',
+  ],
+  [broken.AcceptsEqualBallots, 'numbers: exact up to 2^53-1 in every command'],
+  [broken.ReleasesAnything, 'release: never touches what another nonce owns, nor its fence'],
+  [
+    broken.SkipsQuarantine,
+    'join: with a guard the node is in quarantine first, and writes nothing',
+  ],
+  [broken.SkipsQuarantine, 'restart empty: no vote before the join, quarantine after it'],
+  [
+    broken.SkipsQuarantine,
+    'restart with its data: quarantine again, held locks are still extended and released',
+  ],
+  [
+    broken.ProlongsQuarantine,
+    'join: the node follows the larger guard, counted from the first join',
+  ],
+  [
+    broken.PublishesAlways,
+    'hints: one per deleted lock with its nonce; none without notify, without a deletion, or after unwatch',
+  ],
+  [
+    broken.FencesDieWithLocks,
+    'lock: expires by itself, and its fence still refuses the old ballot',
+  ],
+];
+
+describe('the contract catches a server that', () => {
+  let harness: ContractHarness | undefined;
+
+  afterEach(async () => {
+    await harness?.close();
+  });
+
+  it.each(CAUGHT.map(([Server, name]) => ({ Server, broken: Server.name, name })))(
+    '$broken: $name',
+    async ({ Server, name }) => {
+      const check = contractChecks.find((candidate) => candidate.name === name);
+      harness = createMemoryHarness(new Server());
+      await expect(check!.run(harness)).rejects.toThrow(/expect\(/);
+    },
+  );
+});

@@ -1,0 +1,166 @@
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  JoinReply,
+  JoinRequest,
+  ReleaseReply,
+  ReleaseRequest,
+} from '../../lib/core/lock-node.ts';
+import { MemoryLockServer } from '../../lib/testing/index.ts';
+import { pairsOf } from '../../lib/testing/memory-state.ts';
+
+/** Forgets nothing: an abandoned attempt keeps blocking with its ballot. */
+export class NeverRestores extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    return super.release({ ...request, granted: true });
+  }
+}
+
+/** Forgets granted ballots as if they had been abandoned. */
+export class RestoresGranted extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    return super.release({ ...request, granted: false });
+  }
+}
+
+/** A re-ballot takes its own earlier ballot for what was before the attempt. */
+export class ReballotForgetsPrevious extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    const before = pairsOf(request.names).map((pair) => ({
+      pair,
+      fence: this.state.fences.get(pair.fence)?.fence ?? 0,
+    }));
+    const reply = super.acquire(request);
+    if (reply.kind !== 'accepted') return reply;
+    for (const { pair, fence } of before) {
+      this.state.fences.replace(pair.fence, { fence: request.ballot, previous: fence });
+    }
+    return reply;
+  }
+}
+
+/** Sets a missing lock again although a newer ballot was accepted. */
+export class ExtendsWithoutFence extends MemoryLockServer {
+  override extend(request: ExtendRequest): ExtendReply {
+    for (const pair of pairsOf(request.names)) {
+      if (this.state.locks.get(pair.lock) === undefined) this.state.fences.delete(pair.fence);
+    }
+    return super.extend(request);
+  }
+}
+
+/** Extends the keys it can, not all or none. */
+export class ExtendsPartially extends MemoryLockServer {
+  override extend(request: ExtendRequest): ExtendReply {
+    const reply = super.extend(request);
+    if (reply.kind !== 'lost') return reply;
+    for (const { lock } of pairsOf(request.names)) {
+      if (this.state.locks.get(lock) === undefined)
+        this.state.locks.set(lock, request.nonce, request.ttlMs);
+    }
+    return reply;
+  }
+}
+
+/** Gives an extended lock exactly the asked life, even when it had a longer one. */
+export class Shortens extends MemoryLockServer {
+  override extend(request: ExtendRequest): ExtendReply {
+    const reply = super.extend(request);
+    if (reply.kind !== 'extended') return reply;
+    for (const { lock } of pairsOf(request.names))
+      this.state.locks.set(lock, request.nonce, request.ttlMs);
+    return reply;
+  }
+}
+
+/** Takes a lock that somebody holds. */
+export class IgnoresHeld extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    for (const { lock } of pairsOf(request.names)) {
+      if (this.state.locks.get(lock) !== request.nonce) this.state.locks.delete(lock);
+    }
+    return super.acquire(request);
+  }
+}
+
+/** Refuses its own accepted message when it comes twice. */
+export class RefusesDuplicates extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    const reply = super.acquire(request);
+    const own = pairsOf(request.names).every(
+      ({ lock }) => this.state.locks.get(lock) === request.nonce,
+    );
+    const seen = `${request.nonce} ${request.ballot}`;
+    const again = this.#seen.has(seen);
+    this.#seen.add(seen);
+    if (!own || !again || reply.kind !== 'accepted') return reply;
+    return {
+      kind: 'stale',
+      floor: request.ballot,
+      nowMicros: this.state.nowMicros(),
+      byClock: false,
+    };
+  }
+
+  readonly #seen = new Set<string>();
+}
+
+/** Compares with `<` instead of `<=`: one ballot for two holders. */
+export class AcceptsEqualBallots extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    for (const pair of pairsOf(request.names)) {
+      const fence = this.state.fences.get(pair.fence);
+      if (fence?.fence === request.ballot && this.state.locks.get(pair.lock) === undefined) {
+        this.state.fences.replace(pair.fence, { ...fence, fence: fence.fence - 1 });
+      }
+    }
+    return super.acquire(request);
+  }
+}
+
+/** Deletes whoever owns the lock. */
+export class ReleasesAnything extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    for (const { lock } of pairsOf(request.names)) {
+      if (this.state.locks.get(lock) !== undefined) this.state.locks.set(lock, request.nonce, null);
+    }
+    return super.release(request);
+  }
+}
+
+/** Votes at once after a restart. */
+export class SkipsQuarantine extends MemoryLockServer {
+  override join(request: JoinRequest): JoinReply {
+    return super.join({ ...request, restartGuardMs: 0 });
+  }
+}
+
+/** Every join starts the quarantine anew. */
+export class ProlongsQuarantine extends MemoryLockServer {
+  override join(request: JoinRequest): JoinReply {
+    this.state.markers.delete(request.markerName);
+    return super.join(request);
+  }
+}
+
+/** Tells of releases that were to be silent. */
+export class PublishesAlways extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    return super.release({ ...request, notify: true });
+  }
+}
+
+/** Remembers nothing beyond the life of the lock, and has no clock floor to make up for it. */
+export class FencesDieWithLocks extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    const reply = super.acquire(request);
+    for (const pair of pairsOf(request.names)) {
+      const fence = this.state.fences.get(pair.fence);
+      if (reply.kind === 'accepted' && fence)
+        this.state.fences.set(pair.fence, fence, request.ttlMs);
+    }
+    return reply;
+  }
+}

@@ -1,0 +1,222 @@
+import { expect } from '@jest/globals';
+import { ContractClient, RETENTION_MS, TTL_MS } from '../contract-client.ts';
+import type { ContractCheck } from '../contract-harness.ts';
+
+const HOUR_MICROS = 3_600_000_000;
+
+/** The replies of ACQUIRE on one key. */
+export const acquireChecks: readonly ContractCheck[] = [
+  {
+    name: 'acquire: a free lock is accepted; owner, fence and their lives are written',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
+      const lock = await harness.readLock(names.locks[0]!);
+      expect(lock).toMatchObject({ owner: 'holder' });
+      expect(lock!.remainingMs).toBeLessThanOrEqual(TTL_MS);
+      expect(lock!.remainingMs).toBeGreaterThan(TTL_MS / 2);
+      const fence = await harness.readFence(names.pairs[1]!);
+      expect(fence).toMatchObject({ fence: ballot, previous: 0 });
+      expect(fence!.remainingMs).toBeGreaterThan(RETENTION_MS + TTL_MS / 2);
+    },
+  },
+  {
+    name: 'acquire: a duplicate is accepted again and changes nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await harness.writeFence(names.pairs[1]!, { fence: ballot - 9, previous: 0 }, RETENTION_MS);
+      for (let message = 0; message < 3; message += 1) {
+        expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
+        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+          fence: ballot,
+          previous: ballot - 9,
+        });
+      }
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+    },
+  },
+  {
+    name: 'acquire: HELD names owner, its remaining life and the fence, and writes nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot, 50_000);
+      const reply = await client.acquire(names, 'waiter', ballot + 10);
+      expect(reply).toMatchObject({ kind: 'held', owner: 'holder', fence: ballot });
+      const remainingMs = reply.kind === 'held' ? reply.remainingMs : 0;
+      expect(remainingMs).toBeGreaterThan(20_000);
+      expect(remainingMs).toBeLessThanOrEqual(50_000);
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+        fence: ballot,
+        previous: 0,
+      });
+    },
+  },
+  {
+    name: 'acquire: HELD with -1 where another program holds the lock without expiry',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      await harness.writeLock(names.locks[0]!, 'other-program', null);
+      expect(await client.acquire(names, 'waiter', await harness.nowMicros())).toEqual({
+        kind: 'held',
+        owner: 'other-program',
+        remainingMs: -1,
+        fence: 0,
+      });
+    },
+  },
+  {
+    name: 'acquire: HELD comes before STALE and AHEAD',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      expect((await client.acquire(names, 'waiter', ballot - 1)).kind).toBe('held');
+      expect((await client.acquire(names, 'waiter', ballot + 30 * HOUR_MICROS)).kind).toBe('held');
+    },
+  },
+  {
+    name: 'acquire: STALE at and below the fence, with floor and clock, and writes nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await client.release(names, 'holder');
+      for (const refused of [ballot, ballot - 1]) {
+        const reply = await client.acquire(names, 'next', refused);
+        expect(reply).toMatchObject({ kind: 'stale', floor: ballot, byClock: false });
+        expect(reply.kind === 'stale' && reply.nowMicros).toBeGreaterThan(ballot - HOUR_MICROS);
+      }
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+        fence: ballot,
+        previous: 0,
+      });
+      expect(await client.acquire(names, 'next', ballot + 1)).toEqual({ kind: 'accepted' });
+    },
+  },
+  {
+    name: 'acquire: without a fence the clock refuses what is older than R/2',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const oldest = (await harness.nowMicros()) - RETENTION_MS * 500;
+      const reply = await client.acquire(names, 'late', oldest - 1);
+      expect(reply).toMatchObject({ kind: 'stale', byClock: true });
+      const { floor, nowMicros } = reply as { floor: number; nowMicros: number };
+      expect(floor).toBe(nowMicros - RETENTION_MS * 500);
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await client.acquire(names, 'late', oldest + 120_000_000)).toEqual({
+        kind: 'accepted',
+      });
+    },
+  },
+  {
+    name: 'acquire: AHEAD beyond a day past clock and fence, and writes nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const nowMicros = await harness.nowMicros();
+      const reply = await client.acquire(names, 'fast', nowMicros + 25 * HOUR_MICROS);
+      expect(reply).toMatchObject({ kind: 'ahead', fence: 0 });
+      expect(reply.kind === 'ahead' && Math.abs(reply.nowMicros - nowMicros)).toBeLessThan(
+        HOUR_MICROS,
+      );
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      const fence = nowMicros + 2 * HOUR_MICROS;
+      await harness.writeFence(names.pairs[1]!, { fence, previous: 0 }, RETENTION_MS);
+      const far = await client.acquire(names, 'fast', fence + 24 * HOUR_MICROS + 1);
+      expect(far).toMatchObject({ kind: 'ahead', fence });
+      expect(await client.acquire(names, 'fast', fence + 24 * HOUR_MICROS)).toEqual({
+        kind: 'accepted',
+      });
+    },
+  },
+  {
+    name: 'acquire: a ballot far ahead is remembered for R past it',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = (await harness.nowMicros()) + 23 * HOUR_MICROS;
+      expect(await client.acquire(names, 'fast', ballot)).toEqual({ kind: 'accepted' });
+      const fence = await harness.readFence(names.pairs[1]!);
+      expect(fence!.remainingMs).toBeGreaterThan((23 * HOUR_MICROS) / 1000 + RETENTION_MS);
+    },
+  },
+  {
+    name: 'acquire: a higher ballot of the same attempt raises the fence and keeps what was before',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await harness.writeFence(
+        names.pairs[1]!,
+        { fence: ballot - 5, previous: ballot - 7 },
+        RETENTION_MS,
+      );
+      for (const higher of [ballot, ballot + 1, ballot + 9]) {
+        expect(await client.acquire(names, 'holder', higher)).toEqual({ kind: 'accepted' });
+        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+          fence: higher,
+          previous: ballot - 5,
+        });
+      }
+      const late = await client.acquire(names, 'holder', ballot);
+      expect(late).toMatchObject({ kind: 'stale', floor: ballot + 9, byClock: false });
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+        fence: ballot + 9,
+        previous: ballot - 5,
+      });
+    },
+  },
+  {
+    name: 'acquire: after release the same message is refused, on this and on another connection',
+    async run(harness) {
+      const names = harness.names('a');
+      const [client, other] = [
+        await ContractClient.joined(harness),
+        await ContractClient.joined(harness),
+      ];
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await client.release(names, 'holder');
+      for (const late of [client, other]) {
+        expect(await late.acquire(names, 'holder', ballot)).toMatchObject({
+          kind: 'stale',
+          floor: ballot,
+        });
+      }
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+    },
+  },
+  {
+    name: 'acquire: a ballot is accepted for one nonce only, also when the lock key vanished',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.deleteLock(names.locks[0]!);
+      expect(await client.acquire(names, 'thief', ballot)).toMatchObject({
+        kind: 'stale',
+        floor: ballot,
+      });
+      expect(await client.acquire(names, 'holder', ballot)).toMatchObject({
+        kind: 'stale',
+        floor: ballot,
+      });
+      expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'accepted' });
+    },
+  },
+];

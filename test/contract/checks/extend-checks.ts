@@ -1,0 +1,199 @@
+import { expect } from '@jest/globals';
+import { ContractClient, RETENTION_MS, TTL_MS } from '../contract-client.ts';
+import type { ContractCheck } from '../contract-harness.ts';
+
+const GUARD_MS = 60_000;
+
+/** EXTEND on one key. */
+export const extendChecks: readonly ContractCheck[] = [
+  {
+    name: 'extend: renews the lock and its fence, as often as it is asked',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot, 20_000);
+      await harness.writeFence(names.pairs[1]!, { fence: ballot, previous: ballot - 3 }, 10_000);
+      for (let message = 0; message < 2; message += 1) {
+        expect(await client.extend(names, 'holder', ballot, 90_000)).toEqual({
+          kind: 'extended',
+          recreated: 0,
+        });
+      }
+      expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeGreaterThan(60_000);
+      const fence = await harness.readFence(names.pairs[1]!);
+      expect(fence).toMatchObject({ fence: ballot, previous: ballot - 3 });
+      expect(fence!.remainingMs).toBeGreaterThan(RETENTION_MS + 60_000);
+    },
+  },
+  {
+    name: 'extend: never shortens a lock or a fence',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot, TTL_MS);
+      await harness.writeFence(names.pairs[1]!, { fence: ballot, previous: 0 }, 9 * RETENTION_MS);
+      expect(await client.extend(names, 'holder', ballot, 1_000)).toEqual({
+        kind: 'extended',
+        recreated: 0,
+      });
+      expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeGreaterThan(TTL_MS / 2);
+      expect((await harness.readFence(names.pairs[1]!))!.remainingMs).toBeGreaterThan(
+        8 * RETENTION_MS,
+      );
+      await harness.writeLock(names.locks[0]!, 'holder', null);
+      expect(await client.extend(names, 'holder', ballot, 1_000)).toEqual({
+        kind: 'extended',
+        recreated: 0,
+      });
+      expect(await harness.readLock(names.locks[0]!)).toEqual({ owner: 'holder', remainingMs: -1 });
+    },
+  },
+  {
+    name: 'extend: LOST where another nonce owns the lock, and nothing changes',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.deleteLock(names.locks[0]!);
+      await client.acquire(names, 'newer', ballot + 1);
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'newer' });
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+        fence: ballot + 1,
+        previous: ballot,
+      });
+    },
+  },
+  {
+    name: 'extend: a missing lock is not set again once a newer ballot was accepted there',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.deleteLock(names.locks[0]!);
+      await client.acquire(names, 'newer', ballot + 1);
+      await harness.deleteLock(names.locks[0]!);
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot + 1 });
+      expect(await client.extend(names, 'newer', ballot + 1)).toEqual({
+        kind: 'extended',
+        recreated: 1,
+      });
+    },
+  },
+  {
+    name: 'extend: sets a missing lock again; an abandoned nonce can not lower its fence then',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      const before = [
+        null,
+        { fence: ballot, previous: 0 },
+        { fence: ballot - 8, previous: ballot - 9 },
+      ];
+      for (const fence of before) {
+        if (fence === null) await harness.deleteFence(names.pairs[1]!);
+        else await harness.writeFence(names.pairs[1]!, fence, RETENTION_MS);
+        expect(await client.extend(names, 'holder', ballot)).toEqual({
+          kind: 'extended',
+          recreated: 1,
+        });
+        expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeGreaterThan(TTL_MS / 2);
+        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
+          fence: ballot,
+          previous: ballot,
+        });
+        expect((await harness.readFence(names.pairs[1]!))!.remainingMs).toBeGreaterThan(
+          RETENTION_MS,
+        );
+        await client.abandon(names, 'holder');
+        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      }
+    },
+  },
+  {
+    name: 'extend: attempts that gave up never stand in the way of the holder (P1)',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      for (let waiter = 1; waiter <= 4; waiter += 1) {
+        await harness.deleteLock(names.locks[0]!);
+        expect(await client.acquire(names, `waiter-${waiter}`, ballot + waiter)).toEqual({
+          kind: 'accepted',
+        });
+        await client.acquire(names, `waiter-${waiter}`, ballot + 100 + waiter);
+        await client.abandon(names, `waiter-${waiter}`);
+        expect(await client.extend(names, 'holder', ballot)).toEqual({
+          kind: 'extended',
+          recreated: 1,
+        });
+      }
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+    },
+  },
+  {
+    name: 'extend: setting again is a vote: UNJOINED and QUARANTINED where the node may not vote',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.deleteMarker();
+      expect(await client.extend(names, 'holder', ballot)).toEqual({
+        kind: 'extended',
+        recreated: 0,
+      });
+      await harness.deleteLock(names.locks[0]!);
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
+      await client.join(GUARD_MS);
+      const reply = await client.extend(names, 'holder', ballot);
+      expect(reply.kind).toBe('quarantined');
+      expect(reply.kind === 'quarantined' && reply.remainingMs).toBeGreaterThan(GUARD_MS / 2);
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      await harness.writeLock(names.locks[0]!, 'holder', TTL_MS);
+      expect(await client.extend(names, 'holder', ballot)).toEqual({
+        kind: 'extended',
+        recreated: 0,
+      });
+    },
+  },
+  {
+    name: 'extend: LOST comes before UNJOINED and QUARANTINED',
+    async run(harness) {
+      const names = harness.names('mine', 'taken');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await harness.writeLock(names.locks[1]!, 'newer', TTL_MS);
+      await harness.deleteMarker();
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
+      await client.join(GUARD_MS);
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
+      await harness.deleteLock(names.locks[1]!);
+      await harness.writeFence(names.pairs[3]!, { fence: ballot + 1, previous: 0 }, RETENTION_MS);
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
+    },
+  },
+  {
+    name: 'extend: a fence that was lost or rolled back under a held lock is raised again',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.deleteFence(names.pairs[1]!);
+      await client.extend(names, 'holder', ballot);
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      await harness.writeFence(names.pairs[1]!, { fence: ballot - 50, previous: 0 }, RETENTION_MS);
+      await client.extend(names, 'holder', ballot);
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+    },
+  },
+];

@@ -1,0 +1,218 @@
+import { expect } from '@jest/globals';
+import { ContractClient, RETENTION_MS } from '../contract-client.ts';
+import { eventually } from '../contract-harness.ts';
+import type { ContractCheck } from '../contract-harness.ts';
+
+const GUARD_MS = 60_000;
+
+/** JOIN, quarantine, and what brings a node back into it. */
+export const joinChecks: readonly ContractCheck[] = [
+  {
+    name: 'join: without restart guard the node votes at once',
+    async run(harness) {
+      const client = await ContractClient.connect(harness);
+      expect(await client.join(0)).toEqual({ kind: 'joined', quarantineMs: 0 });
+      expect(await client.acquire(harness.names('a'), 'holder', await harness.nowMicros())).toEqual(
+        { kind: 'accepted' },
+      );
+    },
+  },
+  {
+    name: 'join: with a guard the node is in quarantine first, and writes nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.connect(harness);
+      const joined = await client.join(GUARD_MS);
+      expect(joined).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
+      const reply = await client.acquire(names, 'holder', await harness.nowMicros());
+      expect(reply.kind).toBe('quarantined');
+      const remainingMs = reply.kind === 'quarantined' ? reply.remainingMs : 0;
+      expect(remainingMs).toBeLessThanOrEqual(GUARD_MS);
+      expect(remainingMs).toBeGreaterThan(GUARD_MS / 2);
+      await harness.writeLock(names.locks[0]!, 'other', null);
+      expect((await client.acquire(names, 'holder', await harness.nowMicros())).kind).toBe(
+        'quarantined',
+      );
+      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+    },
+  },
+  {
+    name: 'join: the quarantine ends by itself; joining again does not prolong it; older ballots stay refused',
+    async run(harness) {
+      const names = harness.names('a');
+      const guardMs = 400;
+      const client = await ContractClient.connect(harness);
+      const beforeMicros = await harness.nowMicros();
+      await client.join(guardMs);
+      const afterMicros = await harness.nowMicros();
+      await eventually('the end of the quarantine', async () => {
+        await client.join(guardMs);
+        return (
+          (await client.acquire(names, 'holder', await harness.nowMicros())).kind === 'accepted'
+        );
+      });
+      expect((await harness.nowMicros()) - beforeMicros).toBeGreaterThanOrEqual(
+        guardMs * 1000 - 1000,
+      );
+      await client.abandon(names, 'holder');
+      const reply = await client.acquire(names, 'slow', beforeMicros);
+      expect(reply).toMatchObject({ kind: 'stale', byClock: true });
+      const floor = reply.kind === 'stale' ? reply.floor : 0;
+      expect(floor).toBeGreaterThanOrEqual(beforeMicros + guardMs * 500 - 1000);
+      expect(floor).toBeLessThanOrEqual(afterMicros + guardMs * 500);
+    },
+  },
+  {
+    name: 'join: the node follows the larger guard, counted from the first join',
+    async run(harness) {
+      const client = await ContractClient.connect(harness);
+      expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      const larger = await client.join(3 * GUARD_MS);
+      const largerMs = larger.kind === 'joined' ? larger.quarantineMs : 0;
+      expect(largerMs).toBeGreaterThan(2 * GUARD_MS);
+      expect(largerMs).toBeLessThanOrEqual(3 * GUARD_MS - 15);
+      const smaller = await client.join(GUARD_MS);
+      expect(smaller.kind === 'joined' && smaller.quarantineMs).toBeGreaterThan(2 * GUARD_MS);
+    },
+  },
+  {
+    name: 'join: a guard after none counts from the first join, too',
+    async run(harness) {
+      const client = await ContractClient.joined(harness, 0);
+      const reply = await client.join(GUARD_MS);
+      const quarantineMs = reply.kind === 'joined' ? reply.quarantineMs : 0;
+      expect(quarantineMs).toBeGreaterThan(GUARD_MS / 2);
+      expect(quarantineMs).toBeLessThanOrEqual(GUARD_MS);
+    },
+  },
+  {
+    name: 'join: another fence retention is refused and changes nothing',
+    async run(harness) {
+      const client = await ContractClient.joined(harness);
+      expect(await client.join(GUARD_MS, RETENTION_MS / 2)).toEqual({
+        kind: 'disagree',
+        fenceRetentionMs: RETENTION_MS,
+      });
+      expect(await client.acquire(harness.names('a'), 'holder', await harness.nowMicros())).toEqual(
+        { kind: 'accepted' },
+      );
+    },
+  },
+  {
+    name: 'join: after FLUSHALL the node does not vote before a new join, and is in quarantine again',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.flush();
+      expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'unjoined' });
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      await client.join(GUARD_MS);
+      expect((await client.acquire(names, 'thief', ballot + 1)).kind).toBe('quarantined');
+      expect((await client.extend(names, 'holder', ballot)).kind).toBe('quarantined');
+    },
+  },
+  {
+    name: 'join: a server that forgot the scripts asks for a join, and has written nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      await harness.forgetScripts();
+      const ballot = await harness.nowMicros();
+      const refused = { kind: 'failed', mustJoin: true, nothingWritten: true, reason: 'error' };
+      expect(await client.acquire(names, 'holder', ballot)).toMatchObject(refused);
+      expect(await client.extend(names, 'holder', ballot)).toMatchObject(refused);
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      await client.join();
+      expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
+    },
+  },
+  {
+    name: 'restart empty: no vote before the join, quarantine after it',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.restart({ keepData: false });
+      await client.untilOpened(2);
+      expect(await client.acquire(names, 'thief', ballot + 1)).toMatchObject({
+        kind: 'failed',
+        mustJoin: true,
+      });
+      expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
+      expect((await client.acquire(names, 'thief', ballot + 1)).kind).toBe('quarantined');
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+    },
+  },
+  {
+    name: 'restart with its data: quarantine again, held locks are still extended and released',
+    async run(harness) {
+      const [names, free] = [harness.names('a'), harness.names('b')];
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.restart({ keepData: true });
+      await client.untilOpened(2);
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+      expect(await client.acquire(free, 'next', ballot)).toMatchObject({
+        kind: 'failed',
+        mustJoin: true,
+      });
+      expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
+      expect((await client.acquire(free, 'next', ballot)).kind).toBe('quarantined');
+      expect(await client.extend(names, 'holder', ballot)).toEqual({
+        kind: 'extended',
+        recreated: 0,
+      });
+      expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
+      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+    },
+  },
+  {
+    name: 'examine: run id changes with a restart, and the facts of a plain master are told',
+    async run(harness) {
+      const client = await ContractClient.connect(harness);
+      const before = await client.examine();
+      expect(before).toMatchObject({
+        kind: 'facts',
+        role: 'master',
+        clusterEnabled: false,
+        missingRights: [],
+      });
+      await harness.restart({ keepData: true });
+      await client.untilOpened(2);
+      const after = await client.examine();
+      const [first, second] = [before, after].map((facts) =>
+        facts.kind === 'facts' ? facts.runId : '',
+      );
+      expect(first).not.toBe('');
+      expect(second).not.toBe('');
+      expect(second).not.toBe(first);
+    },
+  },
+  {
+    name: 'clock: a node whose clock went back by more than is left asks for a join and starts over',
+    needs: ['clock'],
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness, 1_000);
+      await harness.advance(5_000);
+      expect(await client.acquire(names, 'holder', await harness.nowMicros())).toEqual({
+        kind: 'accepted',
+      });
+      await client.release(names, 'holder');
+      await harness.advance(-30_000);
+      expect(await client.acquire(names, 'next', await harness.nowMicros())).toEqual({
+        kind: 'unjoined',
+      });
+      expect(await client.join(800)).toEqual({ kind: 'joined', quarantineMs: 1_000 });
+      expect((await client.acquire(names, 'next', await harness.nowMicros())).kind).toBe(
+        'quarantined',
+      );
+    },
+  },
+];

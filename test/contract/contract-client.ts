@@ -1,0 +1,135 @@
+import type {
+  AcquireReply,
+  ExtendReply,
+  InspectReply,
+  JoinReply,
+  LockNames,
+  LockNode,
+  LockNodeListener,
+  NodeFacts,
+  NodeFailure,
+  ReleaseReply,
+} from '../../lib/core/lock-node.ts';
+import { eventually } from './contract-harness.ts';
+import type { ContractHarness } from './contract-harness.ts';
+
+/** R of every check that doesn't say otherwise. */
+export const RETENTION_MS = 600_000;
+/** Long enough that nothing expires during a check. */
+export const TTL_MS = 100_000;
+
+export interface Hint {
+  readonly lockName: string;
+  readonly nonce: string | null;
+}
+
+/** One open node: its commands as promises, and what its listener heard. */
+export class ContractClient implements LockNodeListener {
+  readonly node: LockNode;
+  readonly hints: Hint[] = [];
+  opens = 0;
+  closes = 0;
+  readonly #markerName: string;
+  #settles = 0;
+
+  private constructor(node: LockNode, markerName: string) {
+    this.node = node;
+    this.#markerName = markerName;
+  }
+
+  /** A new connection on which nothing has been said. */
+  static async connect(harness: ContractHarness): Promise<ContractClient> {
+    const client = new ContractClient(harness.createNode(), harness.markerName);
+    client.node.open(client);
+    await client.untilOpened(1);
+    return client;
+  }
+
+  /** A new connection that joined a server without restart guard, unless `restartGuardMs` says otherwise. */
+  static async joined(harness: ContractHarness, restartGuardMs = 0): Promise<ContractClient> {
+    const client = await ContractClient.connect(harness);
+    const reply = await client.join(restartGuardMs);
+    if (reply.kind !== 'joined') throw new Error(`join: ${JSON.stringify(reply)}`);
+    return client;
+  }
+
+  opened(): void {
+    this.opens += 1;
+  }
+
+  closed(): void {
+    this.closes += 1;
+  }
+
+  hint(lockName: string, nonce: string | null): void {
+    this.hints.push({ lockName, nonce });
+  }
+
+  /** How many `settle` calls came in all. */
+  get settles(): number {
+    return this.#settles;
+  }
+
+  async untilOpened(times: number): Promise<void> {
+    await eventually(`connection ${times} of ${this.node.address}`, () => this.opens >= times);
+  }
+
+  join(restartGuardMs = 0, fenceRetentionMs = RETENTION_MS): Promise<JoinReply> {
+    const request = { markerName: this.#markerName, restartGuardMs, fenceRetentionMs };
+    return this.#reply((settle) => this.node.join(request, settle));
+  }
+
+  acquire(names: LockNames, nonce: string, ballot: number, ttlMs = TTL_MS): Promise<AcquireReply> {
+    return this.#reply((settle) => this.node.acquire({ names, nonce, ballot, ttlMs }, settle));
+  }
+
+  extend(names: LockNames, nonce: string, ballot: number, ttlMs = TTL_MS): Promise<ExtendReply> {
+    return this.#reply((settle) => this.node.extend({ names, nonce, ballot, ttlMs }, settle));
+  }
+
+  /** The end of a granted lock. */
+  release(names: LockNames, nonce: string, notify = false): Promise<ReleaseReply> {
+    return this.#reply((settle) =>
+      this.node.release({ names, nonce, granted: true, notify }, settle),
+    );
+  }
+
+  /** The end of an attempt that was not granted. */
+  abandon(names: LockNames, nonce: string, notify = false): Promise<ReleaseReply> {
+    return this.#reply((settle) =>
+      this.node.release({ names, nonce, granted: false, notify }, settle),
+    );
+  }
+
+  inspect(names: LockNames): Promise<InspectReply> {
+    return this.#reply((settle) => this.node.inspect({ names }, settle));
+  }
+
+  examine(): Promise<NodeFacts | NodeFailure> {
+    return this.#reply((settle) => this.node.examine(settle));
+  }
+
+  /** Watches, and waits until the watch is active. */
+  async watch(lockName: string): Promise<void> {
+    const before = this.hints.length;
+    this.node.watch(lockName);
+    await eventually(`watch of ${lockName}`, () =>
+      this.hints.slice(before).some((hint) => hint.lockName === lockName && hint.nonce === null),
+    );
+  }
+
+  async untilHint(lockName: string, nonce: string): Promise<void> {
+    await eventually(`hint ${nonce}`, () =>
+      this.hints.some((hint) => hint.lockName === lockName && hint.nonce === nonce),
+    );
+  }
+
+  #reply<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
+    return new Promise((resolve) => {
+      send((reply) => {
+        this.#settles += 1;
+        resolve(reply);
+      });
+    });
+  }
+}

@@ -1,0 +1,65 @@
+import type { LockNames, LockNode } from '../../lib/core/lock-node.ts';
+
+/** What only some harnesses can do. */
+export type Capability =
+  /** `advance`: the server's clock jumps ahead or back. */
+  'clock';
+
+export interface RawFence {
+  readonly fence: number;
+  readonly previous: number;
+}
+
+/** One server behind the node port, and what a test does to it behind the port's back. */
+export interface ContractHarness {
+  /** A new node object, not opened. */
+  createNode(): LockNode;
+  /** Names under a prefix that no other harness uses. */
+  names(...keys: string[]): LockNames;
+  readonly markerName: string;
+  /** The server's own clock. */
+  nowMicros(): Promise<number>;
+
+  readLock(
+    lockName: string,
+  ): Promise<{ readonly owner: string; readonly remainingMs: number } | null>;
+  /** `null`: no expiry, like a lock of another program. */
+  writeLock(lockName: string, owner: string, ttlMs: number | null): Promise<void>;
+  deleteLock(lockName: string): Promise<void>;
+  readFence(fenceName: string): Promise<(RawFence & { readonly remainingMs: number }) | null>;
+  writeFence(fenceName: string, fence: RawFence, ttlMs: number): Promise<void>;
+  deleteFence(fenceName: string): Promise<void>;
+  deleteMarker(): Promise<void>;
+
+  /** FLUSHALL. */
+  flush(): Promise<void>;
+  /** SCRIPT FLUSH. */
+  forgetScripts(): Promise<void>;
+  /** Kills the server and starts it at the same address. */
+  restart(options: { readonly keepData: boolean }): Promise<void>;
+  /** Only with the capability `clock`. */
+  advance(durationMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One property of every lock node. It throws when the node behind the harness doesn't have it. */
+export interface ContractCheck {
+  readonly name: string;
+  readonly needs?: readonly Capability[];
+  run(harness: ContractHarness): Promise<void>;
+}
+
+/** Generous: only a hang crosses it. */
+export const HANG_MS = 20_000;
+
+/** Waits until `condition` holds. */
+export async function eventually(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
+  const started = performance.now();
+  while (!(await condition())) {
+    if (performance.now() - started > HANG_MS) throw new Error(`Timed out: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

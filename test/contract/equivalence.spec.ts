@@ -1,0 +1,101 @@
+import { isDeepStrictEqual } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import * as broken from './broken-servers.ts';
+import { ContractClient } from './contract-client.ts';
+import type { ContractHarness } from './contract-harness.ts';
+import { createMemoryHarness } from './memory-harness.ts';
+import { play, randomCommands } from './random-commands.ts';
+import { createRedisHarness } from './redis-harness.ts';
+
+const COMMANDS = 400;
+const SEEDS = [1, 2, 3, Date.now() % 1_000_000];
+
+let server: RedisServer;
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1)) as [RedisServer];
+});
+
+afterAll(async () => {
+  await server?.stop();
+});
+
+/** Plays the same commands on both and fails at the first difference. Returns the kinds of replies that were met. */
+async function compare(
+  seed: number,
+  expected: ContractHarness,
+  actual: ContractHarness,
+): Promise<Set<string>> {
+  const clients = [
+    await ContractClient.joined(expected),
+    await ContractClient.joined(actual),
+  ] as const;
+  const kinds = new Set<string>();
+  for (const [step, command] of randomCommands(
+    seed,
+    COMMANDS,
+    await expected.nowMicros(),
+  ).entries()) {
+    const outcome = await play(command, clients[0], expected);
+    const other = await play(command, clients[1], actual);
+    if (!isDeepStrictEqual(other, outcome)) {
+      const told = [command, outcome, other].map((value) => JSON.stringify(value));
+      throw new Error(
+        `Seed ${seed}, step ${step}, ${told[0]}\nexpected ${told[1]}\nreceived ${told[2]}`,
+      );
+    }
+    kinds.add(outcome.kind);
+  }
+  return kinds;
+}
+
+describe('random commands', () => {
+  const harnesses: ContractHarness[] = [];
+  const opened = (harness: ContractHarness): ContractHarness => {
+    harnesses.push(harness);
+    return harness;
+  };
+
+  afterEach(async () => {
+    await Promise.all(harnesses.splice(0).map((harness) => harness.close()));
+  });
+
+  it.each(SEEDS)('get the same answers in memory and from real Redis, seed %i', async (seed) => {
+    const redis = opened(await createRedisHarness(server));
+    const kinds = await compare(seed, redis, opened(createMemoryHarness()));
+    // The run is worth something only when it met the replies that matter.
+    expect([...kinds]).toEqual(
+      expect.arrayContaining([
+        'accepted',
+        'held',
+        'stale',
+        'extended',
+        'lost',
+        'released',
+        'inspected',
+        'joined',
+      ]),
+    );
+  });
+
+  it.each(
+    [
+      broken.NeverRestores,
+      broken.RestoresGranted,
+      broken.ReballotForgetsPrevious,
+      broken.ExtendsWithoutFence,
+      broken.ExtendsPartially,
+      broken.IgnoresHeld,
+      broken.RefusesDuplicates,
+      broken.AcceptsEqualBallots,
+      broken.ReleasesAnything,
+    ].map((Server) => ({ name: Server.name, Server })),
+  )('tell a broken server from a whole one: $name', async ({ Server }) => {
+    const whole = opened(createMemoryHarness());
+    await expect(compare(1, whole, opened(createMemoryHarness(new Server())))).rejects.toThrow(
+      /Seed 1, step/,
+    );
+  });
+});

@@ -1,0 +1,144 @@
+import type { LockNames } from '../../lib/core/lock-node.ts';
+import { seededRandom } from '../support/manual-environment.ts';
+import { ContractClient, RETENTION_MS } from './contract-client.ts';
+import type { ContractHarness } from './contract-harness.ts';
+
+const KEYS = ['a', 'b', 'c'];
+const HOUR_MICROS = 3_600_000_000;
+/**
+ * So long that nothing expires during a run; a life per nonce, so that which of two holders lives longer never depends
+ * on a millisecond.
+ */
+const HOURS_OF_NONCE: Readonly<Record<string, number>> = { n1: 1, n2: 2, n3: 3, n4: 4 };
+
+/** One step of a random run; the same step is played against every harness. */
+export type RandomCommand =
+  | {
+      readonly kind: 'acquire' | 'extend';
+      readonly keys: string[];
+      readonly nonce: string;
+      readonly ballot: number;
+      readonly ttlMs: number;
+    }
+  | { readonly kind: 'release' | 'abandon'; readonly keys: string[]; readonly nonce: string }
+  | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFence'; readonly keys: string[] }
+  | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
+
+/** `count` commands over few keys, nonces and ballots around `base`, so that they collide often. */
+export function randomCommands(seed: number, count: number, base: number): RandomCommand[] {
+  const random = seededRandom(seed);
+  const below = (limit: number): number => Math.floor(random.fraction() * limit);
+  const pick = <T>(values: readonly T[]): T => values[below(values.length)]!;
+  const keys = (): string[] => {
+    const chosen = KEYS.filter(() => random.fraction() < 0.35);
+    return chosen.length > 0 ? chosen : [pick(KEYS)];
+  };
+  const ballot = (position: number): number => {
+    const chance = random.fraction();
+    if (chance < 0.03) return base - HOUR_MICROS;
+    if (chance < 0.06) return base + 40 * HOUR_MICROS;
+    return base + Math.floor(position / 4) + below(12);
+  };
+  return Array.from({ length: count }, (_, position): RandomCommand => {
+    const chance = random.fraction();
+    const nonce = pick(Object.keys(HOURS_OF_NONCE));
+    const vote = {
+      keys: keys(),
+      nonce,
+      ballot: ballot(position),
+      ttlMs: HOURS_OF_NONCE[nonce]! * 3_600_000,
+    };
+    if (chance < 0.42) return { kind: 'acquire', ...vote };
+    if (chance < 0.58) return { kind: 'extend', ...vote };
+    if (chance < 0.68) return { kind: 'release', keys: vote.keys, nonce: vote.nonce };
+    if (chance < 0.8) return { kind: 'abandon', keys: vote.keys, nonce: vote.nonce };
+    if (chance < 0.86) return { kind: 'inspect', keys: vote.keys };
+    if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
+    if (chance < 0.96) return { kind: 'deleteFence', keys: [pick(KEYS)] };
+    if (chance < 0.97) return { kind: 'unguard' };
+    if (chance < 0.975) return { kind: 'flush' };
+    return { kind: chance < 0.99 ? 'join' : 'otherRetention' };
+  });
+}
+
+/** What can be compared after one command. */
+export interface PlayedCommand {
+  readonly kind: string;
+  readonly reply: Record<string, unknown> | null;
+  readonly keys: readonly unknown[];
+}
+
+/** Plays one command and tells what can be compared: reply without clocks, then owners and fences of every key. */
+export async function play(
+  command: RandomCommand,
+  client: ContractClient,
+  harness: ContractHarness,
+): Promise<PlayedCommand> {
+  const reply = withoutClocks(await perform(command, client, harness));
+  const names = harness.names(...KEYS);
+  const keys = await Promise.all(
+    KEYS.map(async (key, index) => {
+      const [lock, fence] = [
+        await harness.readLock(names.locks[index]!),
+        await harness.readFence(names.pairs[2 * index + 1]!),
+      ];
+      return {
+        key,
+        owner: lock?.owner ?? null,
+        fence: fence?.fence ?? 0,
+        previous: fence?.previous ?? 0,
+      };
+    }),
+  );
+  return { kind: typeof reply?.kind === 'string' ? reply.kind : 'fault', reply, keys };
+}
+
+async function perform(
+  command: RandomCommand,
+  client: ContractClient,
+  harness: ContractHarness,
+): Promise<unknown> {
+  const names = 'keys' in command ? harness.names(...command.keys) : undefined;
+  switch (command.kind) {
+    case 'acquire':
+      return client.acquire(names as LockNames, command.nonce, command.ballot, command.ttlMs);
+    case 'extend':
+      return client.extend(names as LockNames, command.nonce, command.ballot, command.ttlMs);
+    case 'release':
+      return client.release(names as LockNames, command.nonce);
+    case 'abandon':
+      return client.abandon(names as LockNames, command.nonce);
+    case 'inspect':
+      return client.inspect(names as LockNames);
+    case 'deleteLock':
+      return harness.deleteLock(names!.locks[0]!);
+    case 'deleteFence':
+      return harness.deleteFence(names!.pairs[1]!);
+    case 'unguard':
+      return harness.deleteMarker();
+    case 'flush':
+      return harness.flush();
+    case 'join':
+      return client.join();
+    case 'otherRetention':
+      return client.join(0, RETENTION_MS + 1);
+  }
+}
+
+function withoutClocks(reply: unknown): Record<string, unknown> | null {
+  if (typeof reply !== 'object' || reply === null) return null;
+  const {
+    nowMicros: _now,
+    remainingMs,
+    floor,
+    message: _message,
+    ...rest
+  } = reply as Record<string, unknown>;
+  const byClock = 'byClock' in rest && rest.byClock === true;
+  // Lives differ by hours: half hours tell them apart without depending on the time a run takes.
+  const life =
+    typeof remainingMs === 'number' && remainingMs > 0
+      ? Math.round(remainingMs / 1_800_000)
+      : remainingMs;
+  return { ...rest, life, floor: byClock ? 'clock' : floor };
+}

@@ -1,0 +1,220 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { lockNames } from '../../lib/core/lock-names.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver, ballotNow } from '../support/node-driver.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+
+let tests = 0;
+let names = lockNames('lock:', ['connection']);
+let server: RedisServer;
+let nodes: RedisLockNode[] = [];
+
+function newNode(
+  input: ConstructorParameters<typeof RedisLockNode>[0] = server.url,
+): RedisLockNode {
+  const node = new RedisLockNode(input);
+  nodes.push(node);
+  return node;
+}
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1)) as [RedisServer];
+});
+beforeEach(() => {
+  tests += 1;
+  names = lockNames('lock:', [`connection:${tests}`]);
+});
+afterEach(async () => {
+  await Promise.all(nodes.map((node) => node.close()));
+  nodes = [];
+  if (!server.isRunning) await server.restart();
+  await server.resume();
+});
+afterAll(() => server.stop());
+
+describe('a connection that is lost', () => {
+  it('is reported once, and made again once the server is back', async () => {
+    const driver = await NodeDriver.open(newNode());
+    await server.kill();
+    await driver.untilEvents(2);
+    await server.restart();
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
+    expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
+  });
+
+  it('settles an acquire in flight as unknown, and never sends it again', async () => {
+    const driver = await NodeDriver.open(newNode());
+    await driver.join();
+    await server.freeze();
+    const answer = driver.acquire(names, 'in-flight', ballotNow());
+    await server.kill();
+    expect(await answer).toEqual({
+      kind: 'failed',
+      nothingWritten: false,
+      reason: 'unreachable',
+      message: 'the connection was closed before the answer',
+    });
+    await server.restart();
+    await driver.untilEvents(3);
+    expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
+    expect(await driver.inspect(names)).toEqual({
+      kind: 'inspected',
+      owner: null,
+      remainingMs: 0,
+      fence: 0,
+    });
+    expect(driver.settled).toBe(4);
+  });
+
+  it('refuses commands meanwhile at once: nothing is queued for the next connection', async () => {
+    const driver = await NodeDriver.open(newNode());
+    await driver.join();
+    await server.kill();
+    await driver.untilEvents(2);
+    const reply = await driver.acquire(names, 'queued?', ballotNow());
+    expect(reply).toMatchObject({ kind: 'failed', nothingWritten: true, reason: 'unreachable' });
+    await server.restart();
+    await driver.untilEvents(3);
+    await driver.join();
+    expect(await driver.inspect(names)).toMatchObject({ owner: null, fence: 0 });
+  });
+
+  it('forgets the scripts with the server: an acquire before the join is answered "join first"', async () => {
+    const driver = await NodeDriver.open(newNode());
+    await driver.join();
+    await server.restart();
+    await driver.untilEvents(3);
+    const reply = await driver.acquire(names, 'too-early', ballotNow());
+    expect(reply).toMatchObject({ kind: 'failed', nothingWritten: true, mustJoin: true });
+  });
+});
+
+describe('reset', () => {
+  it('settles what a frozen server never answered, and connects again', async () => {
+    const driver = await NodeDriver.open(newNode());
+    await driver.join();
+    await server.freeze();
+    const answer = driver.acquire(names, 'frozen', ballotNow());
+    driver.node.reset();
+    expect(await answer).toMatchObject({ kind: 'failed', nothingWritten: false });
+    expect(driver.events).toHaveLength(2);
+    await server.resume();
+    await driver.untilEvents(3);
+    expect(driver.events[2]).toBe('opened');
+    await driver.join();
+    await driver.release(names, 'frozen', { granted: false });
+  });
+});
+
+describe('a server that is not there', () => {
+  it('is tried until it comes; commands say why they fail', async () => {
+    await server.kill();
+    const driver = await NodeDriver.open(newNode(), { connected: false });
+    const why = async () => {
+      const reply = await driver.acquire(names, 'nobody', ballotNow());
+      return reply.kind === 'failed' ? reply.message : reply.kind;
+    };
+    await eventually(async () => expect(await why()).toMatch(/ECONNREFUSED/));
+    expect(driver.events).toEqual([]);
+    await server.restart();
+    await driver.untilEvents(1);
+  });
+});
+
+describe('a refused handshake', () => {
+  it('is no open connection: neither with a wrong password nor in a database that is not there', async () => {
+    const stranger = newNode(server.url.replace('//', '//nobody:wrong@'));
+    const refused = await NodeDriver.open(stranger, { connected: false });
+    await eventually(async () =>
+      expect(await refused.acquire(names, 'nobody', ballotNow())).toMatchObject({
+        nothingWritten: true,
+        message: expect.stringContaining('WRONGPASS'),
+      }),
+    );
+    expect(refused.events).toEqual([]);
+    const driver = await NodeDriver.open(newNode(`${server.url}/99`), { connected: false });
+    await eventually(async () =>
+      expect(await driver.acquire(names, 'nobody', ballotNow())).toMatchObject({
+        message: expect.stringContaining('DB index is out of range'),
+      }),
+    );
+    expect(driver.events).toEqual([]);
+  });
+});
+
+describe("the user's ioredis client", () => {
+  it('is used for its options only: same state, same subscriptions, still open after close', async () => {
+    const client = new Redis(server.url, { keyPrefix: 'app:', connectionName: 'mine' });
+    try {
+      await client.set('before', '1');
+      const node = newNode(client);
+      const driver = await NodeDriver.open(node);
+      await driver.join();
+      node.watch(names.locks[0]!);
+      await driver.untilHint(names.locks[0]!, null);
+      const list = (await client.client('LIST')) as string;
+      expect(list.match(/name=mine /g)).toHaveLength(3);
+      await node.close();
+      expect(client.status).toBe('ready');
+      expect(client.mode).toBe('normal');
+      expect(client.options.keyPrefix).toBe('app:');
+      expect(await client.get('before')).toBe('1');
+      // Our own names don't take the client's prefix.
+      expect(await client.keys('*lock:#marker')).toEqual(['lock:#marker']);
+    } finally {
+      client.disconnect();
+    }
+  });
+});
+
+describe('close', () => {
+  it('ends both connections on the server, settles what is open, and stays closed', async () => {
+    const observer = new Redis(server.url);
+    try {
+      const node = newNode();
+      const driver = await NodeDriver.open(node);
+      await driver.join();
+      node.watch(names.locks[0]!);
+      await driver.untilHint(names.locks[0]!, null);
+      await server.freeze();
+      const answer = driver.acquire(names, 'closing', ballotNow());
+      await node.close();
+      expect(await answer).toMatchObject({ kind: 'failed', nothingWritten: false });
+      await server.resume();
+      const clients = async () =>
+        ((await observer.client('LIST')) as string).trim().split('\n').length;
+      await eventually(async () => expect(await clients()).toBe(1));
+      expect(driver.events).toHaveLength(2);
+      expect(await driver.inspect(names)).toMatchObject({ kind: 'failed', nothingWritten: true });
+      node.watch(names.locks[0]!);
+      node.reset();
+      expect(await clients()).toBe(1);
+    } finally {
+      observer.disconnect();
+    }
+  });
+
+  it('delivers a release that was given just before', async () => {
+    const driver = await NodeDriver.open(newNode());
+    await driver.join();
+    expect(await driver.acquire(names, 'last', ballotNow())).toEqual({ kind: 'accepted' });
+    const released = driver.release(names, 'last');
+    await driver.node.close();
+    expect(await released).toMatchObject({ kind: expect.stringMatching(/released|failed/) });
+    const next = await NodeDriver.open(newNode());
+    await next.join();
+    await eventually(async () => expect(await next.inspect(names)).toMatchObject({ owner: null }));
+  });
+
+  it('is quick and complete while nothing answers', async () => {
+    await server.freeze();
+    const driver = await NodeDriver.open(newNode(), { connected: false });
+    await driver.node.close();
+    await driver.node.close();
+    expect(driver.events).toEqual([]);
+  });
+});

@@ -1,0 +1,114 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { lockNames } from '../../lib/core/lock-names.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver, ballotNow } from '../support/node-driver.ts';
+import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
+
+const names = lockNames('lock:', ['hostile']);
+let server: ScriptedRedis | undefined;
+let node: RedisLockNode | undefined;
+
+/** A node on a server that answers every script with these bytes. */
+async function against(
+  answer: (command: readonly string[]) => string | undefined,
+): Promise<NodeDriver> {
+  server = await ScriptedRedis.start((command) =>
+    command[0]?.toLowerCase().startsWith('eval') ? answer(command) : shakeHands(command),
+  );
+  node = new RedisLockNode(server.url);
+  return NodeDriver.open(node);
+}
+
+afterEach(async () => {
+  await node?.close();
+  await server?.stop();
+});
+
+describe('a server that answers what no script returns', () => {
+  it.each([
+    ['null', '$-1\r\n'],
+    ['a null array', '*-1\r\n'],
+    ['OK', '+OK\r\n'],
+    ['one as text', bulk('1')],
+    ['two', ':2\r\n'],
+    ['an integer beyond 2^53', ':9007199254740993\r\n'],
+    ['an empty array', '*0\r\n'],
+    ['nested arrays', '*1\r\n*1\r\n:1\r\n'],
+    ['an accept inside an array', '*1\r\n:1\r\n'],
+    // Below 32 kB: for more, the parser of ioredis 5 keeps a timer of its own for a while.
+    ['a long text', bulk('x'.repeat(30_000))],
+    ['a huge array', `*100000\r\n${':1\r\n'.repeat(100_000)}`],
+    ['a held lock without owner', '*4\r\n:0\r\n:5\r\n:5\r\n$-1\r\n'],
+    ['an unknown error', '-ERR something else\r\n'],
+  ])('is no vote: %s', async (_, answer) => {
+    const driver = await against(() => answer);
+    for (const reply of [
+      await driver.acquire(names, 'nonce', ballotNow()),
+      await driver.extend(names, 'nonce', ballotNow()),
+    ]) {
+      expect(reply).toMatchObject({ kind: 'failed', nothingWritten: false, reason: 'error' });
+      expect((reply as { message: string }).message.length).toBeLessThan(600);
+    }
+  });
+
+  it('is no vote when it breaks the protocol: the connection is given up', async () => {
+    const driver = await against(() => '?what\r\n');
+    const reply = await driver.acquire(names, 'nonce', ballotNow());
+    expect(reply).toMatchObject({ kind: 'failed', nothingWritten: false });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed/), 'opened']);
+  });
+
+  it('is given up by reset when its reply never ends', async () => {
+    const driver = await against(() => `$1000000000\r\n${'x'.repeat(1_000)}`);
+    const reply = driver.acquire(names, 'nonce', ballotNow());
+    await eventually(() => expect(server!.commands.at(-1)?.[0]).toBe('evalsha'));
+    expect(driver.settled).toBe(0);
+    driver.node.reset();
+    expect(await reply).toMatchObject({ kind: 'failed', nothingWritten: false });
+    await driver.untilEvents(3);
+    expect(driver.settled).toBe(1);
+  });
+});
+
+describe('a server that quotes the password', () => {
+  it('does not get it into a message', async () => {
+    const password = 'hunter2/+=';
+    server = await ScriptedRedis.start((command) =>
+      command[0]?.toLowerCase() === 'auth'
+        ? `-ERR unknown command 'auth', with args beginning with: '${command.at(-1)}'\r\n`
+        : shakeHands(command),
+    );
+    const url = server.url.replace('//', `//:${encodeURIComponent(password)}@`);
+    node = new RedisLockNode(url);
+    const driver = await NodeDriver.open(node, { connected: false });
+    const reply = await eventually(async () => {
+      const answer = await driver.acquire(names, 'nonce', ballotNow());
+      expect(answer).toMatchObject({ message: expect.stringContaining('unknown command') });
+      return answer;
+    });
+    expect(JSON.stringify([reply, driver.events, node.address])).not.toContain('hunter2');
+    expect(JSON.stringify(reply)).toContain('***');
+  });
+});
+
+describe('a server that accepts and closes', () => {
+  it('is tried with growing pauses, without an event and without a crash', async () => {
+    let times = 0;
+    server = await ScriptedRedis.start((_, socket) => {
+      times += 1;
+      socket.destroy();
+      return undefined;
+    });
+    node = new RedisLockNode(server.url);
+    const driver = await NodeDriver.open(node, { connected: false });
+    await eventually(() => expect(times).toBeGreaterThan(3));
+    expect(driver.events).toEqual([]);
+    expect(await driver.release(names, 'nonce')).toMatchObject({
+      kind: 'failed',
+      nothingWritten: true,
+      reason: 'unreachable',
+    });
+  });
+});

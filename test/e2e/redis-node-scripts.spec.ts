@@ -1,0 +1,263 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { lockNames } from '../../lib/core/lock-names.ts';
+import type { LockNames, NodeFacts } from '../../lib/core/lock-node.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { requiredAclRules } from '../../lib/redis/required-rights.ts';
+import { NodeDriver, ballotNow } from '../support/node-driver.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+
+let server: RedisServer;
+let admin: Redis;
+let driver: NodeDriver;
+let names: LockNames;
+let tests = 0;
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1)) as [RedisServer];
+  admin = new Redis(server.url);
+});
+beforeEach(async () => {
+  tests += 1;
+  names = lockNames('lock:', [`scripts:${tests}`]);
+  driver = await NodeDriver.open(new RedisLockNode(server.url));
+  await driver.join();
+});
+afterEach(() => driver.node.close());
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+/** Another node, logged in as a user with these rules. */
+async function nodeOfUser(rules: string): Promise<NodeDriver> {
+  const user = `user${tests}`;
+  await admin.call('acl', ['setuser', user, 'reset', 'on', '>secret', ...rules.split(' ')]);
+  return NodeDriver.open(new RedisLockNode(server.url.replace('//', `//${user}:secret@`)));
+}
+
+/** What scripts write while `work` runs: command and key. */
+async function writesDuring(work: () => Promise<void>): Promise<string[]> {
+  const monitor = await admin.monitor();
+  const writes: string[] = [];
+  monitor.on('monitor', (_time: string, [command, key]: string[], source: string) => {
+    if (source === 'lua' && /^(psetex|set|del)$/i.test(command!)) {
+      writes.push(`${command!.toLowerCase()} ${key}`);
+    }
+  });
+  try {
+    await work();
+    await new Promise((resolve) => {
+      monitor.on('monitor', (_time: string, [, text]: string[]) => {
+        if (text === 'seen by the monitor') resolve(undefined);
+      });
+      void admin.echo('seen by the monitor');
+    });
+    return writes;
+  } finally {
+    monitor.disconnect();
+  }
+}
+
+describe('after SCRIPT FLUSH', () => {
+  it('votes are answered "join first", nothing is written, and a join repairs it', async () => {
+    await admin.script('FLUSH');
+    const mustJoin = { kind: 'failed', nothingWritten: true, mustJoin: true };
+    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject(mustJoin);
+    expect(await driver.extend(names, 'a', ballotNow())).toMatchObject(mustJoin);
+    expect(await admin.exists(...names.pairs)).toBe(0);
+    expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
+    expect(await driver.acquire(names, 'a', ballotNow())).toEqual({ kind: 'accepted' });
+  });
+
+  it('releases and looks still work, by text', async () => {
+    await driver.acquire(names, 'a', ballotNow());
+    await admin.script('FLUSH');
+    expect(await driver.inspect(names)).toMatchObject({ kind: 'inspected', owner: 'a' });
+    expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
+  });
+});
+
+describe('the fence', () => {
+  it('is two numbers of 16 digits, and outlives its lock by the retention', async () => {
+    const ballot = ballotNow();
+    await driver.acquire(names, 'a', ballot, 10_000);
+    await driver.release(names, 'a');
+    await driver.acquire(names, 'b', ballot + 1, 10_000);
+    const [lock, fence] = names.pairs as [string, string];
+    expect(await admin.get(fence)).toBe(`${ballot + 1} ${ballot}`);
+    expect(await admin.pttl(fence)).toBeGreaterThan((await admin.pttl(lock)) + 599_000);
+    await driver.release(names, 'b', { granted: false });
+    expect(await admin.get(fence)).toBe(`${ballot} ${ballot}`);
+    expect(await admin.pttl(fence)).toBeGreaterThan(599_000);
+  });
+
+  it('is gone after the first attempt of a key was abandoned', async () => {
+    await driver.acquire(names, 'a', ballotNow());
+    await driver.release(names, 'a', { granted: false });
+    expect(await admin.exists(...names.pairs)).toBe(0);
+  });
+
+  it('is written before the lock, and restored before the lock goes: no owner is ever without its fence', async () => {
+    const [lock, fence] = names.pairs as [string, string];
+    const both = lockNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
+    const ballot = ballotNow();
+    const written = await writesDuring(async () => {
+      await driver.acquire(names, 'a', ballot);
+      await driver.release(names, 'a');
+      await driver.acquire(both, 'b', ballot + 1);
+      await driver.release(both, 'b', { granted: false });
+      await driver.acquire(names, 'c', ballot + 2);
+      await admin.unlink(lock, fence);
+      await driver.extend(names, 'c', ballot + 2);
+    });
+    expect(written).toEqual([
+      `psetex ${fence}`,
+      `set ${lock}`,
+      `del ${lock}`,
+      `psetex ${fence}`,
+      `psetex ${lock}`,
+      `psetex ${fence}:b`,
+      `psetex ${lock}:b`,
+      `set ${fence}`,
+      `del ${lock}`,
+      `del ${fence}:b`,
+      `del ${lock}:b`,
+      `psetex ${fence}`,
+      `set ${lock}`,
+      `psetex ${fence}`,
+      `psetex ${lock}`,
+    ]);
+  });
+
+  it('that is no number refuses, and nothing is written', async () => {
+    const [lock, fence] = names.pairs as [string, string];
+    await admin.set(fence, 'not a fence');
+    const reply = await driver.acquire(names, 'a', ballotNow());
+    expect(reply).toMatchObject({ kind: 'failed', reason: 'error' });
+    expect(await admin.exists(lock)).toBe(0);
+    expect(await admin.get(fence)).toBe('not a fence');
+  });
+
+  it('is exact up to 2^53 - 1', async () => {
+    const [, fence] = names.pairs as [string, string];
+    const most = Number.MAX_SAFE_INTEGER;
+    await admin.set(fence, `${most} ${most - 1}`);
+    expect(await driver.inspect(names)).toMatchObject({ fence: most });
+    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject({
+      kind: 'stale',
+      floor: most,
+    });
+  });
+});
+
+describe('a lock of another program', () => {
+  it('excludes us, with and without TTL', async () => {
+    const [lock] = names.pairs as [string];
+    await admin.set(lock, 'other');
+    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject({
+      kind: 'held',
+      owner: 'other',
+      remainingMs: -1,
+    });
+    expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 0 });
+    expect(await admin.get(lock)).toBe('other');
+  });
+});
+
+describe("data of the user under a lock's name", () => {
+  it('is never overwritten: a single lock, a set of locks and an extension leave it as it is', async () => {
+    const [lock, fence] = names.pairs as [string, string];
+    await admin.hset(lock, 'customer', 'ana');
+    const pair = lockNames('lock:', ['other', lock.slice('lock:'.length)]);
+    const refused = { kind: 'failed', nothingWritten: true, reason: 'error' };
+    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject(refused);
+    expect(await driver.acquire(pair, 'a', ballotNow())).toMatchObject(refused);
+    expect(await driver.extend(names, 'a', ballotNow())).toMatchObject({ kind: 'lost' });
+    expect(await admin.hgetall(lock)).toEqual({ customer: 'ana' });
+    expect(await admin.exists(fence, ...pair.pairs.slice(0, 2))).toBe(0);
+  });
+});
+
+describe('a thousand keys', () => {
+  it('are one atomic lock', async () => {
+    const many = lockNames(
+      'lock:',
+      Array.from({ length: 1_000 }, (_, index) => `${tests}:${index}`),
+    );
+    const ballot = ballotNow();
+    expect(await driver.acquire(many, 'a', ballot)).toEqual({ kind: 'accepted' });
+    await admin.del(many.locks[500]!);
+    expect(await driver.extend(many, 'a', ballot)).toEqual({ kind: 'extended', recreated: 1 });
+    expect(await driver.release(many, 'a')).toEqual({ kind: 'released', deleted: 1_000 });
+  });
+});
+
+describe('a user with the least rights', () => {
+  it('locks, extends, hears hints, releases and passes the probe', async () => {
+    const limited = await nodeOfUser(requiredAclRules('lock:'));
+    try {
+      await admin.script('FLUSH');
+      expect(await limited.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
+      limited.node.watch(names.locks[0]!);
+      await limited.untilHint(names.locks[0]!, null);
+      const ballot = ballotNow();
+      expect(await limited.acquire(names, 'a', ballot)).toEqual({ kind: 'accepted' });
+      expect(await limited.extend(names, 'a', ballot)).toMatchObject({ kind: 'extended' });
+      expect(await limited.release(names, 'a', { notify: true })).toMatchObject({ deleted: 1 });
+      await limited.untilHint(names.locks[0]!, 'a');
+      expect(await limited.examine()).toMatchObject({ kind: 'facts', missingRights: [] });
+      expect(await admin.keys('*probe*')).toEqual([]);
+    } finally {
+      await limited.node.close();
+    }
+  });
+
+  it.each([
+    'info',
+    'script|load',
+    'evalsha',
+    'eval',
+    'time',
+    'mget',
+    'get',
+    'set',
+    'psetex',
+    'pttl',
+    'del',
+    'publish',
+  ])('less %s is told so', async (command) => {
+    const rules = requiredAclRules('lock:').replace(
+      new RegExp(`\\+${command.replace('|', '\\|')}(?= |$)`),
+      '',
+    );
+    const limited = await nodeOfUser(rules);
+    try {
+      const facts = await limited.examine();
+      expect(facts).toMatchObject({ kind: 'facts' });
+      const { missingRights } = facts as NodeFacts;
+      expect(missingRights.join('\n').toLowerCase()).toMatch(
+        new RegExp(`^${command.replace('|', '\\|')}: `, 'm'),
+      );
+    } finally {
+      await limited.node.close();
+    }
+  });
+
+  it('without channels still releases, and its watches are silent', async () => {
+    const limited = await nodeOfUser(requiredAclRules('lock:').replace(' &lock:*', ''));
+    try {
+      await limited.join();
+      limited.node.watch(names.locks[0]!);
+      await limited.acquire(names, 'a', ballotNow());
+      expect(await limited.release(names, 'a', { notify: true })).toEqual({
+        kind: 'released',
+        deleted: 1,
+      });
+      expect(limited.hints).toEqual([]);
+    } finally {
+      await limited.node.close();
+    }
+  });
+});

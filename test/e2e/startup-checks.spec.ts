@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { RedisNodeInput } from '../../lib/redis/connection-source.ts';
+import { checkNodes, formatStartupReport } from '../../lib/redis/startup-checks.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver } from '../support/node-driver.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+
+let servers: [RedisServer, RedisServer, RedisServer];
+let evicting: RedisServer;
+let clustered: RedisServer;
+
+beforeAll(async () => {
+  const [plain, [evictingServer], [clusterServer]] = await Promise.all([
+    startRedisServers(3),
+    startRedisServers(1, { args: ['--maxmemory-policy', 'allkeys-lru'] }),
+    startRedisServers(1, { args: ['--cluster-enabled', 'yes'] }),
+  ]);
+  servers = plain as typeof servers;
+  evicting = evictingServer!;
+  clustered = clusterServer!;
+});
+afterAll(() => Promise.all([...servers, evicting, clustered].map((server) => server.stop())));
+
+/** The findings on these nodes, as the module gets them. */
+async function findings(inputs: RedisNodeInput[], options: { restartGuard?: boolean } = {}) {
+  const nodes = inputs.map((input) => new RedisLockNode(input));
+  try {
+    const examined = await Promise.all(
+      nodes.map(async (node) => ({
+        address: node.address,
+        reply: await (await NodeDriver.open(node)).examine(),
+        ignoredKeyPrefix: node.ignoredKeyPrefix,
+      })),
+    );
+    return checkNodes(examined, { quorum: 2, restartGuard: true, keyPrefix: 'lock:', ...options });
+  } finally {
+    await Promise.all(nodes.map((node) => node.close()));
+  }
+}
+
+describe('start-up checks on real servers', () => {
+  it('find nothing in three independent masters', async () => {
+    expect(await findings(servers.map(({ url }) => url))).toEqual([]);
+  });
+
+  it('find the same server under two names and databases', async () => {
+    const [first, second] = servers;
+    const again = `redis://localhost:${first.port}/3`;
+    expect(await findings([first.url, second.url, again])).toEqual([
+      {
+        severity: 'error',
+        address: `localhost:${first.port}`,
+        message: expect.stringContaining(`same server as ${first.host}:${first.port}`),
+      },
+    ]);
+  });
+
+  it('find a replica, once and not as missing rights', async () => {
+    const [first, second, third] = servers;
+    const admin = new Redis(third.url);
+    try {
+      await admin.replicaof(second.host, second.port);
+      await eventually(async () =>
+        expect(await admin.info('replication')).toContain('master_link_status:up'),
+      );
+      expect(await findings([first.url, second.url, third.url])).toEqual([
+        {
+          severity: 'error',
+          address: `${third.host}:${third.port}`,
+          message: expect.stringContaining('is a replica'),
+        },
+      ]);
+    } finally {
+      await admin.replicaof('NO', 'ONE');
+      admin.disconnect();
+    }
+  });
+
+  it('find cluster mode and an evicting policy', async () => {
+    const result = await findings([servers[0].url, clustered.url, evicting.url]);
+    expect(result).toContainEqual(
+      expect.objectContaining({
+        severity: 'error',
+        message: expect.stringContaining('cluster mode'),
+      }),
+    );
+    expect(result).toContainEqual(
+      expect.objectContaining({
+        severity: 'warning',
+        message: expect.stringContaining('allkeys-lru'),
+      }),
+    );
+    expect(formatStartupReport(result)).toContain('maxmemory-policy noeviction');
+  });
+
+  it('find no persistence where the restart guard is off, and an ignored key prefix', async () => {
+    const inputs = [{ host: servers[0].host, port: servers[0].port, keyPrefix: 'app:' }];
+    expect(await findings(inputs, { restartGuard: false })).toEqual([
+      expect.objectContaining({ severity: 'warning', message: expect.stringContaining('"app:"') }),
+      expect.objectContaining({
+        severity: 'warning',
+        message: expect.stringContaining('appendonly yes'),
+      }),
+    ]);
+  });
+
+  it('name the right that a user lacks', async () => {
+    const admin = new Redis(servers[0].url);
+    try {
+      await admin.call('acl', [
+        'setuser',
+        'lacking',
+        'on',
+        '>secret',
+        '~lock:*',
+        '&lock:*',
+        '+@all',
+        '-psetex',
+      ]);
+      const url = servers[0].url.replace('//', '//lacking:secret@');
+      expect(await findings([url, servers[1].url, servers[2].url])).toEqual([
+        {
+          severity: 'error',
+          address: `${servers[0].host}:${servers[0].port}`,
+          message: expect.stringMatching(/PSETEX.*\+psetex/),
+        },
+      ]);
+    } finally {
+      await admin.call('acl', ['deluser', 'lacking']);
+      admin.disconnect();
+    }
+  });
+});

@@ -1,0 +1,166 @@
+import 'reflect-metadata';
+import { Logger, type LoggerService } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  LockService,
+  RedlockConfigError,
+  RedlockModule,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
+import { examineNode } from '../../lib/nest/examine-node.ts';
+import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
+import { eventually } from '../support/eventually.ts';
+import { closeAll, closeLater } from './support/applications.ts';
+
+describe('start of the application', () => {
+  afterEach(closeAll);
+  afterEach(() => Logger.overrideLogger(false));
+
+  class Recorder implements LoggerService {
+    readonly lines: string[] = [];
+    log = (message: string) => this.lines.push(`log ${message}`);
+    warn = (message: string) => this.lines.push(`warn ${message}`);
+    error = (message: string) => this.lines.push(`error ${message}`);
+
+    get warnings(): string {
+      return this.lines.filter((line) => line.startsWith('warn')).join('\n');
+    }
+  }
+
+  async function start(options: RedlockModuleOptions) {
+    const recorder = new Recorder();
+    const module = await Test.createTestingModule({ imports: [RedlockModule.forRoot(options)] })
+      .setLogger(recorder)
+      .compile();
+    closeLater(await module.init());
+    return { module, recorder, locks: module.get(LockService) };
+  }
+
+  const serversWith = (
+    ...facts: NonNullable<ConstructorParameters<typeof MemoryLockServer>[0]>['facts'][]
+  ) => createMemoryNodes(facts.map((each) => new MemoryLockServer({ facts: each })));
+
+  it('is quiet and says how many nodes there are when all is well', async () => {
+    const { module, recorder } = await start({ nodes: createMemoryNodes(3) });
+    await module.close();
+    expect(recorder.warnings).toBe('');
+    expect(recorder.lines.join('\n')).toContain('Locks over 3 nodes, quorum 2');
+  });
+
+  it('logs how long a new node may not vote yet', async () => {
+    const { recorder } = await start({ nodes: createMemoryNodes(3), ttl: '5s' });
+    expect(recorder.lines.join('\n')).toMatch(/memory:\d+ joined; .* votes in \d+ ms/);
+  });
+
+  it('is refused when one server is listed under two names', async () => {
+    const boot = start({
+      nodes: serversWith({ runId: 'one' }, { runId: 'two' }, { runId: 'one' }),
+    });
+    await expect(boot).rejects.toThrow(RedlockConfigError);
+    await expect(boot).rejects.toThrow(/same server as memory:/);
+  });
+
+  it('is refused for a replica and for cluster mode, both in one report', async () => {
+    const boot = start({ nodes: serversWith({ role: 'slave' }, { clusterEnabled: true }, {}) });
+    await expect(boot).rejects.toThrow(/2 errors.*replica.*cluster mode/s);
+  });
+
+  it('warns of what is risky, once, with the fix', async () => {
+    const { recorder } = await start({
+      nodes: serversWith({ maxmemoryPolicy: 'allkeys-lru' }, { appendOnly: false }, {}),
+      restartGuard: false,
+    });
+    expect(recorder.warnings.match(/2 warnings/g)).toHaveLength(1);
+    expect(recorder.warnings).toContain('set maxmemory-policy noeviction');
+    expect(recorder.warnings).toContain('restartGuard: true');
+  });
+
+  it('goes on without a minority of nodes, and says which', async () => {
+    const nodes = createMemoryNodes(3);
+    nodes[1]!.server.kill();
+    const { recorder, locks } = await start({ nodes, restartGuard: false });
+    expect(recorder.warnings).toContain(nodes[1]!.address);
+    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+  });
+
+  it('does not hang on a frozen node', async () => {
+    const nodes = createMemoryNodes(3);
+    nodes[1]!.server.freeze();
+    const { recorder, locks } = await start({ nodes, restartGuard: false });
+    expect(recorder.warnings).toContain(nodes[1]!.address);
+    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+  });
+
+  it('is refused with strict when a node is missing', async () => {
+    const nodes = createMemoryNodes(3);
+    nodes[1]!.server.kill();
+    await expect(start({ nodes, strict: true, startupTimeout: 100 })).rejects.toThrow(
+      /1 error.*2 of 3 nodes answer/s,
+    );
+  });
+
+  it('waits with strict for a node that comes late', async () => {
+    const nodes = createMemoryNodes(3);
+    nodes[1]!.server.kill();
+    setTimeout(() => nodes[1]!.server.restart({ keepData: true }), 100);
+    const { recorder } = await start({ nodes, strict: true, startupTimeout: 100 });
+    expect(recorder.warnings).not.toContain('error');
+  });
+
+  it('gives up asking a node that froze after it was connected', async () => {
+    const [node] = createMemoryNodes(1);
+    await new Promise<void>((resolve) =>
+      node!.open({ opened: resolve, closed: () => undefined, hint: () => undefined }),
+    );
+    await expect(examineNode(node!, 1_000)).resolves.toMatchObject({ kind: 'facts' });
+    node!.server.freeze();
+    await expect(examineNode(node!, 20)).resolves.toMatchObject({
+      message: 'no answer within 20 ms',
+    });
+    await node!.close();
+  });
+
+  it.each(['kill', 'freeze'] as const)(
+    'is refused, not hanging, without a quorum (%s)',
+    async (fault) => {
+      const nodes = createMemoryNodes(3);
+      for (const node of nodes.slice(0, 2)) node.server[fault]();
+      const boot = start({ nodes, startupTimeout: 100 });
+      await expect(boot).rejects.toThrow(RedlockConfigError);
+      await expect(boot).rejects.toThrow(/1 of 3 nodes answer, 2 are needed/);
+    },
+  );
+
+  it('leaves no connection open when it was refused', async () => {
+    const nodes = createMemoryNodes(3);
+    for (const node of nodes.slice(0, 2)) node.server.kill();
+    await expect(start({ nodes, startupTimeout: 100 })).rejects.toThrow(RedlockConfigError);
+    // A node that is still open refuses to be opened again.
+    for (const node of nodes) node.server.restart({ keepData: true });
+    const { locks } = await start({ nodes, restartGuard: false });
+    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+  });
+
+  it('logs later events: a node that leaves and comes back, and a lost lock', async () => {
+    const nodes = createMemoryNodes(3);
+    const heard: string[] = [];
+    const { recorder, locks } = await start({
+      nodes,
+      restartGuard: false,
+      ttl: 500,
+      onEvent: ({ type }) => heard.push(type),
+    });
+    const lock = await locks.acquire('seat:1');
+    for (const node of nodes) node.server.kill();
+    if (!lock.signal.aborted)
+      await new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
+    for (const node of nodes) node.server.restart({ keepData: false });
+    await eventually(() =>
+      expect(recorder.lines.filter((line) => line.includes('joined'))).toHaveLength(6),
+    );
+    expect(recorder.warnings).toContain(`Node ${nodes[0]!.address} left`);
+    expect(recorder.warnings).toMatch(/Lock "seat:1" \(token \d+\) was lost/);
+    expect(heard).toEqual(expect.arrayContaining(['acquired', 'lost', 'node-left', 'node-joined']));
+  });
+});

@@ -1,0 +1,104 @@
+import type {
+  AcquireReply,
+  ExtendReply,
+  InspectReply,
+  JoinReply,
+  LockNames,
+  LockNode,
+  LockNodeListener,
+  NodeFacts,
+  NodeFailure,
+  ReleaseReply,
+} from '../../lib/core/lock-node.ts';
+import { FENCE_RETENTION_MS } from '../../lib/core/options.ts';
+import { eventually } from './eventually.ts';
+
+/** A lock node with promises in place of callbacks, and a record of what its listener heard. */
+export class NodeDriver implements LockNodeListener {
+  /** `opened`, and `closed: <message>`, in order. */
+  readonly events: string[] = [];
+  readonly hints: [lockName: string, nonce: string | null][] = [];
+  /** How often any settle was called. */
+  settled = 0;
+
+  private constructor(readonly node: LockNode) {}
+
+  /** Opened, and connected unless `connected` is false. */
+  static async open(node: LockNode, { connected = true } = {}): Promise<NodeDriver> {
+    const driver = new NodeDriver(node);
+    node.open(driver);
+    if (connected) await driver.untilEvents(1);
+    return driver;
+  }
+
+  opened(): void {
+    this.events.push('opened');
+  }
+
+  closed(message: string): void {
+    this.events.push(`closed: ${message}`);
+  }
+
+  hint(lockName: string, nonce: string | null): void {
+    this.hints.push([lockName, nonce]);
+  }
+
+  async untilEvents(number: number): Promise<void> {
+    await eventually(() => {
+      if (this.events.length < number) throw new Error(`heard ${JSON.stringify(this.events)}`);
+    });
+  }
+
+  async untilHint(lockName: string, nonce: string | null): Promise<void> {
+    await eventually(() => {
+      if (!this.hints.some(([name, from]) => name === lockName && from === nonce)) {
+        throw new Error(`no hint (${lockName}, ${nonce}) in ${JSON.stringify(this.hints)}`);
+      }
+    });
+  }
+
+  join(restartGuardMs = 0, keyPrefix = 'lock:'): Promise<JoinReply> {
+    const markerName = `${keyPrefix}#marker`;
+    return this.#ask((settle) =>
+      this.node.join({ markerName, restartGuardMs, fenceRetentionMs: FENCE_RETENTION_MS }, settle),
+    );
+  }
+
+  acquire(names: LockNames, nonce: string, ballot: number, ttlMs = 60_000): Promise<AcquireReply> {
+    return this.#ask((settle) => this.node.acquire({ names, nonce, ballot, ttlMs }, settle));
+  }
+
+  extend(names: LockNames, nonce: string, ballot: number, ttlMs = 60_000): Promise<ExtendReply> {
+    return this.#ask((settle) => this.node.extend({ names, nonce, ballot, ttlMs }, settle));
+  }
+
+  release(
+    names: LockNames,
+    nonce: string,
+    { granted = true, notify = false } = {},
+  ): Promise<ReleaseReply> {
+    return this.#ask((settle) => this.node.release({ names, nonce, granted, notify }, settle));
+  }
+
+  inspect(names: LockNames): Promise<InspectReply> {
+    return this.#ask((settle) => this.node.inspect({ names }, settle));
+  }
+
+  examine(): Promise<NodeFacts | NodeFailure> {
+    return this.#ask((settle) => this.node.examine(settle));
+  }
+
+  #ask<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
+    return new Promise((resolve) => {
+      send((reply) => {
+        this.settled += 1;
+        resolve(reply);
+      });
+    });
+  }
+}
+
+/** A proposal as a client makes it: its wall clock in microseconds. */
+export function ballotNow(): number {
+  return Date.now() * 1000;
+}
