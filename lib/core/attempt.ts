@@ -26,6 +26,8 @@ export interface Granted {
 export interface FailedAttempt {
   readonly kind: 'failed';
   readonly replies: readonly (AcquireReply | undefined)[];
+  /** How many nodes had time left to answer when the others decided. */
+  readonly pending: number;
   /** Won, but too little validity was left. */
   readonly tooSlow: boolean;
   readonly causes: () => NodeCause[];
@@ -42,6 +44,7 @@ export class Attempt {
   readonly #names: LockNames;
   readonly #ttlMs: number;
   readonly #timeoutMs: number;
+  readonly #untilMs: number;
   /** Nodes that accepted any ballot of ours, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
@@ -49,13 +52,20 @@ export class Attempt {
   #cancelled = false;
   #resolve: ((outcome: AttemptOutcome) => void) | undefined;
 
-  /** `timeoutMs`: how long a node may take to answer one ballot. */
-  constructor(quorum: Quorum, keys: readonly string[], ttlMs: number, timeoutMs: number) {
+  /** `timeoutMs`: how long a node may take to answer one ballot; further ballots are not waited for after `untilMs`. */
+  constructor(
+    quorum: Quorum,
+    keys: readonly string[],
+    ttlMs: number,
+    timeoutMs: number,
+    untilMs: number,
+  ) {
     this.#quorum = quorum;
     this.#keys = keys;
     this.#names = lockNames(quorum.options.keyPrefix, keys);
     this.#ttlMs = ttlMs;
     this.#timeoutMs = timeoutMs;
+    this.#untilMs = untilMs;
     this.nonce = quorum.environment.random.nonce();
   }
 
@@ -63,7 +73,7 @@ export class Attempt {
   run(): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#propose(this.#quorum.proposals.next(this.#keys));
+      this.#propose(this.#quorum.proposals.next(this.#keys), this.#timeoutMs);
     });
   }
 
@@ -73,7 +83,7 @@ export class Attempt {
     this.#round?.cancel();
   }
 
-  #propose(ballot: number): void {
+  #propose(ballot: number, timeoutMs: number): void {
     this.#ballots += 1;
     const { votesNeeded } = this.#quorum;
     const request = { names: this.#names, nonce: this.nonce, ballot, ttlMs: this.#ttlMs };
@@ -84,7 +94,7 @@ export class Attempt {
       () => this.#decided(ballot, round),
     );
     this.#round = round;
-    round.start(this.#timeoutMs);
+    round.start(timeoutMs);
   }
 
   #decided(ballot: number, round: VoteRound<AcquireReply>): void {
@@ -110,7 +120,11 @@ export class Attempt {
     }
     this.#heard(round.replies);
     if (decision === 'reballot' && this.#ballots < MAX_BALLOTS && !this.#cancelled) {
-      this.#propose(nextBallot(ballot, round.replies));
+      const next = nextBallot(ballot, round.replies);
+      this.#quorum.proposals.heard(this.#keys, next);
+      // In whole milliseconds: rounds of one timeout share a timer.
+      const remainingMs = Math.max(1, Math.floor(this.#untilMs - round.endedAtMs));
+      this.#propose(next, Math.min(this.#timeoutMs, remainingMs));
       return;
     }
     this.#abandon();
@@ -118,6 +132,7 @@ export class Attempt {
     this.#resolve?.({
       kind: 'failed',
       replies: round.replies,
+      pending: round.pending,
       tooSlow,
       causes: () => round.causes(tooSlow),
     });

@@ -163,7 +163,8 @@ export class Contender {
       waitMs === 0 || (this.tries === 0 && waitMs > nodeTimeoutMs)
         ? nodeTimeoutMs
         : Math.min(nodeTimeoutMs, Math.max(1, Math.floor(this.#remainingMs)));
-    const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs, timeoutMs);
+    const untilMs = waitMs === 0 ? Number.POSITIVE_INFINITY : this.#startedAtMs + waitMs;
+    const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs, timeoutMs, untilMs);
     this.tries += 1;
     this.#nonce = attempt.nonce;
     this.#watch?.ignore(attempt.nonce);

@@ -147,7 +147,7 @@ export class StaleTokenError extends RedlockError {
   }
 }
 
-/** Wrong wiring or wrong use in code: nothing was locked and the method body did not run. */
+/** Wrong wiring or wrong use in code. Nothing is locked; the message says whether the method body ran. */
 export class FencedUsageError extends RedlockError {
   readonly code = 'FENCED_USAGE';
 

@@ -3,7 +3,7 @@ import { LockBusyError, QuorumUnavailableError } from './errors.ts';
 
 /**
  * What a failed try means: contention when a quorum of nodes could have voted for us but for other holders, and an
- * outage (too few nodes, quarantine, too slow) otherwise.
+ * outage (too few nodes, quarantine, too slow) otherwise. A node that was not waited for could have voted.
  */
 export function acquireError(
   keys: readonly string[],
@@ -11,7 +11,7 @@ export function acquireError(
   votesNeeded: number,
   failed: FailedAttempt,
 ): LockBusyError | QuorumUnavailableError {
-  let healthy = 0;
+  let healthy = failed.pending;
   let votes = 0;
   const remaining: number[] = [];
   for (const reply of failed.replies) {

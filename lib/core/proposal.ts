@@ -16,10 +16,13 @@ export class Proposals {
     this.#clock = clock;
   }
 
+  /** For the next try. Never the same number twice while it is ahead of the clock. */
   next(keys: readonly string[]): number {
-    let ballot = this.#clock.wallMicros();
-    if (this.#ahead.size === 0) return ballot;
+    const now = this.#clock.wallMicros();
+    if (this.#ahead.size === 0) return now;
+    let ballot = now;
     for (const key of keys) ballot = Math.max(ballot, (this.#ahead.get(key) ?? 0) + 1);
+    if (ballot > now) this.heard(keys, ballot);
     return ballot;
   }
 

@@ -27,6 +27,8 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
   /** Nodes that were silent when asked, as bits. */
   #silent = 0;
   #sending = true;
+  /** Ended by answers, not by the deadline. */
+  #decided = false;
 
   constructor(quorum: Quorum, vote: VoteRequest, decide: Decide<Reply>, onEnd: () => void) {
     super();
@@ -46,7 +48,7 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
       session.ask(this, this.startedAtMs);
     }
     this.#sending = false;
-    if (this.#decide(this.replies, this.#expected())) this.#end();
+    if (this.#decide(this.replies, this.#expected())) this.#endDecided();
     else deadlines.set(this, Math.max(1, timeoutMs), this.startedAtMs);
   }
 
@@ -56,7 +58,7 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
     if (reply.kind !== 'accepted' && reply.kind !== 'extended') {
       (this.#refusedAtMs ??= [])[index] = this.#quorum.nowMs;
     }
-    if (!this.#sending && this.#decide(this.replies, this.#expected())) this.#end();
+    if (!this.#sending && this.#decide(this.replies, this.#expected())) this.#endDecided();
   }
 
   /** Nodes that may have executed it, as bits: they were sent it, and did not say that nothing was written. */
@@ -68,6 +70,14 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
       if (yes || (reply.kind === 'failed' && !reply.nothingWritten)) nodes |= 1 << index;
     }
     return nodes;
+  }
+
+  /** Nodes that had time left to answer when the others decided: they are no sign of an outage. */
+  get pending(): number {
+    let count = 0;
+    for (let index = 0; index < this.replies.length; index += 1)
+      if (this.#isPending(index)) count += 1;
+    return count;
   }
 
   /** Ends it now with the answers so far. */
@@ -86,6 +96,7 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
       if (reason === undefined && tooSlow) {
         [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
       }
+      if (this.#isPending(index)) message = 'not waited for: the other nodes decided';
       if (reason === undefined) return [];
       const elapsedMs = (this.#refusedAtMs?.[index] ?? this.endedAtMs) - this.startedAtMs;
       return [{ address, reason, message, elapsedMs }];
@@ -104,6 +115,16 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
       if (reply === undefined ? !isSilent : reply.kind !== 'failed') reachable += 1;
     }
     return reachable < this.#quorum.votesNeeded ? live + silent : live;
+  }
+
+  #isPending(index: number): boolean {
+    const isSilent = (this.#silent & (1 << index)) !== 0;
+    return this.#decided && !isSilent && this.replies[index] === undefined;
+  }
+
+  #endDecided(): void {
+    this.#decided = true;
+    this.#end();
   }
 
   #end(): void {

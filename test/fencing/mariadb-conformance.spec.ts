@@ -38,12 +38,12 @@ describe('on MariaDB at its defaults (REPEATABLE READ)', () => {
   it.each(Object.entries(openers))(
     '%s passes the conformance kit',
     async (_name, open) => {
-      const { store, close } = await open(server.url);
+      const opened = await open(server.url);
       try {
-        const report = await fenceConformance(store);
+        const report = await fenceConformance(opened.store);
         expect(report.cases.filter((each) => each.failure !== undefined)).toEqual([]);
       } finally {
-        await close();
+        await opened.close();
       }
     },
     120_000,

@@ -46,13 +46,13 @@ describe('on PostgreSQL', () => {
   it.each(Object.entries(openers))(
     '%s passes the conformance kit',
     async (_name, open) => {
-      const { store, close } = await open(url);
+      const opened = await open(url);
       try {
-        const report = await fenceConformance(store);
+        const report = await fenceConformance(opened.store);
         expect(report.cases.filter((each) => each.failure !== undefined)).toEqual([]);
         expect(report.cases.length).toBe(13);
       } finally {
-        await close();
+        await opened.close();
       }
     },
     120_000,

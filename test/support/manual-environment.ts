@@ -58,6 +58,11 @@ export class ManualEnvironment implements Environment {
     this.#nowMs = untilMs;
   }
 
+  /** Time passes and nothing runs, as when the machine sleeps or the event loop is blocked; late timers fire afterwards. */
+  skip(durationMs: number): void {
+    this.#nowMs += durationMs;
+  }
+
   /** Lets time pass until `promise` is settled, and returns its outcome. Fails after `limitMs`, or when nothing can happen any more. */
   async settle<T>(promise: Promise<T>, limitMs = 600_000): Promise<T> {
     let settled = false;

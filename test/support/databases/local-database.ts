@@ -1,5 +1,4 @@
 import { chown, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +20,8 @@ export interface LocalDatabase {
   /** The server's command line. */
   command(directory: string, port: number): readonly string[];
   url(port: number): string;
+  /** What it logs when it serves. Asking the port instead could reach somebody else's server. */
+  readonly readyLine: RegExp;
   /** Whether it runs as root when we do; otherwise it then runs as nobody, who gets its directory. */
   readonly asRoot: boolean;
   /** Sent at the end; the server then ends at once. */
@@ -85,9 +86,11 @@ async function launch(
     environment,
   );
   const deadline = performance.now() + START_LIMIT_MS;
-  while (!(await answers(port))) {
-    if (!server.isRunning) {
-      const log = await readFile(logFile, 'utf8').catch(() => '');
+  for (;;) {
+    const isRunning = server.isRunning;
+    const log = await readFile(logFile, 'utf8').catch(() => '');
+    if (database.readyLine.test(log)) break;
+    if (!isRunning) {
       server.releaseDirectory();
       if (/address already in use/i.test(log)) return undefined;
       throw new Error(`${database.name} ended at its start:\n${log.slice(-2000)}`);
@@ -109,16 +112,4 @@ async function launch(
       server.releaseDirectory();
     },
   };
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    const end = (result: boolean): void => {
-      socket.destroy();
-      resolve(result);
-    };
-    socket.once('connect', () => end(true));
-    socket.once('error', () => end(false));
-  });
 }

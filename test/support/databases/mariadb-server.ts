@@ -87,6 +87,7 @@ function start(
     name: 'mariadb',
     description,
     libraryPath,
+    readyLine: /ready for connections/,
     asRoot: true,
     stopSignal: 'SIGTERM',
     async initialize(directory, run) {

@@ -114,8 +114,10 @@ async function unpacked(): Promise<DatabaseServer | string> {
       'PostgreSQL of the Debian package',
       await libraryPathOf(copy),
     );
-    const stop = (): Promise<void> =>
-      server.stop().finally(() => rm(copy, { recursive: true, force: true }));
+    const stop = async (): Promise<void> => {
+      await server.stop();
+      await rm(copy, { recursive: true, force: true });
+    };
     return { ...server, stop };
   } catch (error) {
     await rm(copy, { recursive: true, force: true });
@@ -132,6 +134,7 @@ function startIn(
     name: 'postgres',
     description,
     libraryPath,
+    readyLine: /database system is ready to accept connections/,
     asRoot: false,
     stopSignal: 'SIGINT',
     initialize: (directory, run) =>
@@ -150,7 +153,14 @@ function startIn(
       ]),
     command: (directory, port) => [
       join(programs, 'postgres'),
-      ...['-D', join(directory, 'data'), '-p', String(port), '-k', directory, '-h', '127.0.0.1'],
+      '-D',
+      join(directory, 'data'),
+      '-p',
+      String(port),
+      '-k',
+      directory,
+      '-h',
+      '127.0.0.1',
       ...setOptions,
     ],
     url: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,

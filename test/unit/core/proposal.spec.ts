@@ -18,7 +18,12 @@ describe('Proposals', () => {
     proposals.heard(['a'], 5_000_000);
     expect(proposals.next(['a'])).toBe(5_000_001);
     expect(proposals.next(['b'])).toBe(1_000_000);
-    expect(proposals.next(['b', 'a'])).toBe(5_000_001);
+    expect(proposals.next(['b', 'a'])).toBe(5_000_002);
+  });
+
+  it('never proposes a number twice while that is ahead of the clock', () => {
+    proposals.heard(['a'], 5_000_000);
+    expect([1, 2, 3].map(() => proposals.next(['a']))).toEqual([5_000_001, 5_000_002, 5_000_003]);
   });
 
   it('proposes the clock again once it has passed the fence', () => {

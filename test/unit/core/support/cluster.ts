@@ -50,7 +50,9 @@ export interface LockProcess {
   readonly nodes: readonly RecordedNode[];
   readonly events: LockEvent[];
   /** Events of one type. */
-  heard<Type extends LockEvent['type']>(type: Type): Extract<LockEvent, { readonly type: Type }>[];
+  readonly heard: <Type extends LockEvent['type']>(
+    type: Type,
+  ) => Extract<LockEvent, { readonly type: Type }>[];
   /** Timers that the core has set. */
   readonly liveTimers: number;
 }
