@@ -46,13 +46,15 @@ export class FenceContext {
     );
   }
 
-  /** @throws FencedUsageError when a transaction around this call holds one of the rows */
+  /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder */
   refuseNested(claims: readonly FenceClaim[]): void {
     const held = this.#held();
-    const claim = claims.find(({ key }) => held.some((each) => each.key === key));
+    const claim = claims.find(({ key, holder }) =>
+      held.some((each) => each.key === key && each.holder === holder),
+    );
     if (!claim) return;
     throw new FencedUsageError(
-      `Key '${claim.key}' is fenced already by the transaction around this call, and a second one would wait for it for ever. Use the transaction at hand ('tx'), with fence.advance(tx, token) when it is another token. Nothing was written.`,
+      `Key '${claim.key}' is fenced already by the transaction around this call, and a second one would wait for it for ever. Use the transaction at hand ('tx'). Nothing was written.`,
       [claim.key],
     );
   }
