@@ -1,0 +1,217 @@
+import 'reflect-metadata';
+import { Inject, Injectable, Module, Optional, type LoggerService } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { registerFenceClass } from '../../lib/core/fence-classes.ts';
+import {
+  Fence,
+  postgresFence,
+  redisFence,
+  type FenceToken,
+  type RedisFence,
+} from '../../lib/fencing/index.ts';
+import {
+  Fenced,
+  FencingToken,
+  RedlockModule,
+  type LockEvent,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import { closeAll, closeLater, silentLogger } from './support/applications.ts';
+import { startFencedDatabase, type FencedDatabase } from './support/fenced-database.ts';
+
+@Injectable()
+class Seats {
+  constructor(private readonly fence: Fence<pg.PoolClient>) {}
+
+  @Fenced('seat:{0}')
+  async book(id: string, owner: string, @FencingToken() token?: FencingToken): Promise<void> {
+    await this.bookWith({ id, owner, token });
+  }
+
+  async bookWith(booking: { id: string; owner: string; token?: FenceToken }): Promise<void> {
+    const { id, owner, token } = booking;
+    await this.fence.transaction(token, (tx) =>
+      tx.query(
+        'INSERT INTO seat VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET owner = EXCLUDED.owner',
+        [id, owner],
+      ),
+    );
+  }
+}
+
+@Injectable()
+class Refunds {
+  readonly refunded: string[] = [];
+  isDown = false;
+
+  async refund(key: string): Promise<void> {
+    if (this.isDown) throw new Error('the bank is closed');
+    this.refunded.push(key);
+  }
+}
+
+@Module({ providers: [Refunds], exports: [Refunds] })
+class RefundsModule {}
+
+/** A token that is older than any the nodes grant. */
+const oldToken = (id: string): FenceToken => ({ value: 1, keys: [`seat:${id}`], holder: 'old' });
+
+describe('the fence of the module', () => {
+  let database: FencedDatabase;
+  const base = () => ({ nodes: createMemoryNodes(3), restartGuard: false as const });
+
+  beforeAll(async () => {
+    database = await startFencedDatabase('fence_injection');
+  }, 120_000);
+  afterAll(() => database?.stop());
+  afterEach(closeAll);
+
+  async function start(redlock: any, providers: any[] = [Seats], logger = silentLogger) {
+    const module = await Test.createTestingModule({ imports: [redlock], providers })
+      .setLogger(logger)
+      .compile();
+    return closeLater(await module.init());
+  }
+
+  const ownerOf = async (id: string): Promise<string | undefined> =>
+    (await database.pool.query('SELECT owner FROM seat WHERE id = $1', [id])).rows[0]?.owner;
+
+  it('is injected where a constructor asks for Fence', async () => {
+    const fence = postgresFence(database.pool);
+    const module = await start(RedlockModule.forRoot({ ...base(), fence }));
+    expect(module.get(Fence)).toBe(fence);
+    await module.get(Seats).book('1', 'ana');
+    await expect(ownerOf('1')).resolves.toBe('ana');
+    const late = module.get(Seats).bookWith({ id: '1', owner: 'late', token: oldToken('1') });
+    await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN', key: 'seat:1' });
+    await expect(ownerOf('1')).resolves.toBe('ana');
+  });
+
+  it('may come from an async factory, with a compensation that uses other providers', async () => {
+    const module = await start(
+      RedlockModule.forRootAsync({
+        imports: [RefundsModule],
+        inject: [Refunds],
+        useFactory: (refunds: Refunds): RedlockModuleOptions => ({
+          ...base(),
+          fence: postgresFence(database.pool, { onStale: (error) => refunds.refund(error.key) }),
+        }),
+      }),
+    );
+    await module.get(Seats).book('2', 'ana');
+    const late = module.get(Seats).bookWith({ id: '2', owner: 'late', token: oldToken('2') });
+    await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    expect(module.get(Refunds, { strict: false }).refunded).toEqual(['seat:2']);
+  });
+
+  it('is one for the class of another copy of this package', async () => {
+    abstract class OtherCopy {}
+    registerFenceClass(OtherCopy);
+    const fence = postgresFence(database.pool);
+    const module = await start(RedlockModule.forRoot({ ...base(), fence }));
+    expect(module.get(OtherCopy)).toBe(fence);
+  });
+
+  it('may be one in Redis, asked for by the token Fence', async () => {
+    @Injectable()
+    class Counters {
+      constructor(@Inject(Fence) private readonly fence: RedisFence) {}
+
+      @Fenced('counter:{0}')
+      async set(id: string, value: string, @FencingToken() token?: FencingToken): Promise<unknown> {
+        return this.fence.write(token, [['SET', `{counter:${id}}:value`, value]]);
+      }
+    }
+    const [server] = await startRedisServers(1);
+    const client = new Redis(server!.url);
+    const id = `${process.pid}:${Date.now()}`;
+    try {
+      const options = { ...base(), fence: redisFence(client) };
+      const module = await start(RedlockModule.forRoot(options), [Counters]);
+      await expect(module.get(Counters).set(id, 'a')).resolves.toEqual(['OK']);
+      await expect(client.get(`{counter:${id}}:value`)).resolves.toBe('a');
+    } finally {
+      await client.del(`{counter:${id}}:value`, `fence:{counter:${id}}`);
+      client.disconnect();
+      await server!.stop();
+    }
+  });
+
+  it('is asked for in vain when there is none: with forRoot at boot, with forRootAsync at the first use', async () => {
+    await expect(start(RedlockModule.forRoot(base()))).rejects.toThrow(/Seats.*Fence/s);
+    const module = await start(RedlockModule.forRootAsync({ useFactory: base }));
+    await expect(module.get(Seats).book('3', 'ana')).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      message: expect.stringContaining('forRoot({ nodes, fence: postgresFence(pool) })'),
+    });
+    for (const use of [
+      (fence: Fence) => fence.claim(oldToken('3')),
+      (fence: Fence) => fence.advance({}, oldToken('3')),
+      async (fence: Fence) => fence.ddl(),
+      async (fence: Fence) => fence.observe(() => undefined),
+    ]) {
+      await expect(use(module.get(Fence))).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    }
+  });
+
+  it('is undefined for who can do without', async () => {
+    @Injectable()
+    class Optimist {
+      constructor(@Optional() readonly fence?: Fence) {}
+    }
+    const module = await start(RedlockModule.forRoot(base()), [Optimist]);
+    expect(module.get(Optimist).fence).toBeUndefined();
+  });
+
+  describe('when it refuses a token', () => {
+    class RecordingLogger implements LoggerService {
+      readonly lines: string[] = [];
+      log(): void {}
+      warn(message: string): void {
+        this.lines.push(`warn ${message}`);
+      }
+      error(message: string): void {
+        this.lines.push(`error ${message}`);
+      }
+    }
+
+    it('is logged and counted, whoever used the fence, until the application ends', async () => {
+      const events: LockEvent[] = [];
+      const fence = postgresFence(database.pool);
+      const logger = new RecordingLogger();
+      const options = { ...base(), fence, onEvent: (event: LockEvent) => void events.push(event) };
+      const module = await start(RedlockModule.forRoot(options), [Seats], logger);
+      await module.get(Seats).book('4', 'ana');
+      await fence.claim(oldToken('4')).catch(() => undefined);
+      const stale = { type: 'stale', keys: ['seat:4'], error: { token: '1', code: 'STALE_TOKEN' } };
+      expect(events.filter(({ type }) => type === 'stale')).toMatchObject([stale]);
+      expect(logger.lines).toEqual([
+        expect.stringMatching(/^warn Stale fencing token 1 for 'seat:4'/),
+      ]);
+      await module.close();
+      await fence.claim(oldToken('4')).catch(() => undefined);
+      expect(events.filter(({ type }) => type === 'stale')).toHaveLength(1);
+      expect(logger.lines).toHaveLength(1);
+    });
+
+    it('logs a compensation that failed as an error', async () => {
+      const logger = new RecordingLogger();
+      const refunds = new Refunds();
+      refunds.isDown = true;
+      const fence = postgresFence(database.pool, { onStale: (error) => refunds.refund(error.key) });
+      const module = await start(RedlockModule.forRoot({ ...base(), fence }), [Seats], logger);
+      await module.get(Seats).book('5', 'ana');
+      const late = module.get(Seats).bookWith({ id: '5', owner: 'late', token: oldToken('5') });
+      await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+      expect(logger.lines).toEqual([
+        expect.stringMatching(/^warn Stale/),
+        expect.stringMatching(/^error onStale failed after token 1 .*the bank is closed/),
+      ]);
+    });
+  });
+});

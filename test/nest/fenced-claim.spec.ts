@@ -1,0 +1,243 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type pg from 'pg';
+import { Fence, postgresFence, type FenceEvent } from '../../lib/fencing/index.ts';
+import {
+  Fenced,
+  FencingToken,
+  LockLostError,
+  LockService,
+  StaleTokenError,
+} from '../../lib/index.ts';
+import { closeAll, startModule } from './support/applications.ts';
+import { Gate } from './support/critical-section.ts';
+import { startFencedDatabase, type FencedDatabase } from './support/fenced-database.ts';
+
+let database: FencedDatabase;
+
+/** What the fence holds now. */
+async function fenceRow(key: string): Promise<{ token: string; holder: string } | undefined> {
+  const { rows } = await database.pool.query(
+    'SELECT CAST(token AS text) AS token, holder FROM redlock_fence WHERE resource = $1',
+    [key],
+  );
+  return rows[0];
+}
+
+const readOwner = async (id: string): Promise<string | null> =>
+  (await database.pool.query('SELECT owner FROM seat WHERE id = $1', [id])).rows[0].owner;
+
+/** Between a method's read and its write. */
+interface Pause {
+  readonly hasRead: Gate;
+  readonly mayWrite: Gate;
+}
+
+/** Reads outside of its writing transaction, thinks for a while, and writes what depends on what it read. */
+@Injectable()
+class Seats {
+  ran = 0;
+
+  constructor(private readonly fence: Fence<pg.PoolClient>) {}
+
+  @Fenced('seat:{0}', { claim: true })
+  async appendClaimed(
+    id: string,
+    name: string,
+    pause: Pause,
+    @FencingToken() token?: FencingToken,
+  ): Promise<void> {
+    await this.append(id, name, pause, token);
+  }
+
+  @Fenced('seat:{0}')
+  async appendUnclaimed(
+    id: string,
+    name: string,
+    pause: Pause,
+    @FencingToken() token?: FencingToken,
+  ): Promise<void> {
+    await this.append(id, name, pause, token);
+  }
+
+  async append(id: string, name: string, pause: Pause, token?: FencingToken): Promise<void> {
+    const before = await readOwner(id);
+    pause.hasRead.open();
+    await pause.mayWrite.opened;
+    await this.write(id, `${before ?? ''}${name}`, token);
+  }
+
+  async write(id: string, owner: string, token?: FencingToken): Promise<void> {
+    await this.fence.transaction(token, (tx) =>
+      tx.query('UPDATE seat SET owner = $2 WHERE id = $1', [id, owner]),
+    );
+  }
+
+  @Fenced('seat:{0}')
+  async tokenOf(_id: string, @FencingToken() token?: FencingToken): Promise<FencingToken> {
+    return token!;
+  }
+
+  @Fenced('seat:{0}', { claim: true })
+  async atStart(id: string, @FencingToken() token?: FencingToken) {
+    this.ran += 1;
+    return { row: await fenceRow(`seat:${id}`), token: token! };
+  }
+
+  @Fenced('seat:{0}', { claim: true })
+  async outer(id: string) {
+    return this.atStart(id);
+  }
+
+  @Fenced('seat:{0}')
+  async insideTransaction(id: string, @FencingToken() token?: FencingToken) {
+    return this.fence.transaction(token, () => this.atStart(id));
+  }
+
+  @Fenced('seat:{0}', { claim: true, ttl: 300, extend: false })
+  async impatient(_id: string): Promise<void> {
+    this.ran += 1;
+  }
+}
+
+describe('@Fenced(key, { claim: true })', () => {
+  const events: FenceEvent[] = [];
+  let id: string;
+  let count = 0;
+
+  beforeAll(async () => {
+    database = await startFencedDatabase('fenced_claim');
+  }, 120_000);
+  afterAll(() => database?.stop());
+  afterEach(closeAll);
+
+  beforeEach(async () => {
+    events.length = 0;
+    id = String((count += 1));
+    await database.pool.query('INSERT INTO seat (id) VALUES ($1)', [id]);
+  });
+
+  async function start() {
+    const fence = postgresFence(database.pool, { onEvent: (event) => void events.push(event) });
+    const module = await startModule({ providers: [Seats] }, { fence });
+    return { fence, module, seats: module.get(Seats), locks: module.get(LockService) };
+  }
+
+  const claims = () =>
+    events.filter((event) => 'operation' in event && event.operation === 'claim');
+
+  it('brings the token to the resource before the first statement of the method', async () => {
+    const { seats } = await start();
+    const { row, token } = await seats.atStart(id);
+    expect(row).toEqual({ token: String(token), holder: token.holder });
+  });
+
+  it('rejects without running the method when a newer holder was there, and lets go of the lock', async () => {
+    const { fence, seats, locks } = await start();
+    const newer = { value: Number.MAX_SAFE_INTEGER, keys: [`seat:${id}`], holder: 'newer' };
+    await fence.claim(newer);
+    const stale = seats.atStart(id);
+    await expect(stale).rejects.toThrow(StaleTokenError);
+    await expect(stale).rejects.toMatchObject({ currentHolder: 'newer' });
+    expect(seats.ran).toBe(0);
+    const free = await locks.tryAcquire(`seat:${id}`);
+    expect(free).not.toBeNull();
+    await free!.release();
+  });
+
+  // The late write of an earlier holder comes between a newer holder's read and its write.
+  async function lateWriteAfterRead(append: 'appendClaimed' | 'appendUnclaimed') {
+    const { seats } = await start();
+    const late = await seats.tokenOf(id);
+    const pause: Pause = { hasRead: new Gate(), mayWrite: new Gate() };
+    const newer = seats[append](id, 'newer', pause);
+    await pause.hasRead.opened;
+    const outcome = await seats.write(id, 'late', late).then(
+      () => 'accepted',
+      (error: { code?: string }) => error.code,
+    );
+    pause.mayWrite.open();
+    await newer;
+    return { outcome, owner: await readOwner(id) };
+  }
+
+  it('keeps late writes out from the moment the method begins', async () => {
+    await expect(lateWriteAfterRead('appendClaimed')).resolves.toEqual({
+      outcome: 'STALE_TOKEN',
+      owner: 'newer',
+    });
+  });
+
+  it('is what does it: without it the late write is accepted and then lost', async () => {
+    await expect(lateWriteAfterRead('appendUnclaimed')).resolves.toEqual({
+      outcome: 'accepted',
+      owner: 'newer',
+    });
+  });
+
+  it('claims once for methods that call each other', async () => {
+    const { seats } = await start();
+    const { row, token } = await seats.outer(id);
+    expect(row?.token).toBe(String(token));
+    expect(claims()).toHaveLength(1);
+  });
+
+  it('does not wait for the fence transaction it is called in', async () => {
+    const { seats } = await start();
+    const { token } = await seats.insideTransaction(id);
+    await expect(fenceRow(`seat:${id}`)).resolves.toEqual({
+      token: String(token),
+      holder: token.holder,
+    });
+  });
+
+  it('rejects with the loss, without running the method, when the claim waits for a paused transaction too long', async () => {
+    const { seats } = await start();
+    const paused = await database.pool.connect();
+    try {
+      await paused.query('BEGIN');
+      await paused.query(
+        "INSERT INTO redlock_fence (resource, token, holder) VALUES ($1, 1, 'paused')",
+        [`seat:${id}`],
+      );
+      await expect(seats.impatient(id)).rejects.toThrow(LockLostError);
+      expect(seats.ran).toBe(0);
+    } finally {
+      await paused.query('ROLLBACK');
+      paused.release();
+    }
+  });
+
+  it('is refused at boot without a fence', async () => {
+    @Injectable()
+    class Unfenced {
+      @Fenced('a', { claim: true })
+      async run(): Promise<void> {}
+    }
+    await expect(startModule({ providers: [Unfenced] })).rejects.toThrow(
+      /Unfenced\.run: @Fenced with claim: true needs a fence.*forRoot\(\{ nodes, fence/,
+    );
+  });
+
+  it('is refused at the call in a class that the boot did not see', async () => {
+    let ran = false;
+    class Unseen {
+      @Fenced('a', { claim: true })
+      async run(): Promise<void> {
+        ran = true;
+      }
+    }
+    const module = await startModule({});
+    const unseen = await module.get(ModuleRef).create(Unseen);
+    await expect(unseen.run()).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    expect(ran).toBe(false);
+  });
+
+  it('must be true or false', () => {
+    expect(() =>
+      Fenced('a', { claim: 'yes' as never })({}, 'run', { value() {} } as never),
+    ).toThrow(/claim/);
+  });
+});

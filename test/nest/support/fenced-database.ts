@@ -1,0 +1,29 @@
+import pg from 'pg';
+import { postgresFence } from '../../../lib/fencing/index.ts';
+import type { DatabaseServer } from '../../support/databases/database-server.ts';
+import { createPostgresDatabase, startPostgres } from '../../support/databases/postgres-server.ts';
+
+/** A database of its own on a real PostgreSQL, with the fence table and a table of seats. */
+export interface FencedDatabase {
+  readonly url: string;
+  readonly pool: pg.Pool;
+  stop(): Promise<void>;
+}
+
+export async function startFencedDatabase(name: string): Promise<FencedDatabase> {
+  const server: DatabaseServer = await startPostgres();
+  const url = await createPostgresDatabase(server, `${name}_${Date.now()}_${process.pid}`);
+  const pool = new pg.Pool({ connectionString: url });
+  // The server ends before idle connections do.
+  pool.on('error', () => undefined);
+  await pool.query(postgresFence(pool).ddl());
+  await pool.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
+  return {
+    url,
+    pool,
+    async stop() {
+      await pool.end();
+      await server.stop();
+    },
+  };
+}
