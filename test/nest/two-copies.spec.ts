@@ -29,12 +29,13 @@ describe('an application that loads the package as ES module and as CommonJS', (
         .concat(join(build, format)),
     );
 
-  it('has one lock service under both classes, and locks methods that either copy decorated', async () => {
+  it('has one lock service and one fence under both classes, and locks methods that either copy decorated', async () => {
     const { stdout } = await run(process.execPath, ['test/nest/support/two-copies.mjs', build]);
     expect(JSON.parse(stdout)).toEqual({
       isTwoCopies: true,
       isOneService: true,
-      call: { keys: ['feature'], isRealToken: true },
+      isOneFence: true,
+      call: { keys: ['feature'], isRealToken: true, isClaimed: true },
       isErrorRecognised: true,
     });
   });

@@ -1,6 +1,15 @@
 // Checked by `npm run typecheck`: an error that is expected and does not come fails it.
+import { TransactionHost } from '@nestjs-cls/transactional';
 import { Redis } from 'ioredis';
-import { RedlockModule, type LockService, type RedlockOptionsFactory } from '../../lib/index.ts';
+import pg from 'pg';
+import { Fence, postgresFence, postgresTokenSource, redisFence } from '../../lib/fencing/index.ts';
+import {
+  Fenced,
+  inClsTransaction,
+  RedlockModule,
+  type LockService,
+  type RedlockOptionsFactory,
+} from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 
 RedlockModule.forRoot({
@@ -18,6 +27,41 @@ RedlockModule.forRootAsync({
   useFactory: async (url: string) => ({ nodes: [url] }),
   inject: ['URL'],
 });
+
+const pool = new pg.Pool();
+const nodes = ['redis://one'];
+RedlockModule.forRoot({
+  nodes,
+  fence: postgresFence(pool),
+  tokens: postgresTokenSource(pool),
+  isInTransaction: inClsTransaction(TransactionHost),
+});
+RedlockModule.forRoot({
+  nodes,
+  fence: redisFence(new Redis('redis://data', { lazyConnect: true })),
+});
+RedlockModule.forRoot({ nodes, fence: { claim: async (token) => void token.holder } });
+// @ts-expect-error nothing to claim at
+RedlockModule.forRoot({ nodes, fence: {} });
+// @ts-expect-error a class without getInstance
+RedlockModule.forRoot({ nodes, isInTransaction: inClsTransaction(Redis) });
+
+export class Seats {
+  constructor(
+    private readonly fence: Fence<pg.PoolClient>,
+    readonly anyFence: Fence,
+  ) {}
+
+  @Fenced('seat', { claim: true })
+  async count(): Promise<number | null> {
+    // @ts-expect-error the transaction is a client of pg
+    await this.fence.transaction(undefined, (tx) => tx.select());
+    await this.anyFence.transaction(undefined, (tx) => tx.anything());
+    return this.fence.transaction(undefined, async (tx) => (await tx.query('SELECT 1')).rowCount);
+  }
+}
+// @ts-expect-error yes or no
+Fenced('seat', { claim: 'yes' });
 
 class Options implements RedlockOptionsFactory {
   createRedlockOptions() {
