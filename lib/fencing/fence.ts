@@ -1,4 +1,5 @@
 import type { Duration } from '../core/duration.ts';
+import { registerFenceClass } from '../core/fence-classes.ts';
 import type { StaleTokenError } from '../core/errors.ts';
 import type { FenceToken } from './fence-claim.ts';
 
@@ -9,9 +10,12 @@ import type { FenceToken } from './fence-claim.ts';
  * Two rules make it safe: the token reaches the resource **before the first read** of the critical section, and every
  * writing transaction checks it again **under a row lock**. `transaction` keeps both.
  *
+ * A class, so that Nest can inject what `RedlockModule.forRoot({ fence })` was given:
+ * `constructor(private readonly fence: Fence<PoolClient>)`.
+ *
  * @typeParam Transaction what the driver or ORM gives to the work of a transaction
  */
-export interface Fence<Transaction> {
+export abstract class Fence<Transaction = any> {
   /**
    * Opens a transaction, brings the token to the fence as its first statement, runs `work` and commits.
    *
@@ -23,7 +27,7 @@ export interface Fence<Transaction> {
    * @throws FencedUsageError when the token is missing, malformed or of another key, or the fence table is missing
    * @throws whatever `work` or the database throws; then the transaction was rolled back
    */
-  transaction<Result>(
+  abstract transaction<Result>(
     token: FenceToken | undefined,
     work: (transaction: Transaction) => Promise<Result> | Result,
     options?: FenceTransactionOptions,
@@ -36,7 +40,7 @@ export interface Fence<Transaction> {
    *
    * @throws StaleTokenError, FencedUsageError
    */
-  advance(
+  abstract advance(
     transaction: Transaction,
     token: FenceToken | undefined,
     options?: FenceKeys,
@@ -48,11 +52,13 @@ export interface Fence<Transaction> {
    *
    * @throws StaleTokenError, FencedUsageError
    */
-  claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
+  abstract claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
 
   /** The CREATE TABLE of the fence, for a migration. Never delete its rows: a deleted row admits every old token again. */
-  ddl(): string;
+  abstract ddl(): string;
 }
+
+registerFenceClass(Fence);
 
 /** Which keys a call is about. */
 export interface FenceKeys {

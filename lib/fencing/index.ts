@@ -8,8 +8,8 @@ export type {
   DrizzleTransaction,
 } from './drizzle-fence.ts';
 export type { FenceToken } from './fence-claim.ts';
+export { Fence } from './fence.ts';
 export type {
-  Fence,
   FenceEvent,
   FenceKeys,
   FenceOptions,

@@ -9,6 +9,8 @@ export interface FencedDefinition {
   readonly lockOptions: WithLockOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
+  /** Whether the token goes to the fence before the body. Absent in copies of before. */
+  readonly claim?: boolean;
   /** Indices of the parameters that receive the token. */
   readonly tokenParameters: readonly number[];
 }

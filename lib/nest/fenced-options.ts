@@ -21,6 +21,11 @@ export interface FencedOptions {
   /** When the method finished although the lock was lost meanwhile: reject with `LockLostError`, or return the result. @default 'reject' */
   readonly onLost?: 'reject' | 'ignore';
   /**
+   * Bring the token to the module's `fence` before the method runs: for methods that read before, or outside, the transaction in
+   * which they write. A stale holder's call is then refused before its body. @default false
+   */
+  readonly claim?: boolean;
+  /**
    * Run although `isInTransaction` says that a transaction is open: only for methods that open an independent transaction
    * of their own (REQUIRES_NEW). @default false
    */
@@ -34,6 +39,7 @@ const NAMES: ReadonlySet<string> = new Set<keyof FencedOptions>([
   'minHold',
   'onBusy',
   'onLost',
+  'claim',
   'allowInTransaction',
 ]);
 
@@ -49,6 +55,7 @@ export function validateFencedOptions(options: FencedOptions): void {
   oneOf('extend', options.extend, [true, false]);
   oneOf('onBusy', options.onBusy, ['throw', 'skip']);
   oneOf('onLost', options.onLost, ['reject', 'ignore']);
+  oneOf('claim', options.claim, [true, false]);
   oneOf('allowInTransaction', options.allowInTransaction, [true, false]);
 }
 

@@ -65,6 +65,7 @@ function define(
     lockOptions: lockOptionsOf(options),
     skipWhenBusy: options.onBusy === 'skip',
     allowInTransaction: options.allowInTransaction ?? false,
+    claim: options.claim ?? false,
     tokenParameters,
   };
 }

@@ -10,8 +10,9 @@ import { FencedUsageError, isRedlockError, quoteKeys } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
 import { fencedDefinitionOf } from './fenced-call.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
+import type { FenceForModule } from './module-fence.ts';
 import { LockService } from './lock.service.ts';
-import { IS_IN_TRANSACTION } from './redlock.constants.ts';
+import { FENCE, IS_IN_TRANSACTION } from './redlock.constants.ts';
 
 /**
  * Takes the lock of a call, runs it, releases. The methods under `@Fenced` call it by themselves; it need not be bound.
@@ -22,6 +23,7 @@ export class FencedInterceptor implements NestInterceptor {
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
     @Inject(IS_IN_TRANSACTION) private readonly isInTransaction: () => boolean,
+    @Inject(FENCE) private readonly fence: FenceForModule,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -40,8 +42,9 @@ export class FencedInterceptor implements NestInterceptor {
     const keys = definition.keysOf(args);
     this.refuseInTransaction(definition, keys);
     let isRunning = false;
-    const work = (lock: Lock) => {
+    const work = async (lock: Lock) => {
       isRunning = true;
+      if (definition.claim) await this.fence.claim(lock.token);
       writeToken(definition, args, lock.token);
       return lastValueFrom(next.handle(), { defaultValue: undefined });
     };

@@ -1,6 +1,7 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { Duration } from '../core/duration.ts';
 import type { RedlockOptions } from '../core/options.ts';
+import type { FenceForModule } from './module-fence.ts';
 import type { NodeInput } from './node-inputs.ts';
 
 /** Options of `RedlockModule.forRoot`: those of the algorithm, and how the application starts and stops. */
@@ -21,6 +22,11 @@ export interface RedlockModuleOptions extends RedlockOptions {
    * 0 = don't wait. Keep it below the time the platform gives a process to end. @default ttl
    */
   readonly shutdownTimeout?: Duration;
+  /**
+   * The fence of the application's data, for example `postgresFence(pool)` of `nestjs-fenced-lock/fencing`. It becomes
+   * injectable by its class, `constructor(private readonly fence: Fence<PoolClient>)`, and serves `@Fenced(key, { claim: true })`.
+   */
+  readonly fence?: FenceForModule;
   /**
    * Tells whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
    * refuses to start: the lock would be released before the commit, and the next holder would read old data.

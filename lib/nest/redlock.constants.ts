@@ -15,6 +15,9 @@ export const FENCED_RUNNER = Symbol.for('nestjs-fenced-lock/fenced-runner');
 /** The user's predicate that tells whether this async context is inside a database transaction. */
 export const IS_IN_TRANSACTION = Symbol.for('nestjs-fenced-lock/is-in-transaction');
 
+/** The fence of the application, given to `RedlockModule.forRoot({ fence })`. */
+export const FENCE = Symbol.for('nestjs-fenced-lock/fence');
+
 /** Hidden property that receives the runner. Nest prints its description when the module is missing, so it says what to do. */
 export const RUNNER_PROPERTY = Symbol.for(
   '@Fenced: import RedlockModule.forRoot({ nodes }) from nestjs-fenced-lock',

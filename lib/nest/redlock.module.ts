@@ -1,11 +1,14 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { fenceClasses } from '../core/fence-classes.ts';
 import { FencedInterceptor } from './fenced.interceptor.ts';
 import { lockServiceAliases } from './lock-service-classes.ts';
 import { LockService } from './lock.service.ts';
+import { MissingFence } from './module-fence.ts';
 import { RedlockHost } from './redlock-host.ts';
 import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
 import {
+  FENCE,
   FENCED_RUNNER,
   IS_IN_TRANSACTION,
   REDLOCK_HOST,
@@ -37,11 +40,16 @@ const never = () => false;
       useFactory: (options: RedlockModuleOptions) => options.isInTransaction ?? never,
       inject: [REDLOCK_MODULE_OPTIONS],
     },
+    {
+      provide: FENCE,
+      useFactory: (options: RedlockModuleOptions) => options.fence ?? new MissingFence(),
+      inject: [REDLOCK_MODULE_OPTIONS],
+    },
     LockService,
     FencedInterceptor,
     { provide: FENCED_RUNNER, useExisting: FencedInterceptor },
   ],
-  exports: [LockService, FencedInterceptor, FENCED_RUNNER, IS_IN_TRANSACTION],
+  exports: [LockService, FencedInterceptor, FENCED_RUNNER, IS_IN_TRANSACTION, FENCE],
 })
 export class RedlockModule extends ConfigurableModuleClass {
   /** @throws RedlockConfigError (when the application starts) naming the option, its value and the fix */
@@ -58,7 +66,10 @@ export class RedlockModule extends ConfigurableModuleClass {
 }
 
 function withAliases(definition: DynamicModule): DynamicModule {
-  const aliases = lockServiceAliases(LockService);
+  const aliases = [
+    ...lockServiceAliases(LockService),
+    ...[...fenceClasses()].map((fence) => ({ provide: fence, useExisting: FENCE })),
+  ];
   return {
     ...definition,
     providers: [...(definition.providers ?? []), ...aliases],

@@ -19,6 +19,7 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     files: [
       'core/duration.ts',
       'core/errors.ts',
+      'core/fence-classes.ts',
       'core/fencing-token.ts',
       'core/fencing-token-header.ts',
       'core/token-source.ts',
