@@ -16,6 +16,12 @@ export type {
   NodeFailureReason,
   RedlockErrorCode,
 } from './core/errors.ts';
+export {
+  FENCING_TOKEN_HEADER,
+  fencingTokenHeader,
+  parseFencingTokenHeader,
+} from './core/fencing-token-header.ts';
+export type { HeaderToken, ReceivedFencingToken } from './core/fencing-token-header.ts';
 export type { LockEvent, LockEventListener } from './core/events.ts';
 export type { LockInspection, NodeInspection } from './core/inspection.ts';
 export type { Lock } from './core/lock.ts';
@@ -35,6 +41,8 @@ export type { FencedKey, FencedKeyFunction } from './nest/fenced-key.ts';
 export type { FencedOptions } from './nest/fenced-options.ts';
 export type { FencedDecorator, PromiseMethod } from './nest/fenced-typing.ts';
 export { FencingToken } from './nest/fencing-token.decorator.ts';
+export { FencingTokenHeader } from './nest/fencing-token-header.decorator.ts';
+export type { ResourceOfRequest } from './nest/fencing-token-header.decorator.ts';
 export { LockService } from './nest/lock.service.ts';
 export type { ModuleFence } from './nest/module-fence.ts';
 export type { NodeInput } from './nest/node-inputs.ts';
@@ -44,3 +52,4 @@ export type {
   RedlockOptionsFactory,
 } from './nest/redlock-module-options.ts';
 export { RedlockModule } from './nest/redlock.module.ts';
+export { StaleTokenFilter } from './nest/stale-token.filter.ts';

@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  Body,
+  Controller,
+  Get,
+  type INestApplication,
+  Inject,
+  Module,
+  Param,
+  Put,
+  UseFilters,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import {
+  fencingTokenHeader,
+  parseFencingTokenHeader,
+  type ReceivedFencingToken,
+} from '../../lib/core/fencing-token-header.ts';
+import { postgresFence } from '../../lib/fencing/index.ts';
+import { FencingTokenHeader } from '../../lib/nest/fencing-token-header.decorator.ts';
+import { StaleTokenFilter } from '../../lib/nest/stale-token.filter.ts';
+import { fenceConformance } from '../../lib/testing/fencing.ts';
+import type { DatabaseServer } from '../support/databases/database-server.ts';
+import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
+import { ACCOUNT_DDL, UPSERT } from './support/account-stores.ts';
+import { httpStore, type Pauses } from './support/http-resource.ts';
+
+const POOL = 'pool';
+const PAUSES = 'pauses';
+const resource = (request: { params: { resource: string } }): string => request.params.resource;
+
+@Controller('accounts/:resource')
+@UseFilters(StaleTokenFilter)
+class AccountController {
+  constructor(
+    @Inject(POOL) private readonly pool: pg.Pool,
+    @Inject(PAUSES) private readonly pauses: Pauses,
+  ) {}
+
+  @Get()
+  async read(@Param('resource') name: string): Promise<{ text: string | null }> {
+    const { rows } = await this.pool.query('SELECT text FROM account WHERE resource = $1', [name]);
+    return { text: rows[0]?.text ?? null };
+  }
+
+  @Put('claim')
+  async claim(@FencingTokenHeader(resource) token: ReceivedFencingToken): Promise<string> {
+    await postgresFence(this.pool).claim(token);
+    return 'claimed';
+  }
+
+  @Put()
+  async write(
+    @FencingTokenHeader(resource) token: ReceivedFencingToken,
+    @Param('resource') name: string,
+    @Body() body: { text: string; pause?: string },
+  ): Promise<string> {
+    return postgresFence(this.pool).transaction(token, async (tx) => {
+      await this.pauses.get(body.pause ?? '')?.();
+      await tx.query(UPSERT.postgresql, [name, body.text]);
+      return 'written';
+    });
+  }
+}
+
+describe('another service as the resource', () => {
+  const pauses: Pauses = new Map();
+  const apps: INestApplication[] = [];
+  let server: DatabaseServer;
+  let pool: pg.Pool;
+
+  beforeAll(async () => {
+    server = await startPostgres();
+    pool = new pg.Pool({
+      connectionString: await createPostgresDatabase(server, `http_${Date.now()}_${process.pid}`),
+      max: 60,
+    });
+    pool.on('error', () => undefined);
+    await pool.query(ACCOUNT_DDL.postgresql);
+    await pool.query(postgresFence(pool).ddl());
+
+    @Module({
+      controllers: [AccountController],
+      providers: [
+        { provide: POOL, useValue: pool },
+        { provide: PAUSES, useValue: pauses },
+      ],
+    })
+    class AccountModule {}
+
+    for (let instance = 0; instance < 2; instance += 1) {
+      const app = await NestFactory.create(AccountModule, { logger: false });
+      await app.listen(0, '127.0.0.1');
+      apps.push(app);
+    }
+  }, 120_000);
+
+  afterAll(async () => {
+    await Promise.all(apps.map((app) => app.close()));
+    await pool?.end();
+    await server?.stop();
+  });
+
+  const put = async (
+    instance: number,
+    name: string,
+    headers: Record<string, string>,
+    text: string,
+  ): Promise<Response> =>
+    fetch(`${await apps[instance]!.getUrl()}/accounts/${name}`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ text }),
+    });
+
+  it('two instances that check in the writing transaction pass the conformance kit', async () => {
+    const store = httpStore(await Promise.all(apps.map((app) => app.getUrl())), pauses);
+    const report = await fenceConformance(store);
+    expect(report.cases.filter((each) => each.failure !== undefined)).toEqual([]);
+  }, 60_000);
+
+  it('refuses a late write that reaches the other instance, with 412', async () => {
+    const header = (value: number): Record<string, string> =>
+      fencingTokenHeader(new FencingToken(value, ['seat'], `h${value}`));
+    expect((await put(0, 'seat', header(33), 'first')).status).toBe(200);
+    expect((await put(0, 'seat', header(34), 'newer')).status).toBe(200);
+    const late = await put(1, 'seat', header(33), 'late');
+    expect(late.status).toBe(412);
+    await expect(late.json()).resolves.toEqual({
+      statusCode: 412,
+      error: 'Precondition Failed',
+      code: 'STALE_TOKEN',
+      key: 'seat',
+      token: '33',
+    });
+    const { rows } = await pool.query("SELECT text FROM account WHERE resource = 'seat'");
+    expect(rows).toEqual([{ text: 'newer' }]);
+  });
+
+  it('asks for the header with 428, and answers a malformed one with 400', async () => {
+    expect((await put(0, 'unfenced', {}, 'x')).status).toBe(428);
+    for (const text of ['12', '0;h', '-1;h', '1.5;h', '12;', '9223372036854775808;h', '12;a b']) {
+      expect((await put(0, 'unfenced', { 'Fencing-Token': text }, 'x')).status).toBe(400);
+    }
+    const { rows } = await pool.query("SELECT text FROM account WHERE resource = 'unfenced'");
+    expect(rows).toEqual([]);
+  });
+});
+
+describe('the header', () => {
+  it('carries value and holder exactly', () => {
+    const token = new FencingToken(1_795_228_058_941_046, ['a'], 'f3c9');
+    expect(fencingTokenHeader(token)).toEqual({ 'Fencing-Token': '1795228058941046;f3c9' });
+    expect(parseFencingTokenHeader('9007199254740993;x;y', ['a'])).toEqual({
+      value: '9007199254740993',
+      keys: ['a'],
+      holder: 'x;y',
+    });
+  });
+
+  it('is refused for what is no token', () => {
+    for (const token of [
+      undefined,
+      { value: 0, holder: 'h' },
+      { value: 1, holder: '' },
+      { value: 1, holder: 'a\r\nX: 1' },
+    ]) {
+      expect(() => fencingTokenHeader(token)).toThrow(/fencing token/);
+    }
+  });
+});
