@@ -8,7 +8,6 @@ import knexModule from 'knex';
 import { DataSource } from 'typeorm';
 import {
   knexFence,
-  pgliteFence,
   sqliteFence,
   typeormFence,
   type SqliteDatabase,
