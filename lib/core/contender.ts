@@ -58,7 +58,13 @@ export class Contender {
         }
         if (this.#arena.share.takeStepBack(this.keys)) await this.#letOthersGo();
         const outcome = await this.#try();
-        if (outcome.kind === 'granted') return await this.#accept(grant(outcome));
+        if (outcome.kind === 'granted') {
+          const lock = grant(outcome);
+          if (this.#cancelled === undefined) return lock;
+          // Cancelled after the vote was won: nothing may be held.
+          await lock.release();
+          throw this.#cancelled.error;
+        }
         await this.#waitAfter(outcome, turn);
       }
     } finally {
@@ -79,13 +85,6 @@ export class Contender {
     const abort = () => this.cancel(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
     return () => signal.removeEventListener('abort', abort);
-  }
-
-  /** Cancelled after the vote was won: nothing may be held. */
-  async #accept(lock: HeldLock): Promise<HeldLock> {
-    if (this.#cancelled === undefined) return lock;
-    await lock.release();
-    throw this.#cancelled.error;
   }
 
   /** Hints count from before the first byte of a try, if they can be heard. */
