@@ -6,8 +6,8 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 export default {
   ...rest,
-  // GraphQL 14 needs Nest 12, and so do the packages those specs start.
-  testPathIgnorePatterns: [...base.testPathIgnorePatterns, '\\.nest12\\.spec\\.ts$'],
+  // GraphQL 14 needs Nest 12, and so do the packages those specs start; others load packages that are ES modules only.
+  testPathIgnorePatterns: [...base.testPathIgnorePatterns, '\\.(nest12|esm)\\.spec\\.ts$'],
   transform: { '^.+\\.m?[jt]s$': swc('commonjs') },
   moduleNameMapper: {
     '^(@nestjs/.*|rxjs|rxjs/.*|reflect-metadata|ioredis)$': '<rootDir>/test/nest11/node_modules/$1',

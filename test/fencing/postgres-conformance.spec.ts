@@ -5,7 +5,6 @@ import { fenceConformance } from '../../lib/testing/fencing.ts';
 import type { DatabaseServer } from '../support/databases/database-server.ts';
 import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
 import { ACCOUNT_DDL } from './support/account-stores.ts';
-import { openMikroOrm } from './support/mikro-orm-accounts.ts';
 import {
   openDrizzle,
   openKnex,
@@ -39,7 +38,6 @@ describe('on PostgreSQL', () => {
     Drizzle: openDrizzle,
     Knex: openKnex,
     Kysely: openKysely,
-    MikroORM: openMikroOrm,
     'Prisma with adapter-pg': openPrisma,
   };
 

@@ -103,20 +103,28 @@ describe('postgresFence', () => {
     expect(compensated).toEqual([`${key}:other`, 'transaction', null]);
   });
 
-  it('poisons the own transaction of a user who swallows the error', async () => {
-    const fence = postgresFence(pool);
-    await fence.claim(token(2));
-    const client = await pool.connect();
-    try {
-      await client.query('BEGIN');
-      await expect(fence.advance(client, token(1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-      await expect(take(client, 'stale')).rejects.toMatchObject({ code: '25P02' });
-      expect((await client.query('COMMIT')).command).toBe('ROLLBACK');
-    } finally {
-      client.release();
-    }
-    await expect(owner()).resolves.toBeNull();
-  });
+  it.each([
+    ['an older number', 1, 'old'],
+    ['the same number of another holder', 2, 'twin'],
+  ])(
+    'poisons the own transaction of a user who swallows the error of %s',
+    async (_name, value, holder) => {
+      const fence = postgresFence(pool);
+      await fence.claim(token(2));
+      const client = await pool.connect();
+      try {
+        await client.query('BEGIN');
+        await expect(fence.advance(client, token(value, holder))).rejects.toMatchObject({
+          code: 'STALE_TOKEN',
+        });
+        await expect(take(client, 'stale')).rejects.toMatchObject({ code: '25P02' });
+        expect((await client.query('COMMIT')).command).toBe('ROLLBACK');
+      } finally {
+        client.release();
+      }
+      await expect(owner()).resolves.toBeNull();
+    },
+  );
 
   it('tells when a swallowed error of a statement made PostgreSQL roll back', async () => {
     const swallowing = postgresFence(pool).transaction(token(1), async (tx) => {
