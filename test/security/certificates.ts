@@ -33,23 +33,13 @@ export async function makeCertificates(): Promise<Certificates> {
   try {
     await writeFile(file('server.ext'), 'subjectAltName=IP:127.0.0.1,DNS:localhost\n');
     await writeFile(file('client.ext'), 'extendedKeyUsage=clientAuth\n');
-    for (const authority of ['ca', 'otherca'])
-      await openssl(folder, [
-        'req',
-        '-x509',
-        ...NEW_KEY,
-        '-subj',
-        `/CN=${authority}`,
-        '-days',
-        '1',
-        '-keyout',
-        `${authority}.key`,
-        '-out',
-        `${authority}.crt`,
-      ]);
-    await sign(folder, 'server', 'ca', 'server.ext');
-    await sign(folder, 'client', 'ca', 'client.ext');
-    await sign(folder, 'stranger', 'otherca', 'client.ext');
+    for (const name of ['ca', 'otherca']) {
+      const files = `-keyout ${name}.key -out ${name}.crt`;
+      await openssl(folder, `req -x509 ${NEW_KEY} -subj /CN=${name} -days 1 ${files}`);
+    }
+    await sign(folder, 'server', 'ca');
+    await sign(folder, 'client', 'ca');
+    await sign(folder, 'stranger', 'otherca');
     return {
       ca: await read('ca.crt'),
       server: await identity('server'),
@@ -61,39 +51,21 @@ export async function makeCertificates(): Promise<Certificates> {
   }
 }
 
-const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+const NEW_KEY = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes';
 
-async function sign(folder: string, name: string, authority: string, extensions: string) {
-  await openssl(folder, [
-    'req',
-    ...NEW_KEY,
-    '-subj',
-    `/CN=${name}`,
-    '-keyout',
-    `${name}.key`,
-    '-out',
-    `${name}.csr`,
-  ]);
-  await openssl(folder, [
-    ...[
-      'x509',
-      '-req',
-      '-in',
-      `${name}.csr`,
-      '-days',
-      '1',
-      '-extfile',
-      extensions,
-      '-out',
-      `${name}.crt`,
-    ],
-    ...['-CA', `${authority}.crt`, '-CAkey', `${authority}.key`, '-CAcreateserial'],
-  ]);
+async function sign(folder: string, name: string, authority: string): Promise<void> {
+  await openssl(folder, `req ${NEW_KEY} -subj /CN=${name} -keyout ${name}.key -out ${name}.csr`);
+  const issuer = `-CA ${authority}.crt -CAkey ${authority}.key -CAcreateserial`;
+  const extensions = `-extfile ${name === 'server' ? 'server' : 'client'}.ext`;
+  await openssl(
+    folder,
+    `x509 -req -in ${name}.csr -days 1 ${extensions} -out ${name}.crt ${issuer}`,
+  );
 }
 
-async function openssl(folder: string, parameters: readonly string[]): Promise<void> {
+async function openssl(folder: string, parameters: string): Promise<void> {
   try {
-    await promisify(execFile)('openssl', parameters, { cwd: folder });
+    await promisify(execFile)('openssl', parameters.split(' '), { cwd: folder });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new Error('The TLS tests make their certificates with openssl: apt-get install openssl', {

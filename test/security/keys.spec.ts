@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { FencedUsageError, LockBusyError } from '../../lib/core/errors.ts';
@@ -33,11 +34,9 @@ describe('any string as a key', () => {
         try {
           lock = await ours.acquire(key);
         } catch (error) {
-          expect(error).toBeInstanceOf(FencedUsageError);
-          expect((error as Error).message.length).toBeLessThan(1_000);
-          expect(key.startsWith('#') || key.length > 1_024 || /[\uD800-\uDFFF]/u.test(key)).toBe(
-            true,
-          );
+          assert.ok(error instanceof FencedUsageError);
+          assert.ok(error.message.length < 1_000);
+          assert.ok(key.startsWith('#') || key.length > 1_024 || /[\uD800-\uDFFF]/u.test(key));
           return;
         }
         expect(lock.keys).toEqual([key]);

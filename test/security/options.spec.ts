@@ -35,11 +35,9 @@ const some = (...names: string[]) =>
     .subarray(names, { minLength: 1, maxLength: 3 })
     .chain((chosen) => fc.record(Object.fromEntries(chosen.map((name) => [name, odd]))));
 
-const serviceOptions = some(
-  ...['ttl', 'maxTtl', 'wait', 'nodeTimeout', 'driftFactor', 'keyPrefix', 'extend', 'minHold'],
-  ...['restartGuard', 'tokens', 'quorum', 'retry', 'onEvent'],
-) as fc.Arbitrary<RedlockOptions>;
-
+const SERVICE_OPTIONS =
+  'ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry onEvent';
+const serviceOptions = some(...SERVICE_OPTIONS.split(' ')) as fc.Arbitrary<RedlockOptions>;
 const callOptions = some('ttl', 'wait', 'extend', 'minHold') as fc.Arbitrary<AcquireOptions>;
 
 const open: Redlock[] = [];
