@@ -12,9 +12,11 @@ export type NodeInput = RedisNodeInput | LockNode;
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
 export function createNodes(inputs: readonly NodeInput[], keyPrefix?: string): LockNode[] {
   if (!Array.isArray(inputs) || inputs.length === 0) {
+    // Not as it was given: what stands where an array should be may be a URL with a password.
+    const given = Array.isArray(inputs) ? 'an empty array' : `of type ${typeof inputs}`;
     throw new RedlockConfigError(
       'nodes',
-      inputs,
+      given,
       "give at least one Redis server, for example ['redis://localhost:6379']",
     );
   }

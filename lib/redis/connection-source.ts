@@ -92,7 +92,9 @@ export class ConnectionSource {
 function templateOf(input: RedisNodeInput): RedisInstance {
   if (typeof input === 'string') return templateOfUrl(input);
   if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-    throw refused(input, 'give a URL (redis://host:port), ioredis options, or an ioredis client');
+    // Not as it was given: inside may be a password.
+    const given = Array.isArray(input) ? 'an array' : input === null ? 'null' : `a ${typeof input}`;
+    throw refused(given, 'give a URL (redis://host:port), ioredis options, or an ioredis client');
   }
   if ('isCluster' in input && input.isCluster === true) {
     throw refused(

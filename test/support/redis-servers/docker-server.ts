@@ -127,7 +127,7 @@ export class DockerServer implements RedisServer {
   async #ready(): Promise<void> {
     const target = {
       address: { host: this.host, port: this.port },
-      tls: this.options.tls !== undefined,
+      tls: this.options.tls,
       user: loginOf(this.options),
     };
     const deadline = performance.now() + START_LIMIT_MS;

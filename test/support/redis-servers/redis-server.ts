@@ -13,8 +13,16 @@ export interface RedisServerOptions {
   acl?: readonly string[];
   /** The user which readiness checks and `url` log in as; needed when the ACL closes the default user. */
   user?: { readonly name: string; readonly password: string };
-  /** PEM texts. With them the port speaks TLS only, and client certificates are not asked for. */
-  tls?: { readonly cert: string; readonly key: string; readonly ca: string };
+  /**
+   * PEM texts. With them the port speaks TLS only. `clientCertificates`: clients must show one that `ca` signed; then
+   * `cert` has to be good for a client as well. Default false.
+   */
+  tls?: {
+    readonly cert: string;
+    readonly key: string;
+    readonly ca: string;
+    readonly clientCertificates?: boolean;
+  };
   /** Further command line arguments, for example `['--maxmemory', '10mb']`; they override the ones above. */
   args?: readonly string[];
 }

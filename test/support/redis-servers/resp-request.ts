@@ -4,7 +4,8 @@ import { connect as connectTls } from 'node:tls';
 export interface RequestTarget {
   /** Where to connect: a host and port, or the path of a unix socket. */
   readonly address: { host: string; port: number } | { path: string };
-  readonly tls?: boolean;
+  /** True, or the certificate to show. */
+  readonly tls?: boolean | { readonly cert: string; readonly key: string };
   readonly user?: { readonly name: string; readonly password: string };
 }
 
@@ -24,7 +25,7 @@ export function respRequest(
     const options: NetConnectOpts = target.address;
     // Reachability only: no secret worth protecting is sent to a throw-away server on loopback.
     const socket = target.tls
-      ? connectTls({ ...options, rejectUnauthorized: false })
+      ? connectTls({ ...options, ...certificateOf(target), rejectUnauthorized: false })
       : connectPlain(options);
     const end = (settle: () => void) => {
       clearTimeout(timer);
@@ -45,6 +46,10 @@ export function respRequest(
     });
     socket.write(commands.map(encode).join(''));
   });
+}
+
+function certificateOf({ tls }: RequestTarget): { cert?: string; key?: string } {
+  return typeof tls === 'object' ? { cert: tls.cert, key: tls.key } : {};
 }
 
 function encode(command: readonly string[]): string {

@@ -10,7 +10,8 @@ export function serverArguments(
   const file = (name: string) => posix.join(directory, name);
   const result = ['--save', '', '--appendonly', options.appendonly ? 'yes' : 'no'];
   if (options.tls) {
-    result.push('--port', '0', '--tls-port', String(port), '--tls-auth-clients', 'no');
+    const clients = options.tls.clientCertificates ? 'yes' : 'no';
+    result.push('--port', '0', '--tls-port', String(port), '--tls-auth-clients', clients);
     result.push('--tls-cert-file', file('tls.crt'), '--tls-key-file', file('tls.key'));
     result.push('--tls-ca-cert-file', file('tls.ca'));
   } else {

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Checks the models of this folder with Spin: what must hold, and that every weakened variant breaks. Needs `spin` and a C
+# compiler (Debian: apt-get install spin gcc). `--all` adds the larger configurations. Exit code 0 = everything as expected.
+set -euo pipefail
+models=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+for tool in spin gcc; do
+  command -v "$tool" >/dev/null || { echo "'$tool' is missing; on Debian and Ubuntu: apt-get install spin gcc" >&2; exit 2; }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# check holds|breaks <model> [<-D flags>]
+check() {
+  local expected=$1 model=$2 seen started=$SECONDS
+  shift 2
+  (
+    cd "$work"
+    rm -f pan* ./*.trail
+    spin -a "$@" "$models/$model.pml" >spin.log
+    gcc -O1 -w -DSAFETY -DMEMLIM=4000 -o pan pan.c
+    ./pan -E -m1000000 >pan.log 2>&1
+  ) || { cat "$work"/*.log >&2; exit 1; }
+  if grep -Eq 'max search depth too small|out of memory|memory limit|aborted' "$work/pan.log"; then
+    seen='unfinished'
+  elif grep -q 'assertion violated' "$work/pan.log" && ! grep -q 'errors: 0' "$work/pan.log"; then
+    seen='breaks'
+  elif grep -q 'errors: 0' "$work/pan.log"; then
+    seen='holds'
+  else
+    seen='unknown'
+  fi
+  local verdict='ok'
+  if [ "$seen" != "$expected" ]; then
+    verdict="NOT AS EXPECTED ($expected)"
+    failed=1
+    cat "$work/pan.log"
+  fi
+  printf '%-12s %-62s %-7s %9d states %4d s  %s\n' "$model" "$*" "$seen" \
+    "$(awk '/states, stored/ { print $1; exit }' "$work/pan.log")" "$((SECONDS - started))" "$verdict"
+}
+
+check holds fenced-lock -DEXTEND -DREBALLOT
+check holds fenced-lock -DATTEMPTS=3
+
+check breaks fenced-lock -DEXTEND -DRESET_WITHOUT_FENCE_CHECK
+check breaks fenced-lock -DEXTEND -DREBALLOT -DOLDER_BALLOT_GRANT
+check breaks fenced-lock -DRESTORE_AFTER_GRANTED
+check breaks fenced-lock -DEQUAL_BALLOT_ACCEPTED
+check breaks fenced-lock -DNONCE_PER_PROCESS
+check breaks fenced-lock -DFENCE_LOST
+
+check breaks counters -DMAX
+check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK
+check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK -DNO_EXPIRY
+check holds counters -DCOUNTS=2 -DOWNER_WRITE_BACK
+
+if [ "${1:-}" = --all ]; then
+  check holds fenced-lock -DEXTEND -DREBALLOT -DNEVER_RESTORED
+  check holds fenced-lock -DSERVERS=1 -DATTEMPTS=3 -DEXTEND -DREBALLOT
+  check holds fenced-lock -DATTEMPTS=3 -DEXTEND
+  check holds fenced-lock -DSERVERS=5 -DEXTEND
+  check holds fenced-lock -DBALLOTS=4 -DEXTEND -DREBALLOT
+  check holds counters -DATTEMPTS=3 -DCOUNTS=2 -DOWNER_WRITE_BACK
+fi
+
+if [ "$failed" -ne 0 ]; then
+  echo 'The models are not as expected.' >&2
+  exit 1
+fi
+echo 'Everything as expected.'

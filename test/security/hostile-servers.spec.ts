@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { QuorumUnavailableError, isRedlockError } from '../../lib/core/errors.ts';
+import { Redlock } from '../../lib/core/redlock.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { ACQUIRE, EXTEND, JOIN, RELEASE } from '../../lib/redis/scripts/index.ts';
+import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
+
+/** What one hostile server answers to each script: RESP bytes; an empty text = nothing, ever. */
+interface Answers {
+  readonly acquire: string;
+  readonly extend: string;
+  readonly release: string;
+}
+
+const ACCEPTED = ':1\r\n';
+const JOINED = '*2\r\n:1\r\n:0\r\n';
+
+const open: { close(): Promise<void> }[] = [];
+const servers: ScriptedRedis[] = [];
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((service) => service.close()));
+  await Promise.all(servers.splice(0).map((server) => server.stop()));
+});
+
+async function serverThat(answers: Answers): Promise<ScriptedRedis> {
+  const byScript = new Map([
+    [ACQUIRE.sha1, answers.acquire],
+    [EXTEND.sha1, answers.extend],
+    [RELEASE.sha1, answers.release],
+    [JOIN.sha1, JOINED],
+  ]);
+  const server = await ScriptedRedis.start((command) =>
+    /^eval/i.test(command[0] ?? '') ? (byScript.get(command[1]!) ?? '') : shakeHands(command),
+  );
+  servers.push(server);
+  return server;
+}
+
+async function serviceOver(all: readonly Answers[]): Promise<Redlock> {
+  const nodes = await Promise.all(all.map(serverThat));
+  const redlock = new Redlock(
+    nodes.map(({ url }) => new RedisLockNode(url)),
+    { restartGuard: false, ttl: '10s', nodeTimeout: '50ms', wait: 0 },
+  );
+  open.push(redlock);
+  redlock.open();
+  expect(await redlock.ready(20_000)).toBe(true);
+  return redlock;
+}
+
+const integer = fc
+  .oneof(fc.constantFrom(0, 1, 2, -1, -2, -3, -4, 1e15, 2 ** 53), fc.integer())
+  .map((value) => `:${value}\r\n`);
+const text = fc
+  .oneof(
+    fc.constantFrom('1', 'OK', '', '0000000000000001', '__proto__'),
+    fc.string({ maxLength: 30 }),
+  )
+  .map(bulk);
+const scalar = fc.oneof(integer, text, fc.constantFrom('$-1\r\n', '*-1\r\n', '+OK\r\n', '*0\r\n'));
+const array = fc
+  .array(
+    fc.oneof(
+      scalar,
+      scalar.map((inner) => `*1\r\n${inner}`),
+    ),
+    { maxLength: 6 },
+  )
+  .map((items) => `*${items.length}\r\n${items.join('')}`);
+/** Replies that never end, break the protocol, or are larger than anything of ours (below what slows ioredis down). */
+const rude = fc.constantFrom(
+  '',
+  '$1000000000\r\nxxxx',
+  '*1000000\r\n:1\r\n',
+  ':',
+  '?what\r\n',
+  ':abc\r\n',
+  '$-5\r\n',
+  `*5000\r\n${':1\r\n'.repeat(5_000)}`,
+  bulk('x'.repeat(20_000)),
+  `${'*1\r\n'.repeat(200)}:1\r\n`,
+  '-ERR no\r\n',
+  '-NOSCRIPT No matching script\r\n',
+  '-LOADING\r\n',
+  '-\r\n',
+  '+PONG\r\n+PONG\r\n',
+);
+const reply = fc.oneof(fc.constant(ACCEPTED), scalar, array, rude);
+const answers: fc.Arbitrary<Answers> = fc.record({ acquire: reply, extend: reply, release: reply });
+
+/** A typed error with a message that people can read. */
+function assertOurs(error: unknown): void {
+  assert.ok(isRedlockError(error), String(error));
+  assert.ok(error.message.length < 4_000);
+}
+
+describe('three servers that answer anything', () => {
+  it('give a lock only if two of them said exactly 1; every call ends, and every failure is ours', async () => {
+    let granted = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.tuple(answers, answers, answers), async (all) => {
+        const redlock = await serviceOver(all);
+        const yes = all.filter(({ acquire }) => acquire === ACCEPTED).length;
+        const lock = await redlock.tryAcquire('a').catch((error: unknown) => {
+          assertOurs(error);
+          return null;
+        });
+        if (lock !== null) {
+          granted += 1;
+          assert.ok(yes >= 2, 'granted without a quorum');
+          await lock.extend().catch(assertOurs);
+          await lock.release();
+          assert.equal(lock.isHeld, false);
+        }
+        await redlock.inspect('a').catch(assertOurs);
+        await redlock.close();
+      }),
+      // The servers of all runs are stopped at the end.
+      { numRuns: 40, endOnFailure: true },
+    );
+    expect(granted).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ['say nothing', ''],
+    ['send a reply that never ends', '$1000000000\r\nxxxx'],
+    ['begin an array that never ends', '*1000000\r\n:1\r\n'],
+    ['say yes in another type', bulk('1')],
+    ['say yes inside an array', '*1\r\n:1\r\n'],
+    ['say yes twice as large', ':2\r\n'],
+  ])('and %s are an outage, told in time', async (_, acquire) => {
+    const redlock = await serviceOver(
+      Array(3).fill({ acquire, extend: '', release: '' }) as Answers[],
+    );
+    const error = await redlock.acquire('a').catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(QuorumUnavailableError);
+    expect((error as QuorumUnavailableError).causes).toHaveLength(3);
+  });
+});
+
+describe('one hostile server of three', () => {
+  it.each([
+    ['nothing', ''],
+    ['a reply that never ends', '$1000000000\r\nxxxx'],
+    ['what breaks the protocol', '?what\r\n'],
+    ['null', '$-1\r\n'],
+  ])('that sends %s changes nothing: locks, extensions and releases work', async (_, rubbish) => {
+    const honest = { acquire: ACCEPTED, extend: '*2\r\n:1\r\n:0\r\n', release: ':1\r\n' };
+    const hostile = { acquire: rubbish, extend: rubbish, release: rubbish };
+    const redlock = await serviceOver([honest, hostile, honest]);
+    for (let round = 0; round < 3; round += 1) {
+      const lock = await redlock.acquire('a', { wait: '20s' });
+      await lock.extend();
+      expect(lock.isHeld).toBe(true);
+      await lock.release();
+    }
+  });
+});

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { Redlock } from '../../lib/core/redlock.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
+import { NOTORIOUS_KEYS, goodKey, twinKeys } from './strange-keys.ts';
+
+const keyPrefix = `strange:${randomUUID()}:`;
+let servers: RedisServer[];
+let admin: Redis;
+let ours: Redlock;
+let theirs: Redlock;
+
+beforeAll(async () => {
+  servers = await startRedisServers(3);
+  admin = new Redis(servers[0]!.url);
+  const services = [0, 1].map(
+    () =>
+      new Redlock(
+        servers.map(({ url }) => new RedisLockNode(url)),
+        { restartGuard: false, keyPrefix, ttl: '1m' },
+      ),
+  );
+  [ours, theirs] = services as [Redlock, Redlock];
+  for (const service of services) {
+    service.open();
+    assert.ok(await service.ready(20_000));
+  }
+});
+afterAll(async () => {
+  await Promise.all([ours.close(), theirs.close()]);
+  admin.disconnect();
+  await Promise.all(servers.map((server) => server.stop()));
+});
+
+/** Held, excluding, under its own bytes on the server, woken when released, and gone afterwards. */
+async function expectOrdinaryLock(key: string): Promise<void> {
+  const held = await ours.acquire(key, { wait: '20s' });
+  const inspected = await ours.inspect(key);
+  expect(inspected).toMatchObject({ key, holder: held.token.holder });
+  await expect(theirs.tryAcquire(key)).resolves.toBeNull();
+  const name = Buffer.from(keyPrefix + key, 'utf8');
+  await eventually(async () => {
+    await held.extend(); // the vote of this server may be missing yet
+    expect(await admin.get(name)).toBe(held.token.holder);
+  });
+  await held.release();
+  await using next = await theirs.acquire(key, { wait: '20s' });
+  expect(next.token.value).toBeGreaterThan(held.token.value);
+}
+
+describe('strange keys on real servers', () => {
+  it.each(NOTORIOUS_KEYS.filter((key) => key.length < 100))(
+    '%j is an ordinary lock',
+    expectOrdinaryLock,
+  );
+
+  it('are ordinary locks, whatever characters they have', async () => {
+    await fc.assert(fc.asyncProperty(goodKey, expectOrdinaryLock), { numRuns: 60 });
+  });
+
+  it('that are twins of each other are held at once', async () => {
+    await fc.assert(
+      fc.asyncProperty(twinKeys, async ([key, twin]) => {
+        await using first = await ours.acquire(key, { wait: '20s' });
+        await using second = await theirs.acquire(twin, { wait: '20s' });
+        expect([first.isHeld, second.isHeld]).toEqual([true, true]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('never become commands: what is not ours stays, and nothing is written outside the prefix', async () => {
+    const sentinel = `${keyPrefix.slice(0, -1)}-sentinel`;
+    await admin.set(sentinel, 'still here');
+    const injections = ['FLUSHALL', 'SET pwned 1', `DEL ${sentinel}`].flatMap((command) => {
+      const parts = command.split(' ').map((part) => `$${part.length}\r\n${part}\r\n`);
+      return [
+        `\r\n${command}\r\n`,
+        `a\r\n*${parts.length}\r\n${parts.join('')}`,
+        `"]] redis.call('${command.split(' ').join("','")}') --[[`,
+        `'); redis.call('${command.split(' ').join("','")}'); ('`,
+      ];
+    });
+    for (const key of injections) await expectOrdinaryLock(key);
+    await expectOrdinaryLock('after the injections');
+    expect(await admin.get(sentinel)).toBe('still here');
+    expect(await admin.exists('pwned')).toBe(0);
+    await admin.del(sentinel);
+  });
+});

@@ -1,0 +1,108 @@
+import fc from 'fast-check';
+
+/** Names with which something else went wrong before: prototypes, protocols, patterns, our own names, other bytes. */
+export const NOTORIOUS_KEYS: readonly string[] = [
+  '__proto__',
+  'constructor',
+  'prototype',
+  'hasOwnProperty',
+  'toString',
+  'valueOf',
+  'then',
+  'undefined',
+  'null',
+  'NaN',
+  '0',
+  '-0',
+  ' ',
+  '\t',
+  '\n',
+  '\0',
+  'a\0b',
+  'a\r\nb',
+  'x\r\n*1\r\n$8\r\nFLUSHALL\r\n',
+  '$-1\r\n',
+  '*0\r\n',
+  ':1\r\n',
+  '{',
+  '}',
+  '{}',
+  '{a}',
+  '}a{',
+  '{a}{b}',
+  '{{a}}',
+  '*',
+  '?',
+  '[a-z]',
+  '\\',
+  '%00',
+  '%s%n',
+  "'; DROP TABLE fence; --",
+  '")) return 1 --',
+  '${process.env}',
+  '{0}',
+  'fence:a',
+  'a#fence:a',
+  'marker',
+  '../../etc/passwd',
+  '\u202Eabc',
+  '\uFEFFa',
+  'a\u200B',
+  '😀',
+  '\uFFFD',
+  'ﬀ',
+  'İ',
+  'ı',
+  'K', // the Kelvin sign, which lower-cases to k
+  'a'.repeat(1_024),
+  '\u{1F600}'.repeat(512),
+];
+
+const strange = fc.oneof(
+  fc.constantFrom(...NOTORIOUS_KEYS),
+  fc.fullUnicodeString({ minLength: 1, maxLength: 40 }),
+  fc.string16bits({ minLength: 1, maxLength: 40 }),
+  fc
+    .uint8Array({ minLength: 1, maxLength: 60 })
+    .map((bytes) => Buffer.from(bytes).toString('latin1')),
+  fc.stringOf(fc.constantFrom('{', '}', ':', '#', '*', '\r', '\n', '\0', ' ', 'a', '\u0301', 'é'), {
+    minLength: 1,
+    maxLength: 20,
+  }),
+);
+
+/** Any string that might be given as a key: also those that are refused. */
+export const anyKey: fc.Arbitrary<string> = strange;
+
+/** Keys that are taken. */
+export const goodKey: fc.Arbitrary<string> = strange.filter(
+  (key) => !key.startsWith('#') && !/[\uD800-\uDFFF]/u.test(key) && key.length <= 1_024,
+);
+
+const TWINS: readonly ((key: string) => string)[] = [
+  (key) => key.normalize('NFC'),
+  (key) => key.normalize('NFD'),
+  (key) => key.normalize('NFKC'),
+  (key) => key.normalize('NFKD'),
+  (key) => key.toLowerCase(),
+  (key) => key.toUpperCase(),
+  (key) => key.trim(),
+  (key) => `${key} `,
+  (key) => `${key}\0`,
+  (key) => `${key}\n`,
+  (key) => encodeURIComponent(key),
+  (key) => `{${key}}`,
+  (key) => `fence:${key}`,
+  (key) => JSON.stringify(key),
+];
+
+/** Two different keys that something careless would take for the same one. */
+export const twinKeys: fc.Arbitrary<readonly [string, string]> = fc
+  .tuple(
+    fc.oneof(goodKey, fc.constantFrom('é', 'e\u0301', 'Å', 'A\u030A', 'ﬀ', 'straße', 'ñ {x} ')),
+    fc.constantFrom(...TWINS),
+  )
+  .map(([key, twin]) => [key, twin(key)] as const)
+  .filter(
+    ([key, twin]) => key !== twin && twin !== '' && !twin.startsWith('#') && twin.length <= 1_024,
+  );
