@@ -99,11 +99,13 @@ describe('the page of the sample', () => {
       await second.filter({ hasText: 'up' }).waitFor();
       await third.filter({ hasText: 'up' }).waitFor();
       await page.locator('#holders').getByText('5/5').first().waitFor();
+      expect(await page.locator('.node[data-state="up"]').count()).toBe(5);
     });
   });
 
   it('stops booking without a majority, says so, and goes on when nodes are back', async () => {
     await onPage(async (page) => {
+      const doubles = await page.locator('#double-count').textContent();
       for (const number of [1, 2, 3]) {
         await page.getByRole('button', { name: `Freeze node ${number}` }).click();
         await page
@@ -119,6 +121,7 @@ describe('the page of the sample', () => {
       }
       await page.locator('#quorum').waitFor({ state: 'hidden' });
       await expectMoreBookings(page, 2);
+      expect(await page.locator('#double-count').textContent()).toBe(doubles);
     });
   });
 
@@ -174,7 +177,7 @@ describe('the page of the sample', () => {
       const focused = page.locator(':focus');
       await page.keyboard.press('Tab');
       expect(await focused.getAttribute('id')).toBe('freeze-holder');
-      const outline = await focused.evaluate('(element) => getComputedStyle(element).outline');
+      const outline = await page.evaluate('getComputedStyle(document.activeElement).outline');
       expect(outline).toMatch(/solid 3px/);
       const before = Number(await page.locator('#refusal-count').textContent());
       await page.keyboard.press('Enter');

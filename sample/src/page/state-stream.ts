@@ -28,9 +28,7 @@ export class StateStream {
       this.#state = saleAfter(this.#state, record);
       this.#sending ??= setTimeout(() => this.#send(), INTERVAL_MS);
     });
-    this.#heartbeat = setInterval(() => {
-      for (const response of this.#listeners) response.write(':\n\n');
-    }, HEARTBEAT_MS);
+    this.#heartbeat = setInterval(() => this.#write(':\n\n'), HEARTBEAT_MS);
   }
 
   get listenerCount(): number {
@@ -59,10 +57,13 @@ export class StateStream {
 
   #send(): void {
     this.#sending = undefined;
-    const message = this.#message();
+    this.#write(this.#message());
+  }
+
+  /** Whoever does not read gets no queue: the next state holds all of this one. */
+  #write(text: string): void {
     for (const response of this.#listeners) {
-      // Whoever does not read gets no queue: the next state holds all of this one.
-      if (!response.writableNeedDrain) response.write(message);
+      if (!response.writableNeedDrain) response.write(text);
     }
   }
 

@@ -1,7 +1,5 @@
 // Runs inside the page, so it is plain JavaScript. Colours of the page are opaque or fully transparent.
-// oxlint-disable-next-line no-unused-vars -- it is called by the script that is put behind this one
-
-function findPoorTexts(least) {
+globalThis.findPoorTexts = (least) => {
   const channels = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
   const luminance = (color) => {
     const [red = 0, green = 0, blue = 0] = channels(color).map((value) => {
@@ -38,4 +36,4 @@ function findPoorTexts(least) {
     if (ratio < least) poor.push({ text, color, ground, ratio });
   }
   return poor;
-}
+};
