@@ -148,6 +148,22 @@ describe('the page of the sample', () => {
     });
   });
 
+  it('freezes a holder of the next evening when the hall is sold out', async () => {
+    await onPage(async (page) => {
+      const before = Number(await page.locator('#refusal-count').textContent());
+      await page
+        .locator('#seats:not(:has(.seat:not([data-state="sold"]):not([data-state="double"])))')
+        .waitFor();
+      await freezeHolder(page);
+      await page
+        .locator('#refusal-count')
+        .getByText(String(before + 1))
+        .waitFor();
+      await untilFreezeIsOver(page);
+      expect(await page.locator('#timeline').getByText('no holder was frozen').count()).toBe(0);
+    });
+  });
+
   it('shows the double booking when fencing is off', async () => {
     await onPage(async (page) => {
       const before = Number(await page.locator('#double-count').textContent());

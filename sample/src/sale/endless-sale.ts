@@ -135,9 +135,9 @@ export class EndlessSale {
     const { signal } = this.#stopped;
     for (;;) {
       await sleep(PACE_MS * (0.7 + 0.6 * this.random()), undefined, { signal });
-      if (this.#unsold.size === 0 && this.#open.size === 0 && !this.#isFreezing) {
+      if (this.#unsold.size === 0 && this.#open.size === 0) {
         await sleep(INTERVAL_MS, undefined, { signal });
-        if (!this.#isFreezing) this.#openEvening();
+        this.#openEvening();
       }
       this.#welcomeCustomer();
     }
