@@ -40,11 +40,12 @@ function showRow({ children }, { worker, holding, asked, addresses }, nowMs) {
   setText(seat.firstChild, asked ? seatName((holding ?? asked).seatId) : '–');
   setText(seat.lastChild, asked ? customerText(asked, holding) : '');
   setText(token, holding?.token ?? '');
-  setText(nodes, holding ? votes(holding, addresses) : '');
+  const isKnown = holding !== undefined && (holding.leaseUntilMs ?? holding.lostAtMs) !== undefined;
+  setText(nodes, isKnown ? votes(holding, addresses) : '');
   setAttribute(
     nodes,
     'aria-label',
-    holding ? `${holding.nodes.length} of ${addresses.length} nodes` : 'none',
+    isKnown ? `${holding.nodes.length} of ${addresses.length} nodes` : 'none',
   );
   showValidity(validity, holding, nowMs);
 }

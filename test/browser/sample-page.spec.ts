@@ -237,6 +237,10 @@ describe('the page of the sample', () => {
           '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
         );
         expect(widths).toEqual([width, width]);
+        // Words are not broken into a column of letters.
+        for (const row of await page.locator('#holders tr').all()) {
+          expect((await row.boundingBox())!.height).toBeLessThan(160);
+        }
         const { height } = (await page.locator('#freeze-holder').boundingBox())!;
         expect(height).toBeGreaterThanOrEqual(44);
       },
