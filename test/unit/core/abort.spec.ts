@@ -92,7 +92,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
 
   it('while the token source works, whose late token is thrown away', async () => {
     const cluster = await newCluster();
-    let issue = (_: number): void => undefined;
+    let issue: (token: number) => void = () => undefined;
     const tokens = { issue: () => new Promise<number>((resolve) => (issue = resolve)) };
     const { redlock } = await cluster.process({ tokens });
     const controller = new AbortController();

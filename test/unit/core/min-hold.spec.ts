@@ -57,4 +57,15 @@ describe('minHold', () => {
     expect(lock.signal.aborted).toBe(false);
     expect(cluster.holders('a')).toBe(0);
   });
+
+  it('is not extended after the release, also when an extension was under way', async () => {
+    const cluster = await newCluster();
+    const { redlock, nodes } = await cluster.process({ minHold: '2900ms', latencyMs: 20 });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    while (nodes[0]!.asked('extend').length === 0) await cluster.advance(1);
+    await cluster.settle(lock.release());
+    await cluster.advance(10_000);
+    expect(nodes[0]!.asked('extend')).toHaveLength(1);
+    expect(cluster.holders('a')).toBe(0);
+  });
 });

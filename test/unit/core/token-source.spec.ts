@@ -28,7 +28,7 @@ describe('a token source', () => {
 
   it('whose token comes after the lock has ended: the token is thrown away with the lock', async () => {
     const cluster = await newCluster();
-    let issue = (_: number): void => undefined;
+    let issue: (token: number) => void = () => undefined;
     const tokens = { issue: () => new Promise<number>((resolve) => (issue = resolve)) };
     const { redlock } = await cluster.process({ tokens });
     const outcome = redlock.acquire('a').catch((error: unknown) => error);
@@ -66,7 +66,7 @@ describe('a token source', () => {
 
   it('that rejects after the lock has ended crashes nothing', async () => {
     const cluster = await newCluster();
-    let fail = (_: Error): void => undefined;
+    let fail: (error: Error) => void = () => undefined;
     const tokens = { issue: () => new Promise<number>((_, reject) => (fail = reject)) };
     const { redlock } = await cluster.process({ tokens });
     expect(await cluster.failure(redlock.acquire('a'))).toBeInstanceOf(LockLostError);
