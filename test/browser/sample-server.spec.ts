@@ -124,6 +124,7 @@ describe('the server of the page', () => {
       const second = ServedSample.start([], { PORT: String(port) });
       expect(await second.exit()).toBe(1);
       expect(second.output).toContain(`Port ${port} is taken. Choose another one`);
+      expect(second.output).not.toContain('starting');
     } finally {
       occupant.close();
     }

@@ -1,8 +1,9 @@
 import 'reflect-metadata';
 import type { INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer, type AddressInfo } from 'node:net';
 import { LocalRequestGuard } from './local-request.guard.ts';
 import { PageModule, type PageParts } from './page.module.ts';
 
@@ -21,6 +22,22 @@ const SECURITY_HEADERS = {
 export interface OpenPage {
   readonly url: string;
   readonly application: INestApplication;
+}
+
+/**
+ * Finds out before anything is started whether the page can be served.
+ * @throws Error that says what to do when the port is taken or forbidden.
+ */
+export async function probePort(port: number): Promise<void> {
+  const probe = createServer();
+  try {
+    probe.listen(port, HOST);
+    await once(probe, 'listening');
+  } catch (error) {
+    throw portError(error, port);
+  }
+  probe.close();
+  await once(probe, 'close');
 }
 
 /**
@@ -44,15 +61,15 @@ export async function openPage(port: number, parts: PageParts): Promise<OpenPage
     await application.listen(port, HOST);
   } catch (error) {
     await application.close();
-    throw new Error(
-      `${reasonFor(error, port)} Choose another one: npm start -- --serve --port 8080`,
-      {
-        cause: error,
-      },
-    );
+    throw portError(error, port);
   }
   const { port: actual } = (application.getHttpServer() as Server).address() as AddressInfo;
   return { url: `http://localhost:${actual}/`, application };
+}
+
+function portError(cause: unknown, port: number): Error {
+  const advice = 'Choose another one: npm start -- --serve --port 8080';
+  return new Error(`${reasonFor(cause, port)} ${advice}`, { cause });
 }
 
 function reasonFor(error: unknown, port: number): string {

@@ -7,7 +7,7 @@ import { NodeControls } from '../sale/node-controls.ts';
 import type { Cleanup } from '../stage/cleanup.ts';
 import type { StageLog } from '../stage/stage-log.ts';
 import { Stage } from '../stage/stage.ts';
-import { openPage } from './open-page.ts';
+import { openPage, probePort } from './open-page.ts';
 import { PageFiles } from './page-files.ts';
 import { StateStream } from './state-stream.ts';
 
@@ -23,6 +23,7 @@ const LEAVE_MS = 3000;
  * @throws Error with one clear message when something needed is missing, or the port is taken.
  */
 export async function servePage(log: StageLog, cleanup: Cleanup, port: number): Promise<string> {
+  await probePort(port);
   const stream = new StateStream(log);
   cleanup.adopt(() => Promise.resolve(stream.close()));
   const stage = await Stage.open(log, cleanup, { paymentAnswerMs: PAYMENT_ANSWER_MS });
