@@ -3,7 +3,8 @@ import swc from './swc.cjs';
 export default {
   testEnvironment: 'node',
   testMatch: ['<rootDir>/test/**/*.spec.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/'],
+  // Browsers are asked for by name: npm run test:browser.
+  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/', '<rootDir>/test/browser/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': swc('es6') },
   globalSetup: '<rootDir>/test/global-setup.ts',

@@ -16,6 +16,8 @@ export interface BookingStep {
   readonly customer: string;
   /** Decimal. */
   readonly token: string;
+  /** Identity of the grant, as the nodes know the holder. */
+  readonly holder: string;
   /** The newer token that a refused holder met, decimal. */
   readonly newerToken?: string;
 }

@@ -3,7 +3,7 @@ import { Pool } from 'pg';
 import { transaction } from './transaction.ts';
 
 /** How long the provider takes to answer. */
-const ANSWER_DELAY_MS = 60;
+const ANSWER_DELAY_MS = Number(process.env['PAYMENT_ANSWER_MS'] ?? 60);
 
 /**
  * Another company's service, so its bookkeeping commits on its own: a rollback of ours brings no money back, only a refund does.

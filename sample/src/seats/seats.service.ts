@@ -110,7 +110,14 @@ export class SeatsService {
     token: FencingToken,
     newerToken?: string,
   ): void {
-    this.journal.record({ name, seatId, customer, token: String(token), newerToken });
+    this.journal.record({
+      name,
+      seatId,
+      customer,
+      token: String(token),
+      holder: token.holder,
+      newerToken,
+    });
   }
 }
 

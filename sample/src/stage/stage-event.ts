@@ -1,3 +1,4 @@
+import type { SaleEvent } from '../sale/sale-event.ts';
 import type { BookingStep } from '../seats/booking-journal.ts';
 import type { BookingResult } from './booking-result.ts';
 import type { SummaryRow } from './summary.ts';
@@ -8,10 +9,14 @@ export type WorkerState = 'working' | 'stopped' | 'gone';
 
 /** Everything that happens on the stage. Views are made from these alone. */
 export type StageEvent =
+  | SaleEvent
   | { readonly type: 'told'; readonly text: string; readonly tone?: 'good' | 'bad' }
   | {
       readonly type: 'opened';
+      /** Addresses. */
       readonly nodes: readonly string[];
+      /** Whether nodes can be killed and frozen. */
+      readonly canFault: boolean;
       readonly workers: number;
       readonly acts: readonly string[];
     }

@@ -5,13 +5,23 @@ const PATIENCE_MS = 60_000;
 
 /** All that happened so far, for views to follow and for acts to wait on. */
 export class StageLog {
+  /** The newest `capacity` records. */
   readonly records: StageRecord[] = [];
   readonly #listeners = new Set<(record: StageRecord) => void>();
   readonly #startedMs = performance.now();
 
+  /** @param capacity older records are forgotten; a sale without end would fill the memory. Default: all are kept. */
+  constructor(private readonly capacity = Number.POSITIVE_INFINITY) {}
+
+  /** Ms since the start, as records have it. */
+  get nowMs(): number {
+    return performance.now() - this.#startedMs;
+  }
+
   append(event: StageEvent): void {
-    const record = { atMs: performance.now() - this.#startedMs, event };
+    const record = { atMs: this.nowMs, event };
     this.records.push(record);
+    if (this.records.length > this.capacity) this.records.shift();
     for (const listener of this.#listeners) listener(record);
   }
 

@@ -13,6 +13,12 @@ import { WorkerProcess } from './worker-process.ts';
 
 const WORKERS = 3;
 
+/** How a stage differs from the one on which the story is played. */
+export interface StageOptions {
+  /** How long the payment provider takes to answer. @default the provider's own */
+  readonly paymentAnswerMs?: number;
+}
+
 /** What acts have at hand: the servers, the workers, the database's books, and a log of all that happens. */
 export class Stage {
   /** What the act that is playing found out; taken by whoever plays it. */
@@ -23,13 +29,19 @@ export class Stage {
     readonly cluster: Cluster,
     readonly workers: readonly WorkerProcess[],
     private readonly pool: Pool,
+    /** What the names of the locks begin with on the servers. */
+    readonly lockKeyPrefix: string,
   ) {}
 
   /**
    * Starts servers, database and workers. All of them are adopted by `cleanup` before anything can go wrong with them.
    * @throws Error with one clear message when something needed is missing.
    */
-  static async open(log: StageLog, cleanup: Cleanup): Promise<Stage> {
+  static async open(
+    log: StageLog,
+    cleanup: Cleanup,
+    { paymentAnswerMs }: StageOptions = {},
+  ): Promise<Stage> {
     const tell = (text: string): void => log.append({ type: 'told', text });
     tell('starting Redis servers and PostgreSQL');
     const [cluster, database] = await Promise.all([
@@ -48,8 +60,15 @@ export class Stage {
     const pool = new Pool({ connectionString: database.url, max: 2 });
     pool.on('error', () => undefined);
     cleanup.adopt(() => pool.end());
-    const workers = await startWorkers(log, cleanup, cluster, database.url);
-    return new Stage(log, cluster, workers, pool);
+    // Servers of REDIS_NODES are shared: another run must not meet our locks.
+    const lockKeyPrefix = `sample:${randomBytes(4).toString('hex')}:`;
+    const workers = await startWorkers(log, cleanup, {
+      REDIS_NODES: cluster.urls.join(','),
+      DATABASE_URL: database.url,
+      LOCK_KEY_PREFIX: lockKeyPrefix,
+      ...(paymentAnswerMs !== undefined && { PAYMENT_ANSWER_MS: String(paymentAnswerMs) }),
+    });
+    return new Stage(log, cluster, workers, pool, lockKeyPrefix);
   }
 
   /** Workers from 1. */
@@ -104,15 +123,8 @@ export class Stage {
 async function startWorkers(
   log: StageLog,
   cleanup: Cleanup,
-  cluster: Cluster,
-  databaseUrl: string,
+  environment: Readonly<Record<string, string>>,
 ): Promise<WorkerProcess[]> {
-  const environment = {
-    REDIS_NODES: cluster.urls.join(','),
-    DATABASE_URL: databaseUrl,
-    // Servers of REDIS_NODES are shared: another run must not meet our locks.
-    LOCK_KEY_PREFIX: `sample:${randomBytes(4).toString('hex')}:`,
-  };
   const workers = Array.from({ length: WORKERS }, (_, index) => {
     const worker = new WorkerProcess(index + 1, environment, (event) => log.append(event));
     cleanup.adopt(() => worker.kill());

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { BookingResult } from './booking-result.ts';
 import { endProcess } from './end-process.ts';
-import type { StageEvent } from './stage-event.ts';
+import type { StageEvent, WorkerState } from './stage-event.ts';
 import { guardStoppedProcess } from './wake-up-guard.ts';
 import type {
   BookingReply,
@@ -39,6 +39,7 @@ export class WorkerProcess {
   #failure: Error | undefined;
   #lastId = 0;
   #letGo: (() => void) | undefined;
+  #state: WorkerState = 'working';
 
   constructor(
     /** From 1. */
@@ -60,11 +61,15 @@ export class WorkerProcess {
         this.#letGo?.();
         for (const waiting of this.#waiting.values()) waiting.reject(this.#failure);
         this.#waiting.clear();
-        tell({ type: 'worker', worker: number, state: 'gone' });
+        this.#became('gone');
       });
     });
     // Whoever waits hears of it; a process that nobody waits for is no unhandled rejection.
     this.#ready.catch(() => undefined);
+  }
+
+  get state(): WorkerState {
+    return this.#state;
   }
 
   /** Resolves when the application has started. @throws when it could not. */
@@ -111,14 +116,14 @@ export class WorkerProcess {
   stop(): void {
     if (this.#child.pid !== undefined) this.#letGo = guardStoppedProcess(this.#child.pid);
     this.#child.kill('SIGSTOP');
-    this.tell({ type: 'worker', worker: this.number, state: 'stopped' });
+    this.#became('stopped');
   }
 
   /** SIGCONT. */
   wakeUp(): void {
     this.#child.kill('SIGCONT');
     this.#letGo?.();
-    this.tell({ type: 'worker', worker: this.number, state: 'working' });
+    if (this.#state === 'stopped') this.#became('working');
   }
 
   /** Shuts the application down. @returns whether the process then ended by itself and without an error. */
@@ -130,6 +135,11 @@ export class WorkerProcess {
   /** Ends the process at once, stopped or not. */
   async kill(): Promise<void> {
     await endProcess(this.#child, () => this.#child.kill('SIGKILL'));
+  }
+
+  #became(state: WorkerState): void {
+    this.#state = state;
+    this.tell({ type: 'worker', worker: this.number, state });
   }
 
   #hear(message: WorkerMessage): void {

@@ -5,7 +5,7 @@ import type { Paint } from './paint.ts';
 /** Narrower terminals would break the line, and a broken line can't be redrawn. */
 const WIDTH_WITH_COUNTS = 100;
 
-/** Where the story stands, in one line: progress, servers, workers, counts where there is room. */
+/** Where the stage stands, in one line: progress of the story, servers, workers, counts where there is room. */
 export function statusLine(
   state: StageState,
   elapsedMs: number,
@@ -13,11 +13,12 @@ export function statusLine(
   paint: Paint,
 ): string {
   const total = state.acts.length;
-  if (total === 0) return `${seconds(elapsedMs)}  ${paint('cyan', 'starting')}`;
-  const progress = '━'.repeat(state.actsDone) + '─'.repeat(Math.max(0, total - state.actsDone));
+  if (state.nodes.length === 0) return `${seconds(elapsedMs)}  ${paint('cyan', 'starting')}`;
+  const bar = '━'.repeat(state.actsDone) + '─'.repeat(Math.max(0, total - state.actsDone));
+  const progress = total === 0 ? '' : `${paint('cyan', bar)}  `;
   const nodes = state.nodes.map((node) => nodeMark(node, paint)).join('');
   const workers = state.workers.map((worker) => workerMark(worker, paint)).join('');
-  const line = `${seconds(elapsedMs)}  ${paint('cyan', progress)}  nodes ${nodes}  workers ${workers}`;
+  const line = `${seconds(elapsedMs)}  ${progress}nodes ${nodes}  workers ${workers}`;
   if (width < WIDTH_WITH_COUNTS) return line;
   return `${line}  booked ${state.booked}  too late ${state.taken}  failed ${state.failed}  refunded ${state.refunded}`;
 }

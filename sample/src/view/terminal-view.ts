@@ -1,4 +1,4 @@
-import type { StageRecord } from '../stage/stage-event.ts';
+import type { StageEvent, StageRecord } from '../stage/stage-event.ts';
 import type { StageLog } from '../stage/stage-log.ts';
 import { after, INITIAL_STATE, type StageState } from '../stage/stage-state.ts';
 import { paintFor, type Paint } from './paint.ts';
@@ -9,10 +9,16 @@ import { timelineLine } from './timeline-line.ts';
 const STATUS_INTERVAL_MS = 100;
 const CLEAR_LINE = '\r\u001B[2K';
 
+export interface TerminalViewOptions {
+  /** Tell of bookings that went as usual. @default true */
+  readonly showsSales?: boolean;
+}
+
 /** Prints the story as it happens. On a terminal the last line shows where it stands; elsewhere there are only lines. */
 export class TerminalView {
   #state: StageState = INITIAL_STATE;
   #showsEveryStep = false;
+  readonly #showsSales: boolean;
   readonly #paint: Paint;
   readonly #startedMs = performance.now();
   readonly #timer: NodeJS.Timeout | undefined;
@@ -21,7 +27,9 @@ export class TerminalView {
   constructor(
     log: StageLog,
     private readonly output: NodeJS.WriteStream,
+    { showsSales = true }: TerminalViewOptions = {},
   ) {
+    this.#showsSales = showsSales;
     this.#paint = paintFor(output);
     this.#unsubscribe = log.subscribe((record) => this.#show(record));
     if (output.isTTY) this.#timer = setInterval(() => this.#drawStatus(), STATUS_INTERVAL_MS);
@@ -51,6 +59,7 @@ export class TerminalView {
       this.print(`\n${summaryTable(event.rows, this.output.columns ?? 120, this.#paint)}`);
       return;
     }
+    if (!this.#showsSales && isUsualSale(event)) return;
     const line = timelineLine(event, this.#showsEveryStep, this.#paint);
     if (line !== undefined) this.print(`${seconds(atMs)}    ${line}`);
   }
@@ -63,4 +72,8 @@ export class TerminalView {
   #write(text: string): void {
     this.output.write(this.output.isTTY ? CLEAR_LINE + text : text);
   }
+}
+
+function isUsualSale(event: StageEvent): boolean {
+  return event.type === 'step' && ['booked', 'found-taken'].includes(event.step.name);
 }

@@ -1,0 +1,77 @@
+// One row per worker: what it holds, or believes to hold.
+import { element, seatName, setAttribute, setText } from './elements.js';
+
+/** The ttl of the sample's locks: a full bar. */
+const FULL_MS = 2000;
+
+const WORKER_STATES = { working: 'working', stopped: '⏸ stopped', gone: '✖ gone' };
+
+export function showTable(state, nowMs) {
+  const body = document.getElementById('holders');
+  const { workers } = state.stage;
+  if (body.children.length !== workers.length) {
+    body.replaceChildren(...workers.map((_, index) => row(index + 1)));
+  }
+  workers.forEach((worker, index) => {
+    const holding = state.holdings.findLast(
+      (each) => each.worker === index + 1 && each.endedMs === undefined,
+    );
+    const asked = state.asked.findLast((each) => each.worker === index + 1);
+    showRow(body.children[index], { worker, holding, asked, addresses: state.addresses }, nowMs);
+  });
+}
+
+function row(number) {
+  return element(
+    'tr',
+    {},
+    element('th', { scope: 'row' }, `Worker ${number}`, element('span', { className: 'minor' })),
+    element('td', {}, element('span'), element('span', { className: 'minor' })),
+    element('td'),
+    element('td'),
+    element('td', {}, element('span'), element('span', { className: 'bar', ariaHidden: 'true' })),
+  );
+}
+
+function showRow({ children }, { worker, holding, asked, addresses }, nowMs) {
+  const [name, seat, token, nodes, validity] = children;
+  name.lastChild.dataset.state = worker;
+  setText(name.lastChild, WORKER_STATES[worker]);
+  setText(seat.firstChild, asked ? seatName((holding ?? asked).seatId) : '–');
+  setText(seat.lastChild, asked ? customerText(asked, holding) : '');
+  setText(token, holding?.token ?? '');
+  const isKnown = holding !== undefined && (holding.leaseUntilMs ?? holding.lostAtMs) !== undefined;
+  setText(nodes, isKnown ? votes(holding, addresses) : '');
+  setAttribute(
+    nodes,
+    'aria-label',
+    isKnown ? `${holding.nodes.length} of ${addresses.length} nodes` : 'none',
+  );
+  showValidity(validity, holding, nowMs);
+}
+
+function customerText(asked, holding) {
+  if (!holding) return `${asked.customer} waits`;
+  return `${holding.customer}${holding.isPaid ? ' has paid' : ''}${asked.fenced ? '' : ', no fence'}`;
+}
+
+/** One mark per node, in their order: which of them have the lock. */
+function votes({ nodes }, addresses) {
+  const marks = addresses.map((address) => (nodes.includes(address) ? '●' : '○')).join('');
+  return `${marks} ${nodes.length}/${addresses.length}`;
+}
+
+function showValidity({ firstChild: text, lastChild: bar }, holding, nowMs) {
+  const { leaseUntilMs, lostAtMs } = holding ?? {};
+  const remainingMs = Math.max(0, (leaseUntilMs ?? 0) - nowMs);
+  const isOver = lostAtMs !== undefined;
+  text.className = isOver ? 'over' : '';
+  setText(text, validityText(leaseUntilMs, remainingMs, isOver));
+  bar.hidden = leaseUntilMs === undefined || isOver;
+  bar.style.setProperty('--share', `${Math.min(100, (100 * remainingMs) / FULL_MS)}%`);
+}
+
+function validityText(leaseUntilMs, remainingMs, isOver) {
+  if (isOver) return 'ran out';
+  return leaseUntilMs === undefined ? '' : `${(remainingMs / 1000).toFixed(1)} s`;
+}

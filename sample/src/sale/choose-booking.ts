@@ -1,0 +1,36 @@
+/** Who asks for what next. */
+export interface BookingWish {
+  readonly seatId: string;
+  readonly customer: string;
+}
+
+/** What a wish is chosen from. */
+export interface Choice {
+  /** Unsold seats that nobody is booking. */
+  readonly freeSeats: readonly string[];
+  /** Seats that somebody is booking right now. */
+  readonly contendedSeats: readonly string[];
+  /** Customers who are not waiting for anything. */
+  readonly idleCustomers: readonly string[];
+}
+
+/** How many of the customers want the seat that another one is about to get. */
+const CONTENTION = 0.2;
+
+/**
+ * The next wish, or undefined when nobody wants anything.
+ * @param random numbers from 0 to below 1.
+ */
+export function chooseBooking(
+  { freeSeats, contendedSeats, idleCustomers }: Choice,
+  random: () => number,
+): BookingWish | undefined {
+  const contends = freeSeats.length > 0 && random() < CONTENTION;
+  const seatId = (contends ? pick(contendedSeats, random) : undefined) ?? pick(freeSeats, random);
+  const customer = pick(idleCustomers, random);
+  return seatId === undefined || customer === undefined ? undefined : { seatId, customer };
+}
+
+function pick<T>(items: readonly T[], random: () => number): T | undefined {
+  return items[Math.floor(random() * items.length)];
+}

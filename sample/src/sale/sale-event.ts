@@ -1,0 +1,31 @@
+import type { LockInspection } from 'nestjs-fenced-lock';
+import type { Books } from '../stage/books.ts';
+
+/** What happens in a sale without end, besides what happens on every stage. */
+export type SaleEvent =
+  /** All seats are free again. Their ids are new, so that no lock or token of another evening counts. */
+  | {
+      readonly type: 'evening-opened';
+      readonly evening: number;
+      readonly seats: readonly string[];
+    }
+  | {
+      readonly type: 'booking-asked';
+      readonly worker: number;
+      readonly seatId: string;
+      readonly customer: string;
+      /** With the fence in the database, or with the lock alone. */
+      readonly fenced: boolean;
+    }
+  | { readonly type: 'fence-switched'; readonly isOn: boolean }
+  /** Somebody asked to have the current holder stopped for longer than its lock lives. */
+  | { readonly type: 'holder-freeze'; readonly isUnderWay: boolean }
+  /** What the nodes said about a lock. */
+  | {
+      readonly type: 'lock-inspected';
+      /** When they were asked, in ms since the start. */
+      readonly askedAtMs: number;
+      readonly inspection: LockInspection;
+    }
+  /** What the database said about the seats of this evening. */
+  | { readonly type: 'books-read'; readonly evening: number; readonly books: Books };
