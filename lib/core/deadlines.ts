@@ -16,6 +16,8 @@ interface DeadlineLine {
   first: Deadline | undefined;
   last: Deadline | undefined;
   timer: TimerHandle;
+  /** Its deadlines are being called; the timer is set again after the last of them. */
+  firing: boolean;
 }
 
 /**
@@ -38,7 +40,7 @@ export class Deadlines {
     this.cancel(deadline);
     let line = this.#lines.get(delayMs);
     if (line === undefined) {
-      line = { first: undefined, last: undefined, timer: undefined };
+      line = { first: undefined, last: undefined, timer: undefined, firing: false };
       this.#lines.set(delayMs, line);
     }
     deadline.line = line;
@@ -47,7 +49,7 @@ export class Deadlines {
     if (line.last === undefined) line.first = deadline;
     else line.last.next = deadline;
     line.last = deadline;
-    if (line.timer === undefined) this.#arm(line, delayMs, delayMs);
+    if (line.timer === undefined && !line.firing) this.#arm(line, delayMs, delayMs);
   }
 
   cancel(deadline: Deadline): void {
@@ -76,15 +78,28 @@ export class Deadlines {
 
   #fire(line: DeadlineLine, lineDelayMs: number): void {
     line.timer = undefined;
+    line.firing = true;
     const nowMs = this.#environment.clock.monotonicMs();
-    while (line.first !== undefined && line.first.dueMs <= nowMs) {
-      const deadline = line.first;
-      this.cancel(deadline);
-      deadline.onDeadline();
+    try {
+      while (line.first !== undefined && line.first.dueMs <= nowMs) {
+        const deadline = line.first;
+        this.cancel(deadline);
+        deadline.onDeadline();
+      }
+    } finally {
+      line.firing = false;
+      this.#armAgain(line, lineDelayMs);
     }
-    if (line.timer !== undefined) return;
-    if (line.first !== undefined)
-      this.#arm(line, lineDelayMs, Math.max(1, line.first.dueMs - nowMs));
-    else if (this.#lines.get(lineDelayMs) === line) this.#lines.delete(lineDelayMs);
+  }
+
+  /** The first may be due long before one that was set just now, and what was called may have taken its time. */
+  #armAgain(line: DeadlineLine, lineDelayMs: number): void {
+    if (this.#lines.get(lineDelayMs) !== line) return;
+    if (line.first === undefined) {
+      this.#lines.delete(lineDelayMs);
+      return;
+    }
+    const nowMs = this.#environment.clock.monotonicMs();
+    this.#arm(line, lineDelayMs, Math.max(1, line.first.dueMs - nowMs));
   }
 }
