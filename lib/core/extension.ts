@@ -29,8 +29,17 @@ export type ExtensionOutcome = {
   readonly causes: () => NodeCause[];
 };
 
-/** Asks all nodes once to extend the lock. Never rejects. */
-export function extendOnce(quorum: Quorum, target: ExtensionTarget): Promise<ExtensionOutcome> {
+/** A question that can be ended early; its late answers then count for nothing, and it is not asked again. */
+export interface OpenExtension {
+  cancel(): void;
+}
+
+/** Asks all nodes once to extend the lock; in `open` as long as answers count. Never rejects. */
+export function extendOnce(
+  quorum: Quorum,
+  target: ExtensionTarget,
+  open: Set<OpenExtension>,
+): Promise<ExtensionOutcome> {
   const { keys, nonce, ballot, ttlMs } = target;
   const request = { names: lockNames(quorum.options.keyPrefix, keys), nonce, ballot, ttlMs };
   return new Promise((resolve) => {
@@ -38,8 +47,12 @@ export function extendOnce(quorum: Quorum, target: ExtensionTarget): Promise<Ext
       quorum,
       { kind: 'extend', request },
       (replies, expected) => expected === 0 || verdict(replies, quorum.votesNeeded) !== 'unknown',
-      () => resolve(outcomeOf(quorum, round, ttlMs)),
+      () => {
+        open.delete(round);
+        resolve(outcomeOf(quorum, round, ttlMs));
+      },
     );
+    open.add(round);
     round.start(target.nodeTimeoutMs);
     target.asked(round.mayHaveWritten);
   });

@@ -1,7 +1,7 @@
 import { Deadline } from './deadlines.ts';
 import type { LockLossReason, NodeCause } from './errors.ts';
 import { extendOnce } from './extension.ts';
-import type { ExtensionOutcome, ExtensionTarget } from './extension.ts';
+import type { ExtensionOutcome, ExtensionTarget, OpenExtension } from './extension.ts';
 import type { Quorum } from './quorum.ts';
 
 /** Who owns a lease. */
@@ -25,6 +25,8 @@ export class Lease extends Deadline {
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
   #ended = false;
+  /** Extensions that are being asked for. */
+  readonly #open = new Set<OpenExtension>();
 
   constructor(quorum: Quorum, owner: LeaseOwner, validUntilMs: number) {
     super();
@@ -58,7 +60,7 @@ export class Lease extends Deadline {
 
   /** One extension now, outside the rhythm. */
   async extendNow(): Promise<ExtensionOutcome> {
-    const outcome = await extendOnce(this.#quorum, this.#owner);
+    const outcome = await extendOnce(this.#quorum, this.#owner, this.#open);
     this.#apply(outcome);
     return outcome;
   }
@@ -67,6 +69,8 @@ export class Lease extends Deadline {
   end(): void {
     this.#ended = true;
     this.#quorum.alarms.cancel(this);
+    // A node that has to be joined again would be asked once more, after the release.
+    for (const extension of this.#open) extension.cancel();
   }
 
   #arm(): void {
@@ -84,7 +88,7 @@ export class Lease extends Deadline {
 
   /** The holder is told this much before validity ends, because timers are late and work needs time to stop. */
   #leadMs(): number {
-    return Math.max(2, this.#owner.ttlMs / 200);
+    return Math.max(4, this.#owner.ttlMs / 200);
   }
 
   onDeadline(): void {
@@ -104,7 +108,7 @@ export class Lease extends Deadline {
   async #extendInRhythm(): Promise<void> {
     const { ttlMs, nodeTimeoutMs } = this.#owner;
     const startedAtMs = this.#quorum.nowMs;
-    const outcome = await extendOnce(this.#quorum, this.#owner);
+    const outcome = await extendOnce(this.#quorum, this.#owner, this.#open);
     if (!this.#keeps || this.#ended) return;
     const now = this.#quorum.nowMs;
     if (outcome.kind === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;
