@@ -207,7 +207,7 @@ export const MUTANTS: readonly Mutant[] = [
     [
       'lib/core/resolve-options.ts',
       'const restartGuardMs = guarded ? maxTtlMs : 0;',
-      'const restartGuardMs = guarded ? maxTtlMs * 0.8 : 0;',
+      'const restartGuardMs = guarded ? maxTtlMs * 0.6 : 0;',
     ],
   ),
   mutant(
