@@ -1,22 +1,17 @@
+import type { Arena } from './arena.ts';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, FailedAttempt, Granted } from './attempt.ts';
 import { LockBusyError } from './errors.ts';
 import { acquireError } from './failure.ts';
 import type { HeldLock } from './held-lock.ts';
-import type { HeldLocks } from './held-locks.ts';
-import type { HintBoard, HintWatch } from './hints.ts';
-import type { Quorum } from './quorum.ts';
+import type { HintWatch } from './hints.ts';
 import type { ResolvedAcquire } from './resolve-options.ts';
-import { hintJitterMs, retryDelayMs } from './retry-delay.ts';
-import type { Turn, WaitQueue } from './wait-queue.ts';
+import { hintJitterMs, longestHintJitterMs, retryDelayMs } from './retry-delay.ts';
+import type { Turn } from './wait-queue.ts';
 
-/** What contenders share. */
-export interface Arena {
-  readonly quorum: Quorum;
-  readonly held: HeldLocks;
-  readonly queue: WaitQueue;
-  readonly hints: HintBoard;
-}
+/** After a hint, contenders behave as if they had failed so often at most; more only spreads them further apart. */
+const FAIR_FAILURES = 3;
+const STEPPED_BACK_FAILURES = 5;
 
 /** One acquire on its way: waits its turn in line, tries, waits for a hint or its time, tries again, within its budget. */
 export class Contender {
@@ -31,6 +26,8 @@ export class Contender {
   #nonce = '';
   #cancelled: { readonly error: unknown } | undefined;
   #interrupt: (() => void) | undefined;
+  /** Let other processes go first in this acquire. */
+  #steppedBack = false;
 
   constructor(arena: Arena, keys: readonly string[], settings: ResolvedAcquire) {
     this.#arena = arena;
@@ -59,8 +56,15 @@ export class Contender {
           await this.#waitForOwn(blocking);
           continue;
         }
+        if (this.#arena.share.takeStepBack(this.keys)) await this.#letOthersGo();
         const outcome = await this.#try();
-        if (outcome.kind === 'granted') return await this.#accept(grant(outcome));
+        if (outcome.kind === 'granted') {
+          const lock = grant(outcome);
+          if (this.#cancelled === undefined) return lock;
+          // Cancelled after the vote was won: nothing may be held.
+          await lock.release();
+          throw this.#cancelled.error;
+        }
         await this.#waitAfter(outcome, turn);
       }
     } finally {
@@ -83,13 +87,6 @@ export class Contender {
     return () => signal.removeEventListener('abort', abort);
   }
 
-  /** Cancelled after the vote was won: nothing may be held. */
-  async #accept(lock: HeldLock): Promise<HeldLock> {
-    if (this.#cancelled === undefined) return lock;
-    await lock.release();
-    throw this.#cancelled.error;
-  }
-
   /** Hints count from before the first byte of a try, if they can be heard. */
   #listen(): void {
     if (this.#watch !== undefined) this.#watch.begin();
@@ -108,8 +105,20 @@ export class Contender {
     throw new LockBusyError(this.keys, this.waitedMs, lock.occupiedMs || undefined);
   }
 
+  /** Long enough for a process that was told of the release to try first. */
+  async #letOthersGo(): Promise<void> {
+    const delayMs = Math.min(
+      longestHintJitterMs(this.#arena.quorum.roundTripMs),
+      this.#remainingMs,
+    );
+    if (delayMs > 0) await this.#sleep(delayMs);
+    this.#steppedBack = true;
+    this.#throwIfCancelled();
+  }
+
   /** After a try that failed: until the next one can succeed. */
   async #waitAfter(outcome: FailedAttempt, turn: Turn): Promise<void> {
+    if (outcome.replies.some((reply) => reply?.kind === 'held')) this.#arena.share.lost(this.keys);
     this.#throwIfCancelled();
     const failure = this.#telling(turn.lastFailure, outcome);
     turn.lastFailure = failure;
@@ -178,11 +187,21 @@ export class Contender {
       this.#interrupt = interrupt;
     });
     if (!hinted || this.#cancelled !== undefined) return;
-    const jitterMs = Math.min(hintJitterMs(this.#retryFacts()), this.#remainingMs);
-    await new Promise<void>((resolve) => {
-      const timer = this.#arena.quorum.environment.timers.set(resolve, jitterMs);
+    const { roundTripMs, environment } = this.#arena.quorum;
+    // Whoever lost often must not be slower than whoever just came; only who let others go first is.
+    const failures = this.#steppedBack
+      ? STEPPED_BACK_FAILURES
+      : Math.min(this.tries, FAIR_FAILURES);
+    const jitterMs = hintJitterMs({ failures, roundTripMs, random: environment.random.fraction() });
+    await this.#sleep(Math.min(jitterMs, this.#remainingMs));
+  }
+
+  #sleep(ms: number): Promise<void> {
+    const { timers } = this.#arena.quorum.environment;
+    return new Promise((resolve) => {
+      const timer = timers.set(resolve, ms);
       this.#interrupt = () => {
-        this.#arena.quorum.environment.timers.clear(timer);
+        timers.clear(timer);
         resolve();
       };
     });

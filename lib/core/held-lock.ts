@@ -216,7 +216,9 @@ export class HeldLock implements Lock, LeaseOwner {
   #releaseOnNodes(): Promise<void> {
     const { keys, nonce } = this;
     const lock = { keys, nonce, token: this.#tokenValue, mayHold: this.#mayHold };
-    const done = releaseGranted(this.#quorum, lock, this.#settings);
+    const done = releaseGranted(this.#quorum, lock, this.#settings, (listeners) =>
+      this.#held.heard(this, listeners),
+    );
     // The release is on its way on every connection, so whoever is next here can already ask.
     this.#held.released(this);
     return done;

@@ -1,15 +1,20 @@
 import type { HeldLock } from './held-lock.ts';
 
-/** Hears that a lock of this process was released or lost. */
-export type LocalReleaseListener = (key: string, nonce: string) => void;
+/** Hears of the ends of the locks of this process. */
+export interface HeldLocksListener {
+  /** A lock on `key` was released or lost; the nodes are being told. */
+  released(key: string, nonce: string): void;
+  /** The nodes were told, and `listeners` connections with them. */
+  heard(key: string, listeners: number): void;
+}
 
 /** The locks this process holds, by key: contenders in the same process wait for them without asking the nodes. */
 export class HeldLocks {
   readonly #byKey = new Map<string, HeldLock>();
-  readonly #onReleased: LocalReleaseListener;
+  readonly #listener: HeldLocksListener;
 
-  constructor(onReleased: LocalReleaseListener) {
-    this.#onReleased = onReleased;
+  constructor(listener: HeldLocksListener) {
+    this.#listener = listener;
   }
 
   /** Whether every lock is released, be it that some are still kept for `minHold`. */
@@ -27,7 +32,11 @@ export class HeldLocks {
   }
 
   released(lock: HeldLock): void {
-    for (const key of lock.keys) this.#onReleased(key, lock.nonce);
+    for (const key of lock.keys) this.#listener.released(key, lock.nonce);
+  }
+
+  heard(lock: HeldLock, listeners: number): void {
+    for (const key of lock.keys) this.#listener.heard(key, listeners);
   }
 
   /** The lock on one of `keys` that runs longest, if any is held by this process. */

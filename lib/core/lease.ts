@@ -25,8 +25,8 @@ export class Lease extends Deadline {
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
   #ended = false;
-  /** Extensions that are being asked for. */
-  readonly #open = new Set<OpenExtension>();
+  /** Extensions that are being asked for; made at the first one, because most locks end before it. */
+  #open: Set<OpenExtension> | undefined;
 
   constructor(quorum: Quorum, owner: LeaseOwner, validUntilMs: number) {
     super();
@@ -60,7 +60,7 @@ export class Lease extends Deadline {
 
   /** One extension now, outside the rhythm. */
   async extendNow(): Promise<ExtensionOutcome> {
-    const outcome = await extendOnce(this.#quorum, this.#owner, this.#open);
+    const outcome = await extendOnce(this.#quorum, this.#owner, (this.#open ??= new Set()));
     this.#apply(outcome);
     return outcome;
   }
@@ -70,7 +70,7 @@ export class Lease extends Deadline {
     this.#ended = true;
     this.#quorum.alarms.cancel(this);
     // A node that has to be joined again would be asked once more, after the release.
-    for (const extension of this.#open) extension.cancel();
+    for (const extension of this.#open ?? []) extension.cancel();
   }
 
   #arm(): void {
@@ -108,7 +108,7 @@ export class Lease extends Deadline {
   async #extendInRhythm(): Promise<void> {
     const { ttlMs, nodeTimeoutMs } = this.#owner;
     const startedAtMs = this.#quorum.nowMs;
-    const outcome = await extendOnce(this.#quorum, this.#owner, this.#open);
+    const outcome = await extendOnce(this.#quorum, this.#owner, (this.#open ??= new Set()));
     if (!this.#keeps || this.#ended) return;
     const now = this.#quorum.nowMs;
     if (outcome.kind === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;

@@ -58,12 +58,22 @@ export function markerName(keyPrefix: string): string {
 
 /** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; its fence is reserved. */
 export function lockNames(keyPrefix: string, keys: readonly string[]): LockNames {
-  const locks: string[] = [];
-  const pairs: string[] = [];
-  for (const key of keys) {
-    const lock = keyPrefix + key;
-    locks.push(lock);
-    pairs.push(lock, `${keyPrefix}#fence:${key}`);
+  const [first] = keys;
+  // Nearly every lock has one key: no array that grows.
+  if (keys.length === 1 && first !== undefined) {
+    const lock = keyPrefix + first;
+    const fence = fenceName(keyPrefix, first);
+    return {
+      locks: [lock],
+      pairs: [lock, fence],
+      withMarker: [markerName(keyPrefix), lock, fence],
+    };
   }
+  const locks = keys.map((key) => keyPrefix + key);
+  const pairs = keys.flatMap((key) => [keyPrefix + key, fenceName(keyPrefix, key)]);
   return { locks, pairs, withMarker: [markerName(keyPrefix), ...pairs] };
+}
+
+function fenceName(keyPrefix: string, key: string): string {
+  return `${keyPrefix}#fence:${key}`;
 }

@@ -129,7 +129,10 @@ export interface ReleaseRequest {
   readonly notify: boolean;
 }
 
-export type ReleaseReply = { readonly kind: 'released'; readonly deleted: number } | NodeFailure;
+export type ReleaseReply =
+  /** `listeners`: how many connections were told; absent when none. */
+  | { readonly kind: 'released'; readonly deleted: number; readonly listeners?: number }
+  | NodeFailure;
 
 export interface InspectRequest {
   readonly names: LockNames;

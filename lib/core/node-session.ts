@@ -9,6 +9,7 @@ import type {
 import { OpenRequest } from './open-request.ts';
 import type { OpenRequestOwner, VoteCollector, VoteReply } from './open-request.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
+import type { ReleaseSettle } from './release-outbox.ts';
 import type { NodeSessionSettings } from './session-settings.ts';
 
 /** With this many unanswered votes a silent node is only sent releases. */
@@ -96,14 +97,10 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
   }
 
   /** Tells the node that the lock is over. Undelivered ones are repeated until `lifeMs` has passed. */
-  release(
-    request: ReleaseRequest,
-    lifeMs: number,
-    settle: (failure: NodeFailure | undefined) => void,
-  ): void {
+  release(request: ReleaseRequest, lifeMs: number, settle: ReleaseSettle): void {
     if (this.#closed || !this.#connected) {
       this.#outbox.add(request, lifeMs);
-      settle(failure('unreachable', this.problem));
+      settle(failure('unreachable', this.problem), 0);
       return;
     }
     this.#outbox.send(request, lifeMs, settle);

@@ -1,11 +1,10 @@
+import { createArena } from './arena.ts';
+import type { Arena } from './arena.ts';
 import { Contender } from './contender.ts';
-import type { Arena } from './contender.ts';
 import type { Environment } from './environment.ts';
 import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './held-lock.ts';
-import { HeldLocks } from './held-locks.ts';
-import { HintBoard } from './hints.ts';
 import { inspectKey } from './inspect.ts';
 import type { LockInspection } from './inspection.ts';
 import { issueToken } from './issue-token.ts';
@@ -18,12 +17,10 @@ import { NodeSession } from './node-session.ts';
 import type { NodeSessionListener } from './node-session.ts';
 import { sessionSettings } from './session-settings.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options.ts';
-import { Quorum } from './quorum.ts';
 import { resolveAcquire, resolveOptions } from './resolve-options.ts';
 import type { ResolvedOptions } from './resolve-options.ts';
 import { runWithLock } from './run-with-lock.ts';
 import { systemEnvironment } from './system-environment.ts';
-import { WaitQueue } from './wait-queue.ts';
 
 /**
  * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/protocol.md).
@@ -48,13 +45,9 @@ export class Redlock {
   ) {
     this.#options = resolveOptions(options, nodes.length);
     const sessions = this.#sessions(nodes, environment);
-    const quorum = new Quorum(sessions, this.#options, environment);
-    const hints = new HintBoard(sessions, environment);
-    const held = new HeldLocks((key, nonce) => {
-      hints.hint(this.#options.keyPrefix + key, nonce);
+    this.#arena = createArena(sessions, this.#options, environment, () => {
       for (const look of this.#onReleased) look();
     });
-    this.#arena = { quorum, held, queue: new WaitQueue(), hints };
   }
 
   /** Connects to every node and joins. Call once, before anything else. */

@@ -1,6 +1,9 @@
 import type { Environment, TimerHandle } from './environment.ts';
 import type { LockNode, NodeFailure, ReleaseRequest } from './lock-node.ts';
 
+/** Hears what became of a release: why it was not delivered, or how many connections heard the hint. */
+export type ReleaseSettle = (failure: NodeFailure | undefined, listeners: number) => void;
+
 /** Releases that are kept for one node; beyond it the oldest is dropped and its key dies with its ttl. */
 const MAX_ENTRIES = 10_000;
 
@@ -35,17 +38,14 @@ export class ReleaseOutbox {
   }
 
   /** Sends on the present connection; `settle` hears of a failure, and then it is repeated. */
-  send(
-    request: ReleaseRequest,
-    lifeMs: number,
-    settle: (failure: NodeFailure | undefined) => void,
-  ): void {
+  send(request: ReleaseRequest, lifeMs: number, settle: ReleaseSettle): void {
     const repeat = this.#repeatUntilMs !== 0 && this.#repeatUntilMs > this.#now();
     const expiresAtMs = this.#now() + lifeMs;
     this.#node.release(request, (reply) => {
       if (reply.kind === 'failed') this.#keep({ request, expiresAtMs });
       else if (repeat) this.#again({ request, expiresAtMs });
-      settle(reply.kind === 'failed' ? reply : undefined);
+      if (reply.kind === 'failed') settle(reply, 0);
+      else settle(undefined, reply.listeners ?? 0);
     });
   }
 

@@ -17,33 +17,42 @@ export interface LockToRelease {
 /**
  * Tells every node that may hold it that a granted lock is over. Resolves when a quorum answered, when everybody did, or
  * after the node timeout; never rejects. A node that was not told is told later (see ReleaseOutbox), and its key dies with
- * the ttl.
+ * the ttl. `onHeard` is called just before, with the number of connections that heard the hint.
  */
 export function releaseGranted(
   quorum: Quorum,
   lock: LockToRelease,
   timing: { readonly ttlMs: number; readonly nodeTimeoutMs: number },
+  onHeard: (listeners: number) => void,
 ): Promise<void> {
   return new Promise((resolve) => {
-    new ReleaseRound(quorum, lock, resolve).run(timing.ttlMs, timing.nodeTimeoutMs);
+    new ReleaseRound(quorum, lock, onHeard, resolve).run(timing.ttlMs, timing.nodeTimeoutMs);
   });
 }
 
 class ReleaseRound extends Deadline {
   readonly #quorum: Quorum;
   readonly #lock: LockToRelease;
+  readonly #onHeard: (listeners: number) => void;
   readonly #resolve: () => void;
   readonly #startedAtMs: number;
   #failures: NodeCause[] | undefined;
   #told = 0;
   #answered = 0;
   #confirmed = 0;
+  #listeners = 0;
   #done = false;
 
-  constructor(quorum: Quorum, lock: LockToRelease, resolve: () => void) {
+  constructor(
+    quorum: Quorum,
+    lock: LockToRelease,
+    onHeard: (listeners: number) => void,
+    resolve: () => void,
+  ) {
     super();
     this.#quorum = quorum;
     this.#lock = lock;
+    this.#onHeard = onHeard;
     this.#resolve = resolve;
     this.#startedAtMs = quorum.nowMs;
   }
@@ -61,7 +70,10 @@ class ReleaseRound extends Deadline {
     deadlines.set(this, nodeTimeoutMs, this.#startedAtMs);
     for (const session of sessions) {
       if ((mayHold & (1 << session.index)) === 0) continue;
-      session.release(request, ttlMs, (failure) => this.#answer(session, failure));
+      session.release(request, ttlMs, (failure, listeners) => {
+        if (listeners > this.#listeners) this.#listeners = listeners;
+        this.#answer(session, failure);
+      });
     }
   }
 
@@ -89,6 +101,7 @@ class ReleaseRound extends Deadline {
       const { keys, token } = this.#lock;
       this.#quorum.emit({ type: 'release-incomplete', keys, token, causes: this.#failures ?? [] });
     }
+    this.#onHeard(this.#listeners);
     this.#resolve();
   }
 }

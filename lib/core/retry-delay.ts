@@ -2,6 +2,7 @@ import type { AcquireReply } from './lock-node.ts';
 
 /** No hint is answered later than this after it came. */
 const MAX_HINT_JITTER_MS = 40;
+const MAX_HINT_DOUBLINGS = 5;
 
 /** What a failed try tells about when the next one can succeed. */
 export interface FailedTry {
@@ -62,6 +63,11 @@ export function retryDelayMs(failed: FailedTry, facts: RetryFacts): number {
 export function hintJitterMs(
   facts: Pick<RetryFacts, 'failures' | 'roundTripMs' | 'random'>,
 ): number {
-  const ceiling = facts.roundTripMs * 2 ** Math.min(facts.failures, 5);
+  const ceiling = facts.roundTripMs * 2 ** Math.min(facts.failures, MAX_HINT_DOUBLINGS);
   return Math.min(facts.random * ceiling, MAX_HINT_JITTER_MS);
+}
+
+/** No other process lets a hint pass for longer, if its round trips are like ours. */
+export function longestHintJitterMs(roundTripMs: number): number {
+  return Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS);
 }

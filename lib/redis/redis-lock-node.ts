@@ -38,6 +38,7 @@ import {
   releaseArguments,
 } from './script-arguments.ts';
 import type { ScriptArguments } from './script-arguments.ts';
+import { sendScript } from './script-command.ts';
 import { ACQUIRE, EXTEND, INSPECT, JOIN, RELEASE } from './scripts/index.ts';
 import type { Script } from './scripts/index.ts';
 
@@ -103,36 +104,28 @@ export class RedisLockNode implements LockNode {
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
     const { client } = this.#commands;
     if (client === undefined) return settle(this.#notConnected());
-    client.call('evalsha', acquireArguments(request)).then(
-      (reply) => settle(parseAcquireReply(reply)),
-      (error: unknown) => settle(this.#failed(client, error)),
+    sendScript(client, acquireArguments(request), (error, reply) =>
+      settle(error === undefined ? parseAcquireReply(reply) : this.#failed(client, error)),
     );
   }
 
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
     const { client } = this.#commands;
     if (client === undefined) return settle(this.#notConnected());
-    client.call('evalsha', extendArguments(request)).then(
-      (reply) => settle(parseExtendReply(reply)),
-      (error: unknown) => settle(this.#failed(client, error)),
+    sendScript(client, extendArguments(request), (error, reply) =>
+      settle(error === undefined ? parseExtendReply(reply) : this.#failed(client, error)),
     );
   }
 
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#callAnyhow(
-      RELEASE,
-      releaseArguments(request),
-      (reply) => settle(parseReleaseReply(reply)),
-      settle,
+    this.#callAnyhow(RELEASE, releaseArguments(request), (failure, reply) =>
+      settle(failure ?? parseReleaseReply(reply)),
     );
   }
 
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
-    this.#callAnyhow(
-      INSPECT,
-      inspectArguments(request),
-      (reply) => settle(parseInspectReply(reply)),
-      settle,
+    this.#callAnyhow(INSPECT, inspectArguments(request), (failure, reply) =>
+      settle(failure ?? parseInspectReply(reply)),
     );
   }
 
@@ -163,18 +156,20 @@ export class RedisLockNode implements LockNode {
   /** By digest, and by text where the server does not know it: for what is harmless before a join. */
   #callAnyhow(
     script: Script,
-    [sha1, ...rest]: ScriptArguments,
-    succeed: (reply: unknown) => void,
-    fail: (failure: NodeFailure) => void,
+    args: ScriptArguments,
+    settle: (failure: NodeFailure | undefined, reply: unknown) => void,
   ): void {
     const { client } = this.#commands;
-    if (client === undefined) return fail(this.#notConnected());
-    client.call('evalsha', [sha1!, ...rest]).then(succeed, (error: unknown) => {
-      if (!isNoScript(error) || this.#commands.client !== client)
-        return fail(this.#failed(client, error));
-      client
-        .call('eval', [script.text, ...rest])
-        .then(succeed, (later: unknown) => fail(this.#failed(client, later)));
+    if (client === undefined) return settle(this.#notConnected(), undefined);
+    sendScript(client, args, (error, reply) => {
+      if (error === undefined) return settle(undefined, reply);
+      if (!isNoScript(error) || this.#commands.client !== client) {
+        return settle(this.#failed(client, error), undefined);
+      }
+      client.call('eval', [script.text, ...args.slice(1)]).then(
+        (later) => settle(undefined, later),
+        (later: unknown) => settle(this.#failed(client, later), undefined),
+      );
     });
   }
 

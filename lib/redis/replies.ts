@@ -63,7 +63,12 @@ export function parseExtendReply(reply: unknown): ExtendReply {
 }
 
 export function parseReleaseReply(reply: unknown): ReleaseReply {
-  return isCount(reply) ? { kind: 'released', deleted: reply } : unexpectedReply('release', reply);
+  if (isCount(reply)) return { kind: 'released', deleted: reply };
+  if (Array.isArray(reply) && reply.length === 2) {
+    const [deleted, listeners] = reply as unknown[];
+    if (isCount(deleted) && isCount(listeners)) return { kind: 'released', deleted, listeners };
+  }
+  return unexpectedReply('release', reply);
 }
 
 export function parseJoinReply(reply: unknown): JoinReply {

@@ -205,8 +205,11 @@ export class MemoryLockServer {
     if (subscribers?.size === 0) this.#subscriptions.delete(channel);
   }
 
-  #publish(channel: string, nonce: string): void {
-    for (const client of this.#subscriptions.get(channel) ?? []) client.published(channel, nonce);
+  /** Returns how many connections were told. */
+  #publish(channel: string, nonce: string): number {
+    const clients = this.#subscriptions.get(channel) ?? new Set();
+    for (const client of clients) client.published(channel, nonce);
+    return clients.size;
   }
 
   #newRunId(): string {

@@ -5,17 +5,19 @@ import { type LockPair, type MemoryState, pairsOf } from './memory-state.ts';
 export function release(
   state: MemoryState,
   request: ReleaseRequest,
-  publish: (lockName: string, nonce: string) => void,
+  publish: (lockName: string, nonce: string) => number,
 ): ReleaseReply {
   const owned = pairsOf(request.names).filter(
     (pair) => state.locks.get(pair.lock) === request.nonce,
   );
+  let listeners = 0;
   for (const pair of owned) {
     state.locks.delete(pair.lock);
     if (!request.granted) restoreFence(state, pair);
-    if (request.notify) publish(pair.lock, request.nonce);
+    if (request.notify) listeners = Math.max(listeners, publish(pair.lock, request.nonce));
   }
-  return { kind: 'released', deleted: owned.length };
+  const released = { kind: 'released', deleted: owned.length } as const;
+  return listeners > 0 ? { ...released, listeners } : released;
 }
 
 function restoreFence(state: MemoryState, pair: LockPair): void {

@@ -5,10 +5,10 @@ export const RELEASE = defineScript(`
 -- RELEASE: delete the locks that are still owned by o.
 -- KEYS: lock1 fence1 [lock2 fence2 ...]
 -- ARGV: nonce o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
--- Returns how many locks were deleted.
+-- Returns how many locks were deleted; {deleted, n} when a hint reached n connections
 local call, K, A = redis.call, KEYS, ARGV
 local nonce, granted, notify = A[1], A[2], A[3]
-local deleted = 0
+local deleted, listeners = 0, 0
 for i = 1, #K, 2 do
   if call('GET', K[i]) == nonce then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
@@ -21,8 +21,12 @@ for i = 1, #K, 2 do
     end
     call('DEL', K[i])
     deleted = deleted + 1
-    if notify == '1' then redis.pcall('PUBLISH', K[i], nonce) end -- a user without channels still releases
+    if notify == '1' then
+      local heard = redis.pcall('PUBLISH', K[i], nonce) -- a user without channels still releases
+      if type(heard) == 'number' and heard > listeners then listeners = heard end
+    end
   end
 end
+if listeners > 0 then return {deleted, listeners} end
 return deleted
 `);

@@ -41,9 +41,8 @@ describe('Deadlines of one delay', () => {
     const timers: { readonly atMs: number; readonly callback: () => void }[] = [];
     const environment = new ManualEnvironment();
     const blocked = {
-      ...environment,
       random: environment.random,
-      clock: { ...environment.clock, monotonicMs: () => nowMs },
+      clock: { wallMicros: () => 0, monotonicMs: () => nowMs },
       timers: {
         set: (callback: () => void, delayMs: number) =>
           timers.push({ atMs: nowMs + delayMs, callback }),

@@ -1,0 +1,201 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { LockBusyError, QuorumUnavailableError } from '../../../lib/core/errors.ts';
+import type { RedlockError } from '../../../lib/core/errors.ts';
+import { eventually } from '../../support/eventually.ts';
+import { RedisCluster } from './support/redis-cluster.ts';
+
+interface Fault {
+  readonly name: string;
+  /** Whether a quorum answers all the same. */
+  readonly survivable: (size: number) => boolean;
+  /** Whether the servers can be looked at while it lasts. */
+  readonly frozen: boolean;
+  readonly strike: (cluster: RedisCluster) => Promise<void>;
+}
+
+const faults: Fault[] = [
+  { name: 'all healthy', survivable: () => true, frozen: false, strike: async () => undefined },
+  {
+    name: 'one dead',
+    survivable: (size) => size > 2,
+    frozen: false,
+    strike: async ({ servers }) => servers[0]!.kill(),
+  },
+  {
+    name: 'one frozen',
+    survivable: (size) => size > 2,
+    frozen: true,
+    strike: async ({ servers }) => servers[0]!.freeze(),
+  },
+  {
+    name: 'a majority frozen',
+    survivable: () => false,
+    frozen: true,
+    strike: async ({ servers, majority }) => {
+      await Promise.all(servers.slice(0, majority).map((server) => server.freeze()));
+    },
+  },
+  {
+    name: 'one restarted empty',
+    survivable: () => true,
+    frozen: false,
+    strike: async ({ servers }) => servers[0]!.restart(),
+  },
+];
+
+async function repair({ servers }: RedisCluster): Promise<void> {
+  for (const server of servers) {
+    if (server.isRunning) await server.resume();
+    else await server.restart();
+  }
+}
+
+describe.each([1, 3, 5])('with %i nodes', (size) => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await RedisCluster.start(size);
+  });
+  afterEach(() => cluster.reset());
+  afterAll(() => cluster.stop());
+
+  describe.each(faults)('$name', ({ survivable, frozen, strike }) => {
+    it('acquires and releases, or says that there is no quorum and leaves nothing behind', async () => {
+      const { redlock, events } = await cluster.process();
+      const key = cluster.newKey();
+      await strike(cluster);
+      const outcome = await redlock.acquire(key, { wait: survivable(size) ? '20s' : '1s' }).then(
+        async (lock) => {
+          // A frozen server can't be looked at.
+          const holders = frozen ? cluster.majority : await cluster.holders(key);
+          await lock.release();
+          return holders >= cluster.majority ? 'held by a majority' : `held by ${holders} only`;
+        },
+        (error: RedlockError) => error.code,
+      );
+      expect(outcome).toBe(survivable(size) ? 'held by a majority' : 'QUORUM_UNAVAILABLE');
+      expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
+      await repair(cluster);
+      await eventually(async () => expect(await cluster.holders(key)).toBe(0));
+    });
+
+    it('a held lock is extended, or its loss is told in time', async () => {
+      // Long where it must survive, so that a slow machine does not end it.
+      const { redlock } = await cluster.process({ ttl: survivable(size) ? '10s' : '2s' });
+      const lock = await redlock.acquire(cluster.newKey(), { wait: '20s' });
+      const { signal } = lock;
+      await strike(cluster);
+      await eventually(async () => {
+        // A server that restarted empty is given its key again.
+        if (survivable(size)) await lock.extend();
+        else if (!signal.aborted) throw new Error('the loss is not told yet');
+      });
+      const { code } = (signal.reason ?? {}) as { code?: string };
+      expect([lock.isHeld, code]).toEqual(
+        survivable(size) ? [true, undefined] : [false, 'LOCK_LOST'],
+      );
+      await lock.release();
+    });
+
+    it('a waiter gets the lock when it is released, or when the servers are back', async () => {
+      const holder = await cluster.process({ ttl: '3s' });
+      const waiter = await cluster.process({ ttl: '3s' });
+      const key = cluster.newKey();
+      const lock = await holder.redlock.acquire(key, { wait: '20s' });
+      const acquired = waiter.redlock.acquire(key, { wait: '25s' });
+      acquired.catch(() => undefined);
+      await strike(cluster);
+      await lock.release();
+      if (!survivable(size)) await repair(cluster);
+      const next = await acquired;
+      expect(next.token.value).toBeGreaterThan(lock.token.value);
+      await next.release();
+    });
+  });
+});
+
+describe('three nodes that are restarted empty one after another', () => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await RedisCluster.start(3);
+  });
+  afterEach(() => cluster.reset());
+  afterAll(() => cluster.stop());
+
+  it('keep the lock with its holder, whose keys are repaired, and away from others', async () => {
+    const holder = await cluster.process({ ttl: '3s', restartGuard: true });
+    const other = await cluster.process({ ttl: '3s', restartGuard: true });
+    const key = cluster.newKey();
+    const lock = await holder.redlock.acquire(key, { wait: '25s' });
+    for (const [index, server] of cluster.servers.entries()) {
+      await server.restart();
+      await eventually(async () => {
+        const got = await other.redlock.tryAcquire(key).catch((error: unknown) => {
+          if (error instanceof QuorumUnavailableError) return null;
+          throw error;
+        });
+        expect(got).toBeNull();
+        expect((await cluster.owners(key))[index]).toBe(lock.token.holder);
+      });
+      expect(lock.isHeld).toBe(true);
+    }
+    expect(lock.signal.aborted).toBe(false);
+    await lock.release();
+    const next = await other.redlock.acquire(key, { wait: '25s' });
+    expect(next.token.value).toBeGreaterThan(lock.token.value);
+  });
+
+  it('may not vote for the restart guard, and say so', async () => {
+    const { redlock } = await cluster.process({ ttl: '2s', restartGuard: true });
+    await (await redlock.acquire(cluster.newKey(), { wait: '25s' })).release();
+    await Promise.all(cluster.servers.map((server) => server.restart()));
+    const error = await eventually(async () => {
+      const caught = await redlock.acquire(cluster.newKey(), { wait: 0 }).catch((e: unknown) => e);
+      expect((caught as Error).message).toContain('restart guard');
+      return caught;
+    });
+    expect(error).toBeInstanceOf(QuorumUnavailableError);
+    expect(error).not.toBeInstanceOf(LockBusyError);
+    await (await redlock.acquire(cluster.newKey(), { wait: '25s' })).release();
+  });
+});
+
+describe('one holder after another', () => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await RedisCluster.start(3);
+  });
+  afterEach(() => cluster.reset());
+  afterAll(() => cluster.stop());
+
+  it('from several processes: never two inside, tokens grow, one round trip per grant when alone', async () => {
+    const processes = await Promise.all([1, 2, 3].map(() => cluster.process({ wait: '25s' })));
+    const key = cluster.newKey();
+    let inside = 0;
+    let mostInside = 0;
+    const tokens: number[] = [];
+    await Promise.all(
+      processes.flatMap(({ redlock }) =>
+        Array.from({ length: 15 }, () =>
+          redlock.withLock(key, async (lock) => {
+            inside += 1;
+            mostInside = Math.max(mostInside, inside);
+            tokens.push(lock.token.value);
+            await new Promise((resolve) => setTimeout(resolve, 1));
+            inside -= 1;
+          }),
+        ),
+      ),
+    );
+    expect(mostInside).toBe(1);
+    expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => a - b));
+    expect(tokens).toHaveLength(45);
+    const before = await cluster.calls('evalsha');
+    for (let round = 0; round < 10; round += 1)
+      await (await processes[0]!.redlock.acquire(cluster.newKey())).release();
+    // An acquire and a release, on each server.
+    await eventually(async () => {
+      const after = await cluster.calls('evalsha');
+      expect(after.map((calls, index) => calls - before[index]!)).toEqual([20, 20, 20]);
+    });
+  });
+});

@@ -1,0 +1,118 @@
+import { Redis } from 'ioredis';
+import type { LockEvent } from '../../../../lib/core/events.ts';
+import type { RedlockOptions } from '../../../../lib/core/options.ts';
+import { Redlock } from '../../../../lib/core/redlock.ts';
+import { RedisLockNode } from '../../../../lib/redis/redis-lock-node.ts';
+import { startRedisServers } from '../../../support/redis-servers/index.ts';
+import type { RedisServer } from '../../../support/redis-servers/index.ts';
+import { eventually } from '../../../support/eventually.ts';
+
+/** One process that uses the lock. */
+export interface RedisProcess {
+  readonly redlock: Redlock;
+  readonly events: LockEvent[];
+}
+
+/** N real servers, the processes that use them, and a look at their keys. */
+export class RedisCluster {
+  readonly servers: readonly RedisServer[];
+  #processes: Redlock[] = [];
+  #keys = 0;
+
+  private constructor(servers: readonly RedisServer[]) {
+    this.servers = servers;
+  }
+
+  static async start(size: number): Promise<RedisCluster> {
+    return new RedisCluster(await startRedisServers(size, { own: true }));
+  }
+
+  get majority(): number {
+    return Math.floor(this.servers.length / 2) + 1;
+  }
+
+  /** A key of its own for each test. */
+  newKey(): string {
+    return `key${(this.#keys += 1)}-${process.pid}`;
+  }
+
+  /** A process that all running servers have joined. ttl 2 s and no restart guard unless asked for. */
+  async process(options: RedlockOptions = {}): Promise<RedisProcess> {
+    const events: LockEvent[] = [];
+    const nodes = this.servers.map(({ url }) => new RedisLockNode(url));
+    const redlock = new Redlock(nodes, {
+      ttl: '2s',
+      restartGuard: false,
+      ...options,
+      onEvent: (event) => events.push(event),
+    });
+    this.#processes.push(redlock);
+    redlock.open();
+    const running = this.servers.filter((server) => server.isRunning).length;
+    await eventually(() => {
+      const joined = events.filter(({ type }) => type === 'node-joined').length;
+      if (joined < running) throw new Error(`${joined} of ${running} nodes have joined`);
+    });
+    return { redlock, events };
+  }
+
+  /** Who holds `key`, on each server that runs; undefined where nobody does. */
+  async owners(key: string): Promise<(string | undefined)[]> {
+    return this.#each(async (client) => (await client.get(`lock:${key}`)) ?? undefined);
+  }
+
+  async holders(key: string): Promise<number> {
+    return (await this.owners(key)).filter((owner) => owner !== undefined).length;
+  }
+
+  /** A foreign holder of `key`. */
+  async occupy(key: string, servers: readonly number[], ttlMs: number): Promise<void> {
+    await this.#each(async (client, index) => {
+      if (servers.includes(index)) await client.set(`lock:${key}`, 'foreign', 'PX', ttlMs);
+    });
+  }
+
+  /** One command on every running server. */
+  async command(name: string, ...parameters: string[]): Promise<unknown[]> {
+    return this.#each((client) => client.call(name, parameters));
+  }
+
+  /** How often each running server was given this command since it started. */
+  async calls(command: string): Promise<number[]> {
+    return this.#each(async (client) => {
+      const text = await client.info('commandstats');
+      return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(text)?.[1] ?? 0);
+    });
+  }
+
+  /** Closes the processes, and repairs the servers for the next test. */
+  async reset(): Promise<void> {
+    const processes = this.#processes;
+    this.#processes = [];
+    for (const server of this.servers) if (server.isRunning) await server.resume();
+    await Promise.all(processes.map((redlock) => redlock.close()));
+    for (const server of this.servers) if (!server.isRunning) await server.restart();
+  }
+
+  async stop(): Promise<void> {
+    await this.reset();
+    await Promise.all(this.servers.map((server) => server.stop()));
+  }
+
+  #each<T>(ask: (client: Redis, index: number) => Promise<T>): Promise<T[]> {
+    const running = this.servers.map((server, index) => ({ server, index }));
+    return Promise.all(
+      running
+        .filter(({ server }) => server.isRunning)
+        .map(async ({ server, index }) => {
+          const client = new Redis(server.url, { lazyConnect: true, retryStrategy: () => null });
+          client.on('error', () => undefined);
+          try {
+            return await ask(client, index);
+          } finally {
+            client.disconnect();
+          }
+        }),
+    );
+  }
+}
