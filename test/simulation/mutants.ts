@@ -302,6 +302,6 @@ export const MUTANTS: readonly Mutant[] = [
     'extension-outlives-release',
     'an extension that waits for a join is sent after the release',
     ['vote-after-release'],
-    ['lib/core/lease.ts', 'for (const extension of this.#open) extension.cancel();', ''],
+    ['lib/core/lease.ts', 'for (const extension of this.#open ?? []) extension.cancel();', ''],
   ),
 ];
