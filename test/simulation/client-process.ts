@@ -1,7 +1,6 @@
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { Lock } from '../../lib/core/lock.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
-import type { RedlockOptions } from '../../lib/core/options.ts';
 import type { LockHistoryEvent } from '../history/lock-history.ts';
 import type { Chance } from './chance.ts';
 import { NetworkPath } from './network-path.ts';
@@ -19,6 +18,12 @@ interface KnownLock {
   validUntilMs: number;
 }
 
+/** Which servers a process knows and how many votes it wants; those of the plan unless said otherwise. */
+export interface Membership {
+  readonly nodes?: readonly number[];
+  readonly quorum?: number;
+}
+
 /** One start of one client process: the shipped core on simulated nodes, and everything that is written down about it. */
 export class ClientProcess {
   readonly name: string;
@@ -30,10 +35,15 @@ export class ClientProcess {
   /** When the attempt with this nonce began, true time. */
   readonly attempts = new Map<string, number>();
   readonly #run: RunContext;
+  readonly #quorum: number;
+  readonly #nodeCount: number;
   #crashAfterSends = Infinity;
 
-  constructor(run: RunContext, index: number, start: number, options: RedlockOptions = {}) {
-    const { plan, world, trace, servers } = run;
+  constructor(run: RunContext, index: number, start: number, membership: Membership = {}) {
+    const { plan, world, trace } = run;
+    const servers = membership.nodes?.map((node) => run.servers[node]!) ?? run.servers;
+    this.#quorum = membership.quorum ?? plan.quorum;
+    this.#nodeCount = servers.length;
     const client = plan.clients[index]!;
     this.#run = run;
     this.name = `p${index}/${start}`;
@@ -74,9 +84,8 @@ export class ClientProcess {
         maxTtl: plan.maxTtlMs,
         driftFactor: plan.driftFactor,
         restartGuard: plan.guard,
-        quorum: plan.quorum,
+        quorum: this.#quorum,
         onEvent: (event) => this.#heard(event),
-        ...options,
       },
       this.process.environment,
     );
@@ -207,8 +216,8 @@ export class ClientProcess {
 
   #monitor(): WireMonitor {
     this.#wire ??= new WireMonitor({
-      quorum: this.#run.plan.quorum,
-      nodeCount: this.#run.servers.length,
+      quorum: this.#quorum,
+      nodeCount: this.#nodeCount,
       now: () => ({ atMs: this.process.nowMs, stalledMs: this.process.stalledMs }),
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),

@@ -1,5 +1,6 @@
 import { Chance } from './chance.ts';
 import { ClientProcess } from './client-process.ts';
+import type { Membership } from './client-process.ts';
 import type { Plan } from './plan.ts';
 import { Resource } from './resource.ts';
 import { emptyCounts } from './run-context.ts';
@@ -21,7 +22,9 @@ export type Outcome<Value> = { readonly value: Value } | { readonly error: unkno
 /** The simulator without a plan: a scenario is told step by step, and what happens between is up to the core. */
 export class Stage {
   readonly run: RunContext;
-  readonly clients: readonly ClientProcess[];
+  readonly clients: ClientProcess[];
+
+  #starts = 1;
 
   private constructor(options: StageOptions) {
     const { nodes = 3, clients = 2, ttlMs = 1_000, guard = false, seed = 1 } = options;
@@ -64,6 +67,17 @@ export class Stage {
       counts: emptyCounts(),
     };
     this.clients = plan.clients.map((_, index) => new ClientProcess(this.run, index, 1));
+  }
+
+  /** The process of a client ends in order, and starts again with other nodes or another quorum. */
+  async roll(client: number, membership: Membership): Promise<void> {
+    await this.do(client, ({ redlock }) => redlock.close());
+    this.#starts += 1;
+    const next = new ClientProcess(this.run, client, this.#starts, membership);
+    this.clients[client] = next;
+    next.calm();
+    next.open();
+    await this.advance(50);
   }
 
   /** Every client is connected to every node, and no node is in quarantine any more. */
