@@ -9,10 +9,14 @@ if (isMainThread) register(import.meta.url);
 /** Module hook, which node calls on its loader thread. */
 export async function load(url, context, nextLoad) {
   if (!url.startsWith('file:') || !url.endsWith('.ts')) return nextLoad(url, context);
+  return compile(await readFile(fileURLToPath(url), 'utf8'), fileURLToPath(url));
+}
+
+/** What a hook returns for one TypeScript module. */
+export async function compile(text, filename) {
   const { transform } = await import('@swc/core');
-  const source = await readFile(fileURLToPath(url), 'utf8');
-  const { code } = await transform(source, {
-    filename: fileURLToPath(url),
+  const { code } = await transform(text, {
+    filename,
     sourceMaps: 'inline',
     swcrc: false,
     module: { type: 'es6' },

@@ -1,0 +1,230 @@
+import { applyFault } from './apply-fault.ts';
+import type { Fleet } from './apply-fault.ts';
+import { Caller } from './caller.ts';
+import { Chance } from './chance.ts';
+import { checkRun } from './check-run.ts';
+import { ClientProcess, describe } from './client-process.ts';
+import type { Plan } from './plan.ts';
+import { Resource } from './resource.ts';
+import { broke, emptyCounts } from './run-context.ts';
+import type { RunContext, RunCounts } from './run-context.ts';
+import { SimulatedServer } from './simulated-server.ts';
+import { Trace } from './trace.ts';
+import type { Violation } from './violations.ts';
+import { World } from './world.ts';
+
+export interface RunResult {
+  readonly seed: number;
+  readonly violations: readonly Violation[];
+  readonly counts: RunCounts;
+  readonly events: number;
+  /** Empty unless asked for. */
+  readonly trace: readonly string[];
+}
+
+/** How long a client may take to reach a connection again, and the timers on the way. */
+const RECONNECT_MS = 200;
+const MAX_BACKGROUND_MS = 1_500;
+
+/** One run from a plan: faults and work, then healing, a lock for everybody, close, and every check. */
+export async function simulate(
+  plan: Plan,
+  options: { readonly trace?: boolean } = {},
+): Promise<RunResult> {
+  const simulation = new Simulation(plan, options.trace === true);
+  await simulation.run();
+  const { violations, counts, world, trace } = simulation.context;
+  return { seed: plan.seed, violations, counts, events: world.events, trace: trace.lines };
+}
+
+class Simulation implements Fleet {
+  readonly context: RunContext;
+  readonly clients: ClientProcess[] = [];
+  readonly #callers: Caller[] = [];
+  readonly #starts: number[] = [];
+  readonly #ending = new Set<() => void>();
+  #healed = false;
+
+  constructor(plan: Plan, traced: boolean) {
+    const world = new World();
+    const trace = new Trace(world, traced);
+    this.context = {
+      plan,
+      world,
+      trace,
+      chance: new Chance(plan.seed).branch('run'),
+      servers: plan.servers.map(
+        (settings, index) => new SimulatedServer(world, trace, index, settings),
+      ),
+      resource: new Resource(),
+      history: [],
+      grants: [],
+      violations: [],
+      counts: emptyCounts(),
+    };
+  }
+
+  async run(): Promise<void> {
+    const { plan, world } = this.context;
+    plan.clients.forEach((_, index) => this.#start(index));
+    this.#planFaults();
+    await world.runUntil(plan.maxTtlMs + plan.durationMs);
+    this.#heal();
+    await this.#finishWork();
+    await this.#probe();
+    await this.#close();
+    checkRun(this.context);
+  }
+
+  restart(index: number): void {
+    const client = this.clients[index]!;
+    if (client.alive) client.crash();
+    this.#start(index);
+  }
+
+  #start(index: number): void {
+    const start = (this.#starts[index] = (this.#starts[index] ?? 0) + 1);
+    const client = new ClientProcess(this.context, index, start);
+    this.clients[index] = client;
+    client.open();
+    if (this.#healed) {
+      client.calm();
+      return;
+    }
+    for (let number = 0; number < this.context.plan.clients[index]!.callers; number += 1) {
+      const caller = new Caller(this.context, client, number);
+      this.#callers.push(caller);
+      caller.start();
+    }
+  }
+
+  #planFaults(): void {
+    const { plan, world, servers } = this.context;
+    for (const [number, fault] of plan.faults.entries()) {
+      if (fault.kind === 'restart' && fault.data === 'older') {
+        for (const index of fault.servers) {
+          world.at(fault.atMs - fault.dumpAgeMs, () => servers[index]!.saveDump());
+        }
+      }
+      world.at(fault.atMs, () => {
+        const end = applyFault(this.context, this, fault, number);
+        if (end === undefined) return;
+        const endOnce = (): void => {
+          if (!this.#ending.delete(endOnce)) return;
+          this.context.trace.add('***', `fault ${number} ends`);
+          end();
+        };
+        this.#ending.add(endOnce);
+        world.after(fault.lastsMs, endOnce);
+      });
+    }
+  }
+
+  #heal(): void {
+    this.context.trace.add('***', 'everything heals');
+    this.#healed = true;
+    for (const end of this.#ending) end();
+    for (const server of this.context.servers) if (!server.running) server.restart('kept');
+    this.clients.forEach((client, index) => (client.alive ? client.calm() : this.#start(index)));
+    for (const caller of this.#callers) caller.stopped = true;
+  }
+
+  /** Everybody gets to the end of what they do. */
+  async #finishWork(): Promise<void> {
+    const { world, plan } = this.context;
+    const limitMs = world.nowMs + plan.maxTtlMs * 10 + this.#stallsMs() + 2_000;
+    const working = (): boolean =>
+      this.#callers.some(({ done }, index) => !done && this.#lives(index));
+    if (!(await world.runWhile(working, limitMs))) {
+      broke(this.context, 'no-progress', 'a caller is still waiting, long after everything healed');
+    }
+  }
+
+  #lives(caller: number): boolean {
+    return this.#callers[caller]!.client.alive;
+  }
+
+  #stallsMs(): number {
+    return this.clients.reduce((sum, { process }) => sum + process.stalledMs, 0);
+  }
+
+  /** With every node healthy each process gets each key, within guard, ttl and a little. */
+  async #probe(): Promise<void> {
+    const { plan, world } = this.context;
+    const waitMs =
+      (plan.guard ? plan.maxTtlMs : 0) + 2 * plan.maxTtlMs + this.#clockBackMs() + RECONNECT_MS;
+    for (const client of this.clients) {
+      for (const key of plan.keys) {
+        let outcome: string | undefined;
+        const calledAtMs = client.process.nowMs;
+        client.process.deliver(() => {
+          client.redlock.acquire(key, { wait: waitMs, extend: false }).then(
+            (lock) => {
+              client.granted(lock, calledAtMs);
+              client.releasing(lock);
+              void lock.release();
+              outcome = 'granted';
+            },
+            (error: unknown) => (outcome = describe(error)),
+          );
+        });
+        await world.runWhile(() => outcome === undefined, world.nowMs + waitMs * 3 + 60_000);
+        if (outcome === 'granted') continue;
+        const message = `${client.name} could not get ${key} within ${waitMs} ms although everything had healed: ${outcome ?? 'still waiting'}`;
+        broke(this.context, 'no-progress', message);
+      }
+    }
+  }
+
+  /** Keys of a node whose clock went back live longer by that. */
+  #clockBackMs(): number {
+    const { faults } = this.context.plan;
+    return faults.reduce(
+      (sum, fault) => sum + (fault.kind === 'server-jump' ? Math.max(0, -fault.byMs) : 0),
+      0,
+    );
+  }
+
+  /** Everybody closes; after that nothing of theirs may be left anywhere. */
+  async #close(): Promise<void> {
+    const { world, plan, servers } = this.context;
+    const open = new Set(this.clients);
+    for (const client of this.clients) {
+      client.process.deliver(() => {
+        void client.redlock.close().then(() => {
+          open.delete(client);
+          this.#checkClosed(client, 'foreground', ({ background }) => !background);
+        });
+      });
+    }
+    if (!(await world.runWhile(() => open.size > 0, world.nowMs + 60_000 + this.#stallsMs()))) {
+      broke(this.context, 'pending-after-close', 'close() is not done after a minute');
+    }
+    const lateMs = 3 * plan.maxTtlMs + this.#clockBackMs();
+    await world.runUntil(world.nowMs + lateMs * (1 + plan.driftFactor) + MAX_BACKGROUND_MS + 100);
+    for (const client of this.clients) this.#checkClosed(client, 'background', () => true);
+    for (const server of servers) {
+      const orphans = server.memory.state.locks.names();
+      if (orphans.length === 0) continue;
+      broke(
+        this.context,
+        'orphan',
+        `${orphans.join()} left on ${server.name} after everything ended`,
+      );
+    }
+  }
+
+  #checkClosed(
+    client: ClientProcess,
+    what: string,
+    counts: (timer: { readonly background: boolean }) => boolean,
+  ): void {
+    const left = [...client.process.timers].filter(counts).length;
+    if (left === 0) return;
+    broke(
+      this.context,
+      'pending-after-close',
+      `${client.name} has ${left} ${what} timers after close`,
+    );
+  }
+}
