@@ -3,11 +3,14 @@ export interface Result {
   readonly scenario: string;
   readonly contestant: string;
   readonly value: number;
-  readonly unit: '×' | 'B';
+  /** `statements`: how many more than the first contestant sends. */
+  readonly unit: '×' | 'B' | 'statements';
   /** Microseconds per cycle, where there are any. They say nothing on another machine. */
   readonly micros?: number;
   /** `value` should not be above it. */
   readonly bar?: number;
+  /** Nor below it. */
+  readonly exact?: boolean;
 }
 
 /** Whether every bar is kept. */
@@ -22,7 +25,7 @@ export function table(results: readonly Result[]): string {
     result.contestant,
     result.micros === undefined ? '' : `${result.micros.toFixed(0)} µs`,
     shown(result.value, result.unit),
-    result.bar === undefined ? '' : `≤ ${shown(result.bar, result.unit)}`,
+    result.bar === undefined ? '' : `${result.exact ? '=' : '≤'} ${shown(result.bar, result.unit)}`,
     result.bar === undefined ? '' : isKept(result) ? 'kept' : 'MISSED',
   ]);
   const all = [['scenario', '', 'per cycle', 'result', 'bar', ''], ...rows];
@@ -37,10 +40,11 @@ export function table(results: readonly Result[]): string {
   return lines.join('\n');
 }
 
-function isKept({ value, bar }: Result): boolean {
-  return bar === undefined || value <= bar;
+function isKept({ value, bar, exact }: Result): boolean {
+  return bar === undefined || (exact ? value === bar : value <= bar);
 }
 
 function shown(value: number, unit: Result['unit']): string {
-  return unit === '×' ? `${value.toFixed(2)} ×` : `${value.toFixed(0)} B`;
+  if (unit === '×') return `${value.toFixed(2)} ×`;
+  return unit === 'B' ? `${value.toFixed(0)} B` : `+${value}`;
 }

@@ -6,6 +6,7 @@ import {
   installedPackagesOnly,
   namedExportsOnly,
   noCycles,
+  noPackagesAtRunTime,
   publicNames,
   shortFiles,
   tellingNames,
@@ -155,6 +156,41 @@ const cases: Record<string, Case> = {
       ['lib/core/d.ts', 'export const d = 1;', undefined],
     ],
   },
+  'the fencing loads no package': {
+    rule: noPackagesAtRunTime,
+    wrong: [
+      ['lib/fencing/a.ts', `import pg from 'pg';`, 'lib/fencing/a.ts loads pg'],
+      [
+        'lib/fencing/b.ts',
+        `export const b = () => import('mysql2/promise');`,
+        'lib/fencing/b.ts loads mysql2/promise',
+      ],
+      [
+        'lib/fencing/c.ts',
+        `export const c = (name: string) => import(name);`,
+        'lib/fencing/c.ts loads <computed>',
+      ],
+      [
+        'lib/fencing/d.ts',
+        `const sqlite = require('better-sqlite3');`,
+        'lib/fencing/d.ts loads better-sqlite3',
+      ],
+      [
+        'lib/fencing/e.ts',
+        `import { type Kysely, sql } from 'kysely';`,
+        'lib/fencing/e.ts loads kysely',
+      ],
+      ['lib/fencing/f.ts', `import knex = require('knex');`, 'lib/fencing/f.ts loads knex'],
+      ['lib/fencing/g.ts', `import 'typeorm';`, 'lib/fencing/g.ts loads typeorm'],
+      ['lib/fencing/h.ts', `export * from 'drizzle-orm';`, 'lib/fencing/h.ts loads drizzle-orm'],
+      [
+        'lib/fencing/i.ts',
+        `import type { Pool } from 'pg'; import { type Kysely } from 'kysely'; import 'node:fs'; import './a.ts';`,
+        undefined,
+      ],
+      ['lib/redis/a.ts', `import { Redis } from 'ioredis';`, undefined],
+    ],
+  },
   'names of files say what is in them': {
     rule: tellingNames,
     wrong: [
@@ -264,6 +300,79 @@ describe('public exports', () => {
       'type TokenSource',
       'type WithLockOptions',
     ],
+    'lib/fencing/index.ts': [
+      'Fence',
+      'FencedUsageError',
+      'FencingToken',
+      'SqlFence',
+      'StaleTokenError',
+      'drizzleFence',
+      'isRedlockError',
+      'isStaleTokenError',
+      'knexFence',
+      'kyselyFence',
+      'mikroOrmFence',
+      'mysqlFence',
+      'pgliteFence',
+      'postgresFence',
+      'postgresTokenSource',
+      'prismaFence',
+      'redisFence',
+      'sqliteFence',
+      'type DrizzleDatabase',
+      'type DrizzleFenceOptions',
+      'type DrizzleSql',
+      'type DrizzleTransaction',
+      'type FenceEvent',
+      'type FenceEventListener',
+      'type FenceKeys',
+      'type FenceOptions',
+      'type FenceToken',
+      'type FenceTransactionOptions',
+      'type IsolationLevel',
+      'type KnexInstance',
+      'type KnexTransaction',
+      'type KyselyDatabase',
+      'type KyselyFenceOptions',
+      'type KyselyTransaction',
+      'type MikroOrmEntityManager',
+      'type MysqlConnection',
+      'type MysqlPool',
+      'type Pglite',
+      'type PgliteTransaction',
+      'type PlaceholderStyle',
+      'type PostgresClient',
+      'type PostgresFence',
+      'type PostgresPool',
+      'type PostgresTokenSource',
+      'type PrismaDatabase',
+      'type PrismaFenceOptions',
+      'type PrismaTransaction',
+      'type RedisFence',
+      'type RedisFenceClient',
+      'type RedisFenceOptions',
+      'type RedisWriteCommand',
+      'type SqlDialect',
+      'type SqlExecutor',
+      'type SqlFenceAdapter',
+      'type SqlFenceOptions',
+      'type SqlRow',
+      'type SqliteDatabase',
+      'type StaleContext',
+      'type TypeormDataSource',
+      'type TypeormManager',
+      'typeormFence',
+    ],
+    'lib/testing/fencing.ts': [
+      'assertFenceConformance',
+      'fenceConformance',
+      'type FenceConformanceCase',
+      'type FenceConformanceOptions',
+      'type FenceConformanceReport',
+      'type FenceStore',
+      'type FenceStressOptions',
+      'type FenceTicket',
+    ],
     'lib/testing/index.ts': [
       'MemoryLockNode',
       'MemoryLockServer',
@@ -285,6 +394,8 @@ describe('public exports', () => {
   };
   const modules: Record<string, () => Promise<object>> = {
     'lib/index.ts': () => import('../lib/index.ts'),
+    'lib/fencing/index.ts': () => import('../lib/fencing/index.ts'),
+    'lib/testing/fencing.ts': () => import('../lib/testing/fencing.ts'),
     'lib/testing/index.ts': () => import('../lib/testing/index.ts'),
   };
 
@@ -300,10 +411,16 @@ describe('public exports', () => {
   });
 });
 
-describe('the emitted declarations of the main entry point', () => {
+describe('the emitted declarations of every entry point', () => {
   it('name no package that a user may lack', async () => {
     const declarations = await emitDeclarations();
-    expect(declarations.map(({ path }) => path)).toContain('core/lock.d.ts');
+    expect(declarations.map(({ path }) => path)).toEqual(
+      expect.arrayContaining([
+        'core/lock.d.ts',
+        'fencing/prisma-fence.d.ts',
+        'testing/fence-store.d.ts',
+      ]),
+    );
     expect(installedPackagesOnly(declarations)).toEqual([]);
   }, 60_000);
 
@@ -317,10 +434,15 @@ describe('the emitted declarations of the main entry point', () => {
         'right.d.ts',
         `import { C } from '@nestjs/common'; import 'node:fs'; import { D } from './index.ts';`,
       ),
+      parseSource(
+        'fencing/knex-fence.d.ts',
+        `import type { Knex } from 'knex'; import { AsyncLocalStorage } from 'node:async_hooks';`,
+      ),
     ];
     expect(installedPackagesOnly(wrong)).toEqual([
       'index.d.ts imports pg',
       'index.d.ts imports @nestjs/schedule',
+      'fencing/knex-fence.d.ts imports knex',
     ]);
   });
 });

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseSource, resolveRelative, type SourceFile } from './source-file.ts';
 
-/** The emitted declarations that a user's compiler reads for the entry point `.`, from it through all relative imports. */
+const ENTRIES = ['index.d.ts', 'fencing/index.d.ts', 'testing/index.d.ts'];
+
+/** The emitted declarations that a user's compiler reads for the entry points, from them through all relative imports. */
 export async function emitDeclarations(): Promise<SourceFile[]> {
   const folder = mkdtempSync(join(tmpdir(), 'declarations-'));
   try {
@@ -18,14 +20,14 @@ export async function emitDeclarations(): Promise<SourceFile[]> {
         });
       },
     );
-    return [...reachable(folder, 'index.d.ts')];
+    return [...reachable(folder, ENTRIES)];
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-function* reachable(folder: string, entry: string): Generator<SourceFile> {
-  const seen = new Set([entry]);
+function* reachable(folder: string, entries: readonly string[]): Generator<SourceFile> {
+  const seen = new Set(entries);
   for (const path of seen) {
     const file = parseSource(path, readFileSync(join(folder, path), 'utf8'));
     yield file;

@@ -48,6 +48,19 @@ export const importDirection: Rule = (files) =>
       .map(({ specifier }) => `${file.path} imports ${specifier}`);
   });
 
+/** An adapter takes the driver or ORM from its user: whatever it loaded itself could be missing, or be a second copy. */
+export const noPackagesAtRunTime: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith('lib/fencing/'))
+    .flatMap(({ path, imports }) =>
+      imports
+        .filter(
+          ({ specifier, typeOnly }) =>
+            !typeOnly && !specifier.startsWith('.') && !specifier.startsWith('node:'),
+        )
+        .map(({ specifier }) => `${path} loads ${specifier}`),
+    );
+
 const SYSTEM_ENVIRONMENT = 'lib/core/system-environment.ts';
 const TIME_AND_CHANCE = [
   'Date',

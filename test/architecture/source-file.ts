@@ -108,7 +108,11 @@ function importsOf(node: Node): ImportedModule[] {
       const callee = node['callee'] as Node;
       if (callee.type !== 'Import' && callee['value'] !== 'require') return [];
       const [argument] = node['arguments'] as { expression: unknown }[];
-      return [{ specifier: textOf(argument?.expression) ?? '<computed>', typeOnly: false }];
+      // A variable has a text too: its name, which says nothing about the module.
+      const isWritten =
+        isNode(argument?.expression) && argument.expression.type === 'StringLiteral';
+      const specifier = isWritten ? textOf(argument.expression) : undefined;
+      return [{ specifier: specifier ?? '<computed>', typeOnly: false }];
     }
     default:
       return [];

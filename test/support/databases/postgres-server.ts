@@ -8,7 +8,7 @@ import { startDockerDatabase } from './docker-database.ts';
 import { libraryPathOf } from '../redis-servers/shared-libraries.ts';
 import { startLocalDatabase } from './local-database.ts';
 
-const SETTINGS: Readonly<Record<string, string>> = {
+const SETTINGS = {
   wal_level: 'logical',
   max_connections: '200',
   max_replication_slots: '10',
@@ -18,13 +18,21 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '64MB',
   autovacuum: 'off',
 };
-const setOptions = Object.entries(SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+/** Of `postgresql.conf`. */
+type Settings = Readonly<Record<string, string>>;
+
+const optionsOf = (settings: Settings): string[] =>
+  Object.entries({ ...SETTINGS, ...settings }).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ]);
 
 /**
  * A PostgreSQL server: DATABASE_URL, else the programs of this machine, else a container, else the Debian package.
  * Ends with this process. Logical decoding is on where it is started here.
+ * @param settings besides ours, or instead of them; a server at DATABASE_URL keeps its own
  */
-export function startPostgres(): Promise<DatabaseServer> {
+export function startPostgres(settings: Settings = {}): Promise<DatabaseServer> {
   return startFirst('PostgreSQL', [
     {
       hint: 'name a running server: DATABASE_URL=postgres://user:password@host/database',
@@ -32,13 +40,16 @@ export function startPostgres(): Promise<DatabaseServer> {
     },
     {
       hint: 'install PostgreSQL (initdb and postgres, on PATH or in /usr/lib/postgresql)',
-      start: installed,
+      start: () => installed(settings),
     },
     {
       hint: 'start Docker, or another container runtime that testcontainers knows',
-      start: container,
+      start: () => container(settings),
     },
-    { hint: 'on Debian, let apt-get reach its package source: no root is needed', start: unpacked },
+    {
+      hint: 'on Debian, let apt-get reach its package source: no root is needed',
+      start: () => unpacked(settings),
+    },
   ]);
 }
 
@@ -65,7 +76,7 @@ async function given(): Promise<DatabaseServer | string> {
   return { url, description: 'PostgreSQL at DATABASE_URL', stop: () => Promise.resolve() };
 }
 
-async function installed(): Promise<DatabaseServer | string> {
+async function installed(settings: Settings): Promise<DatabaseServer | string> {
   const packaged = await readdir('/usr/lib/postgresql').catch(() => [] as string[]);
   const folders = [
     ...(process.env.PATH ?? '').split(delimiter),
@@ -81,23 +92,23 @@ async function installed(): Promise<DatabaseServer | string> {
       () => true,
       () => false,
     );
-    if (isThere) return startIn(folder, `PostgreSQL of ${folder}`);
+    if (isThere) return startIn(folder, settings, `PostgreSQL of ${folder}`);
   }
   return 'no initdb with postgres on PATH or in /usr/lib/postgresql';
 }
 
-function container(): Promise<DatabaseServer | string> {
+function container(settings: Settings): Promise<DatabaseServer | string> {
   return startDockerDatabase({
     image: 'postgres:17',
     port: 5432,
     environment: { POSTGRES_PASSWORD: 'postgres' },
-    command: ['postgres', ...setOptions],
+    command: ['postgres', ...optionsOf(settings)],
     ready: [/database system is ready to accept connections/, 2],
     url: (host, port) => `postgres://postgres:postgres@${host}:${port}/postgres`,
   });
 }
 
-async function unpacked(): Promise<DatabaseServer | string> {
+async function unpacked(settings: Settings): Promise<DatabaseServer | string> {
   const { folder } = await unpackDebianPackages(
     'postgresql',
     ['postgresql-15', 'postgresql-client-15'],
@@ -111,6 +122,7 @@ async function unpacked(): Promise<DatabaseServer | string> {
     const programs = join(copy, 'usr/lib/postgresql/15/bin');
     const server = await startIn(
       programs,
+      settings,
       'PostgreSQL of the Debian package',
       await libraryPathOf(copy),
     );
@@ -127,6 +139,7 @@ async function unpacked(): Promise<DatabaseServer | string> {
 
 function startIn(
   programs: string,
+  settings: Settings,
   description: string,
   libraryPath?: string,
 ): Promise<DatabaseServer> {
@@ -161,7 +174,7 @@ function startIn(
       directory,
       '-h',
       '127.0.0.1',
-      ...setOptions,
+      ...optionsOf(settings),
     ],
     url: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,
   });
