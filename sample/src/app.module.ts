@@ -1,6 +1,9 @@
 import { Global, Module } from '@nestjs/common';
 import { RedlockModule } from 'nestjs-fenced-lock';
+import { Pool } from 'pg';
 import { BookingJournal } from './seats/booking-journal.ts';
+import { DatabaseModule } from './seats/database.module.ts';
+import { seatFence } from './seats/seat-fence.ts';
 import { SeatsModule } from './seats/seats.module.ts';
 import { WORKER_NUMBER } from './seats/seats.service.ts';
 import { reportLockEvent, reportStep } from './stage/worker-reports.ts';
@@ -23,12 +26,17 @@ class WorkerModule {}
  */
 @Module({
   imports: [
-    RedlockModule.forRoot({
-      nodes: (process.env['REDIS_NODES'] ?? '').split(','),
-      ttl: '2s',
-      keyPrefix: process.env['LOCK_KEY_PREFIX'] ?? 'sample:',
-      startupTimeout: '20s',
-      onEvent: reportLockEvent,
+    RedlockModule.forRootAsync({
+      imports: [DatabaseModule],
+      inject: [Pool],
+      useFactory: (pool: Pool) => ({
+        nodes: (process.env['REDIS_NODES'] ?? '').split(','),
+        fence: seatFence(pool),
+        ttl: '2s',
+        keyPrefix: process.env['LOCK_KEY_PREFIX'] ?? 'sample:',
+        startupTimeout: '20s',
+        onEvent: reportLockEvent,
+      }),
     }),
     WorkerModule,
     SeatsModule,

@@ -1,16 +1,16 @@
+import type { Fence } from 'nestjs-fenced-lock/fencing';
+
 /**
  * The tables of the sample, in a schema of their own that is made anew at every start.
  *
  * `ticket` has no unique constraint on the seat on purpose. One would save this one table, but no constraint protects the payment
  * provider, a counter, or a decision made on what was read before: the fence protects whatever the holder writes.
  */
-export const SCHEMA = `
+export function schema(fence: Fence): string {
+  return `
 DROP SCHEMA IF EXISTS seat_sample CASCADE;
 CREATE SCHEMA seat_sample;
-CREATE TABLE seat_sample.fence (
-  resource text COLLATE "C" PRIMARY KEY,
-  token bigint NOT NULL CHECK (token > 0),
-  holder text NOT NULL DEFAULT '') WITH (fillfactor = 50);
+${fence.ddl()}
 -- Who sits where.
 CREATE TABLE seat_sample.seat (id text PRIMARY KEY, customer text);
 -- Every ticket ever issued.
@@ -24,3 +24,4 @@ CREATE TABLE seat_sample.ledger (
 CREATE TABLE seat_sample.payment (
   id bigserial PRIMARY KEY, seat text NOT NULL, customer text NOT NULL, refunded boolean NOT NULL DEFAULT false);
 `;
+}
