@@ -5,17 +5,15 @@ import { BookingJournal } from './seats/booking-journal.ts';
 import { DatabaseModule } from './seats/database.module.ts';
 import { seatFence } from './seats/seat-fence.ts';
 import { SeatsModule } from './seats/seats.module.ts';
-import { WORKER_NUMBER } from './seats/seats.service.ts';
 import { reportLockEvent, reportStep } from './stage/worker-reports.ts';
 
-/** What the seats need to know of the process they run in. */
+/** Where the seats of a worker tell what they do. */
 @Global()
 @Module({
   providers: [
-    { provide: WORKER_NUMBER, useFactory: () => Number(process.env['WORKER_NUMBER']) },
     { provide: BookingJournal, useValue: { record: reportStep } satisfies BookingJournal },
   ],
-  exports: [WORKER_NUMBER, BookingJournal],
+  exports: [BookingJournal],
 })
 class WorkerModule {}
 

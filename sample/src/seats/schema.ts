@@ -16,10 +16,20 @@ CREATE TABLE seat_sample.seat (id text PRIMARY KEY, customer text);
 -- Every ticket ever issued.
 CREATE TABLE seat_sample.ticket (
   position bigserial PRIMARY KEY, seat text NOT NULL, customer text NOT NULL, token bigint NOT NULL);
--- Every holder that reached the database, in the order of its claims.
+-- Every change of a token in the fence: the holders of each seat, in the order in which they reached the database.
 CREATE TABLE seat_sample.ledger (
-  position bigserial PRIMARY KEY, seat text NOT NULL, customer text NOT NULL, token bigint NOT NULL,
-  holder text NOT NULL, worker integer NOT NULL);
+  position bigserial PRIMARY KEY, seat text NOT NULL, token bigint NOT NULL, holder text NOT NULL);
+CREATE FUNCTION seat_sample.record_holder() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO seat_sample.ledger (seat, token, holder)
+  VALUES (substr(NEW.resource, length('seat:') + 1), NEW.token, NEW.holder);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER first_holder AFTER INSERT ON seat_sample.fence
+  FOR EACH ROW EXECUTE FUNCTION seat_sample.record_holder();
+CREATE TRIGGER next_holder AFTER UPDATE ON seat_sample.fence
+  FOR EACH ROW WHEN ((OLD.token, OLD.holder) IS DISTINCT FROM (NEW.token, NEW.holder))
+  EXECUTE FUNCTION seat_sample.record_holder();
 -- The books of the payment provider: another company, which our transactions can't roll back.
 CREATE TABLE seat_sample.payment (
   id bigserial PRIMARY KEY, seat text NOT NULL, customer text NOT NULL, refunded boolean NOT NULL DEFAULT false);

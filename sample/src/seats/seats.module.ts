@@ -4,7 +4,7 @@ import { PaymentProvider } from './payment-provider.ts';
 import { SeatsRepository } from './seats.repository.ts';
 import { SeatsService } from './seats.service.ts';
 
-/** Needs from the application: `RedlockModule` with a fence, `WORKER_NUMBER` and `BookingJournal`. */
+/** Needs from the application: `RedlockModule` with a fence, and `BookingJournal`. */
 @Module({
   imports: [DatabaseModule],
   providers: [PaymentProvider, SeatsRepository, SeatsService],

@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Fenced, FencedUsageError, FencingToken, StaleTokenError } from 'nestjs-fenced-lock';
 import { Fence } from 'nestjs-fenced-lock/fencing';
 import { Pool, type PoolClient } from 'pg';
@@ -6,9 +6,6 @@ import { BookingJournal, type BookingStepName } from './booking-journal.ts';
 import { PaymentProvider } from './payment-provider.ts';
 import { SeatsRepository } from './seats.repository.ts';
 import { transaction } from './transaction.ts';
-
-/** Injection token: the number of this process among the workers. */
-export const WORKER_NUMBER = Symbol('WORKER_NUMBER');
 
 /** How a booking ended for the customer. */
 export type BookingOutcome = 'booked' | 'taken';
@@ -21,7 +18,6 @@ export class SeatsService {
     private readonly seats: SeatsRepository,
     private readonly payments: PaymentProvider,
     private readonly journal: BookingJournal,
-    @Inject(WORKER_NUMBER) private readonly workerNumber: number,
   ) {}
 
   /**
@@ -42,7 +38,6 @@ export class SeatsService {
     @FencingToken() token?: FencingToken,
   ): Promise<BookingOutcome> {
     const held = given(token);
-    await this.fence.transaction(held, (tx) => this.#recordHolder(tx, seatId, customer, held));
     this.#tell('claimed', seatId, customer, held);
     if (await this.#isTaken(seatId, customer, held)) return 'taken';
 
@@ -74,7 +69,6 @@ export class SeatsService {
     @FencingToken() token?: FencingToken,
   ): Promise<BookingOutcome> {
     const held = given(token);
-    await transaction(this.pool, (client) => this.#recordHolder(client, seatId, customer, held));
     this.#tell('claimed', seatId, customer, held);
     if (await this.#isTaken(seatId, customer, held)) return 'taken';
 
@@ -95,15 +89,6 @@ export class SeatsService {
     return this.payments.charge(seatId, customer, () =>
       this.#tell('paid', seatId, customer, token),
     );
-  }
-
-  #recordHolder(
-    client: PoolClient,
-    seatId: string,
-    customer: string,
-    token: FencingToken,
-  ): Promise<void> {
-    return this.seats.recordHolder(client, seatId, customer, token, this.workerNumber);
   }
 
   #tell(
