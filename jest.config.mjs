@@ -10,6 +10,8 @@ export default {
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
   randomize: true,
+  // Most specs wait for servers; jest would leave a core idle.
+  maxWorkers: '100%',
   testTimeout: 30_000,
   collectCoverageFrom: ['lib/**/*.ts'],
   coverageProvider: 'v8',
