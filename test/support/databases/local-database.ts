@@ -24,13 +24,16 @@ export interface LocalDatabase {
   readonly readyLine: RegExp;
   /** Whether it runs as root when we do; otherwise it then runs as nobody, who gets its directory. */
   readonly asRoot: boolean;
-  /** Sent at the end; the server then ends at once. */
+  /** Sent at the end: the server waits for its last clients, whose goodbyes may still be on their way. */
+  readonly patientSignal?: NodeJS.Signals;
+  /** Sent after that; the server then ends at once. */
   readonly stopSignal: NodeJS.Signals;
 }
 
 const NOBODY = 65_534;
 const START_LIMIT_MS = 60_000;
 const END_LIMIT_MS = 20_000;
+const PATIENCE_MS = 3_000;
 
 const runsAsNobody = ({ asRoot }: LocalDatabase): boolean => process.getuid?.() === 0 && !asRoot;
 
@@ -105,6 +108,10 @@ async function launch(
     url: database.url(port),
     description: database.description,
     async stop() {
+      if (database.patientSignal !== undefined) {
+        server.signal(database.patientSignal);
+        await server.exited(PATIENCE_MS);
+      }
       server.signal(database.stopSignal);
       if (!(await server.exited(END_LIMIT_MS))) server.signal('SIGKILL');
       await server.exited(END_LIMIT_MS);

@@ -149,6 +149,7 @@ function startIn(
     libraryPath,
     readyLine: /database system is ready to accept connections/,
     asRoot: false,
+    patientSignal: 'SIGTERM',
     stopSignal: 'SIGINT',
     initialize: (directory, run) =>
       run([
