@@ -3,7 +3,7 @@ import type { LockNames } from './lock-node.ts';
 
 const MAX_KEYS = 1_000;
 const MAX_KEY_LENGTH = 1_024;
-/** With the `u` flag a surrogate class matches unpaired ones only; they would all become the same bytes. */
+/** With the `u` flag a surrogate class matches unpaired ones only. */
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**
@@ -43,12 +43,17 @@ function validKey(key: unknown): string {
       `Lock keys that start with '#' are reserved: ${JSON.stringify(key.slice(0, 100))}. Put a word in front, such as 'seat:${key.slice(0, 20)}'. Nothing was locked.`,
     );
   }
-  if (LONE_SURROGATE.test(key)) {
+  if (!isWellFormed(key)) {
     throw new FencedUsageError(
       'A lock key must be well-formed Unicode (it has half of a surrogate pair). Nothing was locked.',
     );
   }
   return key;
+}
+
+/** Whether no half of a surrogate pair stands alone: on the wire they would all become the same bytes. */
+export function isWellFormed(text: string): boolean {
+  return !LONE_SURROGATE.test(text);
 }
 
 /** Where a node remembers when it may vote. */

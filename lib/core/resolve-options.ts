@@ -1,6 +1,7 @@
 import { durationMs } from './duration.ts';
 import { RedlockConfigError } from './errors.ts';
 import type { LockEventListener } from './events.ts';
+import { isWellFormed } from './lock-names.ts';
 import { REDLOCK_DEFAULTS } from './options.ts';
 import type { AcquireOptions, RedlockOptions } from './options.ts';
 import type { TokenSource } from './token-source.ts';
@@ -172,11 +173,11 @@ function optionalDuration(
 
 function keyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
-  if (typeof value !== 'string' || value.length > 200) {
+  if (typeof value !== 'string' || value.length > 200 || !isWellFormed(value)) {
     throw new RedlockConfigError(
       'keyPrefix',
       value,
-      'give a string of at most 200 characters, such as "lock:"',
+      'give a string of at most 200 characters in well-formed Unicode, such as "lock:"',
     );
   }
   return value;

@@ -97,6 +97,7 @@ describe('each option', () => {
     ['driftFactor', { driftFactor: '1%' }],
     ['keyPrefix', { keyPrefix: 5 }],
     ['keyPrefix', { keyPrefix: 'x'.repeat(201) }],
+    ['keyPrefix', { keyPrefix: 'half \uD83D pair' }],
     ['extend', { extend: 'yes' }],
     ['minHold', { minHold: -5 }],
     ['restartGuard', { restartGuard: 1 }],
