@@ -38,7 +38,8 @@ export interface FailedAttempt {
  * released on every node that may have accepted it, and can never be granted later.
  */
 export class Attempt {
-  readonly nonce: string;
+  /** Fresh per attempt, and for a ballot below one that was sent. */
+  nonce: string;
   readonly #quorum: Quorum;
   readonly #keys: readonly string[];
   readonly #names: LockNames;
@@ -121,6 +122,7 @@ export class Attempt {
     this.#heard(round.replies);
     if (decision === 'reballot' && this.#ballots < MAX_BALLOTS && !this.#cancelled) {
       const next = nextBallot(ballot, round.replies);
+      if (next < ballot) this.#startOver();
       this.#quorum.proposals.heard(this.#keys, next);
       // In whole milliseconds: rounds of one timeout share a timer.
       const remainingMs = Math.max(1, Math.floor(this.#untilMs - round.endedAtMs));
@@ -136,6 +138,16 @@ export class Attempt {
       tooSlow,
       causes: () => round.causes(tooSlow),
     });
+  }
+
+  /**
+   * A node found our ballot to be too far ahead. One nonce never has a lower ballot after a higher one: were the higher one
+   * executed late, the node would hold a ballot of ours above the token that was granted, and an extension there proved nothing.
+   */
+  #startOver(): void {
+    this.#abandon();
+    this.#mayHold = 0;
+    this.nonce = this.#quorum.environment.random.nonce();
   }
 
   #heard(replies: readonly (AcquireReply | undefined)[]): void {

@@ -1,18 +1,19 @@
 import { Global, Module } from '@nestjs/common';
 import { RedlockModule } from 'nestjs-fenced-lock';
+import { Pool } from 'pg';
 import { BookingJournal } from './seats/booking-journal.ts';
+import { DatabaseModule } from './seats/database.module.ts';
+import { seatFence } from './seats/seat-fence.ts';
 import { SeatsModule } from './seats/seats.module.ts';
-import { WORKER_NUMBER } from './seats/seats.service.ts';
 import { reportLockEvent, reportStep } from './stage/worker-reports.ts';
 
-/** What the seats need to know of the process they run in. */
+/** Where the seats of a worker tell what they do. */
 @Global()
 @Module({
   providers: [
-    { provide: WORKER_NUMBER, useFactory: () => Number(process.env['WORKER_NUMBER']) },
     { provide: BookingJournal, useValue: { record: reportStep } satisfies BookingJournal },
   ],
-  exports: [WORKER_NUMBER, BookingJournal],
+  exports: [BookingJournal],
 })
 class WorkerModule {}
 
@@ -23,12 +24,17 @@ class WorkerModule {}
  */
 @Module({
   imports: [
-    RedlockModule.forRoot({
-      nodes: (process.env['REDIS_NODES'] ?? '').split(','),
-      ttl: '2s',
-      keyPrefix: process.env['LOCK_KEY_PREFIX'] ?? 'sample:',
-      startupTimeout: '20s',
-      onEvent: reportLockEvent,
+    RedlockModule.forRootAsync({
+      imports: [DatabaseModule],
+      inject: [Pool],
+      useFactory: (pool: Pool) => ({
+        nodes: (process.env['REDIS_NODES'] ?? '').split(','),
+        fence: seatFence(pool),
+        ttl: '2s',
+        keyPrefix: process.env['LOCK_KEY_PREFIX'] ?? 'sample:',
+        startupTimeout: '20s',
+        onEvent: reportLockEvent,
+      }),
     }),
     WorkerModule,
     SeatsModule,

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { describeFailure, runCampaign } from './campaign.ts';
 
 // `npm run simulate -- --seeds N` runs any number; here as many as fit into an ordinary run of the tests.
-const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 2_000);
+const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 500);
 const LIMIT_MS = 60_000 + SEEDS * 200;
 
 describe('The shipped core in simulated processes, networks, servers and clocks', () => {

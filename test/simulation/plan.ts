@@ -81,7 +81,7 @@ export function planOf(seed: number, only?: Family): Plan {
     keys: ['a', 'b', 'c'].slice(0, chance.integer(1, 3)),
     latencyMs: family === 'repair' ? 0.3 : chance.pick([0.3, 1, 3]),
     wallStepMicros: chance.pick([1, 1, 1000, 10_000]),
-    timerLatenessMs: family === 'repair' ? 0.5 : 1.5,
+    timerLatenessMs: family === 'repair' ? 0.5 : 0.9,
     readingsPerStall: family === 'repair' ? Infinity : chance.pick([Infinity, 400, 150, 60]),
     durationMs: ttlMs * chance.between(5, 9),
     servers: Array.from({ length: nodeCount }, () => ({

@@ -9,7 +9,7 @@ interface WireAttempt {
   answeredAtMs: number;
   /** All ballots: nodes that hold it, or may. */
   readonly mayHold: Set<number>;
-  /** All ballots: nodes that said that they hold it, or did not answer an earlier one in time. */
+  /** All ballots: nodes that said that they hold it, or gave no clear answer to an earlier one in time. */
   readonly accepted: Set<number>;
   readonly released: Set<number>;
 }
@@ -72,10 +72,10 @@ export class WireMonitor {
       // It is asked again after a join, so this is no answer yet.
       if (reply.kind === 'unjoined' || 'mustJoin' in reply) return;
       attempt.answers.set(node, reply.kind);
-      if (reply.kind === 'accepted') attempt.accepted.add(node);
       const isUnknown =
         reply.kind === 'failed' && !('nothingWritten' in reply && reply.nothingWritten);
-      if (!attempt.accepted.has(node) && !isUnknown) attempt.mayHold.delete(node);
+      if (reply.kind === 'accepted' || isUnknown) attempt.accepted.add(node);
+      if (!attempt.accepted.has(node)) attempt.mayHold.delete(node);
       attempt.answeredAtMs = this.#listener.now().atMs;
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
   }

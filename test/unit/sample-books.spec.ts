@@ -14,10 +14,10 @@ const RIGHT: Books = {
     { seat: 'A2', customer: 'ben', refunded: false },
   ],
   ledger: [
-    { seat: 'A1', customer: 'ana', token: '100', worker: 1 },
-    { seat: 'A2', customer: 'cleo', token: '200', worker: 2 },
-    { seat: 'A1', customer: 'dan', token: '150', worker: 3 },
-    { seat: 'A2', customer: 'ben', token: '300', worker: 1 },
+    { seat: 'A1', token: '100', holder: 'ana' },
+    { seat: 'A2', token: '200', holder: 'cleo' },
+    { seat: 'A1', token: '150', holder: 'dan' },
+    { seat: 'A2', token: '300', holder: 'ben' },
   ],
 };
 
@@ -64,8 +64,8 @@ describe('the books of the sample', () => {
   });
 
   it('show a token that went back, and one that was given twice', () => {
-    const late = { seat: 'A2', customer: 'eve', token: '299', worker: 2 };
-    const twice = { seat: 'A2', customer: 'fay', token: '300', worker: 2 };
+    const late = { seat: 'A2', token: '299', holder: 'eve' };
+    const twice = { seat: 'A2', token: '300', holder: 'fay' };
     expect(outOfOrder({ ...RIGHT, ledger: [...RIGHT.ledger, late, twice] })).toEqual([
       'eve came to A2 with token 299 after 300',
       'fay came to A2 with token 300 after 300',
@@ -75,9 +75,8 @@ describe('the books of the sample', () => {
   it('compare tokens as numbers, also beyond the digits of a double', () => {
     const ledger = ['99', '100', '9007199254740992', '9007199254740993'].map((token) => ({
       seat: 'A3',
-      customer: 'gil',
       token,
-      worker: 1,
+      holder: 'gil',
     }));
     expect(outOfOrder({ ...RIGHT, ledger })).toEqual([]);
   });

@@ -9,23 +9,9 @@ export interface Seat {
   readonly customer: string | undefined;
 }
 
-/** Statements on seats. All take the transaction they run in: the fence is advanced by whoever opened it. */
+/** Statements on seats. All take the transaction they run in: who opened it has checked the token, or not. */
 @Injectable()
 export class SeatsRepository {
-  async recordHolder(
-    client: PoolClient,
-    seatId: string,
-    customer: string,
-    token: FencingToken,
-    worker: number,
-  ): Promise<void> {
-    await client.query(
-      `INSERT INTO seat_sample.ledger (seat, customer, token, holder, worker)
-       VALUES ($1, $2, CAST($3 AS bigint), $4, $5)`,
-      [seatId, customer, String(token), token.holder, worker],
-    );
-  }
-
   async find(client: PoolClient, seatId: string): Promise<Seat> {
     const { rows } = await client.query<{ customer: string | null }>(
       'SELECT customer FROM seat_sample.seat WHERE id = $1',

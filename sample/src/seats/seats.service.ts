@@ -1,14 +1,11 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Fenced, FencedUsageError, FencingToken, StaleTokenError } from 'nestjs-fenced-lock';
+import { Fence } from 'nestjs-fenced-lock/fencing';
 import { Pool, type PoolClient } from 'pg';
 import { BookingJournal, type BookingStepName } from './booking-journal.ts';
-import { claim, fencedTransaction } from './fenced-transaction.ts';
 import { PaymentProvider } from './payment-provider.ts';
 import { SeatsRepository } from './seats.repository.ts';
 import { transaction } from './transaction.ts';
-
-/** Injection token: the number of this process among the workers. */
-export const WORKER_NUMBER = Symbol('WORKER_NUMBER');
 
 /** How a booking ended for the customer. */
 export type BookingOutcome = 'booked' | 'taken';
@@ -16,36 +13,37 @@ export type BookingOutcome = 'booked' | 'taken';
 @Injectable()
 export class SeatsService {
   constructor(
+    private readonly fence: Fence<PoolClient>,
     private readonly pool: Pool,
     private readonly seats: SeatsRepository,
     private readonly payments: PaymentProvider,
     private readonly journal: BookingJournal,
-    @Inject(WORKER_NUMBER) private readonly workerNumber: number,
   ) {}
 
   /**
    * Books a seat for a customer, who pays first. One process at a time per seat, and the database has the last word:
-   * `onLost: 'ignore'`, because a write that passed the fence is good, whatever became of the lock meanwhile.
+   *
+   * - `claim: true`, because the seat is read long before the transaction that writes it. From the claim on every older
+   *   holder is refused; without it, one could still write after we have read.
+   * - `fence.transaction` for what is written: it checks the token again, under a row lock.
+   * - `onLost: 'ignore'`, because a write that passed the fence is good, whatever became of the lock meanwhile.
    *
    * @returns `'taken'` when the seat was sold before; nothing was charged.
    * @throws StaleTokenError when a newer holder took over meanwhile: nothing was written, the customer was refunded.
    */
-  @Fenced((seatId: string) => `seat:${seatId}`, { onLost: 'ignore' })
+  @Fenced((seatId: string) => `seat:${seatId}`, { claim: true, onLost: 'ignore' })
   async book(
     seatId: string,
     customer: string,
     @FencingToken() token?: FencingToken,
   ): Promise<BookingOutcome> {
     const held = given(token);
-    await claim(this.pool, held, (client) => this.#recordHolder(client, seatId, customer, held));
     this.#tell('claimed', seatId, customer, held);
     if (await this.#isTaken(seatId, customer, held)) return 'taken';
 
     const paymentId = await this.#charge(seatId, customer, held);
     try {
-      await fencedTransaction(this.pool, held, (client) =>
-        this.seats.assign(client, seatId, customer, held),
-      );
+      await this.fence.transaction(held, (tx) => this.seats.assign(tx, seatId, customer, held));
     } catch (error) {
       if (error instanceof StaleTokenError) {
         this.#tell('refused', seatId, customer, held, error.currentToken);
@@ -71,7 +69,6 @@ export class SeatsService {
     @FencingToken() token?: FencingToken,
   ): Promise<BookingOutcome> {
     const held = given(token);
-    await transaction(this.pool, (client) => this.#recordHolder(client, seatId, customer, held));
     this.#tell('claimed', seatId, customer, held);
     if (await this.#isTaken(seatId, customer, held)) return 'taken';
 
@@ -92,15 +89,6 @@ export class SeatsService {
     return this.payments.charge(seatId, customer, () =>
       this.#tell('paid', seatId, customer, token),
     );
-  }
-
-  #recordHolder(
-    client: PoolClient,
-    seatId: string,
-    customer: string,
-    token: FencingToken,
-  ): Promise<void> {
-    return this.seats.recordHolder(client, seatId, customer, token, this.workerNumber);
   }
 
   #tell(

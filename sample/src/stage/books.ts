@@ -21,10 +21,10 @@ export interface PaymentRow {
 
 export interface LedgerRow {
   readonly seat: string;
-  readonly customer: string;
   /** Decimal. */
   readonly token: string;
-  readonly worker: number;
+  /** Identity of the grant. */
+  readonly holder: string;
 }
 
 /** Seats which were not sold to exactly one customer, each with what was found. */
@@ -53,11 +53,11 @@ export function unsettled(books: Books): string[] {
 export function outOfOrder(books: Books): string[] {
   const latest = new Map<string, bigint>();
   const found: string[] = [];
-  for (const { seat, customer, token } of books.ledger) {
+  for (const { seat, token, holder } of books.ledger) {
     const before = latest.get(seat);
     const value = BigInt(token);
     if (before !== undefined && value <= before) {
-      found.push(`${customer} came to ${seat} with token ${token} after ${before}`);
+      found.push(`${holder} came to ${seat} with token ${token} after ${before}`);
     }
     if (before === undefined || value > before) latest.set(seat, value);
   }

@@ -1,15 +1,13 @@
-import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+import { SharedDatabase } from './shared-database.ts';
 
 /**
  * An embedded PostgreSQL in a process of its own: creating it keeps a processor busy for seconds, and the conductor's
  * timeline must go on meanwhile. Sends its URL to the parent once it accepts connections; ends when the parent is gone.
- *
- * All connections share one backend. Statements of different connections are kept apart only inside transactions, so the
- * sample does everything in transactions.
  */
 async function serve(): Promise<void> {
-  const database = await PGlite.create();
+  const database = new SharedDatabase();
+  await database.waitReady;
   const server = new PGLiteSocketServer({ db: database, port: 0, maxConnections: 100 });
   await server.start();
   if (!process.connected) return;

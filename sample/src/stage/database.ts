@@ -1,8 +1,9 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
-import { SCHEMA } from '../seats/schema.ts';
+import { Pool } from 'pg';
+import { schema } from '../seats/schema.ts';
+import { seatFence } from '../seats/seat-fence.ts';
 import { endProcess } from './end-process.ts';
 
 /** PostgreSQL: the user's, or an embedded one that this process started. */
@@ -49,10 +50,9 @@ async function embeddedDatabase(adopt: (stop: () => Promise<void>) => void): Pro
 }
 
 async function createTables(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
+  const pool = new Pool({ connectionString: url, max: 1 });
   try {
-    await client.connect();
-    await client.query(SCHEMA);
+    await pool.query(schema(seatFence(pool)));
   } catch (error) {
     const reason = error instanceof Error ? error.message || error.name : String(error);
     throw new Error(
@@ -60,6 +60,6 @@ async function createTables(url: string): Promise<void> {
       { cause: error },
     );
   } finally {
-    await client.end().catch(() => undefined);
+    await pool.end().catch(() => undefined);
   }
 }

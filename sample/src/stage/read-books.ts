@@ -15,7 +15,7 @@ export function readBooks(pool: Pool, seats: readonly string[]): Promise<Books> 
       [seats],
     );
     const ledger = await client.query<LedgerRow>(
-      `SELECT seat, customer, CAST(token AS text) AS token, worker FROM seat_sample.ledger
+      `SELECT seat, CAST(token AS text) AS token, holder FROM seat_sample.ledger
         WHERE seat = ANY($1::text[]) ORDER BY position`,
       [seats],
     );

@@ -48,7 +48,7 @@ export class WorkerProcess {
     private readonly tell: (event: StageEvent) => void,
   ) {
     this.#child = fork(fileURLToPath(new URL('../worker.js', import.meta.url)), {
-      env: { ...process.env, ...environment, WORKER_NUMBER: String(number) },
+      env: { ...process.env, ...environment },
     });
     this.#ready = new Promise((resolve, reject) => {
       this.#child.on('message', (message: WorkerMessage) => {

@@ -77,6 +77,23 @@ describe('a ballot that is more than a day ahead', () => {
   });
 });
 
+describe('a ballot below one that was sent', () => {
+  it('has another nonce: a late copy of the higher one can never pass for the lock that was granted', async () => {
+    const cluster = await newCluster(3);
+    const ahead = await cluster.process({ wallErrorMs: 3 * DAY_MS });
+    const lock = await cluster.settle(ahead.redlock.acquire('a', { wait: 0 }));
+    const [first, second] = ahead.nodes[0]!.asked('acquire').map(({ request }) => request);
+    expect(second!.ballot).toBeLessThan(first!.ballot);
+    expect(second!.ballot).toBe(lock.token.value);
+    expect(second!.nonce).not.toBe(first!.nonce);
+    expect(lock.token.holder).toBe(second!.nonce);
+    await cluster.settle(lock.release());
+    expect(ahead.nodes[0]!.asked('release').map(({ request }) => request.nonce)).toEqual([
+      second!.nonce,
+    ]);
+  });
+});
+
 describe('answers to an older ballot', () => {
   it('never count once a newer one was sent', async () => {
     const cluster = await newCluster(3);

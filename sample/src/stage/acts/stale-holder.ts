@@ -39,7 +39,7 @@ export const staleHolder: Act = {
       ({ customer, refunded }) => `${customer} ${refunded ? 'refunded' : 'paid'}`,
     );
     stage.observe('refunds', money.join() === 'ana refunded,ben paid', money.join(', '));
-    const tokens = books.ledger.map(({ customer, token }) => `${customer} ${token}`);
+    const tokens = books.ledger.map(({ token }) => token);
     stage.observe(
       'ordered',
       tokens.length === 2 && outOfOrder(books).length === 0,

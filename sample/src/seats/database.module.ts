@@ -1,0 +1,21 @@
+import { Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Pool } from 'pg';
+
+/** The connections to PostgreSQL, for the seats and for their fence. Needs the environment's `DATABASE_URL`. */
+@Module({
+  providers: [
+    {
+      provide: Pool,
+      useFactory: () => new Pool({ connectionString: process.env['DATABASE_URL'], max: 5 }),
+    },
+  ],
+  exports: [Pool],
+})
+export class DatabaseModule implements OnApplicationShutdown {
+  constructor(@Inject(Pool) private readonly pool: Pool) {}
+
+  /** After the locks: RedlockModule lets held sections finish before. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.pool.end();
+  }
+}

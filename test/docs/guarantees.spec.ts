@@ -1,0 +1,65 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+
+const page = readFileSync('docs/guarantees.md', 'utf8');
+
+/** `path`: "name", of the list items. */
+const namedTests = [...page.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(
+  ([, file, name]) => [file!, name!] as const,
+);
+const paths = [...new Set([...page.matchAll(/\btest\/[\w./-]+\.ts\b/g)].map(([path]) => path))];
+const mutants = [...page.matchAll(/^(?:- mutants:|\|.*\bmutant) (?:[^\n]|\n {2})*/gm)].flatMap(
+  ([items]) => [...items.matchAll(/`([a-z]+(?:-[a-z]+)+)`/g)].map(([, name]) => name!),
+);
+
+/** The text of a file with every string as it reads, whichever quotes it has. */
+function textOf(file: string): string {
+  return readFileSync(file, 'utf8').replaceAll("\\'", "'");
+}
+
+describe('docs/guarantees.md', () => {
+  it('names many tests and mutants: this test reads what it thinks it reads', () => {
+    expect(namedTests.length).toBeGreaterThan(45);
+    expect(new Set(mutants).size).toBeGreaterThan(20);
+    const items = page.split('\n').filter((line) => line.startsWith('- `test/'));
+    expect(items).toHaveLength(namedTests.length);
+  });
+
+  it('names no file that is not there', () => {
+    expect(paths.filter((path) => !existsSync(path))).toEqual([]);
+  });
+
+  it.each(namedTests)('names a test of %s: %s', (file, name) => {
+    const text = textOf(file);
+    const starts = [`'${name}`, `"${name}`, `\`${name}`];
+    expect(starts.filter((start) => text.includes(start))).not.toEqual([]);
+  });
+
+  it('names no mutant that is not there', () => {
+    const text = textOf('test/simulation/mutants.ts');
+    expect(mutants.filter((name) => !text.includes(`'${name}'`))).toEqual([]);
+  });
+
+  it('names every variant that the model knows as a flag of the model', () => {
+    const model = ['fenced-lock', 'counters']
+      .map((name) => textOf(`docs/spec/${name}.pml`))
+      .join('\n');
+    const flags = [...page.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, flag]) => flag!);
+    expect(flags.length).toBeGreaterThan(4);
+    expect(
+      flags.filter(
+        (flag) => !model.includes(`#ifdef ${flag}\n`) && !model.includes(`#ifndef ${flag}\n`),
+      ),
+    ).toEqual([]);
+  });
+
+  it('has a section for every promise of the README, in its words', () => {
+    const [, table = ''] = readFileSync('README.md', 'utf8').split('## What is guaranteed');
+    const promises = [...table.split('\n## ')[0]!.matchAll(/^\| \*\*(.+?)\*\*/gm)].map(
+      ([, text]) => text!,
+    );
+    expect(promises.length).toBeGreaterThan(5);
+    const headings = [...page.matchAll(/^## G\d+\. (.+)$/gm)].map(([, text]) => text!);
+    expect(headings).toEqual(promises);
+  });
+});
