@@ -9,6 +9,8 @@ import {
   createTables,
   FENCED_STATEMENT,
   FENCED_TRANSACTION,
+  PREPARED_STATEMENT,
+  PREPARED_TRANSACTION,
   singleStatements,
   transactions,
 } from './fenced-writes.ts';
@@ -20,6 +22,8 @@ const STATEMENT_BAR = 1.2;
 const MORE_STATEMENTS: Readonly<Record<string, number>> = {
   [FENCED_TRANSACTION]: 1,
   [FENCED_STATEMENT]: 0,
+  [PREPARED_TRANSACTION]: 1,
+  [PREPARED_STATEMENT]: 0,
 };
 const COUNTED_CYCLES = 20;
 
@@ -63,7 +67,7 @@ async function onServer(
             value: ratio,
             unit: '×' as const,
             micros,
-            ...(fsync === 'on' && name === FENCED_STATEMENT && { bar: STATEMENT_BAR }),
+            ...(fsync === 'on' && name === PREPARED_STATEMENT && { bar: STATEMENT_BAR }),
           })),
           ...moreStatements(scenario, contestants, counts),
         );

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool, PoolClient } from 'pg';
 import { FencingToken } from '../lib/core/fencing-token.ts';
-import { postgresFence } from '../lib/fencing/postgres-fence.ts';
+import { postgresFence, type PostgresFence } from '../lib/fencing/postgres-fence.ts';
 import type { Contestant } from './contestant.ts';
 
 const WRITE = 'UPDATE seat SET changes = changes + 1 WHERE id = $1';
@@ -9,6 +9,11 @@ const FENCED_WRITE = 'UPDATE seat SET changes = changes + 1 FROM fence WHERE sea
 
 export const FENCED_TRANSACTION = 'fence.transaction';
 export const FENCED_STATEMENT = 'fence.statement';
+export const PREPARED_TRANSACTION = 'fence.transaction, prepared';
+export const PREPARED_STATEMENT = 'fence.statement, prepared';
+
+type SeatFence = PostgresFence<PoolClient>;
+type Write = (seat: string, token: FencingToken) => Promise<unknown>;
 
 /** The tables both kinds of contestants write to. */
 export async function createTables(pool: Pool): Promise<void> {
@@ -18,11 +23,12 @@ export async function createTables(pool: Pool): Promise<void> {
 
 /** One write in a transaction; the plain one first. */
 export async function transactions(pool: Pool): Promise<Contestant[]> {
-  const fence = postgresFence(pool);
   const plain = (seat: string): Promise<void> =>
     transaction(pool, async (client) => void (await client.query(WRITE, [seat])));
-  const fenced = (seat: string, token: FencingToken): Promise<unknown> =>
-    fence.transaction(token, (client) => client.query(WRITE, [seat]));
+  const fenced =
+    (fence: SeatFence): Write =>
+    (seat, token) =>
+      fence.transaction(token, (client) => client.query(WRITE, [seat]));
   const longer = (seat: string): Promise<void> =>
     transaction(pool, async (client) => {
       await client.query('SELECT $1::text', [seat]);
@@ -32,29 +38,28 @@ export async function transactions(pool: Pool): Promise<Contestant[]> {
     await contestant(pool, 'BEGIN, UPDATE, COMMIT', plain),
     await contestant(pool, 'the same again (noise)', plain),
     await contestant(pool, 'and an empty SELECT', longer),
-    await contestant(pool, FENCED_TRANSACTION, fenced),
+    await contestant(pool, FENCED_TRANSACTION, fenced(postgresFence(pool))),
+    await contestant(pool, PREPARED_TRANSACTION, fenced(postgresFence(pool, { prepared: true }))),
   ];
 }
 
 /** One write that is its own transaction; the plain one first. */
 export async function singleStatements(pool: Pool): Promise<Contestant[]> {
-  const fence = postgresFence(pool);
   const plain = (seat: string): Promise<unknown> => pool.query(WRITE, [seat]);
-  const fenced = (seat: string, token: FencingToken): Promise<unknown> =>
-    fence.statement(token, FENCED_WRITE, [seat]);
+  const fenced =
+    (fence: SeatFence): Write =>
+    (seat, token) =>
+      fence.statement(token, FENCED_WRITE, [seat]);
   return [
     await contestant(pool, 'UPDATE', plain),
     await contestant(pool, 'UPDATE again (noise)', plain),
-    await contestant(pool, FENCED_STATEMENT, fenced),
+    await contestant(pool, FENCED_STATEMENT, fenced(postgresFence(pool))),
+    await contestant(pool, PREPARED_STATEMENT, fenced(postgresFence(pool, { prepared: true }))),
   ];
 }
 
 /** Each writes its own row. At the end the row must show every write: one that was left out would be fast. */
-async function contestant(
-  pool: Pool,
-  name: string,
-  write: (seat: string, token: FencingToken) => Promise<unknown>,
-): Promise<Contestant> {
+async function contestant(pool: Pool, name: string, write: Write): Promise<Contestant> {
   let cycles = 0;
   await pool.query('INSERT INTO seat VALUES ($1, 0)', [name]);
   return {

@@ -1,8 +1,12 @@
 import { FencedUsageError } from '../core/errors.ts';
 import { fenceError } from './advance-fence.ts';
 import type { FenceClaim } from './fence-claim.ts';
-import { postgresFenceExpressions } from './postgres-fence-sql.ts';
+import { postgresFenceExpressions, postgresFenceParameters } from './postgres-fence-sql.ts';
 import { runStatement, type SqlExecutor, type SqlRow, type SqlStatement } from './sql-executor.ts';
+import { TextCache } from './text-cache.ts';
+
+/** Long texts, which differ only by the statement, the table and how many parameters there are. */
+const texts = new TextCache();
 
 /**
  * Check and write in one statement of PostgreSQL. The user's parameters keep their numbers; ours follow.
@@ -15,19 +19,24 @@ export async function advanceStatement(
   claims: readonly FenceClaim[],
   write: SqlStatement,
 ): Promise<readonly SqlRow[]> {
-  if (!/\b(from|using|join)\s+(?:[\w"., ]+,\s*)?fence\b/i.test(write.sql)) {
+  const firstParameter = write.parameters.length + 1;
+  const sql = texts.get(`${table} ${firstParameter} ${claims.length} ${write.sql}`, () => {
+    requireFence(write.sql, claims);
+    return `WITH ${postgresFenceExpressions(table, claims, firstParameter).sql}\n${write.sql}`;
+  });
+  const parameters = [...write.parameters, ...postgresFenceParameters(claims)];
+  try {
+    return await runStatement(executor, { sql, parameters });
+  } catch (error) {
+    throw fenceError(error, executor.dialect, table, claims);
+  }
+}
+
+function requireFence(sql: string, claims: readonly FenceClaim[]): void {
+  if (!/\b(from|using|join)\s+(?:[\w"., ]+,\s*)?fence\b/i.test(sql)) {
     throw new FencedUsageError(
       "The statement must draw from the relation 'fence' (UPDATE … FROM fence, DELETE … USING fence, INSERT … SELECT … FROM fence): otherwise PostgreSQL doesn't look at the token. Nothing was written.",
       claims.map((claim) => claim.key),
     );
-  }
-  const fence = postgresFenceExpressions(table, claims, write.parameters.length + 1);
-  try {
-    return await runStatement(executor, {
-      sql: `WITH ${fence.sql}\n${write.sql}`,
-      parameters: [...write.parameters, ...fence.parameters],
-    });
-  } catch (error) {
-    throw fenceError(error, executor.dialect, table, claims);
   }
 }

@@ -31,7 +31,7 @@ export type { MysqlConnection, MysqlPool } from './mysql-fence.ts';
 export { pgliteFence } from './pglite-fence.ts';
 export type { Pglite, PgliteTransaction } from './pglite-fence.ts';
 export { postgresFence } from './postgres-fence.ts';
-export type { PostgresFence } from './postgres-fence.ts';
+export type { PostgresFence, PostgresFenceOptions } from './postgres-fence.ts';
 export type { PostgresClient, PostgresPool } from './postgres-pool.ts';
 export { postgresTokenSource } from './postgres-token-source.ts';
 export type { PostgresTokenSource } from './postgres-token-source.ts';

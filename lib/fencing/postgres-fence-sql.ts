@@ -25,8 +25,13 @@ ON CONFLICT (resource) DO UPDATE SET
   token = GREATEST(f.token, EXCLUDED.token),
   holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END
 RETURNING resource, token, holder`,
-    parameters: claims.flatMap((claim) => [claim.key, claim.token, claim.holder]),
+    parameters: postgresFenceParameters(claims),
   };
+}
+
+/** Three for each claim. */
+export function postgresFenceParameters(claims: readonly FenceClaim[]): readonly string[] {
+  return claims.flatMap((claim) => [claim.key, claim.token, claim.holder]);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { FencedUsageError } from '../core/errors.ts';
+import { FencedUsageError, RedlockConfigError } from '../core/errors.ts';
 import { advanceStatement } from './advance-statement.ts';
 import type { Fence, FenceKeys, SqlFenceOptions } from './fence.ts';
 import { fenceClaims, type FenceToken } from './fence-claim.ts';
@@ -20,6 +20,19 @@ export type PostgresClientOf<Pool> = Pool extends {
   : Pool extends { connect(): Promise<infer Client> }
     ? Client
     : PostgresClient;
+
+/** Options of the fence over a pool of `pg`. */
+export interface PostgresFenceOptions extends SqlFenceOptions {
+  /**
+   * Sends the fence's own statements (of `transaction`, `advance`, `claim` and `statement`) as prepared statements, which
+   * PostgreSQL parses once per connection and soon stops planning. Each text stays prepared as long as its connection lives, so the
+   * texts given to `statement` should be a fixed set, with all that varies in parameters. Leave it off behind a pooler in
+   * transaction mode that doesn't track prepared statements, such as PgBouncer before 1.21.
+   *
+   * @default false
+   */
+  readonly prepared?: boolean;
+}
 
 /** The fence of PostgreSQL, which can also check and write in one statement. */
 export interface PostgresFence<Transaction> extends Fence<Transaction> {
@@ -49,12 +62,17 @@ export interface PostgresFence<Transaction> extends Fence<Transaction> {
  * The fence over a pool of `pg`.
  *
  * `tx` is the pool's own client. One round trip is added to a transaction.
+ *
+ * @throws RedlockConfigError when an option is wrong
  */
 export function postgresFence<Pool extends PostgresPool>(
   pool: Pool,
-  options?: SqlFenceOptions,
+  options: PostgresFenceOptions = {},
 ): PostgresFence<PostgresClientOf<Pool>> {
-  return new StatementFence(poolAdapter(pool), options) as unknown as PostgresFence<
+  const { prepared = false } = options;
+  if (typeof prepared !== 'boolean')
+    throw new RedlockConfigError('prepared', prepared, 'give true or false');
+  return new StatementFence(poolAdapter(pool, prepared), options) as unknown as PostgresFence<
     PostgresClientOf<Pool>
   >;
 }
@@ -83,11 +101,11 @@ export class StatementFence<Transaction>
   }
 }
 
-function poolAdapter(pool: PostgresPool): SqlFenceAdapter<PostgresClient> {
+function poolAdapter(pool: PostgresPool, isPrepared: boolean): SqlFenceAdapter<PostgresClient> {
   return {
     dialect: 'postgresql',
-    executor: clientExecutor,
-    autocommit: clientExecutor(pool),
+    executor: (client) => clientExecutor(client, isPrepared),
+    autocommit: clientExecutor(pool, isPrepared),
     run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
   };
 }

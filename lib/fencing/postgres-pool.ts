@@ -1,10 +1,20 @@
+import { createHash } from 'node:crypto';
 import { FencedUsageError } from '../core/errors.ts';
 import type { IsolationLevel } from './fence.ts';
 import type { SqlExecutor } from './sql-executor.ts';
+import { TextCache } from './text-cache.ts';
 
 /** What the fence needs of a connection of `pg`. */
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
+  query(statement: NamedStatement): Promise<{ rows: any[]; command?: string }>;
+}
+
+/** What `pg` sends as a prepared statement. */
+interface NamedStatement {
+  name: string;
+  text: string;
+  values: any[];
 }
 
 /** What the fence needs of a pool of `pg`; it opens and ends no connection by itself. */
@@ -49,12 +59,31 @@ export async function runPostgresTransaction<Result>(
   }
 }
 
-export function clientExecutor(client: PostgresClient): SqlExecutor {
+/** @param isPrepared whether statements with parameters are prepared, once per connection */
+export function clientExecutor(client: PostgresClient, isPrepared = false): SqlExecutor {
   return {
     dialect: 'postgresql',
     placeholder: 'numbered',
-    query: async (sql, parameters) => (await client.query(sql, [...parameters])).rows,
+    query: async (sql, parameters) => {
+      // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
+      const isNamed = isPrepared && parameters.length > 0;
+      const values = [...parameters];
+      const { rows } = await (isNamed
+        ? client.query({ name: statementName(sql), text: sql, values })
+        : client.query(sql, values));
+      return rows;
+    },
   };
+}
+
+const names = new TextCache();
+
+/** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
+function statementName(sql: string): string {
+  return names.get(
+    sql,
+    () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,
+  );
 }
 
 /** PostgreSQL answers COMMIT of a failed transaction with ROLLBACK and no error. */

@@ -100,6 +100,7 @@ describe('public exports', () => {
       'type PlaceholderStyle',
       'type PostgresClient',
       'type PostgresFence',
+      'type PostgresFenceOptions',
       'type PostgresPool',
       'type PostgresTokenSource',
       'type PrismaDatabase',

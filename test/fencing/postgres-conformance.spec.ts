@@ -34,6 +34,7 @@ describe('on PostgreSQL', () => {
 
   const openers: Record<string, (url: string) => Promise<OpenStore>> = {
     pg: openPg,
+    'pg with prepared statements': (database) => openPg(database, { prepared: true }),
     TypeORM: openTypeorm,
     Drizzle: openDrizzle,
     Knex: openKnex,

@@ -11,6 +11,7 @@ import {
   kyselyFence,
   postgresFence,
   typeormFence,
+  type PostgresFenceOptions,
 } from '../../../lib/fencing/index.ts';
 import type { FenceStore } from '../../../lib/testing/fencing.ts';
 import { fencedAccounts, UPSERT } from './account-stores.ts';
@@ -28,9 +29,9 @@ export interface OpenStore {
 
 const firstText = (rows: readonly { text: string }[]): string | null => rows[0]?.text ?? null;
 
-export async function openPg(url: string): Promise<OpenStore> {
+export async function openPg(url: string, options?: PostgresFenceOptions): Promise<OpenStore> {
   const pool = new pg.Pool({ connectionString: url, max: 30 });
-  const store = fencedAccounts(postgresFence(pool), {
+  const store = fencedAccounts(postgresFence(pool, options), {
     read: async (resource) =>
       firstText(
         (await pool.query('SELECT text FROM account WHERE resource = $1', [resource])).rows,

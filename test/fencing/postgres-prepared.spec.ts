@@ -1,0 +1,127 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { postgresFence, type PostgresFence } from '../../lib/fencing/index.ts';
+import type { DatabaseServer } from '../support/databases/database-server.ts';
+import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
+
+describe('postgresFence with prepared statements', () => {
+  let server: DatabaseServer;
+  let url: string;
+  let pool: pg.Pool;
+  let count = 0;
+  let key: string;
+
+  beforeAll(async () => {
+    server = await startPostgres();
+    url = await createPostgresDatabase(server, `prepared_${Date.now()}_${process.pid}`);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
+    await client.end();
+  }, 120_000);
+
+  afterAll(() => server?.stop());
+
+  // One connection, so that what is prepared there is all that was prepared.
+  beforeEach(async () => {
+    pool = new pg.Pool({ connectionString: url, max: 1 });
+    key = `seat:${(count += 1)}`;
+    await pool.query(postgresFence(pool).ddl());
+    await pool.query('INSERT INTO seat (id) VALUES ($1)', [key]);
+  });
+
+  afterEach(() => pool.end());
+
+  const WRITE = 'UPDATE seat SET owner = $2 FROM fence WHERE seat.id = $1 RETURNING owner';
+  const token = (value: number, holder = `holder-${value}`): FencingToken =>
+    new FencingToken(value, [key], holder);
+  const prepared = async (): Promise<{ name: string; statement: string }[]> =>
+    (await pool.query('SELECT name, statement FROM pg_prepared_statements ORDER BY prepare_time'))
+      .rows;
+  const owner = async (): Promise<string | null> =>
+    (await pool.query('SELECT owner FROM seat WHERE id = $1', [key])).rows[0].owner;
+
+  /** Every operation three times; the second and third must find what the first prepared. */
+  async function useAll(fence: PostgresFence<pg.PoolClient>): Promise<void> {
+    for (const value of [1, 2, 3]) {
+      await fence.claim(token(value));
+      await fence.transaction(token(value), (tx) => tx.query('SELECT $1::text', ['theirs']), {
+        lockTimeout: value * 1_000,
+      });
+      await fence.statement(token(value), WRITE, [key, `owner ${value}`]);
+    }
+  }
+
+  it('prepares each of its own texts once per connection, and nobody else’s', async () => {
+    await useAll(postgresFence(pool, { prepared: true }));
+    const statements = await prepared();
+    expect(statements.map(({ statement }) => statement)).toEqual([
+      expect.stringContaining('SELECT resource, CAST(token AS text) AS token, holder FROM fence'),
+      expect.stringContaining(WRITE),
+    ]);
+    for (const { name } of statements) expect(name).toMatch(/^redlock_fence_[\w-]{43}$/);
+    await expect(owner()).resolves.toBe('owner 3');
+  });
+
+  it.each([{}, { prepared: false }, { prepared: undefined }])(
+    'prepares nothing with %j',
+    async (options) => {
+      await useAll(postgresFence(pool, options as { prepared?: boolean }));
+      await expect(prepared()).resolves.toEqual([]);
+      await expect(owner()).resolves.toBe('owner 3');
+    },
+  );
+
+  it('gives texts that differ names that differ', async () => {
+    const fence = postgresFence(pool, { prepared: true });
+    const again = WRITE.replace('owner = $2', "owner = $2 || '!'");
+    await fence.statement(token(1), WRITE, [key, 'ana']);
+    await expect(fence.statement(token(1), again, [key, 'bob'])).resolves.toEqual([
+      { owner: 'bob!' },
+    ]);
+    await expect(prepared()).resolves.toHaveLength(2);
+  });
+
+  // PostgreSQL plans a prepared statement for its values five times before it may keep one plan for all.
+  it('refuses by every operation, with the details, whichever plan is used', async () => {
+    const fence = postgresFence(pool, { prepared: true });
+    for (let value = 1; value <= 12; value += 1) {
+      await fence.claim(token(value));
+      await fence.statement(token(value), WRITE, [key, `owner ${value}`]);
+    }
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      for (const [late, holder] of [
+        [11, 'old'],
+        [12, 'twin'],
+      ] as const) {
+        const refusal = {
+          code: 'STALE_TOKEN',
+          key,
+          token: String(late),
+          currentToken: '12',
+          currentHolder: 'holder-12',
+        };
+        const stale = token(late, holder);
+        await expect(fence.claim(stale)).rejects.toMatchObject(refusal);
+        await expect(fence.transaction(stale, () => undefined)).rejects.toMatchObject(refusal);
+        await expect(fence.statement(stale, WRITE, [key, 'stale'])).rejects.toMatchObject(refusal);
+      }
+    }
+    await expect(owner()).resolves.toBe('owner 12');
+  });
+
+  it('names the migration when the table is missing, and works once it is there', async () => {
+    const fence = postgresFence(pool, { prepared: true, table: 'prepared_fence' });
+    const write = (): Promise<unknown> => fence.statement(token(1), WRITE, [key, 'ana']);
+    await expect(write()).rejects.toThrow(/CREATE TABLE IF NOT EXISTS prepared_fence/);
+    await pool.query(fence.ddl());
+    await expect(write()).resolves.toEqual([{ owner: 'ana' }]);
+  });
+
+  it.each(['yes', 1, null])('refuses %j for the option', (value) => {
+    expect(() => postgresFence(pool, { prepared: value as unknown as boolean })).toThrow(
+      expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'prepared' }),
+    );
+  });
+});
