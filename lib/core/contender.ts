@@ -130,9 +130,9 @@ export class Contender {
     if (this.#remainingMs <= 0) throw this.#error(failure);
   }
 
-  /** A last try that was cut short by the budget says less than the one before it. */
+  /** A last try that was cut short by the budget, to whole milliseconds, says less than the one before it. */
   #telling(before: FailedAttempt | undefined, last: FailedAttempt): FailedAttempt {
-    return before !== undefined && this.#remainingMs <= 0 ? before : last;
+    return before !== undefined && this.#remainingMs < 1 ? before : last;
   }
 
   #error(failure: FailedAttempt): Error {

@@ -142,6 +142,21 @@ describe('an outage', () => {
     expect(await cluster.settle(outcome)).toBeInstanceOf(LockBusyError);
   });
 
+  it('is not what contention is called after a last try that had hardly any time left', async () => {
+    const outcomes = new Set<string>();
+    for (let beforeMs = 0; beforeMs < 6; beforeMs += 0.3) {
+      const cluster = await newCluster(3);
+      const { redlock } = await cluster.process({ retry: { baseDelay: 1, maxDelay: 4 } });
+      // Three owners: it may be a split vote, so it is tried again and again.
+      for (const index of [0, 1, 2]) cluster.occupy('a', [index], 60_000, `owner ${index}`);
+      const outcome = redlock.acquire('a', { wait: 500.7 }).catch((error: unknown) => error);
+      await cluster.advance(500.7 - beforeMs);
+      for (const server of cluster.servers) server.freeze();
+      outcomes.add(((await cluster.settle(outcome)) as Error).name);
+    }
+    expect([...outcomes]).toEqual(['LockBusyError']);
+  });
+
   it('ends the moment enough nodes are back', async () => {
     const cluster = await newCluster(3);
     const { redlock } = await cluster.process({ wait: '1m' });
