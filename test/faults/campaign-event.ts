@@ -33,6 +33,8 @@ export interface AnsweredEvent {
   readonly call: string;
   readonly at: number;
   readonly outcome: 'granted' | string;
+  /** For people: what the error said. */
+  readonly message?: string;
 }
 
 /** The release that began with the `released` event of the holder was resolved. */
@@ -88,7 +90,7 @@ export interface ClosedEvent {
   readonly at: number;
 }
 
-/** What the campaign did, as far as a promise depends on it. */
+/** What the campaign did, or had a worker do to itself, as far as a promise depends on it. */
 export type MarkEvent = {
   readonly type: 'mark';
   readonly process: 'campaign';

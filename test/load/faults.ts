@@ -13,7 +13,7 @@ export interface FaultCounts {
 
 /** What the faults act on, and until when. */
 export interface FaultTargets {
-  readonly workers: readonly WorkerProcess[];
+  readonly workers: readonly Pick<WorkerProcess, 'freeze' | 'resume' | 'killAndRestart'>[];
   readonly servers: readonly RedisServer[];
   readonly ttlMs: number;
   /** Aborts when it is enough; running faults are then healed. */
@@ -49,7 +49,7 @@ export async function injectFaults(
     }
   }
 
-  async function freezeWorker(worker: WorkerProcess): Promise<void> {
+  async function freezeWorker(worker: Pick<WorkerProcess, 'freeze' | 'resume'>): Promise<void> {
     worker.freeze();
     counts.workerFreezes += 1;
     // Past the ttl: others get what it held, and it learns that when it wakes.
@@ -57,7 +57,7 @@ export async function injectFaults(
     worker.resume();
   }
 
-  async function killWorker(worker: WorkerProcess): Promise<void> {
+  async function killWorker(worker: Pick<WorkerProcess, 'killAndRestart'>): Promise<void> {
     await worker.killAndRestart();
     counts.workerKills += 1;
     await pause(100, 500);

@@ -8,7 +8,7 @@ import type { RedisServer } from '../support/redis-servers/redis-server.ts';
 import { injectFaults, type FaultCounts } from './faults.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { WorkerProcess } from './worker-process.ts';
-import type { LockKind } from './worker-settings.ts';
+import type { LockKind, WorkerSettings } from './worker-settings.ts';
 
 /** One run. */
 export interface LoadPlan {
@@ -37,24 +37,26 @@ export interface LoadResult {
 export async function runLoad(plan: LoadPlan): Promise<LoadResult> {
   const random = new SeededRandom(plan.seed);
   const historyFolder = mkdtempSync(join(tmpdir(), 'lock-load-'));
-  const workers: WorkerProcess[] = [];
+  const workers: WorkerProcess<WorkerSettings>[] = [];
   const abandon = (): void => workers.forEach((worker) => void worker.kill());
   process.once('exit', abandon);
   try {
     for (let index = 0; index < plan.workers; index += 1) {
       workers.push(
-        new WorkerProcess({
+        new WorkerProcess<WorkerSettings>({
           index,
           historyFolder,
           script: plan.script,
-          urls: plan.servers.map(({ url }) => url),
-          keyPrefix: `load:${plan.seed}:`,
-          keys: Array.from({ length: plan.keys }, (_, key) => `seat:${key}`),
-          ttlMs: plan.ttlMs,
-          callers: 4,
           seed: plan.seed,
-          wallSkewMs: plan.wallSkewMs * ((2 * index) / (plan.workers - 1) - 1),
-          locks: plan.locks,
+          settings: {
+            urls: plan.servers.map(({ url }) => url),
+            keyPrefix: `load:${plan.seed}:`,
+            keys: Array.from({ length: plan.keys }, (_, key) => `seat:${key}`),
+            ttlMs: plan.ttlMs,
+            callers: 4,
+            wallSkewMs: plan.wallSkewMs * ((2 * index) / (plan.workers - 1) - 1),
+            locks: plan.locks,
+          },
         }),
       );
     }
@@ -75,7 +77,7 @@ export async function runLoad(plan: LoadPlan): Promise<LoadResult> {
 
 async function letRun(
   plan: LoadPlan,
-  workers: readonly WorkerProcess[],
+  workers: readonly WorkerProcess<WorkerSettings>[],
   random: SeededRandom,
 ): Promise<FaultCounts> {
   if (!plan.faults) {
