@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Chance } from '../../simulation/chance.ts';
+import { eventually } from '../../support/eventually.ts';
+import type { RedisServer } from '../../support/redis-servers/index.ts';
+import { startRedisServers } from '../../support/redis-servers/index.ts';
+import { respRequest } from '../../support/redis-servers/resp-request.ts';
+import type { LinkCounts } from './link-counts.ts';
+import { RawClient } from './raw-client.ts';
+import { TcpLink } from './tcp-link.ts';
+
+/** A real server, links to it, and clients on both sides of them. */
+export class LinkStage {
+  readonly server: RedisServer;
+  readonly #clients: RawClient[] = [];
+  readonly #links: TcpLink[] = [];
+
+  private constructor(server: RedisServer) {
+    this.server = server;
+  }
+
+  static async start(): Promise<LinkStage> {
+    const [server] = await startRedisServers(1, { own: true });
+    return new LinkStage(server!);
+  }
+
+  async link(seed = 1): Promise<TcpLink> {
+    const { host, port } = this.server;
+    const link = await TcpLink.open({ host, port }, new Chance(seed));
+    this.#links.push(link);
+    return link;
+  }
+
+  async client({ port }: { readonly port: number }): Promise<RawClient> {
+    const client = await RawClient.connect(port);
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** Asks the server directly. */
+  ask(...command: string[]): Promise<string> {
+    const { host, port } = this.server;
+    return respRequest({ address: { host, port } }, command, 10_000);
+  }
+
+  /** Closes clients and links, and empties the server. */
+  async clear(): Promise<void> {
+    for (const client of this.#clients.splice(0)) client.close();
+    await Promise.all(this.#links.splice(0).map((link) => link.close()));
+    if (!this.server.isRunning) await this.server.restart();
+    await this.server.resume();
+    await this.ask('FLUSHALL');
+  }
+}
+
+/** Resolves when a count has got to `least`. */
+export async function untilCount(
+  { counts }: { readonly counts: LinkCounts },
+  name: keyof LinkCounts,
+  least: number,
+): Promise<void> {
+  await eventually(() => {
+    if (counts[name] < least) throw new Error(`${name} is ${counts[name]}, not ${least}`);
+  });
+}
+
+/** Resolves with the value of `read` once it has stayed the same for a while. */
+export async function settled(read: () => number): Promise<number> {
+  for (let before = read(); ; before = read()) {
+    await sleep(300);
+    if (read() === before) return before;
+  }
+}
+
+/** How many clients the server has, besides the one that asks. */
+export async function connectedClients(stage: LinkStage): Promise<number> {
+  const list = await stage.ask('CLIENT', 'LIST', 'TYPE', 'normal');
+  return list.trim().split('\n').length - 1;
+}

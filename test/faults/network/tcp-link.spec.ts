@@ -1,0 +1,275 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../support/eventually.ts';
+import { connectedClients, LinkStage, settled, untilCount } from './link-stage.ts';
+import { encodeCommand, RawClient } from './raw-client.ts';
+
+let stage: LinkStage;
+beforeAll(async () => {
+  stage = await LinkStage.start();
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.server.stop());
+
+const MEGABYTE = 1_048_576;
+
+describe('a link in mode pass', () => {
+  it('gives the answers of the server, and counts', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    expect(await client.ask('SET name first')).toBe('+OK');
+    expect(await stage.ask('GET', 'name')).toBe('first');
+    expect(link.counts).toEqual({
+      connections: 1,
+      unreachable: 0,
+      requestBytes: 'SET name first\r\n'.length,
+      replyBytes: '+OK\r\n'.length,
+      heldChunks: 0,
+      delayedChunks: 0,
+      lostChunks: 0,
+      truncatedChunks: 0,
+      garbledChunks: 0,
+      resets: 0,
+      resetsAfterRequest: 0,
+    });
+  });
+
+  it.each(['the server itself', 'a link'])(
+    'leaves a half-closed connection open for replies, like %s',
+    async (way) => {
+      const port = way === 'a link' ? (await stage.link()).port : stage.server.port;
+      const client = await stage.client({ port });
+      client.socket.end('PING\r\nPING\r\n');
+      expect(await client.ended).toBe('end');
+      expect(client.text).toBe('+PONG\r\n+PONG\r\n');
+    },
+  );
+
+  it('tells the server when a client closes or resets', async () => {
+    const link = await stage.link();
+    for (const way of ['destroy', 'resetAndDestroy'] as const) {
+      const client = await stage.client(link);
+      await client.ask('PING');
+      expect(await connectedClients(stage)).toBe(1);
+      client.socket[way]();
+      await eventually(async () => expect(await connectedClients(stage)).toBe(0));
+    }
+  });
+
+  it('closes clients when the server dies or is down, and reaches it when it is back', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    await stage.server.kill();
+    await client.ended;
+    expect(link.counts.unreachable).toBe(0);
+    expect(await (await stage.client(link)).ended).toBe('ECONNRESET');
+    expect(link.counts).toMatchObject({ connections: 2, unreachable: 1, resets: 0 });
+    await stage.server.restart();
+    expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
+  });
+
+  it('takes no more from a server than the client reads', async () => {
+    const link = await stage.link();
+    const value = Buffer.alloc(4 * MEGABYTE, 'abcdefg');
+    const replies = 12;
+    const writer = await stage.client(stage.server);
+    writer.socket.write(encodeCommand('SET', 'big', value));
+    await writer.until('+OK\r\n'.length);
+    const client = await stage.client(link);
+    client.socket.pause();
+    client.send(...Array<string>(replies).fill('GET big'));
+    await untilCount(link, 'replyBytes', MEGABYTE);
+    expect(await settled(() => link.counts.replyBytes)).toBeLessThan(replies * value.length);
+    client.socket.resume();
+    const reply = Buffer.concat([Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')]);
+    await client.until(replies * reply.length);
+    expect(client.received.equals(Buffer.concat(Array<Buffer>(replies).fill(reply)))).toBe(true);
+  });
+});
+
+describe('a link in mode lose', () => {
+  it.each([
+    { direction: 'both', executed: '0' },
+    { direction: 'requests', executed: '0' },
+    { direction: 'replies', executed: '1' },
+    { direction: undefined, executed: '0' },
+  ] as const)('throws away: $direction', async ({ direction, executed }) => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    const idle = await stage.client(link);
+    await Promise.all([client.ask('PING'), idle.ask('PING')]);
+    await link.setMode({ kind: 'lose', direction });
+    client.send('INCR lost');
+    await untilCount(link, 'lostChunks', 1);
+    expect(await stage.ask('EXISTS', 'lost')).toBe(executed);
+    expect(client.isEnded).toBe(false);
+    await link.setMode({ kind: 'pass' });
+    expect(await client.ended).toBe('ECONNRESET');
+    expect(client.text).toBe('+PONG\r\n');
+    expect(await idle.ask('PING')).toBe('+PONG');
+    expect(link.counts).toMatchObject({ lostChunks: 1, resets: 1 });
+  });
+
+  it('is over for a connection when the direction in which it lost something is healed', async () => {
+    const link = await stage.link();
+    const [first, second] = [await stage.client(link), await stage.client(link)];
+    await Promise.all([first.ask('PING'), second.ask('PING')]);
+    await link.setMode({ kind: 'lose', direction: 'requests' });
+    first.send('PING');
+    await untilCount(link, 'lostChunks', 1);
+    await link.setMode({ kind: 'lose' });
+    await link.setMode({ kind: 'lose', direction: 'requests' });
+    expect(link.counts.resets).toBe(0);
+    await link.setMode({ kind: 'lose', direction: 'replies' });
+    expect(await first.ended).toBe('ECONNRESET');
+    second.send('PING');
+    await untilCount(link, 'lostChunks', 2);
+    expect(second.isEnded).toBe(false);
+    await link.setMode({ kind: 'hold' });
+    expect(await second.ended).toBe('ECONNRESET');
+  });
+
+  it.each(['both', 'requests', 'replies'] as const)(
+    'lets no connection begin: %s',
+    async (direction) => {
+      const link = await stage.link();
+      await link.setMode({ kind: 'lose', direction });
+      const client = await stage.client(link);
+      client.send('INCR lost');
+      await untilCount(link, 'lostChunks', 1);
+      expect(await connectedClients(stage)).toBe(0);
+      await link.setMode({ kind: 'pass' });
+      expect(await client.ended).toBe('ECONNRESET');
+      expect(await stage.ask('EXISTS', 'lost')).toBe('0');
+      expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
+    },
+  );
+
+  it('loses what was held before, and the handshakes', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    await link.setMode({ kind: 'hold' });
+    client.send('INCR lost');
+    await untilCount(link, 'heldChunks', 1);
+    const silent = await stage.client(link);
+    await untilCount(link, 'connections', 2);
+    await link.setMode({ kind: 'lose' });
+    expect(link.counts).toMatchObject({ lostChunks: 1, resets: 0 });
+    await link.setMode({ kind: 'pass' });
+    expect(await Promise.all([client.ended, silent.ended])).toEqual(['ECONNRESET', 'ECONNRESET']);
+    expect(await stage.ask('EXISTS', 'lost')).toBe('0');
+  });
+
+  it('loses the end of a stream, too', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    await link.setMode({ kind: 'lose' });
+    client.socket.end();
+    const other = await stage.client(link);
+    other.send('PING');
+    await untilCount(link, 'lostChunks', 1);
+    expect(await connectedClients(stage)).toBe(1);
+    await link.setMode({ kind: 'pass' });
+    await eventually(async () => expect(await connectedClients(stage)).toBe(0));
+    expect(link.counts.resets).toBe(2);
+  });
+});
+
+describe('a link in mode reset', () => {
+  it('resets what is open and what is new, until it passes again', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    await link.setMode({ kind: 'reset' });
+    expect(await client.ended).toBe('ECONNRESET');
+    // The reset may already be there when the connection is made.
+    const ended = RawClient.connect(link.port).then(
+      (connected) => connected.ended,
+      (error: NodeJS.ErrnoException) => String(error.code),
+    );
+    expect(await ended).toBe('ECONNRESET');
+    expect(link.counts).toMatchObject({ connections: 2, resets: 2 });
+    await eventually(async () => expect(await connectedClients(stage)).toBe(0));
+    await link.setMode({ kind: 'pass' });
+    expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
+  });
+});
+
+describe('a link in mode refuse', () => {
+  it('resets what is open, refuses what is new, and comes back on the same port', async () => {
+    const link = await stage.link();
+    const { port } = link;
+    for (let round = 0; round < 3; round += 1) {
+      const client = await stage.client(link);
+      expect(await client.ask('PING')).toBe('+PONG');
+      await link.setMode({ kind: 'refuse' });
+      expect(await client.ended).toBe('ECONNRESET');
+      await expect(RawClient.connect(port)).rejects.toThrow('ECONNREFUSED');
+      await link.setMode({ kind: 'pass' });
+      expect(link.port).toBe(port);
+    }
+    expect(link.counts).toMatchObject({ connections: 3, resets: 3 });
+  });
+
+  it('may change as fast as it likes: the last mode counts', async () => {
+    const link = await stage.link();
+    const refuse = { kind: 'refuse' } as const;
+    const pass = { kind: 'pass' } as const;
+    await Promise.all([refuse, pass, refuse, pass, refuse].map((mode) => link.setMode(mode)));
+    await expect(RawClient.connect(link.port)).rejects.toThrow('ECONNREFUSED');
+    await Promise.all([pass, refuse, pass, pass].map((mode) => link.setMode(mode)));
+    expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
+  });
+
+  it('waits for its port when somebody else has taken it', async () => {
+    const link = await stage.link();
+    await link.setMode({ kind: 'refuse' });
+    const occupant = createServer().listen(link.port, '127.0.0.1');
+    await once(occupant, 'listening');
+    let isOpen = false;
+    const opening = link.setMode({ kind: 'pass' }).then(() => (isOpen = true));
+    await sleep(100);
+    expect(isOpen).toBe(false);
+    occupant.close();
+    await opening;
+    expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
+  });
+});
+
+describe('a mode', () => {
+  it.each([
+    { kind: 'slow' },
+    { kind: 'hold', direction: 'up' },
+    { kind: 'delay', minMs: 2, maxMs: 1 },
+    { kind: 'delay', minMs: -1, maxMs: 1 },
+    { kind: 'delay' },
+    { kind: 'garbage', probability: 1.1 },
+    { kind: 'truncate' },
+  ])('that makes no sense is refused and changes nothing: %j', async (mode) => {
+    const link = await stage.link();
+    await expect(link.setMode(mode as never)).rejects.toThrow(RangeError);
+    expect(link.mode).toEqual({ kind: 'pass' });
+  });
+});
+
+describe('a closed link', () => {
+  it('has closed its connections on both sides, and refuses', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    await link.setMode({ kind: 'hold' });
+    const waiting = await stage.client(link);
+    client.send('INCR held');
+    await untilCount(link, 'heldChunks', 1);
+    await link.close();
+    await Promise.all([client.ended, waiting.ended]);
+    await eventually(async () => expect(await connectedClients(stage)).toBe(0));
+    await expect(RawClient.connect(link.port)).rejects.toThrow('ECONNREFUSED');
+    expect(await stage.ask('EXISTS', 'held')).toBe('0');
+  });
+});

@@ -1,0 +1,106 @@
+import type { Socket } from 'node:net';
+import { Chance } from '../../simulation/chance.ts';
+import { LinkConnection } from './link-connection.ts';
+import type { ConnectionLink, LinkTarget } from './link-connection.ts';
+import { emptyLinkCounts } from './link-counts.ts';
+import { LinkListener } from './link-listener.ts';
+import { checkMode } from './link-mode.ts';
+import type { LinkMode } from './link-mode.ts';
+import { resetSocket } from './reset-socket.ts';
+
+/**
+ * A stretch of network between clients and one server: a loopback port behind which everything gets to the server, or
+ * doesn't, depending on a {@link LinkMode}.
+ *
+ * Where it is not like a network:
+ * - The system shakes hands with a client at once, even when nothing gets through. What a client sends on a connection
+ *   that began under `hold` or `lose`, in whatever direction, gets no further than to the link until the mode changes:
+ *   the server could not have answered its handshake. Held, it then gets to the server; lost, it is reset.
+ * - A server that is down can't refuse a client: the client is accepted and then reset.
+ * - What was handed to the system of the receiver before the mode changed can't be taken back.
+ */
+export class TcpLink implements ConnectionLink {
+  readonly target: LinkTarget;
+  readonly chance: Chance;
+  readonly counts = emptyLinkCounts();
+  readonly #connections = new Set<LinkConnection>();
+  #listener!: LinkListener;
+  #mode: LinkMode = { kind: 'pass' };
+  #resetsAfterRequest = false;
+
+  private constructor(target: LinkTarget, chance: Chance) {
+    this.target = target;
+    this.chance = chance;
+  }
+
+  /** Listens on a free loopback port, in mode `pass`. `chance` decides where a mode leaves something to it. */
+  static async open(target: LinkTarget, chance = new Chance(1)): Promise<TcpLink> {
+    const link = new TcpLink(target, chance);
+    link.#listener = await LinkListener.listen((client) => link.#accept(client));
+    return link;
+  }
+
+  /** Stays the same, also over `refuse`. */
+  get port(): number {
+    return this.#listener.port;
+  }
+
+  get mode(): LinkMode {
+    return this.#mode;
+  }
+
+  /**
+   * Changes the mode, at once and for all connections, open ones and new ones, and calls off a `resetAfterRequest` that
+   * has met no request yet. Resolves when it also listens again.
+   * @throws {RangeError} when it is no mode, and nothing has changed
+   * @throws {Error} EADDRINUSE when after `refuse` the port stays taken by somebody else
+   */
+  async setMode(mode: LinkMode): Promise<void> {
+    checkMode(mode);
+    this.#mode = mode;
+    this.#resetsAfterRequest = false;
+    if (mode.kind === 'refuse') this.#listener.shut();
+    for (const connection of this.#connections) connection.modeChanged();
+    if (mode.kind !== 'refuse') await this.#listener.open();
+  }
+
+  /** Resets the connections that are open now, whatever the mode. */
+  resetConnections(): void {
+    for (const connection of this.#connections) connection.reset();
+  }
+
+  /**
+   * The next chunk of requests that gets to the server, on whichever connection, is the last one of its connection: the
+   * server executes it, and its replies are lost. Then the client is reset.
+   */
+  resetAfterRequest(): void {
+    this.#resetsAfterRequest = true;
+  }
+
+  takeResetAfterRequest(): boolean {
+    const isDue = this.#resetsAfterRequest;
+    this.#resetsAfterRequest = false;
+    return isDue;
+  }
+
+  /** Closes everything; resolves when nothing is open any more. */
+  async close(): Promise<void> {
+    this.#listener.shut();
+    const connections = [...this.#connections];
+    for (const connection of connections) connection.destroy();
+    await Promise.all(connections.map(({ closed }) => closed));
+  }
+
+  #accept(client: Socket): void {
+    this.counts.connections += 1;
+    if (this.#mode.kind === 'reset') {
+      this.counts.resets += 1;
+      client.on('error', () => undefined);
+      resetSocket(client);
+      return;
+    }
+    const connection = new LinkConnection(client, this);
+    this.#connections.add(connection);
+    void connection.closed.then(() => this.#connections.delete(connection));
+  }
+}
