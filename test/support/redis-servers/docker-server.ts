@@ -1,7 +1,7 @@
 import type { StartedTestContainer } from 'testcontainers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
-import type { RedisServer, RedisServerOptions } from './redis-server.ts';
+import type { RedisServer, RedisServerOptions, RestartOptions } from './redis-server.ts';
 import { ping } from './resp-request.ts';
 import { loginOf, serverArguments, serverFiles, serverUrl } from './server-arguments.ts';
 
@@ -31,6 +31,7 @@ export class DockerServer implements RedisServer {
   ) {}
 
   static async start(image: string, options: RedisServerOptions): Promise<DockerServer> {
+    if (options.movableClock) throw clockError();
     for (let tries = 1; ; tries += 1) {
       const server = new DockerServer(await freePort(), image, options);
       try {
@@ -82,7 +83,10 @@ export class DockerServer implements RedisServer {
     this.#state = 'ended';
   }
 
-  async restart({ keepData = false } = {}): Promise<void> {
+  async restart({ keepData = false, args = [] }: RestartOptions = {}): Promise<void> {
+    if (args.length > 0) {
+      throw new Error('a container is started again with the arguments it was created with');
+    }
     if (!this.#container) throw new Error(`the server on port ${this.port} was stopped for good`);
     if (!keepData) {
       await this.stop();
@@ -95,6 +99,10 @@ export class DockerServer implements RedisServer {
     await handle.start();
     this.#state = 'running';
     await this.#ready();
+  }
+
+  moveClock(): Promise<void> {
+    return Promise.reject(clockError());
   }
 
   async stop(): Promise<void> {
@@ -152,4 +160,10 @@ export class DockerServer implements RedisServer {
     const { getContainerRuntimeClient } = await import('testcontainers');
     return (await getContainerRuntimeClient()).container.getById(container.getId());
   }
+}
+
+function clockError(): Error {
+  return new Error(
+    'the clock of a server can be moved where it is a process of this machine, not in a container: put redis-server on PATH, or set REDIS_SERVERS=package',
+  );
 }

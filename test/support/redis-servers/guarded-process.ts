@@ -22,6 +22,8 @@ directory=$1; shift
   done
   if [ $running = yes ]; then kill -9 $$ 2>/dev/null; fi
   rm -rf "$directory" || { sleep 1; rm -rf "$directory"; }
+  # Of a libfaketime that was killed with the command before anybody else could remove them.
+  rm -f "/dev/shm/sem.faketime_sem_$$" "/dev/shm/faketime_shm_$$"
 ) &
 exec 3<&-
 exec "$@"

@@ -2,7 +2,13 @@ import { findRedis } from './find-redis.ts';
 import type { RedisServer, RedisServerOptions } from './redis-server.ts';
 
 export { findRedis, findRedisForAll, forgetRedis } from './find-redis.ts';
-export type { RedisProvider, RedisServer, RedisServerOptions, RedisWay } from './redis-server.ts';
+export type {
+  RedisProvider,
+  RedisServer,
+  RedisServerOptions,
+  RedisWay,
+  RestartOptions,
+} from './redis-server.ts';
 
 /**
  * Starts `count` independent Redis servers at once, on free loopback ports and without persistence unless `options` ask

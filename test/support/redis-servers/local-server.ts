@@ -2,10 +2,12 @@ import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type ClockLibrary, findClockLibrary } from './clock-library.ts';
 import { freePort } from './free-port.ts';
 import { GuardedProcess } from './guarded-process.ts';
-import type { RedisServer, RedisServerOptions } from './redis-server.ts';
-import { ping } from './resp-request.ts';
+import { MovableClock } from './movable-clock.ts';
+import type { RedisServer, RedisServerOptions, RestartOptions } from './redis-server.ts';
+import { type RequestTarget, ping } from './resp-request.ts';
 import { loginOf, serverArguments, serverFiles, serverUrl } from './server-arguments.ts';
 
 /** An executable of this machine. */
@@ -17,6 +19,8 @@ export interface RedisExecutable {
 const START_LIMIT_MS = 30_000;
 const END_LIMIT_MS = 10_000;
 const HOST = '127.0.0.1';
+/** By executable: servers are started by the handful. */
+const clockLibraries = new Map<string, Promise<ClockLibrary>>();
 
 /** A Redis server which is a process of this machine, with a temporary directory of its own. */
 export class LocalServer implements RedisServer {
@@ -30,6 +34,7 @@ export class LocalServer implements RedisServer {
     private readonly directory: string,
     private readonly executable: RedisExecutable,
     private readonly options: RedisServerOptions,
+    private readonly clock: MovableClock | undefined,
   ) {}
 
   /** Starts on a free port; another one when somebody else was faster to take it. */
@@ -37,11 +42,13 @@ export class LocalServer implements RedisServer {
     executable: RedisExecutable,
     options: RedisServerOptions,
   ): Promise<LocalServer> {
+    const library = options.movableClock ? await clockLibraryFor(executable) : undefined;
     for (let tries = 1; ; tries += 1) {
       // Socket paths are limited to about 100 characters, which some temporary folders nearly use up.
       const parent = tmpdir().length > 60 ? '/tmp' : tmpdir();
       const directory = await mkdtemp(join(parent, 'fenced-lock-redis-'));
-      const server = new LocalServer(await freePort(), directory, executable, options);
+      const clock = library && new MovableClock(library, directory);
+      const server = new LocalServer(await freePort(), directory, executable, options, clock);
       try {
         await server.#launch();
         return server;
@@ -85,7 +92,7 @@ export class LocalServer implements RedisServer {
     }
   }
 
-  async restart({ keepData = false } = {}): Promise<void> {
+  async restart({ keepData = false, args = [] }: RestartOptions = {}): Promise<void> {
     if (!this.#process) throw new Error(`the server on port ${this.port} was stopped for good`);
     if (keepData && !this.#isFrozen && this.#process.signal('SIGTERM')) {
       await this.#process.exited(END_LIMIT_MS);
@@ -95,12 +102,20 @@ export class LocalServer implements RedisServer {
     const deadline = performance.now() + END_LIMIT_MS;
     for (;;) {
       try {
-        return await this.#launch();
+        return await this.#launch(args);
       } catch (error) {
         if (!(error instanceof PortTakenError) || performance.now() > deadline) throw error;
         await sleep(50);
       }
     }
+  }
+
+  async moveClock(offsetMs: number): Promise<void> {
+    if (!this.clock) {
+      throw new Error(`the server on port ${this.port} was started without movableClock`);
+    }
+    await this.clock.set(offsetMs);
+    if (this.isRunning && !this.#isFrozen) await this.clock.shown(this.#ownSocket);
   }
 
   async stop(): Promise<void> {
@@ -110,20 +125,29 @@ export class LocalServer implements RedisServer {
     this.#process = undefined;
   }
 
-  async #launch(): Promise<void> {
+  async #launch(args: readonly string[] = []): Promise<void> {
     const { command, libraryPath } = this.executable;
     for (const [name, text] of serverFiles(this.options)) {
       await writeFile(join(this.directory, name), text, { mode: 0o600 });
     }
+    await this.clock?.write();
     const previous = this.#process;
     this.#process = await GuardedProcess.start(
-      [command, ...this.#arguments()],
+      [...(this.clock?.prefix() ?? []), command, ...this.#arguments(), ...args],
       this.directory,
       this.#logFile,
-      libraryPath ? { ...process.env, LD_LIBRARY_PATH: libraryPath } : process.env,
+      {
+        ...process.env,
+        ...(libraryPath && { LD_LIBRARY_PATH: libraryPath }),
+        ...this.clock?.environment(),
+      },
     );
     previous?.releaseDirectory();
-    await this.#ready(this.#process);
+    try {
+      await this.#ready(this.#process);
+    } finally {
+      await this.clock?.removeSharedMemory(this.#process.pid);
+    }
   }
 
   #arguments(): string[] {
@@ -138,10 +162,9 @@ export class LocalServer implements RedisServer {
    */
   async #ready(launched: GuardedProcess): Promise<void> {
     const deadline = performance.now() + START_LIMIT_MS;
-    const target = { address: { path: this.#socketFile }, user: loginOf(this.options) };
     for (;;) {
       try {
-        return await ping(target);
+        return await ping(this.#ownSocket);
       } catch (error) {
         if (!launched.isRunning) throw await this.#startError();
         if (performance.now() > deadline) {
@@ -171,6 +194,10 @@ export class LocalServer implements RedisServer {
     }
   }
 
+  get #ownSocket(): RequestTarget {
+    return { address: { path: this.#socketFile }, user: loginOf(this.options) };
+  }
+
   get #logFile(): string {
     return join(this.directory, 'redis.log');
   }
@@ -178,6 +205,13 @@ export class LocalServer implements RedisServer {
   get #socketFile(): string {
     return join(this.directory, 'redis.sock');
   }
+}
+
+function clockLibraryFor(executable: RedisExecutable): Promise<ClockLibrary> {
+  const known = clockLibraries.get(executable.command);
+  const library = known ?? findClockLibrary(executable);
+  clockLibraries.set(executable.command, library);
+  return library;
 }
 
 class PortTakenError extends Error {

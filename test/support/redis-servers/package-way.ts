@@ -1,9 +1,10 @@
-import { access, readFile, symlink } from 'node:fs/promises';
+import { access, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cachedFolder } from './cached-folder.ts';
 import { AptDownload } from './apt-download.ts';
+import { debianPlatform } from './debian-platform.ts';
 import type { FoundRedis, NotFound } from './redis-server.ts';
-import { runCommand, serverVersion } from './run-command.ts';
+import { serverVersion } from './run-command.ts';
 import { completeLibraries, libraryPathOf } from './shared-libraries.ts';
 
 /** Their check tool is the server itself: which of the two it is, it decides by the name it is started with. */
@@ -15,26 +16,11 @@ const PACKAGES = ['redis-tools', 'valkey-tools'] as const;
  */
 export async function findPackage(): Promise<FoundRedis | NotFound> {
   try {
-    await runCommand('apt-get', ['--version']);
-    await runCommand('dpkg', ['--version']);
-  } catch {
-    return { reason: 'this is not a Debian or Ubuntu: apt-get and dpkg do not run' };
-  }
-  try {
-    const folder = await cachedFolder(`redis-${await platform()}`, unpack, inspect);
+    const folder = await cachedFolder(`redis-${await debianPlatform()}`, unpack, inspect);
     return { way: 'package', ...(await inspect(folder)) };
   } catch (error) {
     return { reason: error instanceof Error ? error.message : String(error) };
   }
-}
-
-/** A folder unpacked on one release is of no use on another, for example when a home directory is shared. */
-async function platform(): Promise<string> {
-  const release = await readFile('/etc/os-release', 'utf8');
-  const value = (name: string) =>
-    new RegExp(`^${name}="?([\\w.-]+)`, 'm').exec(release)?.[1] ?? 'unknown';
-  const architecture = (await runCommand('dpkg', ['--print-architecture'])).trim();
-  return [value('ID'), value('VERSION_CODENAME'), architecture].join('-');
 }
 
 async function unpack(folder: string): Promise<void> {

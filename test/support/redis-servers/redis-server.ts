@@ -23,8 +23,15 @@ export interface RedisServerOptions {
     readonly ca: string;
     readonly clientCertificates?: boolean;
   };
+  /** Whether `moveClock` is possible: the server is then started under libfaketime. Linux processes only. Default false. */
+  movableClock?: boolean;
   /** Further command line arguments, for example `['--maxmemory', '10mb']`; they override the ones above. */
   args?: readonly string[];
+}
+
+export interface RestartOptions {
+  readonly keepData?: boolean;
+  readonly args?: readonly string[];
 }
 
 /** One independent Redis server. */
@@ -48,8 +55,15 @@ export interface RedisServer {
   /**
    * Starts the server again on the same port, ending it first when it runs. It comes back empty, unless `keepData`
    * keeps its AOF or RDB files: then a running server is shut down in order, and a killed one finds what it had written.
+   * `args`: further command line arguments for this start only. The clock keeps its offset.
    */
-  restart(options?: { keepData?: boolean }): Promise<void>;
+  restart(options?: RestartOptions): Promise<void>;
+  /**
+   * Sets how far the wall clock of the server is from the real one, ms; negative: behind. Its monotonic clock goes on as
+   * before. Resolves when TIME shows it, a second later at most; of a server that is frozen or not running, at once, and it
+   * finds the new time when it goes on. For servers started with `movableClock`; others throw an error that says so.
+   */
+  moveClock(offsetMs: number): Promise<void>;
   /** Ends the server and removes its data. May be called twice. */
   stop(): Promise<void>;
 }

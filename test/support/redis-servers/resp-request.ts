@@ -10,7 +10,8 @@ export interface RequestTarget {
 }
 
 /**
- * Sends one command over a connection of its own and resolves with the last reply as text, without its type mark.
+ * Sends one command over a connection of its own and resolves with the last reply as text, without its type mark; the
+ * elements of an array are joined by spaces.
  * Rejects when the server cannot be reached, answers with an error, or says nothing for `timeoutMs`.
  */
 export function respRequest(
@@ -57,24 +58,43 @@ function encode(command: readonly string[]): string {
   return `*${command.length}\r\n${parts.join('')}`;
 }
 
-/** The complete simple, error and bulk replies at the start of `text`. */
+/** The complete replies at the start of `text`. */
 function parseReplies(text: string): (string | Error)[] {
   const replies: (string | Error)[] = [];
-  let offset = 0;
-  for (;;) {
-    const lineEnd = text.indexOf('\r\n', offset);
-    if (lineEnd < 0) return replies;
-    const line = text.slice(offset + 1, lineEnd);
-    const mark = text[offset];
-    offset = lineEnd + 2;
-    if (mark === '$') {
-      const end = offset + Number(line);
-      if (text.length < end + 2) return replies;
-      replies.push(text.slice(offset, end));
-      offset = end + 2;
-    } else {
-      replies.push(mark === '-' ? new Error(line) : line);
+  for (let next = parseReply(text, 0); next; next = parseReply(text, next.end)) {
+    replies.push(next.reply);
+  }
+  return replies;
+}
+
+/** One reply, and where it ends; undefined when it is not complete. */
+function parseReply(
+  text: string,
+  start: number,
+): { reply: string | Error; end: number } | undefined {
+  const lineEnd = text.indexOf('\r\n', start);
+  if (lineEnd < 0) return undefined;
+  const line = text.slice(start + 1, lineEnd);
+  let end = lineEnd + 2;
+  switch (text[start]) {
+    case '-':
+      return { reply: new Error(line), end };
+    case '$':
+      if (line === '-1') return { reply: '', end };
+      if (text.length < end + Number(line) + 2) return undefined;
+      return { reply: text.slice(end, end + Number(line)), end: end + Number(line) + 2 };
+    case '*': {
+      const elements: (string | Error)[] = [];
+      while (elements.length < Number(line)) {
+        const element = parseReply(text, end);
+        if (!element) return undefined;
+        elements.push(element.reply);
+        end = element.end;
+      }
+      return { reply: elements.join(' '), end };
     }
+    default:
+      return { reply: line, end };
   }
 }
 

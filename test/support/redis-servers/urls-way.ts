@@ -91,6 +91,10 @@ class UrlServer implements RedisServer {
     return this.#refuse('restart');
   }
 
+  moveClock(): Promise<void> {
+    return this.#refuse('move the clock of');
+  }
+
   /** Leaves the server alone: it is not ours. */
   stop(): Promise<void> {
     return Promise.resolve();
