@@ -1,5 +1,5 @@
 import { MUTANTS, type Edit } from '../simulation/mutants.ts';
-import type { CampaignViolation } from './checks/check-run.ts';
+import type { CampaignViolation } from './checks/run-verdict.ts';
 
 /** The code broken on purpose, and the schedule in which the campaign has to notice it. */
 export interface Control {

@@ -1,4 +1,4 @@
-import type { RunMeasures } from '../checks/check-run.ts';
+import type { RunMeasures } from '../checks/run-verdict.ts';
 import type { FinishedRun } from '../run/campaign.ts';
 
 const HEADINGS = [
@@ -55,7 +55,7 @@ function scheduleRow(name: string, runs: readonly FinishedRun[]): string[] {
     sum(({ unfencedStaleWrites }) => unfencedStaleWrites),
     sum(({ fencedRefusals }) => fencedRefusals),
     longest(({ longestOverlapMs }) => longestOverlapMs),
-    longest(({ longestIdleMs }) => longestIdleMs),
+    longest(({ longestIdleGapMs }) => longestIdleGapMs),
     longest(({ longestRecoveryMs }) => longestRecoveryMs),
     failed > 0 ? `${failed} not carried out` : String(violations),
   ];

@@ -1,6 +1,8 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
+import type { Edit } from '../../simulation/mutants.ts';
+import { nodeWithEdits } from '../run/node-with-edits.ts';
 
 /** The process of the resource, seen from its parent. */
 export class Resource {
@@ -10,11 +12,15 @@ export class Resource {
     readonly port: number,
   ) {}
 
-  /** @param historyPath where it writes down every access */
-  static async start(historyPath: string): Promise<Resource> {
+  /**
+   * @param historyPath where it writes down every access
+   * @param edits changes to the code of the fence: negative controls break it on purpose
+   */
+  static async start(historyPath: string, edits: readonly Edit[] = []): Promise<Resource> {
+    const { execArgv, environment } = nodeWithEdits(edits);
     const child = fork(resolve('test/faults/resource/resource-process.ts'), [historyPath], {
-      execArgv: ['--import', './test/support/typescript-loader.mjs'],
-      env: { ...process.env, NODE_OPTIONS: '' },
+      execArgv: [...execArgv],
+      env: { ...process.env, NODE_OPTIONS: '', ...environment },
     });
     const [first] = (await Promise.race([
       once(child, 'message'),

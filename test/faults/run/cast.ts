@@ -8,6 +8,7 @@ import { startRedisServers } from '../../support/redis-servers/index.ts';
 import type { RedisServer } from '../../support/redis-servers/redis-server.ts';
 import type { CampaignEvent } from '../campaign-event.ts';
 import { Network } from '../network/network.ts';
+import { nodeWithEdits } from './node-with-edits.ts';
 import { Resource } from '../resource/resource.ts';
 import type { CampaignWorker } from '../worker/campaign-worker.ts';
 import type { CampaignWorkerSettings, Load, WorkerMessage } from '../worker/worker-settings.ts';
@@ -25,6 +26,7 @@ const USUAL_LOAD: Load = {
   waitsMs: [0, 300, 3_000, 3_000],
   holdMs: [0, 40],
   longShare: 0.02,
+  unextendedShare: 0.02,
   setShare: 0.1,
   pauseMs: 20,
 };
@@ -61,7 +63,7 @@ export async function startCast(
     const network = await Network.start({ targets: servers, clients: WORKERS, seed });
     endings.push(() => network.close());
     const resourcePath = join(folder, 'resource.jsonl');
-    const resource = await Resource.start(resourcePath);
+    const resource = await Resource.start(resourcePath, edits);
     endings.push(() => resource.kill());
     const workers = startWorkers(schedule, { seed, edits, folder, network, resource });
     endings.push(() => Promise.all(workers.map((worker) => worker.kill())));
@@ -90,8 +92,6 @@ interface WorkerSetup {
 
 function startWorkers(schedule: Schedule, setup: WorkerSetup): CampaignWorker[] {
   const { seed, edits, folder, network, resource } = setup;
-  const loaders = ['./test/support/typescript-loader.mjs', './test/simulation/mutant-loader.mjs'];
-  const used = edits.length > 0 ? loaders : loaders.slice(0, 1);
   return Array.from(
     { length: WORKERS },
     (_, index) =>
@@ -100,8 +100,7 @@ function startWorkers(schedule: Schedule, setup: WorkerSetup): CampaignWorker[] 
         seed,
         historyFolder: folder,
         script: 'test/faults/worker/worker.ts',
-        execArgv: used.flatMap((loader) => ['--import', loader]),
-        environment: { SIMULATED_EDITS: JSON.stringify(edits) },
+        ...nodeWithEdits(edits),
         settings: {
           urls: Array.from({ length: SERVERS }, (_url, node) => network.url(index, node)),
           keyPrefix: KEY_PREFIX,

@@ -3,8 +3,10 @@ import type { Edit } from '../../simulation/mutants.ts';
 import { historyNow } from '../../history/lock-history.ts';
 import { SeededRandom } from '../../load/seeded-random.ts';
 import type { CampaignEvent, ProblemEvent } from '../campaign-event.ts';
-import { checkRun, type CampaignViolation, type RunMeasures } from '../checks/check-run.ts';
-import { mergeHistories } from '../checks/merge-history.ts';
+import { checkRun } from '../checks/check-run.ts';
+import { mergeHistory } from '../checks/merge-history.ts';
+import { runLimits } from '../checks/run-limits.ts';
+import type { RunVerdict } from '../checks/run-verdict.ts';
 import { KEY_PREFIX, startCast, TTL_MS, type Cast } from './cast.ts';
 import { findLeakedKeys } from './leaked-keys.ts';
 import type { Evidence, Schedule } from './schedule.ts';
@@ -17,9 +19,7 @@ export interface RunOptions {
 }
 
 /** What one run of a schedule showed. */
-export interface RunResult {
-  readonly violations: readonly CampaignViolation[];
-  readonly measures: RunMeasures;
+export interface RunResult extends RunVerdict {
   /** Why the run proves nothing; undefined when its fault did what it was meant to do. */
   readonly withoutEffect: string | undefined;
   readonly history: readonly CampaignEvent[];
@@ -42,8 +42,11 @@ export async function runSchedule(schedule: Schedule, options: RunOptions): Prom
     stage.mark({ mark: 'measured' });
     const network = await cast.network.counts();
     await finish(cast, schedule);
-    const history = mergeHistories(cast.readHistories());
-    const { violations, measures } = checkRun(history, { ttlMs: TTL_MS, ...schedule.limits });
+    const history = mergeHistory(cast.readHistories());
+    const { violations, measures } = checkRun(
+      history,
+      runLimits({ ttlMs: TTL_MS, ...schedule.limits }),
+    );
     const evidence: Evidence = { measures, network };
     const withoutEffect = schedule.withoutEffect?.(evidence);
     return { violations, measures, history, withoutEffect };

@@ -1,6 +1,7 @@
 import type { RedlockOptions } from '../../../lib/core/options.ts';
 import type { RedisServerOptions } from '../../support/redis-servers/redis-server.ts';
-import type { RunLimits, RunMeasures } from '../checks/check-run.ts';
+import type { RunLimits } from '../checks/run-limits.ts';
+import type { RunMeasures } from '../checks/run-verdict.ts';
 import type { LinkCounts } from '../network/link-counts.ts';
 import type { Load } from '../worker/worker-settings.ts';
 import type { Stage } from './stage.ts';

@@ -3,7 +3,7 @@ import type { Stage } from '../run/stage.ts';
 
 // Networks that lose, delay, cut and garble. Each worker has its own way to each server.
 
-const MINORITY_LIMITS: Schedule['limits'] = { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] };
+const MINORITY_LIMITS: Schedule['limits'] = { expectedRefusals: new Set(['LOCK_BUSY']) };
 
 async function flap(stage: Stage, rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
@@ -128,7 +128,8 @@ const slowNearTtl: Schedule = {
   name: 'slow near the ttl',
   what: 'replies take up to 0.3 s, at a node timeout of 0.33 s: three ballots of one attempt use up the ttl',
   quick: true,
-  load: { holdMs: [0, 20] },
+  // What is not extended ends with its validity, and somebody waits for just that.
+  load: { keys: 2, longShare: 0.4, unextendedShare: 0.4, setShare: 0 },
   options: { nodeTimeout: 330 },
   limits: { idleMs: undefined, nodeTimeoutMs: 330 },
   async play(stage) {

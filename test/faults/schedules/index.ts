@@ -3,6 +3,7 @@ import { brokenNetworkSchedules } from './broken-network.ts';
 import { mixedSchedules } from './mixed.ts';
 import { restartSchedules } from './restarts.ts';
 import { serverClockSchedules } from './server-clocks.ts';
+import { serverErrorSchedules } from './server-errors.ts';
 import { serversAwaySchedules } from './servers-away.ts';
 import { steadySchedules } from './steady.ts';
 import { workerSchedules } from './workers.ts';
@@ -14,6 +15,7 @@ export const SCHEDULES: readonly Schedule[] = [
   ...restartSchedules,
   ...brokenNetworkSchedules,
   ...workerSchedules,
+  ...serverErrorSchedules,
   ...serverClockSchedules,
   ...mixedSchedules,
 ];

@@ -57,7 +57,6 @@ const mixed = (name: string, durationMs: number, quick: Pick<Schedule, 'quick'>)
   name,
   what: `for ${durationMs / 1_000} s one server at a time freezes, dies, or loses replies, while workers stop and die`,
   ...quick,
-  limits: { expectedRefusals: ['LOCK_BUSY', 'LOCK_LOST'] },
   async play(stage) {
     const until = performance.now() + durationMs;
     await Promise.all([lane(stage, harmOneServer, until), lane(stage, harmOneWorker, until)]);

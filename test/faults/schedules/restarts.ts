@@ -43,7 +43,7 @@ const minorityRestartedEmpty: Schedule = {
   name: 'minority restarted empty',
   what: 'two servers restart at once without their data; when they vote again, two others',
   quick: true,
-  limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+  limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
   async play(stage) {
     const order = stage.someServers(4);
     for (const pair of [order.slice(0, 2), order.slice(2)]) {
@@ -59,7 +59,7 @@ const minorityRestartedWithData: Schedule = {
   name: 'minority restarted with AOF',
   what: 'two servers die (kill -9) and come back with their append-only files, then two others',
   ...withData,
-  limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+  limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
   async play(stage) {
     const order = stage.someServers(4);
     for (const pair of [order.slice(0, 2), order.slice(2)]) {
@@ -111,7 +111,7 @@ const rollingSlow: Schedule = {
   name: 'rolling restarts, slow',
   what: 'every server restarts empty, one each 1.6 s: the restart guard has passed before the next',
   load: { longShare: 0.2 },
-  limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+  limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
   async play(stage) {
     for (const server of stage.servers) {
       await server.restart();
@@ -147,7 +147,7 @@ const flushed = (name: string, count: number, quick: Pick<Schedule, 'quick'>): S
 const minorityFlushed: Schedule = {
   name: 'minority FLUSHALL',
   what: 'FLUSHALL on two servers, then on two others when they vote again',
-  limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+  limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
   async play(stage) {
     const order = stage.someServers(4);
     for (const pair of [order.slice(0, 2), order.slice(2)]) {

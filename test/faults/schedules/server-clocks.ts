@@ -14,7 +14,7 @@ const minorityForward: Schedule = {
   ...movable,
   quick: true,
   load: { longShare: 0.2 },
-  limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+  limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
   async play(stage) {
     const order = stage.someServers(4);
     await stage.pause(500);
@@ -48,7 +48,7 @@ const backward: Schedule = {
   name: 'clocks of a minority jump back',
   what: 'the clocks of two servers jump back by 5 s: locks stay there longer than they should',
   ...movable,
-  limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+  limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
   settleMs: SETTLE_BACKWARD_MS,
   async play(stage) {
     const pair = stage.someServers(2);

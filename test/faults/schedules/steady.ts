@@ -6,7 +6,7 @@ export const steadySchedules: readonly Schedule[] = [
     name: 'baseline',
     what: 'nothing fails',
     quick: true,
-    limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+    limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
     play: (stage) => stage.pause(4_000),
     withoutEffect: ({ measures }) =>
       measures.extensions === 0 || measures.grants < 50
@@ -18,7 +18,7 @@ export const steadySchedules: readonly Schedule[] = [
     what: '32 callers in 4 processes want one record',
     quick: true,
     load: { callers: 8, keys: 1, holdMs: [0, 5], longShare: 0, setShare: 0, pauseMs: 0 },
-    limits: { idleMs: 500, expectedRefusals: ['LOCK_BUSY'] },
+    limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
     play: (stage) => stage.pause(4_000),
     withoutEffect: ({ measures }) =>
       measures.grants < 100 ? `${measures.grants} grants are too few` : undefined,

@@ -60,14 +60,14 @@ export class Caller {
       answered = true;
     };
     try {
-      if (way < 0.2) {
+      if (way < 0.15) {
         let holder = '';
         await redlock.withLock(
           keys,
           async (lock) => {
             holder = lock.token.holder;
             granted(lock);
-            await this.#hold(lock, way < 0.1);
+            await this.#hold(lock, way < 0.08);
             this.tools.recorder.releasing(lock);
           },
           { wait: waitMs },
@@ -76,7 +76,10 @@ export class Caller {
         return;
       }
       // Some locks are neither extended nor given back in time.
-      const lock = await redlock.acquire(keys, { wait: waitMs, extend: way < 0.98 });
+      const lock = await redlock.acquire(keys, {
+        wait: waitMs,
+        extend: way < 1 - settings.load.unextendedShare,
+      });
       granted(lock);
       await this.#hold(lock, false);
       this.tools.recorder.releasing(lock);

@@ -10,8 +10,10 @@ export interface Load {
   readonly waitsMs: readonly number[];
   /** How long the work inside a lock takes, at least and at most. */
   readonly holdMs: readonly [number, number];
-  /** Share of locks that are held for more than a ttl, and so live from their extensions. */
+  /** Share of locks that are held for more than a ttl. */
   readonly longShare: number;
+  /** Share of locks that are not extended, however long they are held. */
+  readonly unextendedShare: number;
   /** Share of locks on two keys at once. */
   readonly setShare: number;
   /** The longest pause between two locks of a caller. */
