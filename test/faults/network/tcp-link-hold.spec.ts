@@ -133,7 +133,7 @@ describe('a link in mode hold', () => {
     await other.until('+PONG\r\n'.length);
   });
 
-  it('takes no more than fits, and delivers all of it', async () => {
+  it.each(['pass', 'lose'] as const)('takes no more than fits, and then all: %s', async (kind) => {
     const link = await stage.link();
     const client = await stage.client(link);
     const value = Buffer.alloc(64 * MEGABYTE, 'abcdefg');
@@ -143,10 +143,10 @@ describe('a link in mode hold', () => {
     await untilCount(link, 'heldChunks', 16);
     await settled(() => link.counts.heldChunks);
     expect(client.socket.writableLength).toBeGreaterThan(0);
-    await link.setMode({ kind: 'pass' });
-    await client.until('+PONG\r\n+OK\r\n'.length);
-    expect(await stage.ask('STRLEN', 'big')).toBe(String(value.length));
-    expect(client.socket.writableLength).toBe(0);
+    await link.setMode({ kind });
+    await eventually(() => expect(client.socket.writableLength).toBe(0));
+    if (kind === 'pass') await client.until('+PONG\r\n+OK\r\n'.length);
+    expect(await stage.ask('STRLEN', 'big')).toBe(kind === 'pass' ? String(value.length) : '0');
   });
 });
 
@@ -181,6 +181,15 @@ describe('a link in mode delay', () => {
     await client.until(expected.length);
     expect(client.text).toBe(expected);
     expect(link.counts.delayedChunks).toBeGreaterThan(50);
+  });
+
+  it('takes as much as there is', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await link.setMode({ kind: 'delay', minMs: 1, maxMs: 2, direction: 'requests' });
+    client.socket.write(encodeCommand('SET', 'big', Buffer.alloc(8 * MEGABYTE)));
+    await client.until('+OK\r\n'.length);
+    expect(await stage.ask('STRLEN', 'big')).toBe(String(8 * MEGABYTE));
   });
 
   it.each<LinkMode>([
