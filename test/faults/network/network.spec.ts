@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { eventually } from '../../support/eventually.ts';
+import type { RedisServer } from '../../support/redis-servers/index.ts';
 import { LinkStage } from './link-stage.ts';
 import { Network } from './network.ts';
 import type { RawClient } from './raw-client.ts';
@@ -14,9 +15,8 @@ let stage: LinkStage;
 const networks: Network[] = [];
 
 async function startNetwork(): Promise<Network> {
-  const { host, port } = stage.server;
   // Links to the same server are links to different nodes all the same.
-  const targets = Array.from({ length: NODES }, () => ({ host, port }));
+  const targets = Array<RedisServer>(NODES).fill(stage.server);
   const network = await Network.start({ targets, clients: CLIENTS, seed: 1 });
   networks.push(network);
   return network;
@@ -169,10 +169,8 @@ describe('the process of a network', () => {
   });
 
   it('says what it said last when it ends by itself', async () => {
-    const { host, port } = stage.server;
-    const settings = { targets: [{ host, port }], clients: 1, seed: 1 };
-    const broken = Network.start({ ...settings, targets: null as never });
-    await expect(broken).rejects.toThrow(/ended with 1: [^]*TypeError[^]*network-process\.ts/);
+    const broken = Network.start({ targets: [stage.server], clients: 2 ** 32, seed: 1 });
+    await expect(broken).rejects.toThrow(/ended with 1: [^]*RangeError[^]*network-process\.ts/);
   });
 
   it('is missed when it was killed, also by what it had not answered', async () => {

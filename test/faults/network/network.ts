@@ -33,7 +33,13 @@ export class Network {
   #isClosing = false;
   #end: Error | undefined;
 
-  private constructor(settings: NetworkSettings) {
+  private constructor({ targets, clients, seed }: NetworkSettings) {
+    // Targets may be servers, with more to them.
+    const settings: NetworkSettings = {
+      targets: targets.map(({ host, port }) => ({ host, port })),
+      clients,
+      seed,
+    };
     const loader = new URL('../../support/typescript-loader.mjs', import.meta.url);
     const script = fileURLToPath(new URL('network-process.ts', import.meta.url));
     // Without the options of this process: they are jest's.

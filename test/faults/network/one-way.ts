@@ -33,7 +33,6 @@ export class OneWay {
   #treatment: Treatment;
   #kept: Kept[] = [];
   #keptBytes = 0;
-  #lastDueAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #targetIsFull = false;
   #stopped = false;
@@ -50,11 +49,10 @@ export class OneWay {
     this.#link = link;
     this.#treatment = treatment;
     this.#write = write;
-    const goOn = (): void => {
+    target.on('drain', () => {
       this.#targetIsFull = false;
-      this.#deliverDue();
-    };
-    target.on('drain', goOn).on('close', goOn);
+      this.#throttle();
+    });
   }
 
   /** From now on, also for what has been kept. */
@@ -65,7 +63,6 @@ export class OneWay {
     this.#timer = undefined;
     this.#kept = [];
     this.#keptBytes = 0;
-    this.#lastDueAt = 0;
     this.#treatment = treatment;
     for (const { cargo } of kept) this.carry(cargo, isAgain);
     this.#throttle();
@@ -88,11 +85,9 @@ export class OneWay {
         counts.delayedChunks += counted;
         break;
       case 'pass':
-        if (this.#kept.length === 0 && !this.#targetIsFull) {
-          this.#deliver(cargo);
-          this.#throttle();
-          return;
-        }
+        this.#deliver(cargo);
+        this.#throttle();
+        return;
     }
     this.#kept.push({ cargo, dueAt: this.#dueAt() });
     this.#keptBytes += sizeOf(cargo);
@@ -103,19 +98,19 @@ export class OneWay {
   stop(): void {
     this.#stopped = true;
     this.#kept = [];
+    this.#keptBytes = 0;
     clearTimeout(this.#timer);
   }
 
+  /** One that is due waits all the same for those before it. */
   #dueAt(): number {
     const { mode, chance } = this.#link;
-    if (this.#treatment !== 'delay' || mode.kind !== 'delay') return 0;
-    const dueAt = performance.now() + chance.between(mode.minMs, mode.maxMs);
-    this.#lastDueAt = Math.max(this.#lastDueAt, dueAt);
-    return this.#lastDueAt;
+    if (mode.kind !== 'delay') return Infinity;
+    return performance.now() + chance.between(mode.minMs, mode.maxMs);
   }
 
   #deliverDue(): void {
-    while (this.#kept.length > 0 && this.#treatment !== 'hold' && !this.#targetIsFull) {
+    while (this.#kept.length > 0 && this.#treatment === 'delay') {
       const { cargo, dueAt } = this.#kept[0]!;
       const waitMs = dueAt - performance.now();
       if (waitMs > 0) {
@@ -142,8 +137,7 @@ export class OneWay {
 
   /** Reads on, or no more, depending on how much is waiting. */
   #throttle(): void {
-    const isWaiting = this.#targetIsFull || this.#keptBytes >= KEPT_BYTES_LIMIT;
-    const pause = isWaiting && this.#treatment !== 'lose' && !this.#stopped;
+    const pause = this.#targetIsFull || this.#keptBytes >= KEPT_BYTES_LIMIT;
     if (pause === this.#source.isPaused()) return;
     if (pause) this.#source.pause();
     else this.#source.resume();

@@ -164,6 +164,24 @@ describe('resetAfterRequest', () => {
     expect(await stage.ask('GET', 'executed')).toBe('1');
   });
 
+  it('throws away the requests behind it', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    const before = link.counts.requestBytes;
+    await link.setMode({ kind: 'hold' });
+    for (const chunks of [1, 2]) {
+      client.send('INCR executed');
+      await untilCount(link, 'heldChunks', chunks);
+    }
+    const isSet = link.setMode({ kind: 'delay', minMs: 1, maxMs: 1 });
+    link.resetAfterRequest();
+    await isSet;
+    expect(await client.ended).toBe('ECONNRESET');
+    expect(await stage.ask('GET', 'executed')).toBe('1');
+    expect(link.counts.requestBytes - before).toBe('INCR executed\r\n'.length);
+  });
+
   it('is called off by the next mode', async () => {
     const link = await stage.link();
     const client = await stage.client(link);

@@ -1,12 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Chance } from '../../simulation/chance.ts';
 import { eventually } from '../../support/eventually.ts';
 import { connectedClients, LinkStage, settled, untilCount } from './link-stage.ts';
 import type { LinkMode } from './link-mode.ts';
 import { encodeCommand } from './raw-client.ts';
-import type { TcpLink } from './tcp-link.ts';
+import { TcpLink } from './tcp-link.ts';
 
 let stage: LinkStage;
 beforeAll(async () => {
@@ -90,6 +93,30 @@ describe('a link in mode hold', () => {
     },
   );
 
+  it('delivers what a client had sent before it reset a connection that had not begun', async () => {
+    // Not Redis, which may throw away a new connection that it finds reset.
+    let received = '';
+    const sockets: Socket[] = [];
+    const server = createServer((socket) => {
+      sockets.push(socket.on('data', (bytes) => (received += bytes.toString())));
+      socket.on('error', () => undefined);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const target = { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
+    const link = await TcpLink.open(target);
+    await link.setMode({ kind: 'hold' });
+    const client = await stage.client(link);
+    client.send('INCR held');
+    await untilCount(link, 'heldChunks', 1);
+    client.socket.resetAndDestroy();
+    await settled(() => link.counts.requestBytes);
+    await link.setMode({ kind: 'pass' });
+    await eventually(() => expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true]));
+    expect(received).toBe('INCR held\r\n');
+    server.close();
+    await link.close();
+  });
+
   it('keeps that the server closes', async () => {
     const link = await stage.link();
     const client = await stage.client(link);
@@ -106,7 +133,7 @@ describe('a link in mode hold', () => {
     await other.until('+PONG\r\n'.length);
   });
 
-  it('takes no more than fits, and delivers all of it', async () => {
+  it.each(['pass', 'lose'] as const)('takes no more than fits, and then all: %s', async (kind) => {
     const link = await stage.link();
     const client = await stage.client(link);
     const value = Buffer.alloc(64 * MEGABYTE, 'abcdefg');
@@ -114,11 +141,12 @@ describe('a link in mode hold', () => {
     await link.setMode({ kind: 'hold' });
     client.socket.write(encodeCommand('SET', 'big', value));
     await untilCount(link, 'heldChunks', 16);
-    expect(await settled(() => client.socket.writableLength)).toBeGreaterThan(0);
-    await link.setMode({ kind: 'pass' });
-    await client.until('+PONG\r\n+OK\r\n'.length);
-    expect(await stage.ask('STRLEN', 'big')).toBe(String(value.length));
-    expect(client.socket.writableLength).toBe(0);
+    await settled(() => link.counts.heldChunks);
+    expect(client.socket.writableLength).toBeGreaterThan(0);
+    await link.setMode({ kind });
+    await eventually(() => expect(client.socket.writableLength).toBe(0));
+    if (kind === 'pass') await client.until('+PONG\r\n+OK\r\n'.length);
+    expect(await stage.ask('STRLEN', 'big')).toBe(kind === 'pass' ? String(value.length) : '0');
   });
 });
 
@@ -155,9 +183,18 @@ describe('a link in mode delay', () => {
     expect(link.counts.delayedChunks).toBeGreaterThan(50);
   });
 
+  it('takes as much as there is', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await link.setMode({ kind: 'delay', minMs: 1, maxMs: 2, direction: 'requests' });
+    client.socket.write(encodeCommand('SET', 'big', Buffer.alloc(8 * MEGABYTE)));
+    await client.until('+OK\r\n'.length);
+    expect(await stage.ask('STRLEN', 'big')).toBe(String(8 * MEGABYTE));
+  });
+
   it.each<LinkMode>([
     { kind: 'pass' },
-    { kind: 'delay', minMs: 0, maxMs: 1 },
+    { kind: 'delay', minMs: 10, maxMs: 20 },
     { kind: 'delay', minMs: FOREVER_MS, maxMs: FOREVER_MS, direction: 'replies' },
   ])('ends at once for what is under way: %j', async (next) => {
     const link = await stage.link();
