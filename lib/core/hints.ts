@@ -102,7 +102,6 @@ export class HintWatch {
   readonly #environment: Environment;
   /** Nonces of our latest tries; older ones are no longer published. */
   readonly #own: string[] = [];
-  readonly #seen = new Set<string | null>();
   #subscribed = false;
   #pending = false;
   #wake: (() => void) | undefined;
@@ -124,7 +123,6 @@ export class HintWatch {
   /** A try begins: hints count from now on, because the release may be heard before the answer to the try. */
   begin(): void {
     this.#pending = false;
-    this.#seen.clear();
   }
 
   /** Our own abandoned attempts tell us nothing. */
@@ -135,8 +133,6 @@ export class HintWatch {
 
   hint(nonce: string | null): void {
     if (nonce !== null && this.#own.includes(nonce)) return;
-    if (this.#seen.has(nonce)) return;
-    this.#seen.add(nonce);
     this.#pending = true;
     this.#wake?.();
   }

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { MUTANTS } from '../simulation/mutants.ts';
 
 const page = readFileSync('docs/guarantees.md', 'utf8');
 
@@ -36,8 +37,8 @@ describe('docs/guarantees.md', () => {
   });
 
   it('names no mutant that is not there', () => {
-    const text = textOf('test/simulation/mutants.ts');
-    expect(mutants.filter((name) => !text.includes(`'${name}'`))).toEqual([]);
+    const names = MUTANTS.map(({ name }) => name);
+    expect(mutants.filter((name) => !names.includes(name))).toEqual([]);
   });
 
   it('names every variant that the model knows as a flag of the model', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { describeFailure, runCampaign } from './campaign.ts';
+import { DIRECTED_FAMILIES } from './plan.ts';
 
 // `npm run simulate -- --seeds N` runs any number; here as many as fit into an ordinary run of the tests.
 const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 500);
@@ -17,6 +18,22 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
       for (const [name, count] of Object.entries(result.counts)) {
         expect([name, count > SEEDS / 20]).toEqual([name, true]);
       }
+    },
+    LIMIT_MS,
+  );
+
+  it.each(DIRECTED_FAMILIES)(
+    'keeps every promise at its limits: family %s',
+    async (family) => {
+      const seeds = SEEDS / 5;
+      const result = await runCampaign({ from: 1, seeds, family });
+      expect(result.crashes).toEqual([]);
+      expect(result.failures.map(describeFailure)).toEqual([]);
+      expect(result.runs).toBe(seeds);
+      // Nearly every round is played to its end, in which somebody gets the key.
+      expect(result.counts.grants).toBeGreaterThan(10 * seeds);
+      const aimed = { boundary: result.counts.quarantines, reballots: result.counts.reballots };
+      expect(aimed[family]).toBeGreaterThan(5 * seeds);
     },
     LIMIT_MS,
   );

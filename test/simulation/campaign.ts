@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import type { Edit } from './mutants.ts';
+import type { Edit } from './mutant.ts';
 import type { Family } from './plan.ts';
 import { emptyCounts } from './run-context.ts';
 import type { RunCounts } from './run-context.ts';

@@ -24,6 +24,11 @@ export class Chance extends SeededRandom {
     return this.fraction() < probability;
   }
 
+  shuffled<Item>(items: Iterable<Item>): Item[] {
+    const drawn = [...items].map((item) => [this.fraction(), item] as const);
+    return drawn.sort(([a], [b]) => a - b).map(([, item]) => item);
+  }
+
   /** An integer in [from, to]. */
   integer(from: number, to: number): number {
     return from + Math.floor(this.fraction() * (to - from + 1));

@@ -2,6 +2,7 @@ import { checkHistory } from '../history/check-history.ts';
 import { collectHoldings } from '../history/holding.ts';
 import type { Holding } from '../history/holding.ts';
 import type { LockHistoryEvent } from '../history/lock-history.ts';
+import type { Family } from './plan.ts';
 import type { RunContext } from './run-context.ts';
 import type { Violation } from './violations.ts';
 
@@ -12,12 +13,14 @@ const NEED_TIMING: readonly Violation['rule'][] = [
   'reentrant-fenced-mutex',
 ];
 
+const KEYS_VANISH: readonly Family[] = ['early', 'repair', 'calendar'];
+
 const WAKING_MS = 5;
 
 /** Judges the history of a run by the promises that hold under its assumptions. */
 export function checkRun(run: RunContext): void {
   const { plan, history, violations, resource, counts } = run;
-  const timely = plan.family === 'steady' || plan.family === 'amnesia';
+  const timely = !KEYS_VANISH.includes(plan.family);
   // Timers are late by less than the holder is told ahead, so there is nothing to tolerate but rounding.
   for (const { rule, message } of checkHistory(history.map(excused), { lossToleranceMs: 0.01 })) {
     if (timely || !NEED_TIMING.includes(rule)) violations.push({ rule, message });

@@ -73,7 +73,7 @@ export class ClientProcess {
         chance,
         process: this.process,
         server,
-        path: new NetworkPath(chance, plan.latencyMs),
+        path: new NetworkPath(chance, plan.latencyMs, plan.reconnectMs),
       };
       return new SimulatedNode(ends, this.#monitor(), trace);
     });

@@ -4,6 +4,8 @@ import type { Chance } from './chance.ts';
 export class NetworkPath {
   /** One way, on average. */
   latencyMs: number;
+  /** The client waits up to this before it connects again. */
+  readonly reconnectMs: number;
   /** No new connection can be made. */
   refused = false;
   /** Share of replies that arrive as nonsense. */
@@ -18,9 +20,10 @@ export class NetworkPath {
   readonly #heldRequests: (() => void)[] = [];
   readonly #heldReplies: (() => void)[] = [];
 
-  constructor(chance: Chance, latencyMs: number) {
+  constructor(chance: Chance, latencyMs: number, reconnectMs: number) {
     this.#chance = chance;
     this.latencyMs = latencyMs;
+    this.reconnectMs = reconnectMs;
   }
 
   get isHeld(): boolean {

@@ -1,4 +1,5 @@
 import { Chance } from './chance.ts';
+import { planBoundary, planReballots } from './plan-directed.ts';
 import { planFaults } from './plan-faults.ts';
 import type { PlannedFault } from './plan-faults.ts';
 import type { ServerSettings } from './simulated-server.ts';
@@ -10,8 +11,13 @@ import type { ServerSettings } from './simulated-server.ts';
  * - `early`: keys vanish early (eviction, clock jumps): tokens stay unique and ordered, mutual exclusion is not promised;
  * - `repair`: keys vanish on one node at a time, and holders extend: no lock may be lost at all;
  * - `calendar`: clocks jump by minutes, so that fences expire: tokens stay unique and ordered.
+ *
+ * And two that aim at what chance rarely meets (plan-directed.ts): everything must hold in them.
+ * - `boundary`: a key is asked for at the very instant at which the nodes may give it away again;
+ * - `reballots`: the second ballot of a try is lost or held back on its way.
  */
-export type Family = 'steady' | 'amnesia' | 'early' | 'repair' | 'calendar';
+export type Family =
+  'steady' | 'amnesia' | 'early' | 'repair' | 'calendar' | 'boundary' | 'reballots';
 
 export interface ClientPlan {
   readonly clockRate: number;
@@ -33,6 +39,8 @@ export interface Plan {
   readonly wallStepMicros: number;
   readonly timerLatenessMs: number;
   readonly readingsPerStall: number;
+  /** A client waits up to this before it connects again. */
+  readonly reconnectMs: number;
   /** How long the faults last. */
   readonly durationMs: number;
   readonly servers: readonly ServerSettings[];
@@ -40,6 +48,7 @@ export interface Plan {
   readonly faults: readonly PlannedFault[];
 }
 
+/** Drawn by seed. */
 export const FAMILIES: readonly Family[] = [
   'steady',
   'steady',
@@ -53,9 +62,14 @@ export const FAMILIES: readonly Family[] = [
   'calendar',
 ];
 
+/** Run by name only. */
+export const DIRECTED_FAMILIES = ['boundary', 'reballots'] as const;
+
 /** `only`: this family instead of the one that the seed would get. */
 export function planOf(seed: number, only?: Family): Plan {
   const chance = new Chance(seed).branch('plan');
+  if (only === 'boundary') return planBoundary(seed, chance);
+  if (only === 'reballots') return planReballots(seed, chance);
   const drawn = chance.pick(FAMILIES);
   const family = only ?? drawn;
   const nodeCount =
@@ -83,6 +97,7 @@ export function planOf(seed: number, only?: Family): Plan {
     wallStepMicros: chance.pick([1, 1, 1000, 10_000]),
     timerLatenessMs: family === 'repair' ? 0.5 : 0.9,
     readingsPerStall: family === 'repair' ? Infinity : chance.pick([Infinity, 400, 150, 60]),
+    reconnectMs: 40,
     durationMs: ttlMs * chance.between(5, 9),
     servers: Array.from({ length: nodeCount }, () => ({
       clockRate: clockRate(),

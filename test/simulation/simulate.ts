@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants.ts';
-import type { Mutant } from './mutants.ts';
-import { FAMILIES } from './plan.ts';
+import type { Mutant } from './mutant.ts';
+import { DIRECTED_FAMILIES, FAMILIES } from './plan.ts';
 import type { FailureReport } from './worker.ts';
 
 // npm run simulate -- --seeds 100000 --from 1      any number of runs, with progress
@@ -30,7 +30,9 @@ async function main(): Promise<void> {
       `No mutant '${values.mutant}'; there are: ${MUTANTS.map(({ name }) => name).join(', ')}`,
     );
   }
-  const family = FAMILIES.find((name) => name === (values.family ?? mutant?.family));
+  const family = [...FAMILIES, ...DIRECTED_FAMILIES].find(
+    (name) => name === (values.family ?? mutant?.family),
+  );
   const seeds = values.seed === undefined ? Number(values.seeds) : 1;
   const startedAtMs = Date.now();
   const result = await runCampaign({

@@ -46,6 +46,9 @@ export class SimulatedNode implements LockNode {
   #closed = false;
   /** How late bytes of an ended connection may arrive. */
   lateByMs = 0;
+  /** Called before another ballot of the same attempt leaves. */
+  onReballot: (() => void) | undefined;
+  #latest: AcquireRequest | undefined;
 
   constructor(ends: ConnectionEnds, monitor: WireMonitor, trace: Trace) {
     this.ends = ends;
@@ -64,6 +67,9 @@ export class SimulatedNode implements LockNode {
   }
 
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+    if (this.#latest?.nonce === request.nonce && this.#latest.ballot !== request.ballot)
+      this.onReballot?.();
+    this.#latest = request;
     const text = `${request.names.locks.join('+')} ${request.nonce} p=${request.ballot} ttl=${request.ttlMs}`;
     this.#send('acquire', text, request, (memory) => memory.acquire(request), settle);
   }
@@ -178,8 +184,9 @@ export class SimulatedNode implements LockNode {
   }
 
   #connectLater(): void {
-    const { world, chance } = this.ends;
-    world.after(chance.between(1, 40), () => this.#connect());
+    const { world, chance, path } = this.ends;
+    const shortestMs = Math.min(1, path.reconnectMs);
+    world.after(chance.between(shortestMs, path.reconnectMs), () => this.#connect());
   }
 
   #send<Reply>(

@@ -108,6 +108,11 @@ export class SimulatedProcess {
     return this.#inbox.length > 0 || this.#busyUntilMs > this.#world.nowMs;
   }
 
+  /** From now on its wall clock shows this. */
+  setWallClock(wallMs: number): void {
+    this.wallErrorMs = wallMs - EPOCH_MS - this.nowMs;
+  }
+
   /** True duration of what this process's clock measures as `ms`. */
   trueMs(ms: number): number {
     return ms / this.settings.clockRate;
@@ -156,8 +161,9 @@ export class SimulatedProcess {
     }
   }
 
+  /** For callers; not among the timers with which the core could keep a process alive. */
   sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => this.#set(resolve, ms, false));
+    return new Promise((resolve) => this.#set(resolve, ms, true));
   }
 
   #execute(run: () => void): void {

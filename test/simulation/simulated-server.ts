@@ -75,6 +75,11 @@ export class SimulatedServer {
     return this.memory.running;
   }
 
+  /** True time at which its clock shows `wallMs`, if it is not set until then. */
+  whenItShows(wallMs: number): number {
+    return (wallMs - EPOCH_MS - this.clockErrorMs) / this.#rate;
+  }
+
   /** Runs `work` when the server's process runs. */
   whenRunning(work: () => void): void {
     if (this.frozen) this.#backlog.push(work);

@@ -1,10 +1,12 @@
 import { applyFault } from './apply-fault.ts';
 import type { Fleet } from './apply-fault.ts';
+import { playBoundary } from './boundary.ts';
 import { Caller } from './caller.ts';
 import { Chance } from './chance.ts';
 import { checkRun } from './check-run.ts';
 import { ClientProcess, describe } from './client-process.ts';
 import type { Plan } from './plan.ts';
+import { playReballots } from './reballots.ts';
 import { Resource } from './resource.ts';
 import { broke, emptyCounts } from './run-context.ts';
 import type { RunContext, RunCounts } from './run-context.ts';
@@ -68,7 +70,9 @@ class Simulation implements Fleet {
     const { plan, world } = this.context;
     plan.clients.forEach((_, index) => this.#start(index));
     this.#planFaults();
-    await world.runUntil(plan.maxTtlMs + plan.durationMs);
+    if (plan.family === 'boundary') await playBoundary(this.context, this.clients);
+    else if (plan.family === 'reballots') await playReballots(this.context, this.clients);
+    else await world.runUntil(plan.maxTtlMs + plan.durationMs);
     this.#heal();
     await this.#finishWork();
     await this.#probe();

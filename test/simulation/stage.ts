@@ -1,3 +1,5 @@
+import { isRedlockError } from '../../lib/core/errors.ts';
+import type { Lock } from '../../lib/core/lock.ts';
 import { Chance } from './chance.ts';
 import { ClientProcess } from './client-process.ts';
 import type { Membership } from './client-process.ts';
@@ -26,47 +28,10 @@ export class Stage {
 
   #starts = 1;
 
-  private constructor(options: StageOptions) {
-    const { nodes = 3, clients = 2, ttlMs = 1_000, guard = false, seed = 1 } = options;
-    const plan: Plan = {
-      seed,
-      family: 'steady',
-      ttlMs,
-      maxTtlMs: ttlMs,
-      driftFactor: 0.01,
-      guard,
-      quorum: Math.floor(nodes / 2) + 1,
-      keys: ['a'],
-      latencyMs: 1,
-      wallStepMicros: 1,
-      timerLatenessMs: 0.5,
-      readingsPerStall: Infinity,
-      durationMs: 0,
-      servers: Array.from({ length: nodes }, () => ({ clockRate: 1, clockErrorMs: 0 })),
-      clients: Array.from({ length: clients }, () => ({
-        clockRate: 1,
-        wallErrorMs: 0,
-        callers: 0,
-      })),
-      faults: [],
-    };
-    const world = new World();
-    const trace = new Trace(world, false);
-    this.run = {
-      plan,
-      world,
-      trace,
-      chance: new Chance(seed).branch('run'),
-      servers: plan.servers.map(
-        (settings, index) => new SimulatedServer(world, trace, index, settings),
-      ),
-      resource: new Resource(),
-      history: [],
-      grants: [],
-      violations: [],
-      counts: emptyCounts(),
-    };
-    this.clients = plan.clients.map((_, index) => new ClientProcess(this.run, index, 1));
+  /** On a run with clients that are connected already, or will be. */
+  constructor(run: RunContext, clients: ClientProcess[]) {
+    this.run = run;
+    this.clients = clients;
   }
 
   /** The process of a client ends in order, and starts again with other nodes or another quorum. */
@@ -82,7 +47,7 @@ export class Stage {
 
   /** Every client is connected to every node, and no node is in quarantine any more. */
   static async open(options: StageOptions = {}): Promise<Stage> {
-    const stage = new Stage(options);
+    const stage = newStage(options);
     for (const client of stage.clients) {
       client.calm();
       client.open();
@@ -148,6 +113,34 @@ export class Stage {
     }
   }
 
+  /** No connection between this client and these nodes, and none can be made: no decision waits for them. */
+  part(client: number, nodes: readonly number[]): void {
+    this.cut(client, nodes);
+    for (const node of nodes) this.clients[client]!.nodes[node]!.breakOff('parted');
+  }
+
+  /** A lock that is not extended by itself, and goes into the history; undefined when there was none to be had. */
+  acquire(client: number, waitMs = 0): Promise<Lock | undefined> {
+    return this.do(client, async (process) => {
+      const calledAtMs = process.process.nowMs;
+      try {
+        const lock = await process.redlock.acquire('a', { wait: waitMs, extend: false });
+        process.granted(lock, calledAtMs);
+        return lock;
+      } catch (error) {
+        if (!isRedlockError(error)) throw error;
+        return undefined;
+      }
+    });
+  }
+
+  release(client: number, lock: Lock): Promise<void> {
+    return this.do(client, (process) => {
+      process.releasing(lock);
+      return lock.release();
+    });
+  }
+
   /** Closes every client and lets everything end. Fails when a promise of the wire was broken. */
   async close(): Promise<void> {
     for (const index of this.clients.keys()) await this.do(index, ({ redlock }) => redlock.close());
@@ -155,4 +148,51 @@ export class Stage {
     const broken = this.run.violations.map(({ rule, message }) => `${rule}: ${message}`);
     if (broken.length > 0) throw new Error(broken.join('\n'));
   }
+}
+
+function newStage(options: StageOptions): Stage {
+  const { nodes = 3, clients = 2, ttlMs = 1_000, guard = false, seed = 1 } = options;
+  const plan: Plan = {
+    seed,
+    family: 'steady',
+    ttlMs,
+    maxTtlMs: ttlMs,
+    driftFactor: 0.01,
+    guard,
+    quorum: Math.floor(nodes / 2) + 1,
+    keys: ['a'],
+    latencyMs: 1,
+    wallStepMicros: 1,
+    timerLatenessMs: 0.5,
+    readingsPerStall: Infinity,
+    reconnectMs: 40,
+    durationMs: 0,
+    servers: Array.from({ length: nodes }, () => ({ clockRate: 1, clockErrorMs: 0 })),
+    clients: Array.from({ length: clients }, () => ({
+      clockRate: 1,
+      wallErrorMs: 0,
+      callers: 0,
+    })),
+    faults: [],
+  };
+  const world = new World();
+  const trace = new Trace(world, false);
+  const run: RunContext = {
+    plan,
+    world,
+    trace,
+    chance: new Chance(seed).branch('run'),
+    servers: plan.servers.map(
+      (settings, index) => new SimulatedServer(world, trace, index, settings),
+    ),
+    resource: new Resource(),
+    history: [],
+    grants: [],
+    violations: [],
+    counts: emptyCounts(),
+  };
+  return new Stage(
+    run,
+    plan.clients.map((_, index) => new ClientProcess(run, index, 1)),
+  );
 }
