@@ -1,4 +1,5 @@
-import { MUTANTS, type Edit } from '../simulation/mutants.ts';
+import type { Edit } from '../simulation/mutant.ts';
+import { MUTANTS } from '../simulation/mutants.ts';
 import type { CampaignViolation } from './checks/run-verdict.ts';
 
 /** The code broken on purpose, and the schedule in which the campaign has to notice it. */

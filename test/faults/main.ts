@@ -61,7 +61,6 @@ async function main(): Promise<void> {
 
 /** Where there is no bar, a line for each run; more than a line only for what failed. */
 function tell(run: FinishedRun, bar: ProgressBar): void {
-  if (process.env.KEEP) keepHistory(run);
   if (run.failure === undefined) {
     if (!bar.isShown) process.stdout.write(`${describeFinishedRun(run)}\n`);
     return;

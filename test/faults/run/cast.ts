@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HistoryFile, readHistory } from '../../history/history-file.ts';
 import { WorkerProcess } from '../../load/worker-process.ts';
-import type { Edit } from '../../simulation/mutants.ts';
+import type { Edit } from '../../simulation/mutant.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
 import type { RedisServer } from '../../support/redis-servers/redis-server.ts';
 import type { CampaignEvent } from '../campaign-event.ts';
