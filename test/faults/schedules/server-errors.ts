@@ -11,7 +11,7 @@ const loading = all.filter(isLoading);
 const silent = all.filter(({ kind }) => kind === 'silent');
 /** What a server forgets besides scripts has schedules of its own. */
 const momentary = all.filter(
-  ({ kind, forgetsLocks }) => kind === 'momentary' && forgetsLocks !== true,
+  ({ kind, forgets }) => kind === 'momentary' && forgets !== true,
 );
 
 /** Brings servers into a state, and returns how they leave it. */

@@ -61,25 +61,12 @@ export class Caller {
     };
     try {
       if (way < 0.15) {
-        let holder = '';
-        await redlock.withLock(
-          keys,
-          async (lock) => {
-            holder = lock.token.holder;
-            granted(lock);
-            await this.#hold(lock, way < 0.08);
-            this.tools.recorder.releasing(lock);
-          },
-          { wait: waitMs },
-        );
-        this.#releaseAnswered(holder);
+        await this.#useInside(keys, waitMs, granted, way < 0.08);
         return;
       }
       // Some locks are neither extended nor given back in time.
-      const lock = await redlock.acquire(keys, {
-        wait: waitMs,
-        extend: way < 1 - settings.load.unextendedShare,
-      });
+      const extend = way < 1 - settings.load.unextendedShare;
+      const lock = await redlock.acquire(keys, { wait: waitMs, extend });
       granted(lock);
       await this.#hold(lock, false);
       this.tools.recorder.releasing(lock);
@@ -90,6 +77,27 @@ export class Caller {
         this.#problem('raw-error', error);
         if (!answered) this.#answered(call, 'raw-error');
       } else if (!answered) this.#answered(call, error.code, error.message);
+    }
+  }
+
+  /** With `withLock`, which releases by itself, also what was lost; then it rejects. */
+  async #useInside(
+    keys: readonly string[],
+    waitMs: number,
+    granted: (lock: Lock) => void,
+    again: boolean,
+  ): Promise<void> {
+    let holder: string | undefined;
+    const work = async (lock: Lock): Promise<void> => {
+      holder = lock.token.holder;
+      granted(lock);
+      await this.#hold(lock, again);
+      this.tools.recorder.releasing(lock);
+    };
+    try {
+      await this.tools.redlock.withLock(keys, work, { wait: waitMs });
+    } finally {
+      if (holder !== undefined) this.#releaseAnswered(holder);
     }
   }
 

@@ -72,7 +72,10 @@ async function main(): Promise<void> {
   process.on('unhandledRejection', (error) => problem('unhandled-rejection', error));
   process.on('uncaughtExceptionMonitor', (error) => problem('uncaught-exception', error));
   setWallClockSkew(settings.wallSkewMs);
-  const disconnected = new Promise<void>((resolve) => process.once('disconnect', resolve));
+  // The parent may be done before this process is up.
+  const disconnected = new Promise<void>((resolve) =>
+    process.connected ? process.once('disconnect', resolve) : resolve(),
+  );
   process.on('message', obey);
   const tools = await openTools();
   const started: WorkerMessage = { type: 'started' };
