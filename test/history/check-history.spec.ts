@@ -334,6 +334,29 @@ describe('checkHistory finds', () => {
     expect(checkHistory(history)).toEqual([]);
   });
 
+  it('for how long two holders overlapped, and nothing else has such a time', () => {
+    const { history } = wrong['two holders at once because of an extension']!;
+    const overlaps = checkHistory(history).map(({ rule, overlapMs }) => [rule, overlapMs]);
+    expect(overlaps).toContainEqual(['overlapping-validity', 10]);
+    expect(overlaps.filter(([, overlapMs]) => overlapMs !== undefined)).toHaveLength(1);
+  });
+
+  it.each<[keyof typeof wrong, number]>([
+    ['one token for two grants, also with time between them', 30],
+    ['one nonce for two grants', 30],
+    ['a smaller token for an attempt that began after the other grant', 30],
+    ['two holders at once because of an extension', 150],
+    ['a lock that was over when it was granted as held', 120],
+    ['a step after the end of validity', 111],
+    ['an extension after the release', 25],
+    ['a loss told after validity by a process that ran', 170],
+    ['a loss that was never told by a process that ran on', 110],
+    ['another token on re-entry', 20],
+  ])('when it showed: %s', (name, at) => {
+    const violations = checkHistory(wrong[name]!.history);
+    expect([...new Set(violations.map((violation) => violation.at))]).toEqual([at]);
+  });
+
   it('a late loss within a larger tolerance not', () => {
     const history = [granted('a'), lost('a', 170)];
     expect(checkHistory(history, { lossToleranceMs: 60 })).toEqual([]);

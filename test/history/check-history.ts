@@ -20,8 +20,12 @@ export interface Violation {
     | 'fenced-mutex'
     | 'reentrant-fenced-mutex';
   readonly key: string;
+  /** When it showed, on the clock of the history. */
+  readonly at: number;
   /** For people: names the events that contradict each other. */
   readonly message: string;
+  /** Of `overlapping-validity`: for how long both believed to hold it. */
+  readonly overlapMs?: number;
 }
 
 export interface CheckOptions {
@@ -65,6 +69,7 @@ function checkHolders(holdings: readonly Holding[]): Violation[] {
       violations.push({
         rule: 'duplicate-holder',
         key: keys.join(),
+        at: holding.granted.at,
         message: `One nonce for two grants: ${describeGrant(earlier.granted)} and ${describeGrant(holding.granted)}`,
       });
     } else {

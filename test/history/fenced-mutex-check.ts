@@ -59,5 +59,7 @@ function run<State>(
   );
   if (!found) return [];
   const { at } = ordered[found.index]!;
-  return [{ rule, key, message: `'${key}': no run of the model: at ${ms(at)} ${found.reason}` }];
+  return [
+    { rule, key, at, message: `'${key}': no run of the model: at ${ms(at)} ${found.reason}` },
+  ];
 }

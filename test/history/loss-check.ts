@@ -1,4 +1,5 @@
 import type { Violation } from './check-history.ts';
+import { excusedUntil } from './excused-until.ts';
 import { describeGrant, ms, type Holding } from './holding.ts';
 import type { LockHistoryEvent, StalledEvent } from './lock-history.ts';
 
@@ -19,12 +20,12 @@ export function checkLosses(
     const due = excusedUntil(validUntil, process.stalls, toleranceMs);
     if (lost && lost.at > due) {
       const message = `'${key}': told of its loss at ${ms(lost.at)}, ${ms(lost.at - validUntil)} after its validity ended at ${ms(validUntil)}: ${describeGrant(granted)}`;
-      return [{ rule: 'late-loss', key, message }];
+      return [{ rule: 'late-loss', key, at: lost.at, message }];
     }
     const silent = !lost && !(released && released.at <= due) && process.lastEventAt > due;
     if (!silent) return [];
     const message = `'${key}': never told of its loss at ${ms(validUntil)}, although its process still ran at ${ms(process.lastEventAt)}: ${describeGrant(granted)}`;
-    return [{ rule: 'untold-loss', key, message }];
+    return [{ rule: 'untold-loss', key, at: validUntil, message }];
   });
 }
 
@@ -44,13 +45,4 @@ function observeProcesses(history: readonly LockHistoryEvent[]): Map<string, Obs
   }
   for (const { stalls } of processes.values()) stalls.sort((a, b) => a.from - b.from);
   return processes;
-}
-
-/** The moment by which a process must have reacted to something due at `at`; stalls in a row excuse together. */
-function excusedUntil(at: number, stalls: readonly StalledEvent[], toleranceMs: number): number {
-  let due = at + toleranceMs;
-  for (const stall of stalls) {
-    if (stall.from <= due && stall.to > at) due = Math.max(due, stall.to + toleranceMs);
-  }
-  return due;
 }

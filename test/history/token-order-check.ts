@@ -21,6 +21,7 @@ function* duplicates(key: string, holdings: readonly Holding[]): Generator<Viola
     yield {
       rule: 'duplicate-token',
       key,
+      at: holding.granted.at,
       message: `'${key}': one token for two grants: ${describeGrant(owner.granted)} and ${describeGrant(holding.granted)}`,
     };
   }
@@ -41,6 +42,7 @@ function* decreases(key: string, holdings: readonly Holding[]): Generator<Violat
       yield {
         rule: 'decreasing-token',
         key,
+        at: later.granted.at,
         message: `'${key}': the token went down: ${describeGrant(later.granted)} began after the grant of ${describeGrant(highest.granted)}`,
       };
     }

@@ -19,11 +19,13 @@ function* overlaps(key: string, holdings: readonly Holding[]): Generator<Violati
     if (later.endedAt <= later.granted.at) continue;
     running = running.filter((earlier) => earlier.endedAt > later.granted.at);
     for (const earlier of running) {
-      const until = Math.min(earlier.endedAt, later.endedAt);
+      const overlapMs = Math.min(earlier.endedAt, later.endedAt) - later.granted.at;
       yield {
         rule: 'overlapping-validity',
         key,
-        message: `'${key}': two valid holders for ${ms(until - later.granted.at)}: ${describeGrant(earlier.granted)}, believing until ${ms(earlier.endedAt)}, and ${describeGrant(later.granted)}`,
+        at: later.granted.at,
+        overlapMs,
+        message: `'${key}': two valid holders for ${ms(overlapMs)}: ${describeGrant(earlier.granted)}, believing until ${ms(earlier.endedAt)}, and ${describeGrant(later.granted)}`,
       };
     }
     running.push(later);
@@ -40,6 +42,7 @@ function* ownTimes(key: string, holding: Holding): Generator<Violation> {
     yield {
       rule: 'expired-grant',
       key,
+      at: granted.at,
       message: `'${key}': already over when it was granted: ${describeGrant(granted)}`,
     };
   }
@@ -48,6 +51,7 @@ function* ownTimes(key: string, holding: Holding): Generator<Violation> {
     yield {
       rule: 'step-outside-validity',
       key,
+      at: late.at,
       message: `'${key}': ${late.type === 'step' ? 'a step' : 'a re-entry'} at ${ms(late.at)} was told that the lock is held, but it had ended at ${ms(endedAt)}: ${describeGrant(granted)}`,
     };
   }
@@ -56,6 +60,7 @@ function* ownTimes(key: string, holding: Holding): Generator<Violation> {
     yield {
       rule: 'extended-after-end',
       key,
+      at: revival.at,
       message: `'${key}': extended at ${ms(revival.at)} to ${ms(revival.validUntil)}, after its release or loss at ${ms(letGoAt)}: ${describeGrant(granted)}`,
     };
   }

@@ -1,0 +1,31 @@
+import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
+import type { RunFacts } from './run-facts.ts';
+import type { CampaignViolation, Finding } from './run-verdict.ts';
+
+const CODES = {
+  LOCK_BUSY: true,
+  QUORUM_UNAVAILABLE: true,
+  LOCK_LOST: true,
+  STALE_TOKEN: true,
+  FENCED_USAGE: true,
+  REDLOCK_CONFIG: true,
+  REDLOCK_CLOSED: true,
+} satisfies Record<RedlockErrorCode, true>;
+
+/** Calls that were not granted end with a code of the package, and with one that the schedule allows. */
+export function checkRefusals({ calls, of, limits }: RunFacts): Finding<'refusals'> {
+  const refusals: Record<string, number> = {};
+  const violations: CampaignViolation[] = [];
+  const keysOf = new Map(calls.map(({ asked, keys }) => [asked.call, keys]));
+  for (const { call, process, at, outcome } of of('answered')) {
+    if (outcome === 'granted') continue;
+    refusals[outcome] = (refusals[outcome] ?? 0) + 1;
+    const isKnown = Object.hasOwn(CODES, outcome);
+    if (isKnown && (limits.expectedRefusals?.has(outcome) ?? true)) continue;
+    const key = keysOf.get(call)?.join();
+    const why = isKnown ? 'does not belong to this schedule' : 'is no code of the package';
+    const message = `'${key}': call ${call} of ${process} ended with ${outcome}, which ${why}`;
+    violations.push({ rule: 'unexpected-refusal', key, process, at, message });
+  }
+  return { violations, measures: { refusals } };
+}
