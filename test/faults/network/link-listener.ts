@@ -14,7 +14,6 @@ export class LinkListener {
   readonly #accept: (socket: Socket) => void;
   #server: Server | undefined;
   #isWanted = true;
-  #opening: Promise<void> | undefined;
 
   private constructor(port: number, accept: (socket: Socket) => void, server: Server) {
     this.port = port;
@@ -45,13 +44,8 @@ export class LinkListener {
    * Resolves when it listens again, or has been shut meanwhile.
    * @throws {Error} EADDRINUSE when somebody else keeps the port for long
    */
-  open(): Promise<void> {
+  async open(): Promise<void> {
     this.#isWanted = true;
-    this.#opening ??= this.#reopen().finally(() => (this.#opening = undefined));
-    return this.#opening;
-  }
-
-  async #reopen(): Promise<void> {
     const deadline = performance.now() + REOPEN_LIMIT_MS;
     while (this.#isWanted && this.#server === undefined) {
       try {
@@ -59,6 +53,7 @@ export class LinkListener {
         if (this.#isWanted) this.#server = server;
         else server.close();
       } catch (error) {
+        // Taken perhaps by another call.
         if (!isTaken(error) || performance.now() > deadline) throw error;
         await sleep(20);
       }

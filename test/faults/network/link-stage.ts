@@ -4,7 +4,9 @@ import { eventually } from '../../support/eventually.ts';
 import type { RedisServer } from '../../support/redis-servers/index.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
 import { respRequest } from '../../support/redis-servers/resp-request.ts';
+import type { LinkTarget } from './link-connection.ts';
 import type { LinkCounts } from './link-counts.ts';
+import { PlainServer } from './plain-server.ts';
 import { RawClient } from './raw-client.ts';
 import { TcpLink } from './tcp-link.ts';
 
@@ -13,6 +15,7 @@ export class LinkStage {
   readonly server: RedisServer;
   readonly #clients: RawClient[] = [];
   readonly #links: TcpLink[] = [];
+  readonly #plainServers: PlainServer[] = [];
 
   private constructor(server: RedisServer) {
     this.server = server;
@@ -23,11 +26,16 @@ export class LinkStage {
     return new LinkStage(server!);
   }
 
-  async link(seed = 1): Promise<TcpLink> {
-    const { host, port } = this.server;
-    const link = await TcpLink.open({ host, port }, new Chance(seed));
+  async link(seed = 1, target: LinkTarget = this.server): Promise<TcpLink> {
+    const link = await TcpLink.open(target, new Chance(seed));
     this.#links.push(link);
     return link;
+  }
+
+  async plainServer(): Promise<PlainServer> {
+    const plain = await PlainServer.start();
+    this.#plainServers.push(plain);
+    return plain;
   }
 
   async client({ port }: { readonly port: number }): Promise<RawClient> {
@@ -42,10 +50,11 @@ export class LinkStage {
     return respRequest({ address: { host, port } }, command, 10_000);
   }
 
-  /** Closes clients and links, and empties the server. */
+  /** Closes clients, links and plain servers, and empties the server. */
   async clear(): Promise<void> {
     for (const client of this.#clients.splice(0)) client.close();
     await Promise.all(this.#links.splice(0).map((link) => link.close()));
+    for (const plain of this.#plainServers.splice(0)) plain.stop();
     if (!this.server.isRunning) await this.server.restart();
     await this.server.resume();
     await this.ask('FLUSHALL');

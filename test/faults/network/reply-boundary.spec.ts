@@ -48,12 +48,6 @@ async function realReplies(version: string): Promise<Buffer[]> {
     ['SMEMBERS', 'set'],
     ['INFO'],
     ['COMMAND', 'DOCS', 'GET'],
-    ['DEBUG', 'PROTOCOL', 'attrib'],
-    ['DEBUG', 'PROTOCOL', 'verbatim'],
-    ['DEBUG', 'PROTOCOL', 'null'],
-    ['DEBUG', 'PROTOCOL', 'true'],
-    ['DEBUG', 'PROTOCOL', 'bignum'],
-    ['DEBUG', 'PROTOCOL', 'push'],
     ['CONFIG', 'GET', 'maxmemory*'],
   ];
   const replies: Buffer[] = [];
@@ -97,5 +91,29 @@ describe.each(['2', '3'])('where replies of RESP %s end', (version) => {
       expect(found).toEqual(offsets.filter((each) => ends.includes(each)));
     }
     expect(boundaries(stream, () => stream.length)).toEqual([stream.length]);
+  });
+});
+
+describe('where replies end that Redis seldom gives', () => {
+  const replies = [
+    '|1\r\n+attribute\r\n*2\r\n:1\r\n$1\r\nx\r\n$5\r\nreply\r\n',
+    '*1\r\n|1\r\n+attribute\r\n:1\r\n%1\r\n+key\r\n~1\r\n,1.5\r\n',
+    '!5\r\nERR x\r\n',
+    '=7\r\ntxt:\r\n+\r\n',
+    '_\r\n',
+    '#t\r\n',
+    '(12345678901234567890\r\n',
+    '>2\r\n+message\r\n$0\r\n\r\n',
+    '*0\r\n',
+    '*-1\r\n',
+    '%0\r\n',
+    '$-1\r\n',
+  ];
+
+  it.each([1, 2, 3, 7])('is known in pieces of %i bytes', (length) => {
+    let end = 0;
+    const ends = replies.map((reply) => (end += reply.length));
+    const found = boundaries(Buffer.from(replies.join('')), () => length);
+    expect(found).toEqual(ends.filter((each) => each % length === 0 || each === end));
   });
 });

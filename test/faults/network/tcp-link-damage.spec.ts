@@ -36,6 +36,19 @@ describe('a link in mode truncate', () => {
     await eventually(async () => expect(await connectedClients(stage)).toBe(0));
   });
 
+  it('can not cut a single byte', async () => {
+    const plain = await stage.plainServer();
+    const link = await stage.link(1, plain);
+    await link.setMode({ kind: 'truncate', probability: 1 });
+    const client = await stage.client(link);
+    await eventually(() => expect(plain.sockets).toHaveLength(1));
+    plain.sockets[0]!.write('+');
+    await client.until(1);
+    plain.sockets[0]!.write('OK');
+    await client.ended;
+    expect(client.text).toBe('+O');
+  });
+
   it('happens as often as it is likely', async () => {
     const link = await stage.link();
     await link.setMode({ kind: 'truncate', probability: 0.2 });
@@ -162,6 +175,19 @@ describe('resetAfterRequest', () => {
     await stage.server.resume();
     expect(await client.ended).toBe('ECONNRESET');
     expect(await stage.ask('GET', 'executed')).toBe('1');
+  });
+
+  it('is one reset, also when another one comes before the answer', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    link.resetAfterRequest();
+    await stage.server.freeze();
+    client.send('INCR executed');
+    await untilCount(link, 'resetsAfterRequest', 1);
+    link.resetConnections();
+    expect(await client.ended).toBe('ECONNRESET');
+    expect(link.counts.resets).toBe(1);
   });
 
   it('throws away the requests behind it', async () => {

@@ -1,15 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Chance } from '../../simulation/chance.ts';
 import { eventually } from '../../support/eventually.ts';
 import { connectedClients, LinkStage, settled, untilCount } from './link-stage.ts';
 import type { LinkMode } from './link-mode.ts';
 import { encodeCommand } from './raw-client.ts';
-import { TcpLink } from './tcp-link.ts';
+import type { TcpLink } from './tcp-link.ts';
 
 let stage: LinkStage;
 beforeAll(async () => {
@@ -95,15 +92,8 @@ describe('a link in mode hold', () => {
 
   it('delivers what a client had sent before it reset a connection that had not begun', async () => {
     // Not Redis, which may throw away a new connection that it finds reset.
-    let received = '';
-    const sockets: Socket[] = [];
-    const server = createServer((socket) => {
-      sockets.push(socket.on('data', (bytes) => (received += bytes.toString())));
-      socket.on('error', () => undefined);
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const target = { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
-    const link = await TcpLink.open(target);
+    const plain = await stage.plainServer();
+    const link = await stage.link(1, plain);
     await link.setMode({ kind: 'hold' });
     const client = await stage.client(link);
     client.send('INCR held');
@@ -111,10 +101,8 @@ describe('a link in mode hold', () => {
     client.socket.resetAndDestroy();
     await settled(() => link.counts.requestBytes);
     await link.setMode({ kind: 'pass' });
-    await eventually(() => expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true]));
-    expect(received).toBe('INCR held\r\n');
-    server.close();
-    await link.close();
+    await eventually(() => expect(plain.received).toBe('INCR held\r\n'));
+    await eventually(() => expect(link.openConnections).toBe(0));
   });
 
   it('keeps that the server closes', async () => {

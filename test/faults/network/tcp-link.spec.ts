@@ -55,7 +55,34 @@ describe('a link in mode pass', () => {
       expect(await connectedClients(stage)).toBe(1);
       client.socket[way]();
       await eventually(async () => expect(await connectedClients(stage)).toBe(0));
+      await eventually(() => expect(link.openConnections).toBe(0));
     }
+    link.resetConnections();
+    expect(link.counts).toMatchObject({ connections: 2, resets: 0 });
+  });
+
+  it('leaves a connection that the server half-closed open for requests', async () => {
+    const plain = await stage.plainServer();
+    const link = await stage.link(1, plain);
+    const client = await stage.client(link);
+    await eventually(() => expect(plain.sockets).toHaveLength(1));
+    plain.sockets[0]!.end();
+    expect(await client.ended).toBe('end');
+    client.send('PING');
+    await eventually(() => expect(plain.received).toBe('PING\r\n'));
+    client.socket.end();
+    await eventually(() => expect(link.openConnections).toBe(0));
+  });
+
+  it('passes on that the server resets a connection', async () => {
+    const plain = await stage.plainServer();
+    const link = await stage.link(1, plain);
+    const client = await stage.client(link);
+    client.send('PING');
+    await eventually(() => expect(plain.received).toBe('PING\r\n'));
+    plain.sockets[0]!.resetAndDestroy();
+    expect(await client.ended).toBe('ECONNRESET');
+    expect(link.counts).toMatchObject({ unreachable: 0, resets: 0 });
   });
 
   it('closes clients when the server dies or is down, and reaches it when it is back', async () => {
@@ -137,12 +164,14 @@ describe('a link in mode lose', () => {
     async (direction) => {
       const link = await stage.link();
       await link.setMode({ kind: 'lose', direction });
-      const client = await stage.client(link);
+      const [client, silent] = [await stage.client(link), await stage.client(link)];
       client.send('INCR lost');
       await untilCount(link, 'lostChunks', 1);
+      await untilCount(link, 'connections', 2);
       expect(await connectedClients(stage)).toBe(0);
       await link.setMode({ kind: 'pass' });
       expect(await client.ended).toBe('ECONNRESET');
+      expect(await silent.ended).toBe('ECONNRESET');
       expect(await stage.ask('EXISTS', 'lost')).toBe('0');
       expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
     },

@@ -49,6 +49,11 @@ export class TcpLink implements ConnectionLink {
     return this.#mode;
   }
 
+  /** Connections with an end that is still open, also those of which the server does not know yet. */
+  get openConnections(): number {
+    return this.#connections.size;
+  }
+
   /**
    * Changes the mode, at once and for all connections, open ones and new ones, and calls off a `resetAfterRequest` that
    * has met no request yet. Resolves when it also listens again.
