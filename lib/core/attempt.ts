@@ -125,12 +125,12 @@ export class Attempt {
       if (next < ballot) this.#startOver();
       this.#quorum.proposals.heard(this.#keys, next);
       // In whole milliseconds: rounds of one timeout share a timer.
-      const remainingMs = Math.max(1, Math.floor(this.#untilMs - round.endedAtMs));
+      const remainingMs = Math.floor(this.#untilMs - round.endedAtMs);
       this.#propose(next, Math.min(this.#timeoutMs, remainingMs));
       return;
     }
     this.#abandon();
-    const tooSlow = decision === 'won' && !inTime;
+    const tooSlow = decision === 'won';
     this.#resolve?.({
       kind: 'failed',
       replies: round.replies,

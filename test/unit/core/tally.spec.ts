@@ -74,6 +74,7 @@ describe('nextBallot', () => {
   it('is above every floor and every fence that was seen', () => {
     const held: AcquireReply = { kind: 'held', remainingMs: 5, fence: 700, owner: 'other' };
     expect(nextBallot(100, [stale(300), stale(500), held])).toBe(701);
+    expect(nextBallot(100, [stale(900), held])).toBe(901);
   });
 
   it('is above the refused ballot where another node accepted that one', () => {
