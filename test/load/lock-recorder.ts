@@ -2,10 +2,7 @@ import type { LockEvent } from '../../lib/core/events.ts';
 import type { Lock } from '../../lib/core/lock.ts';
 import type { HistoryFile } from '../history/history-file.ts';
 import type { MachineEnvironment } from './machine-environment.ts';
-
-const TICK_MS = 10;
-/** A later tick means that this process did not run. */
-const STALL_MS = 25;
+import { recordStalls } from './record-stalls.ts';
 
 /** Writes down what a process sees of its locks, each fact at once when it is known. */
 export class LockRecorder {
@@ -13,14 +10,12 @@ export class LockRecorder {
   readonly #process: string;
   readonly #environment: MachineEnvironment;
   readonly #held = new Map<string, HeldRecord>();
-  #tickAt: number;
 
   constructor(file: HistoryFile, process: string, environment: MachineEnvironment) {
     this.#file = file;
     this.#process = process;
     this.#environment = environment;
-    this.#tickAt = environment.now();
-    setInterval(() => this.#tick(), TICK_MS).unref();
+    recordStalls(file, process, () => environment.now());
   }
 
   /** Hears the events of the lock service. */
@@ -117,14 +112,6 @@ export class LockRecorder {
   /** With the clock at the start of the attempt, what remains is the whole validity. */
   #validUntil(lock: Lock, startedAt: number): number {
     return startedAt + this.#environment.still(startedAt, () => lock.remainingMs);
-  }
-
-  #tick(): void {
-    const from = this.#tickAt;
-    const to = this.#environment.now();
-    this.#tickAt = to;
-    if (to - from > STALL_MS)
-      this.#file.append({ type: 'stalled', process: this.#process, from, to });
   }
 }
 

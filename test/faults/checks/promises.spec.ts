@@ -162,6 +162,31 @@ describe('a refusal', () => {
     });
   });
 
+  it('may be an outage for whoever did not run and so could not hear the servers', () => {
+    const limits = { expectedRefusals: new Set(['LOCK_BUSY']) };
+    const rules = (code: string, ...more: CampaignEvent[]) =>
+      brokenRules([...refused(code), ...more], limits);
+    for (const name of ['process-a', 'campaign']) {
+      expect(rules('QUORUM_UNAVAILABLE', stalled(name, -30, 0))).toEqual([]);
+      expect(rules('LOCK_LOST', stalled(name, -30, 0))).toEqual(['unexpected-refusal']);
+      // Longer ago than one node timeout.
+      expect(rules('QUORUM_UNAVAILABLE', stalled(name, -130, -95))).toEqual(['unexpected-refusal']);
+    }
+    expect(rules('QUORUM_UNAVAILABLE', stalled('process-b', -30, 0))).toEqual([
+      'unexpected-refusal',
+    ]);
+  });
+
+  it('may be an outage of new servers, which may not vote before the run is measured', () => {
+    const limits = runLimits({ expectedRefusals: new Set(['LOCK_BUSY']) });
+    const from = (at: number): string[] =>
+      checkRun([...refused('QUORUM_UNAVAILABLE'), mark(at, { mark: 'measuring' })], limits)
+        .violations.map(({ rule }) => rule)
+        .filter((rule) => rule === 'unexpected-refusal');
+    expect(from(1)).toEqual([]);
+    expect(from(-1)).toEqual(['unexpected-refusal']);
+  });
+
   it('is counted by its code, and a grant is none', () => {
     const events = [
       ...refused('LOCK_BUSY'),

@@ -1,4 +1,5 @@
 import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
+import { coveredMs, intervalAt } from './intervals.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding } from './run-verdict.ts';
 
@@ -12,17 +13,34 @@ const CODES = {
   REDLOCK_CLOSED: true,
 } satisfies Record<RedlockErrorCode, true>;
 
-/** Calls that were not granted end with a code of the package, and with one that the schedule allows. */
-export function checkRefusals({ calls, of, limits }: RunFacts): Finding<'refusals'> {
+/**
+ * Calls that were not granted end with a code of the package, and with one that the schedule allows. New servers may not
+ * vote yet before the run is measured; and who did not run for a while could not hear the servers in time.
+ */
+export function checkRefusals({
+  calls,
+  of,
+  limits,
+  phases,
+  processes,
+}: RunFacts): Finding<'refusals'> {
   const refusals: Record<string, number> = {};
   const violations: CampaignViolation[] = [];
-  const keysOf = new Map(calls.map(({ asked, keys }) => [asked.call, keys]));
+  const begun = new Map(calls.map(({ asked }) => [asked.call, asked]));
+  const isExcused = (process: string, at: number): boolean =>
+    [process, 'campaign'].some((name) => {
+      const { downtime = [] } = processes.get(name) ?? {};
+      return coveredMs(downtime, at - limits.nodeTimeoutMs, at) > 0;
+    });
   for (const { call, process, at, outcome } of of('answered')) {
     if (outcome === 'granted') continue;
     refusals[outcome] = (refusals[outcome] ?? 0) + 1;
     const isKnown = Object.hasOwn(CODES, outcome);
     if (isKnown && (limits.expectedRefusals?.has(outcome) ?? true)) continue;
-    const key = keysOf.get(call)?.join();
+    const asked = begun.get(call);
+    const isMeasured = asked !== undefined && intervalAt(phases.measured, asked.at) !== undefined;
+    if (outcome === 'QUORUM_UNAVAILABLE' && (!isMeasured || isExcused(process, at))) continue;
+    const key = asked?.keys.join();
     const why = isKnown ? 'does not belong to this schedule' : 'is no code of the package';
     const message = `'${key}': call ${call} of ${process} ended with ${outcome}, which ${why}`;
     violations.push({ rule: 'unexpected-refusal', key, process, at, message });

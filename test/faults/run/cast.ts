@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HistoryFile, readHistory } from '../../history/history-file.ts';
+import { recordStalls } from '../../load/record-stalls.ts';
 import { WorkerProcess } from '../../load/worker-process.ts';
 import type { Edit } from '../../simulation/mutant.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
@@ -71,6 +72,8 @@ export async function startCast(
     const campaignPath = join(folder, 'campaign.jsonl');
     const file = new HistoryFile<CampaignEvent>(campaignPath);
     endings.push(() => file.close());
+    // When this process stalls, so does the machine, and with it what no other process can tell: servers and network.
+    endings.push(recordStalls(file, 'campaign'));
     const readHistories = (): CampaignEvent[][] =>
       [resourcePath, campaignPath, ...workers.flatMap(({ historyPaths }) => historyPaths)].map(
         (path) => readHistory<CampaignEvent>(path),

@@ -10,9 +10,7 @@ const refusing = all.filter((condition) => condition.kind === 'refuses' && !isLo
 const loading = all.filter(isLoading);
 const silent = all.filter(({ kind }) => kind === 'silent');
 /** What a server forgets besides scripts has schedules of its own. */
-const momentary = all.filter(
-  ({ kind, forgets }) => kind === 'momentary' && forgets !== true,
-);
+const momentary = all.filter(({ kind, forgets }) => kind === 'momentary' && forgets !== true);
 
 /** Brings servers into a state, and returns how they leave it. */
 async function begin(
