@@ -1,5 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { CONTROLS } from '../faults/controls.ts';
+import { SCHEDULES } from '../faults/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants.ts';
 
 const page = readFileSync('docs/guarantees.md', 'utf8');
@@ -39,6 +41,21 @@ describe('docs/guarantees.md', () => {
   it('names no mutant that is not there', () => {
     const names = MUTANTS.map(({ name }) => name);
     expect(mutants.filter((name) => !names.includes(name))).toEqual([]);
+  });
+
+  it('names no schedule and no control that is not there', () => {
+    const listed = (what: string, item: RegExp): string[] =>
+      [...page.matchAll(new RegExp(`^- ${what}: (.+)$`, 'gm'))].flatMap(([, items]) =>
+        [...items!.matchAll(item)].map(([, name]) => name!),
+      );
+    const schedules = listed('(?:schedules|the exception, measured)', /"([^"]+)"/g);
+    const controls = listed('controls', /`([^`]+)`/g);
+    expect(schedules.length).toBeGreaterThan(20);
+    expect(controls.length).toBeGreaterThan(8);
+    const has = (list: readonly { readonly name: string }[]) => (name: string) =>
+      list.some((each) => each.name === name);
+    expect(schedules.filter((name) => !has(SCHEDULES)(name))).toEqual([]);
+    expect(controls.filter((name) => !has(CONTROLS)(name))).toEqual([]);
   });
 
   it('names every variant that the model knows as a flag of the model', () => {

@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { ProgressBar } from '../support/progress-bar.ts';
 import { planRuns } from './plan-runs.ts';
@@ -14,6 +15,7 @@ import { SCHEDULES } from './schedules/index.ts';
 // npm run faults -- --seeds 5                     every schedule five times
 // npm run faults -- --only 'frozen' --seed 17     what has this in its name, with this seed
 // npm run faults -- --record docs/fault-campaign.md   and write the results down
+// npm run faults -- --parallel 4                  so many runs at once (default: one for each core)
 // npm run faults -- --list                        what there is
 
 const { values } = parseArgs({
@@ -22,6 +24,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     seed: { type: 'string' },
     seeds: { type: 'string', default: '1' },
+    parallel: { type: 'string', default: String(availableParallelism()) },
     'without-controls': { type: 'boolean', default: false },
     record: { type: 'string' },
     list: { type: 'boolean', default: false },
@@ -43,7 +46,7 @@ async function main(): Promise<void> {
   });
   const bar = new ProgressBar(plan.length);
   let failures = 0;
-  const finished = await runCampaign(plan, (run, done) => {
+  const finished = await runCampaign(plan, count('parallel'), (run, done) => {
     if (run.failure !== undefined) failures += 1;
     tell(run, bar);
     bar.show(done, `${failures} failed`);
@@ -71,7 +74,7 @@ function tell(run: FinishedRun, bar: ProgressBar): void {
   if (path !== undefined) process.stdout.write(`Its history: ${path}\n`);
 }
 
-function count(option: 'seed' | 'seeds'): number {
+function count(option: 'seed' | 'seeds' | 'parallel'): number {
   const number = Number(values[option]);
   if (Number.isSafeInteger(number) && number > 0) return number;
   throw new Error(`--${option} is a positive whole number, not ${String(values[option])}`);
