@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
+import { ignoreLateErrors } from './ignore-late-errors.ts';
 import { errorMessage } from './node-failure.ts';
 
 const FIRST_RETRY_MS = 50;
@@ -82,6 +83,7 @@ export class RedisConnection {
     let client: Redis;
     try {
       client = this.#source.create();
+      ignoreLateErrors(client);
     } catch (error) {
       this.#note(error);
       this.#retryLater();
