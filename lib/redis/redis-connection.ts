@@ -14,6 +14,8 @@ export interface RedisConnectionListener {
   opened(client: Redis): void;
   /** Once for each `opened`. */
   closed(message: string): void;
+  /** An attempt to connect came to nothing. */
+  failed(message: string): void;
 }
 
 /**
@@ -87,6 +89,7 @@ export class RedisConnection {
     } catch (error) {
       this.#note(error);
       this.#retryLater();
+      this.#listener.failed(this.problem);
       return;
     }
     this.#current = client;
@@ -96,7 +99,10 @@ export class RedisConnection {
     client.once('end', () => this.#ended(client));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
     this.#timer = setTimeout(
-      () => this.drop('the server accepted the connection but did not answer'),
+      () =>
+        this.drop(
+          'the server accepted the connection but did not answer, or is still loading its data',
+        ),
       CONNECT_TIMEOUT_MS,
     );
     client.connect().catch((error: unknown) => this.#failed(client, error));
@@ -134,6 +140,7 @@ export class RedisConnection {
     this.#ready = false;
     if (!this.#closed) this.#retryLater();
     if (wasReady) this.#listener.closed(this.problem);
+    else if (!this.#closed) this.#listener.failed(this.problem);
   }
 
   #retryLater(): void {
