@@ -32,6 +32,8 @@ export interface LockNodeListener {
   opened(): void;
   /** The connection is gone. Every open command has been or will be settled as failed. */
   closed(message: string): void;
+  /** A connection could not be made, which is tried again: why, for messages. */
+  unreachable?(message: string): void;
   /** A release was published, by `nonce`; `null` when a watch became active and what happened before it is unknown. */
   hint(lockName: string, nonce: string | null): void;
 }

@@ -150,6 +150,10 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     if (wasJoined && !this.#closed) this.#listener.left(this, message);
   }
 
+  unreachable(message: string): void {
+    if (!this.#connected) this.problem = message;
+  }
+
   hint(lockName: string, nonce: string | null): void {
     this.#listener.hint(lockName, nonce);
   }

@@ -71,7 +71,7 @@ function failuresOf(reply: unknown): string[] {
 
 /** The server refuses everybody at the moment: no matter of rights. */
 function isCondition(message: string): boolean {
-  return /\b(READONLY|MASTERDOWN|MISCONF|OOM|LOADING|BUSY)\b/.test(message);
+  return /\b(READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|LOADING|BUSY)\b/.test(message);
 }
 
 function parseInfo(info: unknown): Map<string, string> {

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
+import { ignoreLateErrors } from './ignore-late-errors.ts';
 import { errorMessage } from './node-failure.ts';
 
 const FIRST_RETRY_MS = 50;
@@ -13,6 +14,8 @@ export interface RedisConnectionListener {
   opened(client: Redis): void;
   /** Once for each `opened`. */
   closed(message: string): void;
+  /** An attempt to connect came to nothing. */
+  failed(message: string): void;
 }
 
 /**
@@ -82,9 +85,11 @@ export class RedisConnection {
     let client: Redis;
     try {
       client = this.#source.create();
+      ignoreLateErrors(client);
     } catch (error) {
       this.#note(error);
       this.#retryLater();
+      this.#listener.failed(this.problem);
       return;
     }
     this.#current = client;
@@ -94,7 +99,10 @@ export class RedisConnection {
     client.once('end', () => this.#ended(client));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
     this.#timer = setTimeout(
-      () => this.drop('the server accepted the connection but did not answer'),
+      () =>
+        this.drop(
+          'the server accepted the connection but did not answer, or is still loading its data',
+        ),
       CONNECT_TIMEOUT_MS,
     );
     client.connect().catch((error: unknown) => this.#failed(client, error));
@@ -132,6 +140,7 @@ export class RedisConnection {
     this.#ready = false;
     if (!this.#closed) this.#retryLater();
     if (wasReady) this.#listener.closed(this.problem);
+    else if (!this.#closed) this.#listener.failed(this.problem);
   }
 
   #retryLater(): void {

@@ -79,6 +79,7 @@ export class RedisLockNode implements LockNode {
     this.#commands = new RedisConnection(this.#source, {
       opened: () => this.#listener?.opened(),
       closed: (message) => this.#listener?.closed(message),
+      failed: (message) => this.#listener?.unreachable?.(`not connected: ${message}`),
     });
     this.#subscriber = new RedisSubscriber(this.#source, (lockName, nonce) =>
       this.#listener?.hint(lockName, nonce),

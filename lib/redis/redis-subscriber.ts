@@ -21,6 +21,7 @@ export class RedisSubscriber {
         if (this.#watched.size > 0) this.#subscribe(client, [...this.#watched.keys()]);
       },
       closed: () => undefined,
+      failed: () => undefined,
     });
   }
 

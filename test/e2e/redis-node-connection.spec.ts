@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Socket } from 'node:net';
 import { Redis } from 'ioredis';
 import { lockNames } from '../../lib/core/lock-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
@@ -90,6 +91,27 @@ describe('a connection that is lost', () => {
     await driver.untilEvents(3);
     const reply = await driver.acquire(names, 'too-early', ballotNow());
     expect(reply).toMatchObject({ kind: 'failed', nothingWritten: true, mustJoin: true });
+  });
+});
+
+describe('a socket with two errors', () => {
+  it('is one lost connection: nothing is thrown at the process', async () => {
+    const template = new Redis(server.url, { lazyConnect: true });
+    const made: Redis[] = [];
+    const duplicate = template.duplicate.bind(template);
+    template.duplicate = (override) => {
+      const client = duplicate(override);
+      made.push(client);
+      return client;
+    };
+    const driver = await NodeDriver.open(newNode(template));
+    const { stream } = made[0] as unknown as { readonly stream: Socket };
+    stream.destroy(new Error('first'));
+    await driver.untilEvents(2);
+    // As TLS does it; an event that nobody hears is thrown.
+    expect(stream.emit('error', new Error('second'))).toBe(true);
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
   });
 });
 
