@@ -55,7 +55,6 @@ export class Lease extends Deadline {
   stopExtending(): void {
     this.#nextExtensionMs = Number.POSITIVE_INFINITY;
     this.#keeps = false;
-    this.#arm();
   }
 
   /** One extension now, outside the rhythm. */
