@@ -55,7 +55,6 @@ export class Lease extends Deadline {
   stopExtending(): void {
     this.#nextExtensionMs = Number.POSITIVE_INFINITY;
     this.#keeps = false;
-    this.#arm();
   }
 
   /** One extension now, outside the rhythm. */
@@ -131,7 +130,7 @@ export class Lease extends Deadline {
     // A late answer never brings a validity back that has ended.
     if (now >= this.validUntilMs) this.#owner.lost('expired', outcome.causes());
     else if (outcome.kind === 'taken') this.#owner.lost('taken', outcome.causes());
-    else if (outcome.kind === 'extended' && outcome.validUntilMs > now) {
+    else if (outcome.kind === 'extended') {
       this.validUntilMs = Math.max(this.validUntilMs, outcome.validUntilMs);
       this.#owner.extended(this.validUntilMs - now);
     } else this.#owner.extensionFailed(this.validUntilMs - now, outcome.causes());

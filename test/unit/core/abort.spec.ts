@@ -73,6 +73,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     const holder =
       outcome === reason ? undefined : (outcome as { token: { holder: string } }).token.holder;
     expect(owner).toBe(holder);
+    expect(nodes[0]!.asked('release')).toHaveLength(outcome === reason ? 1 : 0);
   });
 
   it('in the pause between two tries', async () => {

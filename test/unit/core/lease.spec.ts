@@ -62,6 +62,22 @@ describe('extension', () => {
     for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(150);
   });
 
+  it('that fails is retried soon, and by chance, so that holders do not come all at once', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process({ ttl: 10_000 });
+    await cluster.settle(process.redlock.acquire('a'));
+    for (const node of process.nodes)
+      node.failNext({ error: 'OOM command not allowed' }, { command: 'extend', times: 100 });
+    await cluster.advance(9_000);
+    // Refused at once, so a gap is a pause: half a node timeout to a whole one.
+    const times = extensionTimes(process);
+    const gaps = times.slice(1).map((atMs, index) => atMs - times[index]!);
+    expect(gaps.length).toBeGreaterThan(5);
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(510);
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(240);
+    expect(Math.max(...gaps) - Math.min(...gaps)).toBeGreaterThan(30);
+  });
+
   it('needs a quorum only, and repairs a node that restarted', async () => {
     const cluster = await newCluster();
     const { redlock } = await cluster.process({ ttl: 3_000 });
@@ -87,6 +103,11 @@ describe('extension', () => {
     expect(cluster.owners('a')[0]).toBe(lock.token.holder);
     const last = process.nodes[0]!.asked('extend').at(-1)!.atMs;
     expect(last - restartedAtMs).toBeGreaterThan(8_999);
+    // Nor are the others, which keep the lock, asked later or more often for that.
+    const times = extensionTimes(process);
+    expect(times).toHaveLength(4);
+    for (const [index, atMs] of times.entries())
+      expect(atMs - (times[index - 1] ?? restartedAtMs)).toBeLessThanOrEqual(3_000);
   });
 
   it('can be turned off: the lock ends after one ttl', async () => {

@@ -18,6 +18,17 @@ describe('the causes of a failed try', () => {
     ]);
   });
 
+  it('say how long the holder has it, or that it has it without end', async () => {
+    const cluster = await newCluster(3);
+    const { redlock } = await cluster.process();
+    cluster.occupy('a', [0], 5_000);
+    cluster.servers[1]!.state.locks.set('lock:a', 'foreign', null);
+    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    const [first, second] = (error as LockBusyError).causes;
+    expect(first!.message).toMatch(/^held by another holder for (4999|5000) ms more$/);
+    expect(second!.message).toBe('held by another holder for ever (no TTL)');
+  });
+
   it('keep what a node said when the votes of the others were too slow', async () => {
     const cluster = await newCluster(3);
     const { redlock, nodes } = await cluster.process({ ttl: 1_000, nodeTimeout: 300 });
