@@ -32,7 +32,8 @@ export interface AnsweredEvent {
   readonly process: string;
   readonly call: string;
   readonly at: number;
-  readonly outcome: 'granted' | string;
+  /** `granted`, or the code of the error. */
+  readonly outcome: string;
   /** For people: what the error said. */
   readonly message?: string;
 }

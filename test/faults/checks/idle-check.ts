@@ -30,8 +30,9 @@ export function checkIdleTimes(
       violations.push({ rule: 'idle-too-long', key, at: gap.to, message });
     }
   }
-  if (idleMs !== undefined && watchedMs === 0) {
-    const message = `There was no key that was free and asked for without an excuse, so the run proves nothing about idle time`;
+  // How much of it was excused stands in the measures: on a machine that stalls all the time it is nearly everything.
+  if (idleMs !== undefined && wantedMs === 0) {
+    const message = `There was no key that was free and asked for, so the run proves nothing about idle time`;
     violations.push({ rule: 'nothing-happened', message });
   }
   const excusedIdleShare = wantedMs === 0 ? 0 : 1 - watchedMs / wantedMs;

@@ -12,6 +12,7 @@ const HEADINGS = [
   'the fence refused',
   'overlap ms',
   'idle ms',
+  'idle excused',
   'recovery ms',
   'violations',
 ] as const;
@@ -56,9 +57,14 @@ function scheduleRow(name: string, runs: readonly FinishedRun[]): string[] {
     sum(({ fencedRefusals }) => fencedRefusals),
     longest(({ longestOverlapMs }) => longestOverlapMs),
     longest(({ longestIdleGapMs }) => longestIdleGapMs),
+    `${Math.round(100 * average(measures.map(({ excusedIdleShare }) => excusedIdleShare)))} %`,
     longest(({ longestRecoveryMs }) => longestRecoveryMs),
     failed > 0 ? `${failed} not carried out` : String(violations),
   ];
+}
+
+function average(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0) / Math.max(1, numbers.length);
 }
 
 function controlRow({ control, schedule, result, failure }: FinishedRun): string[] {

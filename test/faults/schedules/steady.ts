@@ -9,7 +9,7 @@ export const steadySchedules: readonly Schedule[] = [
     limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
     play: (stage) => stage.pause(4_000),
     withoutEffect: ({ measures }) =>
-      measures.extensions === 0 || measures.grants < 50
+      measures.extensions === 0 || measures.grants < 30
         ? `${measures.grants} grants and ${measures.extensions} extensions are too few`
         : undefined,
   },
@@ -21,6 +21,6 @@ export const steadySchedules: readonly Schedule[] = [
     limits: { expectedRefusals: new Set(['LOCK_BUSY']) },
     play: (stage) => stage.pause(4_000),
     withoutEffect: ({ measures }) =>
-      measures.grants < 100 ? `${measures.grants} grants are too few` : undefined,
+      measures.grants < 50 ? `${measures.grants} grants are too few` : undefined,
   },
 ];
