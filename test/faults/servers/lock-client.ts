@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
 import type { RedlockOptions } from '../../../lib/core/options.ts';
 
 const END_LIMIT_MS = 20_000;
-const PROGRAM = fileURLToPath(new URL('lock-client-process.ts', import.meta.url));
-const LOADER = fileURLToPath(new URL('../../support/typescript-loader.mjs', import.meta.url));
+const PROGRAM = './test/faults/servers/lock-client-process.ts';
+const LOADER = './test/support/typescript-loader.mjs';
 const NODE_OPTIONS = [
   '--unhandled-rejections=strict',
   '--disable-warning=ExperimentalWarning',
