@@ -116,8 +116,11 @@ describeOnLinux('a server that needs its own allocator', () => {
   });
 });
 
-(process.platform === 'linux' ? describe.skip : describe)('another system', () => {
-  it('is refused', async () => {
-    await expect(findClockLibrary({ command: '/redis-server' })).rejects.toThrow('on Linux only');
+if (process.platform !== 'linux') {
+  describe('another system', () => {
+    it('is refused', async () => {
+      const looking = findClockLibrary({ command: '/redis-server' });
+      await expect(looking).rejects.toThrow('on Linux only');
+    });
   });
-});
+}
