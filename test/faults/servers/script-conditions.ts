@@ -27,7 +27,10 @@ export function slowScriptCondition(silentMs: number): ErrorCondition {
   });
 }
 
-/** Every client, or everybody who writes, is kept waiting. `ALL` cannot be ended early: nobody would be heard. */
+/**
+ * Every client, or everybody who writes, is kept waiting. `ALL` cannot be ended early: nobody would be heard. It ends by the
+ * wall clock of the server, which had better not be moved back meanwhile.
+ */
 export function pauseCondition(mode: 'ALL' | 'WRITE', silentMs: number): ErrorCondition {
   return errorCondition({ name: `CLIENT PAUSE ${mode}`, kind: 'silent' }, async (server) => {
     await withAdmin(server, (admin) => admin.call('CLIENT', 'PAUSE', String(silentMs), mode));
