@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants.ts';
 import type { Mutant } from './mutant.ts';
@@ -35,6 +36,7 @@ async function main(): Promise<void> {
   );
   const seeds = values.seed === undefined ? Number(values.seeds) : 1;
   const startedAtMs = Date.now();
+  const bar = new ProgressBar(seeds);
   const result = await runCampaign({
     from: Number(values.seed ?? values.from),
     seeds,
@@ -43,9 +45,9 @@ async function main(): Promise<void> {
     ...(family && { family }),
     without: values.without?.split(',').map(Number) ?? [],
     trace: values.trace,
-    onProgress: (done, failures) => showProgress(done, failures, seeds, startedAtMs),
+    onProgress: (done, failures) => bar.show(done, `${failures} failed`),
   });
-  if (process.stderr.isTTY) process.stderr.write('\n');
+  bar.end();
   for (const line of result.trace) process.stdout.write(`${line}\n`);
   for (const failure of result.failures.slice(0, 3)) {
     process.stdout.write(`\n${describeFailure(failure)}\n`);
@@ -63,22 +65,6 @@ async function main(): Promise<void> {
 
 function caught({ caughtBy }: Mutant): (failure: FailureReport) => boolean {
   return ({ violations }) => violations.some(({ rule }) => caughtBy.includes(rule));
-}
-
-let shownAtMs = 0;
-
-function showProgress(done: number, failures: number, seeds: number, startedAtMs: number): void {
-  const now = Date.now();
-  if (!process.stderr.isTTY || (now - shownAtMs < 100 && done < seeds)) return;
-  shownAtMs = now;
-  const width = 30;
-  const filled = Math.round((done / seeds) * width);
-  const leftSeconds = Math.round(
-    (((now - startedAtMs) / Math.max(1, done)) * (seeds - done)) / 1000,
-  );
-  process.stderr.write(
-    `\r[${'#'.repeat(filled)}${'.'.repeat(width - filled)}] ${done}/${seeds}, ${failures} failed, ${leftSeconds} s left   `,
-  );
 }
 
 await main();
