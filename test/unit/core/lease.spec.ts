@@ -110,6 +110,18 @@ describe('extension', () => {
       expect(atMs - (times[index - 1] ?? restartedAtMs)).toBeLessThanOrEqual(3_000);
   });
 
+  it('asks the first of several nodes in quarantine as soon as its own has ended', async () => {
+    const cluster = await newCluster(5);
+    const { redlock } = await cluster.process({ ttl: 9_000, restartGuard: true, wait: 0 });
+    await cluster.advance(9_000);
+    const lock = await cluster.settle(redlock.acquire('a'));
+    cluster.servers[1]?.restart({ keepData: false });
+    await cluster.advance(1_500);
+    cluster.servers[0]?.restart({ keepData: false });
+    await cluster.advance(7_700);
+    expect(cluster.owners('a').slice(0, 2)).toEqual([undefined, lock.token.holder]);
+  });
+
   it('can be turned off: the lock ends after one ttl', async () => {
     const cluster = await newCluster();
     const process = await cluster.process({ ttl: 3_000, extend: false });
@@ -151,7 +163,11 @@ describe('extend()', () => {
 
   it('without a quorum rejects, and the old validity stands', async () => {
     const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000, extend: false });
+    const { redlock, heard } = await cluster.process({
+      ttl: 3_000,
+      nodeTimeout: 1_000,
+      extend: false,
+    });
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.servers[0]?.freeze();
     cluster.servers[1]?.kill();
@@ -163,6 +179,8 @@ describe('extend()', () => {
       { reason: 'unreachable' },
     ]);
     expect(lock.isHeld).toBe(true);
+    // That was no answer of a quorum, so it says nothing about how slow one is.
+    expect(heard('slow-quorum')).toEqual([]);
   });
 
   it('of a lost lock rejects with the loss', async () => {

@@ -32,6 +32,21 @@ describe('a release that cannot be delivered', () => {
     expect(nodes[0]?.asked('release')).toHaveLength(tried);
   });
 
+  it('ends the release when all that were told have answered, without the node timeout', async () => {
+    const cluster = await newCluster(3);
+    const { redlock, nodes, heard } = await cluster.process();
+    // Its refusal is there before the votes of the others, so it is known not to hold the lock.
+    nodes[2]!.latencyMs = 1;
+    nodes[2]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    nodes[1]!.failNext({ error: 'BUSY running a script' }, { command: 'release' });
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(lock.release());
+    expect(cluster.nowMs - startedAtMs).toBe(2);
+    expect(heard('release-incomplete')).toMatchObject([{ causes: [{ address: 'node1:6379' }] }]);
+    expect(nodes[2]!.asked('release')).toEqual([]);
+  });
+
   it('is repeated when the server refused it', async () => {
     const cluster = await newCluster(1);
     const { redlock, nodes } = await cluster.process();
