@@ -126,8 +126,8 @@ describe('a problem', () => {
 });
 
 describe('a refusal', () => {
-  const refused = (outcome: string) => [
-    asked('a', 0, { waitMs: 10 }),
+  const refused = (outcome: string, waitMs = 1_000) => [
+    asked('a', 0, { waitMs }),
     answered('a', 10, { outcome }),
   ];
 
@@ -155,6 +155,8 @@ describe('a refusal', () => {
     const limits = { expectedRefusals: new Set(['LOCK_BUSY']) };
     expect(brokenRules(refused('LOCK_BUSY'), limits)).toEqual([]);
     expect(brokenRules(refused('QUORUM_UNAVAILABLE'), limits)).toEqual(['unexpected-refusal']);
+    expect(brokenRules(refused('QUORUM_UNAVAILABLE', 999), limits)).toEqual([]);
+    expect(brokenRules(refused('LOCK_LOST', 999), limits)).toEqual(['unexpected-refusal']);
     expect(judge(refused('QUORUM_UNAVAILABLE'), limits).violations[0]).toMatchObject({
       key: 'seat',
       process: 'process-a',

@@ -15,7 +15,8 @@ const CODES = {
 
 /**
  * Calls that were not granted end with a code of the package, and with one that the schedule allows. New servers may not
- * vote yet before the run is measured; and who did not run for a while could not hear the servers in time.
+ * vote yet before the run is measured; who did not run for a while could not hear the servers in time; and for who has no
+ * patience one slow answer of a busy machine is an outage.
  */
 export function checkRefusals({
   calls,
@@ -39,7 +40,9 @@ export function checkRefusals({
     if (isKnown && (limits.expectedRefusals?.has(outcome) ?? true)) continue;
     const asked = begun.get(call);
     const isMeasured = asked !== undefined && intervalAt(phases.measured, asked.at) !== undefined;
-    if (outcome === 'QUORUM_UNAVAILABLE' && (!isMeasured || isExcused(process, at))) continue;
+    const isPatient = asked !== undefined && asked.waitMs >= limits.patientMs;
+    const isOutage = outcome === 'QUORUM_UNAVAILABLE';
+    if (isOutage && !(isMeasured && isPatient && !isExcused(process, at))) continue;
     const key = asked?.keys.join();
     const why = isKnown ? 'does not belong to this schedule' : 'is no code of the package';
     const message = `'${key}': call ${call} of ${process} ended with ${outcome}, which ${why}`;

@@ -32,6 +32,8 @@ export interface RunLimits {
    * servers jump forward: then up to an extension interval (a third of the ttl, one node timeout, and slack for timers).
    */
   readonly overlapMs: number;
+  /** Who is ready to wait so long outlasts one slow answer, and is told of an outage only where there is one. */
+  readonly patientMs: number;
   /** Codes with which a call may be refused. Undefined: every code of the package. */
   readonly expectedRefusals: ReadonlySet<string> | undefined;
 }
@@ -62,6 +64,7 @@ export function runLimits(changes: Partial<RunLimits> = {}): RunLimits {
     releaseMs: nodeTimeoutMs + SLACK_MS,
     closeMs: nodeTimeoutMs + DISCONNECT_LIMIT_MS + SLACK_MS,
     overlapMs: 0,
+    patientMs: 1_000,
     expectedRefusals: REFUSALS_OF_ACQUIRE,
     ...changes,
   };

@@ -39,8 +39,8 @@ function onMinority(
         const end = await begin(stage, condition, stage.someServers(2));
         await stage.pause(400);
         await end();
-        // Until clients that lost their connections are back.
-        await stage.pause(300);
+        // Until clients that lost their connections are back, and what was restarted votes again.
+        await stage.pause(condition.restarts === true ? stage.guardMs + 700 : 300);
       }
     },
     ...more,
