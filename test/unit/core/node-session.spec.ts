@@ -70,6 +70,36 @@ describe('joining', () => {
     expect(nodes[0]?.asked('acquire')).toHaveLength(6);
   });
 
+  it('is waited for by the votes that found it out; a new one is refused until then', async () => {
+    const cluster = await newCluster(1);
+    const { redlock, nodes } = await cluster.process();
+    cluster.servers[0]?.forgetScripts();
+    const first = redlock.acquire('a', { wait: 0 });
+    await cluster.advance(3);
+    const error = await cluster.failure(redlock.acquire('b', { wait: 0 }));
+    expect((error as QuorumUnavailableError).causes).toMatchObject([
+      { reason: 'unreachable', message: 'has to be joined again' },
+    ]);
+    expect((await cluster.settle(first)).isHeld).toBe(true);
+    expect(nodes[0]?.asked('acquire')).toHaveLength(2);
+  });
+
+  it('is not waited for a second time by one vote, also while its round goes on', async () => {
+    const cluster = await newCluster(3);
+    const { redlock, nodes } = await cluster.process();
+    for (const index of [1, 2]) cluster.servers[index]?.freeze();
+    const server = cluster.servers[0]!;
+    const join = server.join.bind(server);
+    server.join = (request) => {
+      const reply = join(request);
+      server.forgetScripts();
+      return reply;
+    };
+    server.forgetScripts();
+    await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    expect(nodes[0]?.asked('acquire')).toHaveLength(2);
+  });
+
   it('does not resend for ever to a server that forgets at once', async () => {
     const cluster = await newCluster(1);
     const { redlock, nodes } = await cluster.process();

@@ -145,7 +145,11 @@ describe('release', () => {
     expect(cluster.nowMs - startedAtMs).toBe(0);
     expect(heard('release-incomplete').map(({ keys }) => keys[0])).toEqual(['a', 'b']);
     expect(heard('release-incomplete')[1]?.causes).toMatchObject(
-      [0, 1, 2].map((index): Partial<NodeCause> => ({ address: `node${index}:6379` })),
+      [0, 1, 2].map((index): Partial<NodeCause> => ({
+        address: `node${index}:6379`,
+        reason: 'unreachable',
+        message: 'the server died',
+      })),
     );
   });
 
