@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool, PoolClient } from 'pg';
 import { FencingToken } from '../lib/core/fencing-token.ts';
-import { postgresFence, type PostgresFence } from '../lib/fencing/postgres-fence.ts';
+import { postgresFence, type PostgresFence } from '../lib/fencing/drivers/postgres-fence.ts';
 import type { Contestant } from './contestant.ts';
 
 const WRITE = 'UPDATE seat SET changes = changes + 1 WHERE id = $1';

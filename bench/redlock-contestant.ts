@@ -1,4 +1,4 @@
-import type { RedlockOptions } from '../lib/core/options.ts';
+import type { RedlockOptions } from '../lib/core/options/options.ts';
 import { Redlock } from '../lib/core/redlock.ts';
 import { RedisLockNode } from '../lib/redis/redis-lock-node.ts';
 import type { Contestant } from './contestant.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { emitDeclarations } from './architecture/declarations.ts';
 import {
+  coreRoomsInAStack,
   importDirection,
   injectedTimeAndChance,
   installedPackagesOnly,
@@ -92,6 +93,33 @@ const cases: Record<string, Case> = {
       ],
       ['lib/other/a.ts', `export const a = 1;`, "lib/other/a.ts: 'other' is no layer"],
       ['lib/index.ts', `export { a } from './nest/a.ts';`, undefined],
+    ],
+  },
+  'the rooms of the core stand in a strict stack': {
+    rule: coreRoomsInAStack,
+    wrong: [
+      [
+        'lib/core/nodes/a.ts',
+        `import { b } from '../voting/b.ts';`,
+        'lib/core/nodes/a.ts imports ../voting/b.ts',
+      ],
+      [
+        'lib/core/errors.ts',
+        `import type { b } from './options/b.ts';`,
+        'lib/core/errors.ts imports ./options/b.ts',
+      ],
+      [
+        'lib/core/waiting/c.ts',
+        `import { Redlock } from '../redlock.ts';`,
+        'lib/core/waiting/c.ts imports ../redlock.ts',
+      ],
+      ['lib/core/other/d.ts', 'export {};', 'lib/core/other/d.ts is in no room of the core'],
+      [
+        'lib/core/waiting/e.ts',
+        `import { a } from '../holding/a.ts'; import { b } from './b.ts'; import { c } from '../errors.ts';`,
+        undefined,
+      ],
+      ['lib/core/redlock.ts', `import { a } from './waiting/a.ts';`, undefined],
     ],
   },
   'the core takes time and chance from its environment': {
@@ -245,7 +273,7 @@ describe('the emitted declarations of every entry point', () => {
     expect(declarations.map(({ path }) => path)).toEqual(
       expect.arrayContaining([
         'core/lock.d.ts',
-        'fencing/prisma-fence.d.ts',
+        'fencing/orms/prisma-fence.d.ts',
         'testing/fence-store.d.ts',
       ]),
     );

@@ -1,5 +1,5 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
-import type { FenceToken } from '../core/fence.ts';
+import type { FenceToken } from './fence-port.ts';
 
 export type { FenceToken };
 

@@ -1,9 +1,9 @@
 import type { StaleTokenError } from '../core/errors.ts';
-import type { FenceEventListener, StaleContext } from '../core/fence-event.ts';
+import type { FenceEventListener, StaleContext } from './fence-event.ts';
 
-export { Fence } from '../core/fence.ts';
-export type { FenceKeys, FenceTransactionOptions, IsolationLevel } from '../core/fence.ts';
-export type { FenceEvent, FenceEventListener, StaleContext } from '../core/fence-event.ts';
+export { Fence } from './fence-port.ts';
+export type { FenceKeys, FenceTransactionOptions, IsolationLevel } from './fence-port.ts';
+export type { FenceEvent, FenceEventListener, StaleContext } from './fence-event.ts';
 
 /** Options of every fence. */
 export interface FenceOptions {

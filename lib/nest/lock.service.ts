@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { LockInspection } from '../core/inspection.ts';
-import { enclosingLock } from '../core/lock-context.ts';
-import { normalizeKeys } from '../core/lock-names.ts';
+import type { LockInspection } from '../core/nodes/inspection.ts';
+import { enclosingLock } from '../core/holding/lock-context.ts';
+import { normalizeKeys } from '../core/options/lock-keys.ts';
 import type { Lock } from '../core/lock.ts';
-import type { AcquireOptions, WithLockOptions } from '../core/options.ts';
+import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
 import { registerLockServiceClass } from './lock-service-classes.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
-import type { RedlockHost } from './redlock-host.ts';
+import type { RedlockHost } from './host/redlock-host.ts';
 
 /** Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`. */
 @Injectable()

@@ -1,8 +1,8 @@
 import type { Provider, Type } from '@nestjs/common';
 import { FencedUsageError } from '../core/errors.ts';
-import { fenceClasses } from '../core/fence-classes.ts';
-import type { FenceEventListener } from '../core/fence-event.ts';
-import { Fence } from '../core/fence.ts';
+import { fenceClasses } from '../fencing/fence-classes.ts';
+import type { FenceEventListener } from '../fencing/fence-event.ts';
+import { Fence } from '../fencing/fence-port.ts';
 import type { FencingToken } from '../core/fencing-token.ts';
 import type { RedlockModuleOptions } from './redlock-module-options.ts';
 import { MODULE_FENCE, REDLOCK_MODULE_OPTIONS } from './redlock.constants.ts';

@@ -1,8 +1,8 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
-import type { Duration } from '../core/duration.ts';
-import type { RedlockOptions } from '../core/options.ts';
+import type { Duration } from '../core/options/duration.ts';
+import type { RedlockOptions } from '../core/options/options.ts';
 import type { ModuleFence } from './module-fence.ts';
-import type { NodeInput } from './node-inputs.ts';
+import type { NodeInput } from './host/node-inputs.ts';
 
 /** Options of `RedlockModule.forRoot`: those of the algorithm, and how the application starts and stops. */
 export interface RedlockModuleOptions extends RedlockOptions {

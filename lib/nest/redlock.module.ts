@@ -1,11 +1,11 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { refuseClaimsWithoutFence } from './claim-check.ts';
-import { FencedInterceptor } from './fenced.interceptor.ts';
+import { refuseClaimsWithoutFence } from './fenced/claim-check.ts';
+import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { lockServiceAliases } from './lock-service-classes.ts';
 import { LockService } from './lock.service.ts';
 import { fenceAliases, moduleFenceProvider } from './module-fence.ts';
-import { RedlockHost } from './redlock-host.ts';
+import { RedlockHost } from './host/redlock-host.ts';
 import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
 import {
   FENCED_RUNNER,
@@ -15,7 +15,7 @@ import {
   REDLOCK_MODULE_OPTIONS,
 } from './redlock.constants.ts';
 import { ConfigurableModuleClass } from './redlock.module-definition.ts';
-import { refuseUnfilledTokenParameters } from './token-parameter-check.ts';
+import { refuseUnfilledTokenParameters } from './fenced/token-parameter-check.ts';
 
 type Alias = ReturnType<typeof fenceAliases>[number];
 

@@ -14,31 +14,31 @@ import type {
   NodeFailure,
   ReleaseReply,
   ReleaseRequest,
-} from '../core/lock-node.ts';
-import { lockNames } from '../core/lock-names.ts';
-import { REDLOCK_DEFAULTS } from '../core/options.ts';
-import { ConnectionSource } from './connection-source.ts';
-import type { RedisNodeInput } from './connection-source.ts';
-import { examineServer } from './examine-server.ts';
-import { failureOf, isNoScript, isNotWritable, notSent } from './node-failure.ts';
-import { RedisConnection } from './redis-connection.ts';
-import { RedisSubscriber } from './redis-subscriber.ts';
+} from '../core/nodes/lock-node.ts';
+import { lockNames } from '../core/nodes/node-names.ts';
+import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
+import { ConnectionSource } from './connection/connection-source.ts';
+import type { RedisNodeInput } from './connection/connection-source.ts';
+import { examineServer } from './preflight/examine-server.ts';
+import { failureOf, isNoScript, isNotWritable, notSent } from './commands/node-failure.ts';
+import { RedisConnection } from './connection/redis-connection.ts';
+import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import {
   parseAcquireReply,
   parseExtendReply,
   parseInspectReply,
   parseJoinReply,
   parseReleaseReply,
-} from './replies.ts';
+} from './commands/replies.ts';
 import {
   acquireArguments,
   extendArguments,
   inspectArguments,
   joinArguments,
   releaseArguments,
-} from './script-arguments.ts';
-import type { ScriptArguments } from './script-arguments.ts';
-import { sendScript } from './script-command.ts';
+} from './commands/script-arguments.ts';
+import type { ScriptArguments } from './commands/script-arguments.ts';
+import { sendScript } from './commands/script-command.ts';
 import { ACQUIRE, EXTEND, INSPECT, JOIN, RELEASE } from './scripts/index.ts';
 import type { Script } from './scripts/index.ts';
 

@@ -1,6 +1,6 @@
-import { MemoryLockNode } from './memory-lock-node.ts';
-import type { MemoryLockNodeOptions } from './memory-lock-node.ts';
-import { MemoryLockServer } from './memory-lock-server.ts';
+import { MemoryLockNode } from './memory/memory-lock-node.ts';
+import type { MemoryLockNodeOptions } from './memory/memory-lock-node.ts';
+import { MemoryLockServer } from './memory/memory-lock-server.ts';
 
 /**
  * Lock nodes for tests without Redis: locks really exclude, expire and get increasing tokens, by the same rules as on Redis

@@ -1,8 +1,8 @@
-export { assertFenceConformance, fenceConformance } from './fence-conformance.ts';
+export { assertFenceConformance, fenceConformance } from './conformance/fence-conformance.ts';
 export type {
   FenceConformanceCase,
   FenceConformanceOptions,
   FenceConformanceReport,
-} from './fence-conformance.ts';
-export type { FenceStressOptions } from './fence-conformance-stress.ts';
+} from './conformance/fence-conformance.ts';
+export type { FenceStressOptions } from './conformance/fence-conformance-stress.ts';
 export type { FenceStore, FenceTicket } from './fence-store.ts';

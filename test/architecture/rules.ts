@@ -17,17 +17,25 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   redis: { files: ['core/'], packages: ['node:', 'ioredis'] },
   fencing: {
     files: [
-      'core/duration.ts',
+      'core/options/duration.ts',
       'core/errors.ts',
-      'core/fence.ts',
-      'core/fence-event.ts',
       'core/fencing-token.ts',
-      'core/fencing-token-header.ts',
       'core/token-source.ts',
     ],
     packages: ['node:'],
   },
-  nest: { files: ['core/', 'redis/'], packages: ['node:', ...NEST_PACKAGES] },
+  // Of fencing only its port: a module is given a fence, and knows no database.
+  nest: {
+    files: [
+      'core/',
+      'redis/',
+      'fencing/fence-port.ts',
+      'fencing/fence-event.ts',
+      'fencing/fence-classes.ts',
+      'fencing/fencing-token-header.ts',
+    ],
+    packages: ['node:', ...NEST_PACKAGES],
+  },
   testing: { files: ['core/'], packages: ['node:'] },
 };
 
@@ -47,6 +55,32 @@ export const importDirection: Rule = (files) =>
       )
       .map(({ specifier }) => `${file.path} imports ${specifier}`);
   });
+
+/** The rooms of the core, each standing on those before it. Files directly in core are the base, but for the way in. */
+const CORE_ROOMS = ['options', 'nodes', 'voting', 'holding', 'waiting'];
+const CORE_ENTRY = 'lib/core/redlock.ts';
+
+/** `redlock > waiting > holding > voting > nodes > options > base`: nothing knows what stands above it. */
+export const coreRoomsInAStack: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith('lib/core/'))
+    .flatMap((file) => {
+      const floor = floorOf(file.path);
+      if (floor === undefined) return [`${file.path} is in no room of the core`];
+      return file.imports
+        .filter(({ specifier }) => specifier.startsWith('.'))
+        .filter(({ specifier }) => (floorOf(resolveRelative(file.path, specifier)) ?? 0) > floor)
+        .map(({ specifier }) => `${file.path} imports ${specifier}`);
+    });
+
+/** 0 for the base; undefined where there is no such room. */
+function floorOf(path: string): number | undefined {
+  if (path === CORE_ENTRY) return CORE_ROOMS.length + 1;
+  const [, , room = '', ...rest] = path.split('/');
+  if (rest.length === 0) return 0;
+  const floor = CORE_ROOMS.indexOf(room);
+  return floor < 0 ? undefined : floor + 1;
+}
 
 /** An adapter takes the driver or ORM from its user: whatever it loaded itself could be missing, or be a second copy. */
 export const noPackagesAtRunTime: Rule = (files) =>

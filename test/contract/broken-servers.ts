@@ -7,9 +7,9 @@ import type {
   JoinRequest,
   ReleaseReply,
   ReleaseRequest,
-} from '../../lib/core/lock-node.ts';
+} from '../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../lib/testing/index.ts';
-import { pairsOf } from '../../lib/testing/memory-state.ts';
+import { pairsOf } from '../../lib/testing/memory/memory-state.ts';
 
 /** Forgets nothing: an abandoned attempt keeps blocking with its ballot. */
 export class NeverRestores extends MemoryLockServer {

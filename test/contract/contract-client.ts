@@ -9,7 +9,7 @@ import type {
   NodeFacts,
   NodeFailure,
   ReleaseReply,
-} from '../../lib/core/lock-node.ts';
+} from '../../lib/core/nodes/lock-node.ts';
 import { eventually } from './contract-harness.ts';
 import type { ContractHarness } from './contract-harness.ts';
 

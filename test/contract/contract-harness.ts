@@ -1,4 +1,4 @@
-import type { LockNames, LockNode } from '../../lib/core/lock-node.ts';
+import type { LockNames, LockNode } from '../../lib/core/nodes/lock-node.ts';
 
 /** What only some harnesses can do. */
 export type Capability =

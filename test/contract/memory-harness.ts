@@ -1,4 +1,4 @@
-import { lockNames, markerName } from '../../lib/core/lock-names.ts';
+import { lockNames, markerName } from '../../lib/core/nodes/node-names.ts';
 import { MemoryLockNode, MemoryLockServer } from '../../lib/testing/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 

@@ -1,4 +1,4 @@
-import type { LockNames } from '../../lib/core/lock-node.ts';
+import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { seededRandom } from '../support/manual-environment.ts';
 import { ContractClient, RETENTION_MS } from './contract-client.ts';
 import type { ContractHarness } from './contract-harness.ts';

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { lockNames, markerName } from '../../lib/core/lock-names.ts';
+import { lockNames, markerName } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { lockNames } from '../../lib/core/lock-names.ts';
-import type { LockNames } from '../../lib/core/lock-node.ts';
+import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';

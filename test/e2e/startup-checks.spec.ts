@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import type { RedisNodeInput } from '../../lib/redis/connection-source.ts';
-import { checkNodes, formatStartupReport } from '../../lib/redis/startup-checks.ts';
+import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
+import { checkNodes, formatStartupReport } from '../../lib/redis/preflight/startup-checks.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';

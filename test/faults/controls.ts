@@ -72,7 +72,7 @@ export const CONTROLS: readonly Control[] = [
     'stopped between check and write',
     ['stale-write-accepted', 'lost-update'],
     [
-      'lib/fencing/advance-fence.ts',
+      'lib/fencing/sql/advance-fence.ts',
       'if (token !== claim.token || holder !== claim.holder) {',
       "if (token === '') {",
     ],
@@ -106,7 +106,7 @@ export const CONTROLS: readonly Control[] = [
     'majority frozen',
     ['raw-error'],
     [
-      'lib/core/failure.ts',
+      'lib/core/voting/failure.ts',
       'return new QuorumUnavailableError(',
       "throw new Error('Connection is closed.');\n    return new QuorumUnavailableError(",
     ],

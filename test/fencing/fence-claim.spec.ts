@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { fenceClaims } from '../../lib/fencing/fence-claim.ts';
-import { fenceTable } from '../../lib/fencing/fence-sql.ts';
-import { renderStatement } from '../../lib/fencing/sql-executor.ts';
+import { fenceTable } from '../../lib/fencing/sql/dialect.ts';
+import { renderStatement } from '../../lib/fencing/sql/sql-executor.ts';
 
 const usage = (text: RegExp): object =>
   expect.objectContaining({ code: 'FENCED_USAGE', message: expect.stringMatching(text) });

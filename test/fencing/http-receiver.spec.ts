@@ -17,10 +17,10 @@ import {
   fencingTokenHeader,
   parseFencingTokenHeader,
   type ReceivedFencingToken,
-} from '../../lib/core/fencing-token-header.ts';
+} from '../../lib/fencing/fencing-token-header.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
-import { FencingTokenHeader } from '../../lib/nest/fencing-token-header.decorator.ts';
-import { StaleTokenFilter } from '../../lib/nest/stale-token.filter.ts';
+import { FencingTokenHeader } from '../../lib/nest/http/fencing-token-header.decorator.ts';
+import { StaleTokenFilter } from '../../lib/nest/http/stale-token.filter.ts';
 import { fenceConformance } from '../../lib/testing/fencing.ts';
 import type { DatabaseServer } from '../support/databases/database-server.ts';
 import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';

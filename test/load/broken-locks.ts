@@ -1,7 +1,7 @@
 import { LockBusyError } from '../../lib/core/errors.ts';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import type { Lock } from '../../lib/core/lock.ts';
-import type { AcquireOptions } from '../../lib/core/options.ts';
+import type { AcquireOptions } from '../../lib/core/options/options.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
 import type { TokenSource } from '../../lib/core/token-source.ts';
 import type { MachineEnvironment } from './machine-environment.ts';

@@ -4,7 +4,7 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { registerFenceClass } from '../../lib/core/fence-classes.ts';
+import { registerFenceClass } from '../../lib/fencing/fence-classes.ts';
 import {
   Fence,
   postgresFence,

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Controller, Get, type INestApplication, UseFilters } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { StaleTokenError } from '../../lib/core/errors.ts';
-import { StaleTokenFilter } from '../../lib/nest/stale-token.filter.ts';
+import { StaleTokenFilter } from '../../lib/nest/http/stale-token.filter.ts';
 
 /** An error of another copy of the package: same brand and code, another class. */
 function foreignStaleTokenError(): Error {

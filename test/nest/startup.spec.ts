@@ -8,7 +8,7 @@ import {
   RedlockModule,
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
-import { examineNode } from '../../lib/nest/examine-node.ts';
+import { examineNode } from '../../lib/nest/host/examine-node.ts';
 import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { closeAll, closeLater } from './support/applications.ts';

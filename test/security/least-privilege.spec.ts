@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import { LockService, RedlockModule } from '../../lib/index.ts';
 import type { LockEvent } from '../../lib/index.ts';
-import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/required-rights.ts';
+import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/required-rights.ts';
 import { eventually } from '../support/eventually.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 

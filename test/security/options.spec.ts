@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { RedlockConfigError } from '../../lib/core/errors.ts';
-import type { AcquireOptions, RedlockOptions } from '../../lib/core/options.ts';
+import type { AcquireOptions, RedlockOptions } from '../../lib/core/options/options.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
-import { resolveAcquire, resolveOptions } from '../../lib/core/resolve-options.ts';
-import type { ResolvedAcquire } from '../../lib/core/resolve-options.ts';
+import { resolveAcquire, resolveOptions } from '../../lib/core/options/resolve-options.ts';
+import type { ResolvedAcquire } from '../../lib/core/options/resolve-options.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 
 const NUMBERS = [0, -0, -1, 0.5, 1e-9, 99, 100, 2 ** 31 - 1, 2 ** 31, 2 ** 53, 1e308, -1e308];

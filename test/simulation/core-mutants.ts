@@ -19,7 +19,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'validity is counted from the answers instead of the question',
     OVERLAP,
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       'const validUntil = validUntilMs(\n      round.startedAtMs,',
       'const validUntil = validUntilMs(\n      round.endedAtMs,',
     ],
@@ -29,7 +29,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'an extension is valid from its answers instead of its question',
     OVERLAP,
     [
-      'lib/core/extension.ts',
+      'lib/core/voting/extension.ts',
       'validUntilMs: validUntilMs(round.startedAtMs,',
       'validUntilMs: validUntilMs(round.endedAtMs,',
     ],
@@ -38,9 +38,13 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'older-ballot-granted',
     'the token of a lock is the first ballot of its attempt, whichever was accepted (R2)',
     [...TOKENS, 'extend-is-no-validation'],
-    ['lib/core/attempt.ts', 'this.#ballots += 1;', 'this.#ballots += 1; this.first ??= ballot;'],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
+      'this.#ballots += 1;',
+      'this.#ballots += 1; this.first ??= ballot;',
+    ],
+    [
+      'lib/core/voting/attempt.ts',
       '        nonce: this.nonce,\n        ballot,',
       '        nonce: this.nonce,\n        ballot: this.first,',
     ],
@@ -51,17 +55,17 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'a node that accepted an older ballot of the attempt counts for the newer one (C5, R2)',
     TOKENS,
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       "(replies, expected) => decide(replies, expected, votesNeeded) !== 'open',",
       "(replies, expected) => decide(this.summed(replies), expected, votesNeeded) !== 'open',",
     ],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       'const decision = decide(round.replies, 0, this.#quorum.votesNeeded);',
       'this.sum = this.summed(round.replies); const decision = decide(this.sum, 0, this.#quorum.votesNeeded);',
     ],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       '  #startOver(): void {',
       "  summed(replies) { return replies.map((reply, index) => (this.sum?.[index]?.kind === 'accepted' ? this.sum[index] : reply)); }\n  #startOver(): void {",
     ],
@@ -71,12 +75,12 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'an answer to an older ballot of the attempt counts for the newer one when it comes late (C5, R2)',
     TOKENS,
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       'this.#round = round;',
       'if (this.#round) this.#round.newer = round; this.#round = round;',
     ],
     [
-      'lib/core/vote-round.ts',
+      'lib/core/voting/vote-round.ts',
       'if (this.ended) return;\n    this.replies[index]',
       'if (this.ended) return void this.newer?.collect(index, reply);\n    this.replies[index]',
     ],
@@ -86,7 +90,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'a node that refused the ballot as stale is counted as a vote',
     [...TOKENS, ...OVERLAP],
     [
-      'lib/core/tally.ts',
+      'lib/core/voting/vote-count.ts',
       "if (accepted >= quorum) return 'won';",
       "if (accepted > 0 && accepted + wrongNumber >= quorum) return 'won';",
     ],
@@ -96,7 +100,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'one vote less than a quorum is enough',
     [...TOKENS, ...OVERLAP],
     [
-      'lib/core/tally.ts',
+      'lib/core/voting/vote-count.ts',
       "if (accepted >= quorum) return 'won';",
       "if (accepted >= Math.max(1, quorum - 1)) return 'won';",
     ],
@@ -106,7 +110,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'attempts that failed wake the waiters (P3)',
     ['loser-published'],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       'const notify = holders.length >= votesNeeded;',
       'const notify = holders.length >= 0;',
     ],
@@ -116,7 +120,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'an extension counts with one vote less than a quorum',
     [...OVERLAP, 'extend-is-no-validation'],
     [
-      'lib/core/extension.ts',
+      'lib/core/voting/extension.ts',
       "if (extended >= votesNeeded) return 'extended';",
       "if (extended >= Math.max(1, votesNeeded - 1)) return 'extended';",
     ],
@@ -126,7 +130,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'a holder whose keys are gone is not told before its validity ends (P2)',
     ['loss-not-told'],
     [
-      'lib/core/extension.ts',
+      'lib/core/voting/extension.ts',
       "return lost > replies.length - votesNeeded ? 'taken' : 'unknown';",
       "return lost > 99 ? 'taken' : 'unknown';",
     ],
@@ -136,7 +140,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'an answer that comes late brings an ended validity back',
     ['revived'],
     [
-      'lib/core/lease.ts',
+      'lib/core/holding/lease.ts',
       'if (now >= this.validUntilMs) this.#owner.lost',
       'if (now >= this.validUntilMs + 1e9) this.#owner.lost',
     ],
@@ -145,10 +149,10 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'told-when-it-is-over',
     'the holder is told only after its validity has ended',
     ['late-loss', 'untold-loss'],
-    ['lib/core/lease.ts', 'return Math.max(4, this.#owner.ttlMs / 200);', 'return 0;'],
+    ['lib/core/holding/lease.ts', 'return Math.max(4, this.#owner.ttlMs / 200);', 'return 0;'],
   ),
   mutant('no-guard', 'a node that restarted votes at once (C6)', OVERLAP, [
-    'lib/core/resolve-options.ts',
+    'lib/core/options/resolve-options.ts',
     'const restartGuardMs = guarded ? maxTtlMs : 0;',
     'const restartGuardMs = 0;',
   ]),
@@ -160,7 +164,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'a node that restarted votes 2 ms before every lock it forgot has ended',
     OVERLAP,
     [
-      'lib/core/resolve-options.ts',
+      'lib/core/options/resolve-options.ts',
       'const restartGuardMs = guarded ? maxTtlMs : 0;',
       'const restartGuardMs = guarded ? maxTtlMs - 2 : 0;',
     ],
@@ -171,7 +175,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'the guard is shorter than the longest ttl by a millisecond, and the floor lower by half of one (C7)',
     TOKENS,
     [
-      'lib/core/resolve-options.ts',
+      'lib/core/options/resolve-options.ts',
       'const restartGuardMs = guarded ? maxTtlMs : 0;',
       'const restartGuardMs = guarded ? maxTtlMs - 1 : 0;',
     ],
@@ -181,7 +185,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'durations are taken from the wall clock',
     [...OVERLAP, 'late-loss', 'untold-loss'],
     [
-      'lib/core/quorum.ts',
+      'lib/core/nodes/node-set.ts',
       'return this.environment.clock.monotonicMs();',
       'return this.environment.clock.wallMicros() / 1000;',
     ],
@@ -191,7 +195,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'all attempts of a process share one nonce',
     ['duplicate-holder', ...OVERLAP, 'vote-after-release'],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       'this.nonce = quorum.environment.random.nonce();',
       'this.nonce = quorum.nonce ??= quorum.environment.random.nonce();',
     ],
@@ -201,7 +205,7 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'a failed attempt is not released where it was accepted',
     ['no-progress', 'orphan', 'over-budget', 'needless-loss'],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       'for (const session of holders) session.release(request, this.#ttlMs, () => undefined);',
       'void request;',
     ],
@@ -210,6 +214,10 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     'extension-outlives-release',
     'an extension that waits for a join is sent after the release',
     ['vote-after-release'],
-    ['lib/core/lease.ts', 'for (const extension of this.#open ?? []) extension.cancel();', ''],
+    [
+      'lib/core/holding/lease.ts',
+      'for (const extension of this.#open ?? []) extension.cancel();',
+      '',
+    ],
   ),
 ];

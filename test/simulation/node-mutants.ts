@@ -4,12 +4,12 @@ import type { Mutant } from './mutant.ts';
 /** Nodes that break the protocol. */
 export const NODE_MUTANTS: readonly Mutant[] = [
   mutant('equal-ballot-accepted', 'a node accepts a ballot that is not above its fence', TOKENS, [
-    'lib/testing/memory-acquire.ts',
+    'lib/testing/memory/memory-acquire.ts',
     'if (ballot <= floor)',
     'if (ballot < floor)',
   ]),
   mutant('no-ballot-check', 'a node accepts any ballot', TOKENS, [
-    'lib/testing/memory-acquire.ts',
+    'lib/testing/memory/memory-acquire.ts',
     'if (ballot <= floor)',
     'if (ballot < 0)',
   ]),
@@ -18,13 +18,13 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'an abandoned attempt leaves its ballot behind (P1)',
     ['needless-loss', 'loss-not-told'],
     [
-      'lib/testing/memory-release.ts',
+      'lib/testing/memory/memory-release.ts',
       'if (!request.granted) restoreFence',
       'if (request.granted === undefined) restoreFence',
     ],
   ),
   mutant('fence-restored-after-grant', 'the release of a granted lock forgets its token', TOKENS, [
-    'lib/testing/memory-release.ts',
+    'lib/testing/memory/memory-release.ts',
     'if (!request.granted) restoreFence',
     'restoreFence',
   ]),
@@ -32,15 +32,15 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'extend-without-fence-check',
     'a missing key is set again although somebody newer was accepted (C4)',
     ['extend-is-no-validation'],
-    ['lib/testing/memory-extend.ts', 'fenceOf(state, pair) > request.ballot', 'false'],
+    ['lib/testing/memory/memory-extend.ts', 'fenceOf(state, pair) > request.ballot', 'false'],
   ),
   mutant(
     'extend-without-owner-check',
     'an extension takes the key of another holder',
     [...OVERLAP, 'extend-is-no-validation'],
-    ['lib/testing/memory-extend.ts', ': owner !== request.nonce;', ': false;'],
+    ['lib/testing/memory/memory-extend.ts', ': owner !== request.nonce;', ': false;'],
     [
-      'lib/testing/memory-extend.ts',
+      'lib/testing/memory/memory-extend.ts',
       'const missing = state.locks.get(pair.lock) === undefined;',
       'const missing = false;',
     ],
@@ -49,14 +49,14 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'guard-does-not-see-restarts',
     'the marker of an earlier start of the server is believed',
     [...OVERLAP, ...TOKENS],
-    ['lib/testing/memory-join.ts', 'marker.runId !== runId', 'marker.runId === undefined'],
+    ['lib/testing/memory/memory-join.ts', 'marker.runId !== runId', 'marker.runId === undefined'],
   ),
   mutant(
     'no-floor-after-restart',
     'after its quarantine a node accepts ballots that it may have seen before (C7)',
     TOKENS,
     [
-      'lib/testing/memory-acquire.ts',
+      'lib/testing/memory/memory-acquire.ts',
       'return Math.max(expired, marker.voteAfterMs * 1000 - marker.restartGuardMs * 500);',
       'return expired;',
     ],
@@ -66,7 +66,7 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'the floor after a restart is a millisecond below the middle of the guard (C7)',
     TOKENS,
     [
-      'lib/testing/memory-acquire.ts',
+      'lib/testing/memory/memory-acquire.ts',
       'marker.voteAfterMs * 1000 - marker.restartGuardMs * 500',
       'marker.voteAfterMs * 1000 - marker.restartGuardMs * 500 - 1000',
     ],
@@ -76,7 +76,7 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'a node accepts ballots as old as fences that have expired (C8)',
     TOKENS,
     [
-      'lib/testing/memory-acquire.ts',
+      'lib/testing/memory/memory-acquire.ts',
       'const expired = nowMicros - marker.fenceRetentionMs * 500;',
       'const expired = 0;',
     ],
@@ -85,24 +85,24 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'token-is-maximum',
     'nodes count up on their own and the token is the largest count (C2)',
     TOKENS,
-    ['lib/testing/memory-acquire.ts', 'if (ballot <= floor)', 'if (ballot < 0)'],
+    ['lib/testing/memory/memory-acquire.ts', 'if (ballot <= floor)', 'if (ballot < 0)'],
     [
-      'lib/testing/memory-acquire.ts',
+      'lib/testing/memory/memory-acquire.ts',
       'if (ballot > Math.max(nowMicros, fence) + DAY_MICROS)',
       'if (ballot < 0)',
     ],
     [
-      'lib/testing/memory-acquire.ts',
+      'lib/testing/memory/memory-acquire.ts',
       '{ fence: ballot, previous }',
       '{ fence: (before?.fence ?? 0) + 1, previous }',
     ],
     [
-      'lib/testing/memory-acquire.ts',
+      'lib/testing/memory/memory-acquire.ts',
       "return { kind: 'accepted' };",
       "return { kind: 'accepted', count: fenceOf(state, pairs[0]) };",
     ],
     [
-      'lib/core/attempt.ts',
+      'lib/core/voting/attempt.ts',
       '        nonce: this.nonce,\n        ballot,',
       '        nonce: this.nonce,\n        ballot: Math.max(...round.replies.map((reply) => reply?.count ?? 0)),',
     ],
@@ -111,6 +111,6 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'release-without-owner-check',
     'a late release deletes the lock of another holder',
     OVERLAP,
-    ['lib/testing/memory-release.ts', '=== request.nonce,', '!== undefined,'],
+    ['lib/testing/memory/memory-release.ts', '=== request.nonce,', '!== undefined,'],
   ),
 ];

@@ -1,5 +1,5 @@
-import { lockNames } from '../../lib/core/lock-names.ts';
-import type { LockNames } from '../../lib/core/lock-node.ts';
+import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import type { Stage } from './stage.ts';
 
 /** What one node does with one command. */

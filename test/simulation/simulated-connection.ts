@@ -1,4 +1,4 @@
-import type { NodeFailure } from '../../lib/core/lock-node.ts';
+import type { NodeFailure } from '../../lib/core/nodes/lock-node.ts';
 import type { Chance } from './chance.ts';
 import type { NetworkPath } from './network-path.ts';
 import type { SimulatedProcess } from './simulated-process.ts';

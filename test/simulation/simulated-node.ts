@@ -13,7 +13,7 @@ import type {
   NodeFailure,
   ReleaseReply,
   ReleaseRequest,
-} from '../../lib/core/lock-node.ts';
+} from '../../lib/core/nodes/lock-node.ts';
 import type { MemoryLockServer } from '../../lib/testing/index.ts';
 import { SimulatedConnection } from './simulated-connection.ts';
 import type { ConnectionEnds } from './simulated-connection.ts';

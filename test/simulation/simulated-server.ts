@@ -1,4 +1,4 @@
-import type { NodeFailure } from '../../lib/core/lock-node.ts';
+import type { NodeFailure } from '../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../lib/testing/index.ts';
 import type { MemorySnapshot } from '../../lib/testing/index.ts';
 import { EPOCH_MS } from './simulated-process.ts';

@@ -1,4 +1,8 @@
-import type { AcquireRequest, ExtendRequest, ReleaseRequest } from '../../lib/core/lock-node.ts';
+import type {
+  AcquireRequest,
+  ExtendRequest,
+  ReleaseRequest,
+} from '../../lib/core/nodes/lock-node.ts';
 import type { WireKind } from './wire-command.ts';
 
 /** What one process said to the nodes about one attempt. */

@@ -9,8 +9,8 @@ import type {
   NodeFacts,
   NodeFailure,
   ReleaseReply,
-} from '../../lib/core/lock-node.ts';
-import { FENCE_RETENTION_MS } from '../../lib/core/options.ts';
+} from '../../lib/core/nodes/lock-node.ts';
+import { FENCE_RETENTION_MS } from '../../lib/core/options/options.ts';
 import { eventually } from './eventually.ts';
 
 /** A lock node with promises in place of callbacks, and a record of what its listener heard. */

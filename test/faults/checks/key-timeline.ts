@@ -1,5 +1,5 @@
 import { driftMs } from '../../../lib/core/validity.ts';
-import { REDLOCK_DEFAULTS } from '../../../lib/core/options.ts';
+import { REDLOCK_DEFAULTS } from '../../../lib/core/options/options.ts';
 import type { Holding } from '../../history/holding.ts';
 import type { Call } from './calls.ts';
 import { demandFor } from './demand.ts';

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import {
   FENCING_TOKEN_HEADER,
   fencingTokenHeader,
-} from '../../../lib/core/fencing-token-header.ts';
+} from '../../../lib/fencing/fencing-token-header.ts';
 import type { FencingToken } from '../../../lib/core/fencing-token.ts';
 import type { ResourceReply, ResourceRequest, ResourceView } from './resource-protocol.ts';
 

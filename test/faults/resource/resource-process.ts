@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import { parseFencingTokenHeader } from '../../../lib/core/fencing-token-header.ts';
+import { parseFencingTokenHeader } from '../../../lib/fencing/fencing-token-header.ts';
 import { HistoryFile } from '../../history/history-file.ts';
 import { historyNow } from '../../history/lock-history.ts';
 import type { CampaignEvent } from '../campaign-event.ts';

@@ -1,4 +1,4 @@
-import type { RedlockOptions } from '../../../lib/core/options.ts';
+import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 import type { RedisServerOptions } from '../../support/redis-servers/redis-server.ts';
 import type { RunLimits } from '../checks/run-limits.ts';
 import type { RunMeasures } from '../checks/run-verdict.ts';

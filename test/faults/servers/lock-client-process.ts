@@ -1,7 +1,7 @@
 import type { Lock } from '../../../lib/core/lock.ts';
 import { isRedlockError } from '../../../lib/core/errors.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
-import type { RedlockOptions } from '../../../lib/core/options.ts';
+import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import type { LockAnswer, LockQuestion } from './lock-client.ts';
 

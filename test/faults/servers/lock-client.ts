@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
-import type { RedlockOptions } from '../../../lib/core/options.ts';
+import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 
 const END_LIMIT_MS = 20_000;
 const PROGRAM = './test/faults/servers/lock-client-process.ts';

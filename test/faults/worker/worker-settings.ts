@@ -1,4 +1,4 @@
-import type { RedlockOptions } from '../../../lib/core/options.ts';
+import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 import type { StartSettings } from '../../load/worker-process.ts';
 
 /** How callers use locks. */

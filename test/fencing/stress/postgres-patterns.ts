@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Pool, PoolClient } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import type { IsolationLevel, PostgresFence } from '../../../lib/fencing/index.ts';
-import { isRetryableSqlError } from '../../../lib/fencing/sql-error.ts';
+import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import type { Session } from './overlapping-holders.ts';
 
 /** What a pattern works with. */

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../../../lib/core/events.ts';
-import type { RedlockOptions } from '../../../../lib/core/options.ts';
+import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { Redlock } from '../../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../../lib/redis/redis-lock-node.ts';
 import { startRedisServers } from '../../../support/redis-servers/index.ts';

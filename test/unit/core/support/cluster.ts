@@ -1,7 +1,7 @@
 import { afterEach } from '@jest/globals';
 import type { TimerHandle, Timers } from '../../../../lib/core/environment.ts';
 import type { LockEvent } from '../../../../lib/core/events.ts';
-import type { RedlockOptions } from '../../../../lib/core/options.ts';
+import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { Redlock } from '../../../../lib/core/redlock.ts';
 import { MemoryLockServer } from '../../../../lib/testing/index.ts';
 import { ManualEnvironment } from '../../../support/manual-environment.ts';

@@ -8,7 +8,7 @@ import type {
   LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
-} from '../../../../lib/core/lock-node.ts';
+} from '../../../../lib/core/nodes/lock-node.ts';
 import { MemoryLockNode } from '../../../../lib/testing/index.ts';
 import type { MemoryLockNodeOptions, MemoryLockServer } from '../../../../lib/testing/index.ts';
 

@@ -1,0 +1,69 @@
+import type { LockInspection, NodeInspection } from './inspection.ts';
+import { lockNames } from './node-names.ts';
+import type { InspectReply } from './lock-node.ts';
+import type { NodeSession } from './node-session.ts';
+import type { Quorum } from './node-set.ts';
+
+/** Asks every node what it knows of `key`; waits at most one node timeout. */
+export async function inspectKey(quorum: Quorum, key: string): Promise<LockInspection> {
+  const names = lockNames(quorum.options.keyPrefix, [key]);
+  const { timers } = quorum.environment;
+  const answers = await Promise.all(
+    quorum.sessions.map(
+      (session) =>
+        new Promise<NodeInspection>((resolve) => {
+          const timer = timers.set(() => {
+            resolve(unanswered(session, 'timeout', 'no answer in time'));
+          }, quorum.options.acquire.nodeTimeoutMs);
+          session.node.inspect({ names }, (reply) => {
+            timers.clear(timer);
+            resolve(nodeInspection(session, reply));
+          });
+        }),
+    ),
+  );
+  return summarize(key, answers, quorum.votesNeeded);
+}
+
+function summarize(
+  key: string,
+  nodes: readonly NodeInspection[],
+  votesNeeded: number,
+): LockInspection {
+  let holder: string | null = null;
+  let remainingMs = 0;
+  for (const candidate of new Set(nodes.map((node) => node.holder))) {
+    if (candidate === null) continue;
+    const times = nodes.filter((node) => node.holder === candidate).map((node) => node.remainingMs);
+    if (times.length < votesNeeded) continue;
+    holder = candidate;
+    // The lease runs as long as a quorum still has it: until the votesNeeded-th longest ends.
+    remainingMs = times.sort((a, b) => b - a)[votesNeeded - 1] ?? 0;
+  }
+  const lastToken = Math.max(0, ...nodes.map((node) => Number(node.lastToken)));
+  return { key, holder, remainingMs, lastToken: String(lastToken), nodes };
+}
+
+function nodeInspection(session: NodeSession, reply: InspectReply): NodeInspection {
+  if (reply.kind === 'failed') return unanswered(session, reply.reason, reply.message);
+  return {
+    address: session.address,
+    holder: reply.owner,
+    remainingMs: reply.remainingMs,
+    lastToken: String(reply.fence),
+  };
+}
+
+function unanswered(
+  session: NodeSession,
+  reason: 'timeout' | 'unreachable' | 'overloaded' | 'error',
+  message: string,
+): NodeInspection {
+  return {
+    address: session.address,
+    holder: null,
+    remainingMs: 0,
+    lastToken: '0',
+    failure: { reason, message },
+  };
+}

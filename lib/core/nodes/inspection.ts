@@ -1,0 +1,25 @@
+import type { NodeFailureReason } from '../errors.ts';
+
+/**
+ * What the nodes know of one key at the moment: for people and dashboards, never for deciding whether one may write.
+ * It offers no token: the last ballot of a key belongs to its holder.
+ */
+export interface LockInspection {
+  readonly key: string;
+  /** Nonce of the holder that a quorum of nodes reports; `null` when there is none. */
+  readonly holder: string | null;
+  /** How long the holder's lease runs on a quorum of nodes; 0 without holder. */
+  readonly remainingMs: number;
+  /** The largest ballot any answering node remembers, decimal; `'0'` when none. It may belong to an abandoned attempt. */
+  readonly lastToken: string;
+  readonly nodes: readonly NodeInspection[];
+}
+
+export interface NodeInspection {
+  readonly address: string;
+  readonly holder: string | null;
+  readonly remainingMs: number;
+  readonly lastToken: string;
+  /** Present when the node did not answer. */
+  readonly failure?: { readonly reason: NodeFailureReason; readonly message: string };
+}

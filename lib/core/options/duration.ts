@@ -1,0 +1,30 @@
+import { RedlockConfigError } from '../errors.ts';
+
+/** A span of time: a number of milliseconds, or a number with its unit. */
+export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h'}`;
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
+const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/;
+
+/** The longest delay a Node.js timer can hold, about 24.8 days. */
+export const MAX_DURATION_MS = 2_147_483_647;
+
+/**
+ * Milliseconds of `value`.
+ *
+ * @throws RedlockConfigError when it is not a finite duration between `minMs` and {@link MAX_DURATION_MS}.
+ */
+export function durationMs(option: string, value: Duration, minMs = 0): number {
+  const ms = typeof value === 'number' ? value : parseDuration(value);
+  if (Number.isFinite(ms) && ms >= minMs && ms <= MAX_DURATION_MS) return ms;
+  throw new RedlockConfigError(
+    option,
+    value,
+    `give milliseconds as a number or a string such as '500ms', '30s', '5m' or '1h', from ${minMs} ms to ${MAX_DURATION_MS} ms`,
+  );
+}
+
+function parseDuration(text: unknown): number {
+  const match = typeof text === 'string' ? PATTERN.exec(text) : null;
+  return match ? Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS] : Number.NaN;
+}

@@ -1,0 +1,56 @@
+import { FencedUsageError } from '../errors.ts';
+
+const MAX_KEYS = 1_000;
+const MAX_KEY_LENGTH = 1_024;
+/** With the `u` flag a surrogate class matches unpaired ones only. */
+const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
+
+/**
+ * The keys of one lock: sorted, without duplicates and frozen, so that every caller asks for a set in one way.
+ *
+ * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
+ */
+export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
+  if (typeof keys === 'string') return Object.freeze([validKey(keys)]);
+  if (!Array.isArray(keys) || keys.length === 0) {
+    throw new FencedUsageError(
+      'A lock needs a key: give a non-empty string or a non-empty array of them. Nothing was locked.',
+    );
+  }
+  if (keys.length > MAX_KEYS) {
+    throw new FencedUsageError(
+      `A lock takes at most ${MAX_KEYS} keys, not ${keys.length}. Nothing was locked.`,
+    );
+  }
+  return Object.freeze([...new Set((keys as readonly string[]).map(validKey))].sort());
+}
+
+function validKey(key: unknown): string {
+  if (typeof key !== 'string' || key === '') {
+    const given = key === '' ? 'an empty string' : key === null ? 'null' : `of type ${typeof key}`;
+    throw new FencedUsageError(
+      `A lock key must be a non-empty string, but it is ${given}. Nothing was locked.`,
+    );
+  }
+  if (key.length > MAX_KEY_LENGTH) {
+    throw new FencedUsageError(
+      `A lock key has at most ${MAX_KEY_LENGTH} characters, not ${key.length}: use an identifier or a hash. Nothing was locked.`,
+    );
+  }
+  if (key.startsWith('#')) {
+    throw new FencedUsageError(
+      `Lock keys that start with '#' are reserved: ${JSON.stringify(key.slice(0, 100))}. Put a word in front, such as 'seat:${key.slice(0, 20)}'. Nothing was locked.`,
+    );
+  }
+  if (!isWellFormed(key)) {
+    throw new FencedUsageError(
+      'A lock key must be well-formed Unicode (it has half of a surrogate pair). Nothing was locked.',
+    );
+  }
+  return key;
+}
+
+/** Whether no half of a surrogate pair stands alone: on the wire they would all become the same bytes. */
+export function isWellFormed(text: string): boolean {
+  return !LONE_SURROGATE.test(text);
+}

@@ -1,0 +1,94 @@
+import type { Duration } from './duration.ts';
+import type { LockEventListener } from '../events.ts';
+import type { TokenSource } from '../token-source.ts';
+
+/** How losers of a vote come back. Full jitter; a published release ends the wait early. */
+export interface RetryOptions {
+  /**
+   * Half of the first random wait; it doubles with every failure.
+   * Smaller: quicker when free, more commands under contention. @default two measured round trips to the quorum
+   */
+  readonly baseDelay?: Duration;
+  /** No random wait is longer. @default nodeTimeout */
+  readonly maxDelay?: Duration;
+}
+
+/** Options of the lock service. Durations are milliseconds or strings such as `'30s'`. */
+export interface RedlockOptions {
+  /**
+   * Time to live of a lock on the nodes. Short: a crashed holder blocks others briefly, but pauses and slow networks cost
+   * the lock sooner, and extensions are more frequent. @default '10s'
+   */
+  readonly ttl?: Duration;
+  /**
+   * The longest `ttl` and `minHold` any call may use, in all processes of this cluster: a restarted node may not vote for
+   * this long (the restart guard). @default ttl
+   */
+  readonly maxTtl?: Duration;
+  /** How long `acquire` tries; 0 = one try. @default restart guard + 2 s (12 s with the default ttl, 2 s without guard) */
+  readonly wait?: Duration;
+  /**
+   * How long one node may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a
+   * frozen majority costs per try. @default ttl / 10, at least 50 ms, at most 500 ms (and at most ttl / 3)
+   */
+  readonly nodeTimeout?: Duration;
+  /** How much the rates of two clocks may differ, as a share of the ttl; 2 ms are added. @default 0.01 */
+  readonly driftFactor?: number;
+  /** In front of every name on the servers. Applications that must exclude each other use the same. @default 'lock:' */
+  readonly keyPrefix?: string;
+  /** Extend held locks at a third of the ttl. `false`: a lock ends after one ttl. @default true */
+  readonly extend?: boolean;
+  /**
+   * Keep the lock at least this long, also when the work ends sooner or the process dies: for cron jobs on hosts whose
+   * clocks differ. Not above maxTtl. @default 0
+   */
+  readonly minHold?: Duration;
+  /**
+   * A node that restarted (with or without its data) may not vote for `maxTtl`, so that it can't give away what it forgot.
+   * `false` only for servers that lose nothing (`appendfsync always`) or a single server where that risk is accepted.
+   * @default true with two or more nodes, false with one
+   */
+  readonly restartGuard?: boolean;
+  /** Who issues fencing tokens. @default 'quorum' */
+  readonly tokens?: 'quorum' | TokenSource;
+  /**
+   * Votes a lock needs, at least a majority. Larger only while nodes are added or replaced step by step (README, "Changing
+   * the set of nodes"). @default floor(nodes / 2) + 1
+   */
+  readonly quorum?: number;
+  readonly retry?: RetryOptions;
+  /** Hears what happens to locks and nodes. */
+  readonly onEvent?: LockEventListener;
+}
+
+/** Options of one call; what is absent comes from {@link RedlockOptions}. */
+export interface AcquireOptions {
+  readonly ttl?: Duration;
+  readonly wait?: Duration;
+  readonly extend?: boolean;
+  readonly minHold?: Duration;
+  /** Ends the wait: `acquire` rejects with the signal's reason and holds nothing. */
+  readonly signal?: AbortSignal;
+}
+
+/** Options of {@link Redlock.withLock}. */
+export interface WithLockOptions extends AcquireOptions {
+  /**
+   * When the work finished although the lock was lost meanwhile: `'reject'` with `LockLostError` (whose `result` is what
+   * the work returned), or `'ignore'` and return the result. An error of the work itself is never replaced. @default 'reject'
+   */
+  readonly onLost?: 'reject' | 'ignore';
+}
+
+/** The defaults that are constants; the others derive from ttl and the number of nodes. */
+export const REDLOCK_DEFAULTS = Object.freeze({
+  ttl: '10s',
+  driftFactor: 0.01,
+  keyPrefix: 'lock:',
+  extend: true,
+  minHold: 0,
+  tokens: 'quorum',
+} as const);
+
+/** R: how long a fence outlives its last use. One constant for all clients of a server. */
+export const FENCE_RETENTION_MS = 600_000;

@@ -1,0 +1,216 @@
+import { durationMs } from './duration.ts';
+import { RedlockConfigError } from '../errors.ts';
+import type { LockEventListener } from '../events.ts';
+import { isWellFormed } from './lock-keys.ts';
+import { REDLOCK_DEFAULTS } from './options.ts';
+import type { AcquireOptions, RedlockOptions } from './options.ts';
+import type { TokenSource } from '../token-source.ts';
+import { driftMs } from '../validity.ts';
+
+/** Shorter locks would end before an ordinary pause of a process. */
+export const MINIMUM_TTL_MS = 100;
+/** More votes cost more and tolerate nothing that seven would not; sets of nodes are kept as bits. */
+const MAXIMUM_NODES = 31;
+const DEFAULT_EXTRA_WAIT_MS = 2_000;
+
+/** What one acquire uses, all of it checked. */
+export interface ResolvedAcquire {
+  /** Not below minHoldMs, so that a crash does not cut the hold short. */
+  readonly ttlMs: number;
+  readonly waitMs: number;
+  readonly nodeTimeoutMs: number;
+  readonly extend: boolean;
+  readonly minHoldMs: number;
+}
+
+/** {@link RedlockOptions} with every default filled in and every relation checked. */
+export interface ResolvedOptions {
+  readonly acquire: ResolvedAcquire;
+  readonly maxTtlMs: number;
+  readonly driftFactor: number;
+  readonly keyPrefix: string;
+  /** W; 0 = no guard. */
+  readonly restartGuardMs: number;
+  readonly quorum: number;
+  readonly tokenSource: TokenSource | undefined;
+  /** Undefined: two measured round trips. */
+  readonly retryBaseDelayMs: number | undefined;
+  /** Undefined: the node timeout of the call. */
+  readonly retryMaxDelayMs: number | undefined;
+  /** As given; derived from the ttl of the call when undefined. */
+  readonly nodeTimeoutMs: number | undefined;
+  readonly onEvent: LockEventListener | undefined;
+}
+
+/**
+ * Checks each option, then each relation between them.
+ *
+ * @throws RedlockConfigError naming option, value and fix
+ */
+export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
+  if (!Number.isInteger(nodeCount) || nodeCount < 1 || nodeCount > MAXIMUM_NODES) {
+    throw new RedlockConfigError(
+      'nodes',
+      nodeCount,
+      `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`,
+    );
+  }
+  const minHoldMs = durationMs('minHold', options.minHold ?? REDLOCK_DEFAULTS.minHold);
+  const ttlMs = durationMs('ttl', options.ttl ?? REDLOCK_DEFAULTS.ttl, MINIMUM_TTL_MS);
+  const maxTtlMs = durationMs('maxTtl', options.maxTtl ?? ttlMs, MINIMUM_TTL_MS);
+  const guarded = boolean('restartGuard', options.restartGuard, nodeCount > 1);
+  const restartGuardMs = guarded ? maxTtlMs : 0;
+  const driftFactor = options.driftFactor ?? REDLOCK_DEFAULTS.driftFactor;
+  if (typeof driftFactor !== 'number' || !(driftFactor >= 0 && driftFactor <= 0.5)) {
+    throw new RedlockConfigError(
+      'driftFactor',
+      driftFactor,
+      'give a share from 0 to 0.5, such as 0.01',
+    );
+  }
+  const nodeTimeoutMs =
+    options.nodeTimeout === undefined
+      ? undefined
+      : durationMs('nodeTimeout', options.nodeTimeout, 1);
+  const resolved: ResolvedOptions = {
+    acquire: {
+      ttlMs: Math.max(ttlMs, minHoldMs),
+      waitMs: durationMs('wait', options.wait ?? restartGuardMs + DEFAULT_EXTRA_WAIT_MS),
+      nodeTimeoutMs: nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs),
+      extend: boolean('extend', options.extend, REDLOCK_DEFAULTS.extend),
+      minHoldMs,
+    },
+    maxTtlMs,
+    driftFactor,
+    keyPrefix: keyPrefix(options.keyPrefix),
+    restartGuardMs,
+    quorum: quorum(options.quorum, nodeCount),
+    tokenSource: tokenSource(options.tokens),
+    retryBaseDelayMs: optionalDuration('retry.baseDelay', options.retry?.baseDelay),
+    retryMaxDelayMs: optionalDuration('retry.maxDelay', options.retry?.maxDelay),
+    nodeTimeoutMs,
+    onEvent: listener(options.onEvent),
+  };
+  checkRelations(resolved.acquire, resolved);
+  return Object.freeze(resolved);
+}
+
+/** The options of one call; those of the service where the call says nothing. @throws RedlockConfigError */
+export function resolveAcquire(
+  resolved: ResolvedOptions,
+  options: AcquireOptions | undefined,
+): ResolvedAcquire {
+  const base = resolved.acquire;
+  if (options === undefined) return base;
+  const { ttl, wait, extend, minHold } = options;
+  if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
+    return base;
+  const ttlMs = ttl === undefined ? base.ttlMs : durationMs('ttl', ttl, MINIMUM_TTL_MS);
+  const minHoldMs = minHold === undefined ? base.minHoldMs : durationMs('minHold', minHold);
+  const acquire: ResolvedAcquire = {
+    ttlMs: Math.max(ttlMs, minHoldMs),
+    waitMs: wait === undefined ? base.waitMs : durationMs('wait', wait),
+    nodeTimeoutMs: resolved.nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs),
+    extend: boolean('extend', extend, base.extend),
+    minHoldMs,
+  };
+  checkRelations(acquire, resolved);
+  return acquire;
+}
+
+function derivedNodeTimeoutMs(ttlMs: number): number {
+  return Math.min(Math.max(50, Math.min(ttlMs / 10, 500)), ttlMs / 3);
+}
+
+function checkRelations(
+  acquire: ResolvedAcquire,
+  { maxTtlMs, driftFactor }: ResolvedOptions,
+): void {
+  const { ttlMs, nodeTimeoutMs, minHoldMs } = acquire;
+  // Before ttl, which minHold may have raised.
+  if (minHoldMs > maxTtlMs) {
+    throw new RedlockConfigError(
+      'minHold',
+      `${minHoldMs} ms`,
+      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
+    );
+  }
+  if (ttlMs > maxTtlMs) {
+    throw new RedlockConfigError(
+      'ttl',
+      `${ttlMs} ms`,
+      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
+    );
+  }
+  if (nodeTimeoutMs > ttlMs / 3) {
+    throw new RedlockConfigError(
+      'nodeTimeout',
+      `${nodeTimeoutMs} ms`,
+      `it must be at most a third of ttl (${ttlMs} ms)`,
+    );
+  }
+  if (driftMs(ttlMs, driftFactor) > ttlMs * 0.6) {
+    throw new RedlockConfigError(
+      'driftFactor',
+      driftFactor,
+      `with ttl ${ttlMs} ms it leaves no validity; use a smaller one`,
+    );
+  }
+}
+
+function boolean(option: string, value: boolean | undefined, fallback: boolean): boolean {
+  if (value === undefined) return fallback;
+  if (typeof value !== 'boolean') throw new RedlockConfigError(option, value, 'give true or false');
+  return value;
+}
+
+function optionalDuration(
+  option: string,
+  value: Parameters<typeof durationMs>[1] | undefined,
+): number | undefined {
+  return value === undefined ? undefined : durationMs(option, value);
+}
+
+function keyPrefix(value: string | undefined): string {
+  if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
+  if (typeof value !== 'string' || value.length > 200 || !isWellFormed(value)) {
+    throw new RedlockConfigError(
+      'keyPrefix',
+      value,
+      'give a string of at most 200 characters in well-formed Unicode, such as "lock:"',
+    );
+  }
+  return value;
+}
+
+function quorum(value: number | undefined, nodeCount: number): number {
+  const majority = Math.floor(nodeCount / 2) + 1;
+  if (value === undefined) return majority;
+  if (!Number.isInteger(value) || value < majority || value > nodeCount) {
+    throw new RedlockConfigError(
+      'quorum',
+      value,
+      `with ${nodeCount} nodes give an integer from ${majority} to ${nodeCount}`,
+    );
+  }
+  return value;
+}
+
+function tokenSource(value: RedlockOptions['tokens']): TokenSource | undefined {
+  if (value === undefined || value === 'quorum') return undefined;
+  if (typeof value !== 'object' || value === null || typeof value.issue !== 'function') {
+    throw new RedlockConfigError(
+      'tokens',
+      value,
+      "give 'quorum' or an object with an issue() method",
+    );
+  }
+  return value;
+}
+
+function listener(value: LockEventListener | undefined): LockEventListener | undefined {
+  if (value !== undefined && typeof value !== 'function') {
+    throw new RedlockConfigError('onEvent', value, 'give a function');
+  }
+  return value;
+}

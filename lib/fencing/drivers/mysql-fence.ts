@@ -1,0 +1,73 @@
+import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
+import type { SqlExecutor } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
+
+/** What the fence needs of a connection of `mysql2/promise`. */
+export interface MysqlConnection {
+  query(sql: string, parameters?: any): Promise<[any, any]>;
+  release(): void;
+  destroy(): void;
+}
+
+/** What the fence needs of a pool of `mysql2/promise`. */
+export interface MysqlPool<Connection extends MysqlConnection> {
+  getConnection(): Promise<Connection>;
+}
+
+/**
+ * The fence over a promise pool of `mysql2`, for MariaDB and MySQL (InnoDB).
+ *
+ * `tx` is the pool's own connection. Two round trips are added to a transaction. In your own transaction `advance` must be
+ * literally the first statement: under REPEATABLE READ any plain SELECT before it freezes what later ones see.
+ */
+export function mysqlFence<Connection extends MysqlConnection>(
+  pool: MysqlPool<Connection>,
+  options?: SqlFenceOptions,
+): Fence<Connection> {
+  return new SqlFence<Connection>(
+    {
+      dialect: 'mysql',
+      executor,
+      run: (work, isolationLevel) => runTransaction(pool, work, isolationLevel),
+    },
+    options,
+  );
+}
+
+async function runTransaction<Connection extends MysqlConnection, Result>(
+  pool: MysqlPool<Connection>,
+  work: (connection: Connection) => Promise<Result>,
+  isolationLevel: IsolationLevel | undefined,
+): Promise<Result> {
+  const connection = await pool.getConnection();
+  let usable = true;
+  try {
+    // Without SESSION or GLOBAL it is for the next transaction only.
+    if (isolationLevel)
+      await connection.query(`SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`);
+    await connection.query('START TRANSACTION');
+    const result = await work(connection);
+    await connection.query('COMMIT');
+    return result;
+  } catch (error) {
+    usable = await connection.query('ROLLBACK').then(
+      () => true,
+      () => false,
+    );
+    throw error;
+  } finally {
+    if (usable) connection.release();
+    else connection.destroy();
+  }
+}
+
+function executor(connection: MysqlConnection): SqlExecutor {
+  return {
+    dialect: 'mysql',
+    placeholder: 'question-mark',
+    query: async (sql, parameters) => {
+      const [rows] = await connection.query(sql, [...parameters]);
+      return Array.isArray(rows) ? rows : [];
+    },
+  };
+}

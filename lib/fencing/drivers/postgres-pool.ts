@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto';
+import { FencedUsageError } from '../../core/errors.ts';
+import type { IsolationLevel } from '../fence.ts';
+import type { SqlExecutor } from '../sql/sql-executor.ts';
+import { TextCache } from '../sql/text-cache.ts';
+
+/** What the fence needs of a connection of `pg`. */
+export interface PostgresClient {
+  query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
+  query(statement: NamedStatement): Promise<{ rows: any[]; command?: string }>;
+}
+
+/** What `pg` sends as a prepared statement. */
+interface NamedStatement {
+  name: string;
+  text: string;
+  values: any[];
+}
+
+/** What the fence needs of a pool of `pg`; it opens and ends no connection by itself. */
+export interface PostgresPool extends PostgresClient {
+  connect(): Promise<PooledClient>;
+}
+
+interface PooledClient extends PostgresClient {
+  release(error?: Error | boolean): void;
+  on?(event: 'error', listener: (error: Error) => void): unknown;
+  removeListener?(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+const ISOLATION: Readonly<Record<IsolationLevel, string>> = {
+  'read committed': 'BEGIN ISOLATION LEVEL READ COMMITTED',
+  'repeatable read': 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+  serializable: 'BEGIN ISOLATION LEVEL SERIALIZABLE',
+};
+
+/** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
+export async function runPostgresTransaction<Result>(
+  pool: PostgresPool,
+  work: (client: PostgresClient) => Promise<Result>,
+  isolationLevel?: IsolationLevel,
+): Promise<Result> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  // A session that the server ends while it idles is an event; unheard it would end the process.
+  const onError = (error: Error): void => void (broken = error);
+  client.on?.('error', onError);
+  try {
+    await client.query(isolationLevel ? ISOLATION[isolationLevel] : 'BEGIN');
+    const result = await work(client);
+    await commit(client);
+    return result;
+  } catch (error) {
+    broken = (await rollback(client)) ?? broken;
+    throw error;
+  } finally {
+    client.removeListener?.('error', onError);
+    client.release(broken);
+  }
+}
+
+/** @param isPrepared whether statements with parameters are prepared, once per connection */
+export function clientExecutor(client: PostgresClient, isPrepared = false): SqlExecutor {
+  return {
+    dialect: 'postgresql',
+    placeholder: 'numbered',
+    query: async (sql, parameters) => {
+      // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
+      const isNamed = isPrepared && parameters.length > 0;
+      const values = [...parameters];
+      const { rows } = await (isNamed
+        ? client.query({ name: statementName(sql), text: sql, values })
+        : client.query(sql, values));
+      return rows;
+    },
+  };
+}
+
+const names = new TextCache();
+
+/** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
+function statementName(sql: string): string {
+  return names.get(
+    sql,
+    () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,
+  );
+}
+
+/** PostgreSQL answers COMMIT of a failed transaction with ROLLBACK and no error. */
+async function commit(client: PostgresClient): Promise<void> {
+  const { command } = await client.query('COMMIT');
+  if (command === 'ROLLBACK') {
+    throw new FencedUsageError(
+      'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
+    );
+  }
+}
+
+/** @returns why the connection can't be used again, undefined when it is clean */
+async function rollback(client: PostgresClient): Promise<Error | undefined> {
+  try {
+    await client.query('ROLLBACK');
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}

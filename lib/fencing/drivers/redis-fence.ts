@@ -1,0 +1,144 @@
+import { FencedUsageError, RedlockConfigError, StaleTokenError } from '../../core/errors.ts';
+import type { FenceEventListener, FenceKeys, FenceOptions, StaleContext } from '../fence.ts';
+import { fenceClaims, type FenceClaim, type FenceToken } from '../fence-claim.ts';
+import { FenceReporter, isStaleTokenError } from '../fence-reporter.ts';
+import { FENCED_WRITE_SCRIPT } from './redis-fenced-write-script.ts';
+
+/** What the fence needs of a client of ioredis, also a cluster one. */
+export interface RedisFenceClient {
+  eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
+}
+
+/** One command that writes: its name, its key, and the rest. */
+export type RedisWriteCommand = readonly [
+  name: string,
+  key: string,
+  ...parameters: (string | number | Buffer)[],
+];
+
+/** Options of {@link redisFence}. */
+export interface RedisFenceOptions extends FenceOptions {
+  /** In front of the names of the fences. @default 'fence:' */
+  readonly keyPrefix?: string;
+}
+
+/** The fence for data in Redis: the token is checked and the data written in one script. */
+export interface RedisFence {
+  /**
+   * Checks the token and runs the commands in one step. They see each other's writes; Redis doesn't roll back when one fails.
+   * On Redis Cluster all keys need the hash tag of the lock key, for example lock `seat:{12A}` and data `{12A}:owner`.
+   *
+   * @returns one reply per command
+   * @throws StaleTokenError when a newer holder reached the fence; nothing was written
+   * @throws FencedUsageError when the token is missing, malformed or of another key
+   */
+  write(
+    token: FenceToken | undefined,
+    commands: readonly RedisWriteCommand[],
+    options?: FenceKeys,
+  ): Promise<readonly unknown[]>;
+  /**
+   * Brings the token to the fence; call it before reading what the writes will depend on.
+   * @throws StaleTokenError, FencedUsageError
+   */
+  claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
+  /** The name of a key's fence, in the same hash slot as the key. Never let it expire or be evicted. */
+  fenceName(key: string): string;
+  /** Calls `listener` for all that happens at this fence from now on, until the returned function is called. */
+  observe(listener: FenceEventListener): () => void;
+}
+
+/**
+ * The fence over a Redis that holds data (not one of the lock nodes' business: any Redis, with persistence and
+ * `maxmemory-policy noeviction`, for the fence must not be forgotten).
+ */
+export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
+  const prefix = options.keyPrefix ?? 'fence:';
+  if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
+    throw new RedlockConfigError(
+      'keyPrefix',
+      prefix,
+      'give a string without braces, which would change the hash slot',
+    );
+  }
+  return new ScriptedFence(client, prefix, new FenceReporter(options));
+}
+
+class ScriptedFence implements RedisFence {
+  constructor(
+    private readonly client: RedisFenceClient,
+    private readonly prefix: string,
+    private readonly reporter: FenceReporter,
+  ) {}
+
+  async write(
+    token: FenceToken | undefined,
+    commands: readonly RedisWriteCommand[],
+    options: FenceKeys = {},
+  ): Promise<readonly unknown[]> {
+    return this.run(token, commands, options, 'write');
+  }
+
+  async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
+    await this.run(token, [], options, 'claim');
+  }
+
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
+  }
+
+  fenceName(key: string): string {
+    const tag = /\{([^}]+)\}/.exec(key);
+    const isOwnTag = tag && key.indexOf('{') === tag.index;
+    if (isOwnTag) return this.prefix + key;
+    // A key without hash tag is hashed whole; so is its fence, unless a brace inside makes that impossible.
+    if (!key.includes('{') && !key.includes('}')) return `${this.prefix}{${key}}`;
+    throw new FencedUsageError(
+      `No fence can share the hash slot of ${JSON.stringify(key)}: its braces are no hash tag. Use a key such as 'seat:{12A}'.`,
+      [key],
+    );
+  }
+
+  private async run(
+    token: FenceToken | undefined,
+    commands: readonly RedisWriteCommand[],
+    options: FenceKeys,
+    operation: StaleContext['operation'],
+  ): Promise<readonly unknown[]> {
+    const claims = fenceClaims(token, options.keys);
+    try {
+      const replies = await this.evaluate(claims, commands);
+      this.reporter.admitted(claims, operation);
+      return replies;
+    } catch (error) {
+      if (isStaleTokenError(error))
+        await this.reporter.stale(error, token as FenceToken, claims, operation);
+      throw error;
+    }
+  }
+
+  private async evaluate(
+    claims: readonly FenceClaim[],
+    commands: readonly RedisWriteCommand[],
+  ): Promise<readonly unknown[]> {
+    const [first] = claims as readonly [FenceClaim];
+    const names = [
+      ...claims.map((claim) => this.fenceName(claim.key)),
+      ...commands.map((command) => command[1]),
+    ];
+    const parameters = commands.flatMap(([name, _key, ...rest]) => [name, rest.length, ...rest]);
+    const [outcome, ...rest] = (await this.client.eval(
+      FENCED_WRITE_SCRIPT,
+      names.length,
+      ...names,
+      claims.length,
+      first.token,
+      first.holder,
+      ...parameters,
+    )) as unknown[];
+    if (outcome !== 'STALE') return rest;
+    const [index, currentToken, currentHolder] = rest as [number, string, string];
+    const claim = claims[index - 1] ?? first;
+    throw new StaleTokenError(claim.key, claim.token, currentToken, currentHolder);
+  }
+}

@@ -1,0 +1,49 @@
+import { FencedUsageError } from '../core/errors.ts';
+
+/** The HTTP header that carries a token to another service: `Fencing-Token: 1795228058941046;f3c9…`. */
+export const FENCING_TOKEN_HEADER = 'Fencing-Token';
+
+/** The part of a token that travels. */
+export interface HeaderToken {
+  /** Decimal in text, so that nothing on the way rounds it. */
+  readonly value: number | bigint | string;
+  readonly holder: string;
+}
+
+/** A token as another service sent it. The sender's keys are not in it: the receiver knows which of its resources is meant. */
+export interface ReceivedFencingToken {
+  /** Decimal. */
+  readonly value: string;
+  readonly keys: readonly string[];
+  readonly holder: string;
+}
+
+/**
+ * The header for an outgoing request, to spread among others: `fetch(url, { headers: { ...fencingTokenHeader(token) } })`.
+ *
+ * @throws FencedUsageError when the token is missing or malformed
+ */
+export function fencingTokenHeader(token: HeaderToken | undefined): Record<string, string> {
+  const text = token && `${String(token.value)};${token.holder}`;
+  if (text === undefined || !parseFencingTokenHeader(text)) {
+    throw new FencedUsageError(
+      'No request may leave a locked section without its fencing token: pass the token of the lock (a positive integer and its holder).',
+    );
+  }
+  return { [FENCING_TOKEN_HEADER]: text };
+}
+
+/**
+ * Reads the header of an incoming request; undefined when it is malformed.
+ * @param keys what it is to be checked for here
+ */
+export function parseFencingTokenHeader(
+  text: string,
+  keys: readonly string[] = [],
+): ReceivedFencingToken | undefined {
+  const match = /^([1-9]\d{0,18});([\x21-\x7e]{1,255})$/.exec(text.trim());
+  const [, value, holder] = match ?? [];
+  if (value === undefined || holder === undefined || BigInt(value) > 9_223_372_036_854_775_807n)
+    return undefined;
+  return { value, keys, holder };
+}

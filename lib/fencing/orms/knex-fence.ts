@@ -1,0 +1,71 @@
+import { RedlockConfigError } from '../../core/errors.ts';
+import type { Fence, SqlFenceOptions } from '../fence.ts';
+import type { SqlDialect, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
+
+/** What the fence needs of a Knex transaction. */
+export interface KnexTransaction {
+  raw(sql: string, bindings?: any): PromiseLike<any>;
+}
+
+/** What the fence needs of Knex. */
+export interface KnexInstance {
+  readonly client: any;
+  transaction(work: (transaction: any) => Promise<any>, options?: any): Promise<any>;
+}
+
+/** The transaction type of the user's own Knex. */
+export type KnexTransactionOf<Knex> = Knex extends {
+  transactionProvider: (...rest: any[]) => () => Promise<infer Transaction>;
+}
+  ? Transaction
+  : KnexTransaction;
+
+/** Knex's names of its clients. */
+const DIALECTS: Readonly<Record<string, SqlDialect>> = {
+  pg: 'postgresql',
+  postgres: 'postgresql',
+  postgresql: 'postgresql',
+  mysql: 'mysql',
+  mysql2: 'mysql',
+  'better-sqlite3': 'sqlite',
+};
+
+/**
+ * The fence over Knex (pg, mysql2, better-sqlite3). `tx` is the Knex transaction.
+ *
+ * @throws RedlockConfigError for another client
+ */
+export function knexFence<Knex extends KnexInstance>(
+  knex: Knex,
+  options?: SqlFenceOptions,
+): Fence<KnexTransactionOf<Knex>> {
+  const client = String(knex.client?.config?.client);
+  const dialect = DIALECTS[client];
+  if (!dialect)
+    throw new RedlockConfigError(
+      'knex',
+      client,
+      `the fence knows ${Object.keys(DIALECTS).join(', ')}`,
+    );
+  const executor = (transaction: KnexTransaction): SqlExecutor => ({
+    dialect,
+    placeholder: 'question-mark',
+    query: async (sql, parameters) => rowsOf(await transaction.raw(sql, [...parameters])),
+  });
+  return new SqlFence<KnexTransactionOf<Knex>>(
+    {
+      dialect,
+      executor: (transaction) => executor(transaction as KnexTransaction),
+      run: (work, isolationLevel) =>
+        knex.transaction(work, isolationLevel ? { isolationLevel } : {}),
+    },
+    options,
+  );
+}
+
+/** `raw` returns what the driver returns: `{ rows }` of pg, `[rows, fields]` of mysql2, the rows of better-sqlite3. */
+function rowsOf(result: any): readonly SqlRow[] {
+  if (!Array.isArray(result)) return result?.rows ?? [];
+  return Array.isArray(result[0]) ? result[0] : result;
+}

@@ -1,0 +1,67 @@
+import type { Fence, SqlFenceOptions } from '../fence.ts';
+import type { PlaceholderStyle, SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
+
+/** What the fence needs of a Kysely transaction. */
+export interface KyselyTransaction {
+  executeQuery(query: any): Promise<{ rows: any[] }>;
+}
+
+interface TransactionBuilder {
+  setIsolationLevel(level: any): TransactionBuilder;
+  execute(work: (transaction: any) => Promise<any>): Promise<any>;
+}
+
+/** What the fence needs of Kysely. */
+export interface KyselyDatabase extends KyselyTransaction {
+  transaction(): TransactionBuilder;
+}
+
+/** The transaction type of the user's own Kysely. */
+export type KyselyTransactionOf<Database> = Database extends {
+  transaction(): { execute(work: (transaction: infer Transaction) => Promise<any>): Promise<any> };
+}
+  ? Transaction
+  : KyselyTransaction;
+
+/** Options of {@link kyselyFence}: Kysely doesn't tell which database it speaks to. */
+export interface KyselyFenceOptions extends SqlFenceOptions {
+  /** @default 'postgresql' */
+  readonly dialect?: SqlDialect;
+}
+
+/** The fence over Kysely. `tx` is the Kysely transaction. */
+export function kyselyFence<Database extends KyselyDatabase>(
+  database: Database,
+  options: KyselyFenceOptions = {},
+): Fence<KyselyTransactionOf<Database>> {
+  const dialect = options.dialect ?? 'postgresql';
+  const placeholder: PlaceholderStyle = dialect === 'postgresql' ? 'numbered' : 'question-mark';
+  const executor = (transaction: KyselyTransaction): SqlExecutor => ({
+    dialect,
+    placeholder,
+    query: async (sql, parameters) =>
+      (await transaction.executeQuery(compiledQuery(sql, parameters))).rows,
+  });
+  return new SqlFence<KyselyTransactionOf<Database>>(
+    {
+      dialect,
+      executor: (transaction) => executor(transaction as KyselyTransaction),
+      run: (work, isolationLevel) => {
+        const builder = database.transaction();
+        return (isolationLevel ? builder.setIsolationLevel(isolationLevel) : builder).execute(work);
+      },
+    },
+    options,
+  );
+}
+
+/** What `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported. */
+function compiledQuery(sql: string, parameters: readonly unknown[]): object {
+  return {
+    sql,
+    parameters,
+    query: { kind: 'RawNode', sqlFragments: [sql], parameters: [] },
+    queryId: { queryId: 'redlock-fence' },
+  };
+}

@@ -1,0 +1,63 @@
+import { RedlockConfigError } from '../../core/errors.ts';
+import type { Fence, SqlFenceOptions } from '../fence.ts';
+import type { SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
+
+/** What the fence needs of a MikroORM EntityManager. */
+export interface MikroOrmEntityManager {
+  fork(...rest: any[]): any;
+  transactional(work: (entityManager: any) => any, options?: any): Promise<any>;
+  getConnection(...rest: any[]): any;
+  getTransactionContext(): any;
+  getDriver(): any;
+}
+
+/** MikroORM's names of its drivers' platforms. */
+const DIALECTS: readonly (readonly [pattern: RegExp, dialect: SqlDialect])[] = [
+  [/postgre/i, 'postgresql'],
+  [/mysql|mariadb/i, 'mysql'],
+  [/sqlite|libsql/i, 'sqlite'],
+];
+
+/**
+ * The fence over MikroORM's EntityManager (PostgreSQL, MySQL, MariaDB, SQLite drivers). `tx` is the transaction's own fork: read
+ * and persist through it, so that nothing comes from an identity map filled before the token reached the resource.
+ *
+ * @throws RedlockConfigError for another driver
+ */
+export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
+  entityManager: EntityManager,
+  options?: SqlFenceOptions,
+): Fence<EntityManager> {
+  const driver = String(entityManager.getDriver()?.constructor?.name);
+  const dialect = DIALECTS.find(([pattern]) => pattern.test(driver))?.[1];
+  if (!dialect)
+    throw new RedlockConfigError(
+      'entityManager',
+      driver,
+      'the fence knows the PostgreSQL, MySQL, MariaDB and SQLite drivers',
+    );
+  return new SqlFence<EntityManager>(
+    {
+      dialect,
+      executor: (transaction) => executor(transaction, dialect),
+      run: (work, isolationLevel) =>
+        entityManager
+          .fork({ clear: true, useContext: false })
+          .transactional(work, { clear: true, ...(isolationLevel ? { isolationLevel } : {}) }),
+    },
+    options,
+  );
+}
+
+/** Straight to the connection: `em.execute` would first flush pending entities, before the token is checked. */
+function executor(entityManager: MikroOrmEntityManager, dialect: SqlDialect): SqlExecutor {
+  return {
+    dialect,
+    placeholder: 'question-mark',
+    query: (sql, parameters) =>
+      entityManager
+        .getConnection()
+        .execute(sql, [...parameters], 'all', entityManager.getTransactionContext()),
+  };
+}

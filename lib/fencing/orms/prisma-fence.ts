@@ -1,0 +1,85 @@
+import type { Duration } from '../../core/options/duration.ts';
+import { durationMs } from '../../core/options/duration.ts';
+import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
+import type { SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
+
+/** What the fence needs of Prisma's transaction client. */
+export interface PrismaTransaction {
+  $queryRawUnsafe(sql: string, ...parameters: any[]): PromiseLike<any>;
+  $executeRawUnsafe(sql: string, ...parameters: any[]): PromiseLike<any>;
+}
+
+/** What the fence needs of a PrismaClient. */
+export interface PrismaDatabase extends PrismaTransaction {
+  $transaction(work: any, options?: any): Promise<any>;
+}
+
+/** The transaction client of the user's own PrismaClient. */
+export type PrismaTransactionOf<Database> = Omit<
+  Database,
+  '$connect' | '$disconnect' | '$on' | '$transaction' | '$extends' | '$use'
+>;
+
+/** Options of {@link prismaFence}. */
+export interface PrismaFenceOptions extends SqlFenceOptions {
+  /** The provider of the driver adapter. @default 'postgresql' */
+  readonly dialect?: Exclude<SqlDialect, 'sqlite'>;
+  /** How long one run of the transaction may take in all (Prisma's `timeout`). @default Prisma's, 5 s */
+  readonly timeout?: Duration;
+  /** How long it waits for a connection (Prisma's `maxWait`). @default Prisma's, 2 s */
+  readonly maxWait?: Duration;
+}
+
+const ISOLATION: Readonly<Record<IsolationLevel, string>> = {
+  'read committed': 'ReadCommitted',
+  'repeatable read': 'RepeatableRead',
+  serializable: 'Serializable',
+};
+
+/** The fence over Prisma 7 with a driver adapter. `tx` is the client of an interactive transaction. */
+export function prismaFence<Database extends PrismaDatabase>(
+  prisma: Database,
+  options: PrismaFenceOptions = {},
+): Fence<PrismaTransactionOf<Database>> {
+  const dialect = options.dialect ?? 'postgresql';
+  const limits = {
+    ...(options.timeout === undefined
+      ? {}
+      : { timeout: durationMs('timeout', options.timeout, 1) }),
+    ...(options.maxWait === undefined
+      ? {}
+      : { maxWait: durationMs('maxWait', options.maxWait, 1) }),
+  };
+  return new SqlFence<PrismaTransactionOf<Database>>(
+    {
+      dialect,
+      executor: (transaction) => executor(transaction as unknown as PrismaTransaction, dialect),
+      run: (work, isolationLevel) =>
+        prisma.$transaction(work, {
+          ...limits,
+          ...(isolationLevel ? { isolationLevel: ISOLATION[isolationLevel] } : {}),
+        }),
+    },
+    options,
+  );
+}
+
+function executor(transaction: PrismaTransaction, dialect: SqlDialect): SqlExecutor {
+  return {
+    dialect,
+    placeholder: dialect === 'postgresql' ? 'numbered' : 'question-mark',
+    query: async (sql, parameters) => {
+      // MySQL's INSERT returns no rows, and Prisma wants such a statement to be an `execute`.
+      if (dialect === 'mysql' && sql.startsWith('INSERT')) {
+        await transaction.$executeRawUnsafe(sql, ...parameters);
+        return [];
+      }
+      if (sql.startsWith('SET ')) {
+        await transaction.$executeRawUnsafe(sql);
+        return [];
+      }
+      return transaction.$queryRawUnsafe(sql, ...parameters);
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
+import type { FenceClaim } from '../fence-claim.ts';
+import { fenceSqlOf } from './dialect.ts';
+import { runStatement, type SqlExecutor, type SqlRow } from './sql-executor.ts';
+import { isMissingTableError, staleFactsOf } from './sql-error.ts';
+
+/**
+ * Brings the claims to the fence and locks their rows until the transaction ends.
+ *
+ * @throws StaleTokenError when the fence holds a newer token, or the same one of another holder, for one of the keys
+ * @throws FencedUsageError when the fence table is missing; it names the migration
+ */
+export async function advanceFence(
+  executor: SqlExecutor,
+  table: string,
+  claims: readonly FenceClaim[],
+): Promise<void> {
+  const sql = fenceSqlOf(executor.dialect);
+  let rows: readonly SqlRow[] = [];
+  try {
+    for (const statement of sql.advance(table, claims))
+      rows = await runStatement(executor, statement);
+  } catch (error) {
+    throw fenceError(error, executor.dialect, table, claims);
+  }
+  checkFenceRows(rows, claims);
+}
+
+/** The error of a fence statement in our words: stale, no table, or unchanged. */
+export function fenceError(
+  error: unknown,
+  dialect: SqlExecutor['dialect'],
+  table: string,
+  claims: readonly FenceClaim[],
+): unknown {
+  for (const stale of staleFactsOf(error)) {
+    const claim = claims.find((each) => each.key === stale.key);
+    if (claim)
+      return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, {
+        cause: error,
+      });
+  }
+  if (isMissingTableError(error)) {
+    return new FencedUsageError(
+      `The fence table '${table}' does not exist in this database, so nothing can be written under a lock. Create it in a migration; fence.ddl() returns this SQL:\n${fenceSqlOf(dialect).ddl(table)}`,
+      claims.map((each) => each.key),
+      { cause: error },
+    );
+  }
+  return error;
+}
+
+/** @throws StaleTokenError unless every claim stands in its row: token and holder, compared as text */
+export function checkFenceRows(rows: readonly SqlRow[], claims: readonly FenceClaim[]): void {
+  const held = new Map(rows.map((row) => [text(row['resource']), row]));
+  for (const claim of claims) {
+    const row = held.get(claim.key);
+    if (!row) {
+      throw new FencedUsageError(
+        `The fence answered without the row of key '${claim.key}': the executor must return the rows of the statement (see SqlExecutor.query).`,
+        [claim.key],
+      );
+    }
+    const token = text(row['token']);
+    const holder = text(row['holder']);
+    if (token !== claim.token || holder !== claim.holder) {
+      throw new StaleTokenError(claim.key, claim.token, token, holder);
+    }
+  }
+}
+
+/** Drivers give text as a string, and some (binary columns, COMPRESSED types) as bytes. */
+function text(value: unknown): string {
+  return value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : String(value);
+}

@@ -1,0 +1,49 @@
+import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import type { FenceClaim } from '../fence-claim.ts';
+import { mysqlFenceSql } from './mysql-sql.ts';
+import { postgresFenceSql } from './postgres-sql.ts';
+import type { SqlDialect, SqlStatement } from './sql-executor.ts';
+import { sqliteFenceSql } from './sqlite-sql.ts';
+
+/**
+ * The SQL of one dialect. `advance` runs statement by statement on one connection; the last one returns a row
+ * `(resource, token, holder)`, all text, for each claim: what the fence holds afterwards. A claim whose row shows another
+ * token or holder is stale.
+ */
+export interface FenceSql {
+  /** Creates the table; safe to run again. */
+  ddl(table: string): string;
+  /** @param claims in the order of their keys, at least one */
+  advance(table: string, claims: readonly FenceClaim[]): readonly SqlStatement[];
+}
+
+export const DEFAULT_FENCE_TABLE = 'redlock_fence';
+
+const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {
+  postgresql: postgresFenceSql,
+  mysql: mysqlFenceSql,
+  sqlite: sqliteFenceSql,
+};
+
+export function fenceSqlOf(dialect: SqlDialect): FenceSql {
+  const sql = DIALECTS[dialect];
+  if (sql === undefined) {
+    throw new FencedUsageError(
+      `The fence speaks ${Object.keys(DIALECTS).join(', ')}, not '${String(dialect)}'.`,
+    );
+  }
+  return sql;
+}
+
+/**
+ * A table name fit to stand in SQL unquoted.
+ * @throws RedlockConfigError for anything else, also what would need quotes
+ */
+export function fenceTable(table: string = DEFAULT_FENCE_TABLE): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/.test(table)) return table;
+  throw new RedlockConfigError(
+    'table',
+    table,
+    "use letters, digits and '_', with at most one schema in front ('app.redlock_fence')",
+  );
+}

@@ -1,0 +1,80 @@
+import type { FenceClaim } from '../fence-claim.ts';
+import type { FenceSql } from './dialect.ts';
+import type { SqlStatement } from './sql-executor.ts';
+
+/** In front of the facts in the error by which PostgreSQL refuses a stale token. */
+export const POISON_PREFIX = 'redlock:stale:';
+
+/**
+ * The upsert locks the rows until the transaction ends and returns what they then hold: ours, or what is newer. It never
+ * lowers a token. It waits for a transaction that holds a row; READ COMMITTED then sees its result, stricter levels fail
+ * with 40001 and are tried again.
+ */
+function upsert(
+  table: string,
+  claims: readonly FenceClaim[],
+  firstParameter: number,
+): SqlStatement {
+  const rows = claims.map((_claim, index) => {
+    const position = firstParameter + index * 3;
+    return `(CAST($${position} AS text), CAST($${position + 1} AS bigint), CAST($${position + 2} AS text))`;
+  });
+  return {
+    sql: `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows.join(', ')}
+ON CONFLICT (resource) DO UPDATE SET
+  token = GREATEST(f.token, EXCLUDED.token),
+  holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END
+RETURNING resource, token, holder`,
+    parameters: postgresFenceParameters(claims),
+  };
+}
+
+/** Three for each claim. */
+export function postgresFenceParameters(claims: readonly FenceClaim[]): readonly string[] {
+  return claims.flatMap((claim) => [claim.key, claim.token, claim.holder]);
+}
+
+/**
+ * The advance as common table expressions, the last of which is named `fence` and has one row per claim. A stale claim makes
+ * it fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed error can't commit.
+ * MATERIALIZED, or the planner would drop the column that fails when nobody selects it.
+ * All claims of one token share token and holder, so the first claim's parameters stand for all.
+ */
+export function postgresFenceExpressions(
+  table: string,
+  claims: readonly FenceClaim[],
+  firstParameter = 1,
+): SqlStatement {
+  const { sql, parameters } = upsert(table, claims, firstParameter);
+  const token = `CAST($${firstParameter + 1} AS bigint)`;
+  const holder = `CAST($${firstParameter + 2} AS text)`;
+  return {
+    sql: `fence_rows AS (
+${sql}
+), fence AS MATERIALIZED (
+SELECT resource, holder, CASE WHEN token = ${token} AND holder = ${holder} THEN token
+  ELSE CAST('${POISON_PREFIX}' || CAST(json_build_array(resource, CAST(token AS text), holder) AS text) AS bigint) END AS token
+FROM fence_rows)`,
+    parameters,
+  };
+}
+
+/** PostgreSQL and PGlite: one statement. */
+export const postgresFenceSql: FenceSql = {
+  // fillfactor: room for updates inside the page, so that nearly all are HOT. The rows are never deleted.
+  ddl: (table) => `CREATE TABLE IF NOT EXISTS ${table} (
+  resource text COLLATE "C" PRIMARY KEY,
+  token bigint NOT NULL CHECK (token > 0),
+  holder text NOT NULL DEFAULT ''
+) WITH (fillfactor = 50);`,
+
+  advance(table, claims) {
+    const { sql, parameters } = postgresFenceExpressions(table, claims);
+    return [
+      {
+        sql: `WITH ${sql} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
+        parameters,
+      },
+    ];
+  },
+};

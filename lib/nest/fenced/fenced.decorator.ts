@@ -1,0 +1,128 @@
+import type { NestInterceptor } from '@nestjs/common';
+import { defer, lastValueFrom, type Observable } from 'rxjs';
+import { FencedUsageError } from '../../core/errors.ts';
+import { FencedCall } from './fenced-call.ts';
+import { compileFencedKey, type FencedKey } from './fenced-key.ts';
+import {
+  copyAppearance,
+  markClaiming,
+  markFenced,
+  type FencedDefinition,
+} from './fenced-metadata.ts';
+import { lockOptionsOf, validateFencedOptions, type FencedOptions } from './fenced-options.ts';
+import { injectRunner, runnerOf } from './fenced-runner.ts';
+import type { FencedDecorator } from './fenced-typing.ts';
+import { tokenParametersOf } from './fencing-token.decorator.ts';
+import { refuseStream } from './refuse-stream.ts';
+
+type Method = (...args: any[]) => unknown;
+
+/**
+ * Holds a distributed lock while the method runs, until the promise it returns settles. Works on any method of any class
+ * that Nest builds, whoever calls it, also `this.method()`. The body never runs unlocked.
+ *
+ * The key is a function of the arguments, a template (`'seat:{0}'`, `'{0.id}'`), or several templates for one lock on all
+ * of them. Mark a parameter with `@FencingToken()` to receive the token for the resource.
+ *
+ * The decorated method rejects with
+ * - `LockBusyError` when another holder kept the lock for the whole `wait` (or resolves undefined with `onBusy: 'skip'`),
+ * - `QuorumUnavailableError` when too few nodes could vote,
+ * - `StaleTokenError` when `claim: true` finds that a newer holder reached the resource; the method did not run,
+ * - `LockLostError` when it finished although the lock was lost meanwhile (unless `onLost: 'ignore'`),
+ * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or a transaction is open,
+ * - its own errors, unchanged.
+ *
+ * @throws FencedUsageError at decoration on a static or generator method, an accessor, or a method decorated twice
+ * @throws RedlockConfigError at decoration when an option is invalid
+ */
+export function Fenced<
+  const Key extends FencedKey,
+  const Options extends FencedOptions = FencedOptions,
+>(key: Key, options?: Options): FencedDecorator<Key, Options> {
+  return (target, propertyKey, descriptor: PropertyDescriptor) => {
+    const original = methodIn(target, propertyKey, descriptor);
+    const definition = define(key, options ?? {}, target, propertyKey);
+    if (!markFenced(target, propertyKey)) {
+      throw new FencedUsageError(
+        `${definition.where} is under @Fenced twice. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']).`,
+      );
+    }
+    if (definition.claim) markClaiming(target, propertyKey);
+    injectRunner(target);
+    const wrapper = function (this: object | undefined, ...args: unknown[]) {
+      return callLocked(this, original, args, definition);
+    };
+    copyAppearance(original, wrapper);
+    descriptor.value = wrapper;
+  };
+}
+
+function define(
+  key: FencedKey,
+  options: FencedOptions,
+  target: object,
+  propertyKey: string | symbol,
+): FencedDefinition {
+  const where = nameOf(target, propertyKey);
+  const tokenParameters = tokenParametersOf(target, propertyKey);
+  validateFencedOptions(options);
+  return {
+    where,
+    keysOf: compileFencedKey(key, tokenParameters, where),
+    lockOptions: lockOptionsOf(options),
+    skipWhenBusy: options.onBusy === 'skip',
+    allowInTransaction: options.allowInTransaction ?? false,
+    claim: options.claim ?? false,
+    tokenParameters,
+  };
+}
+
+function methodIn(
+  target: object,
+  propertyKey: string | symbol,
+  descriptor: PropertyDescriptor | undefined,
+): Method {
+  const where = nameOf(target, propertyKey);
+  if (typeof target === 'function') {
+    throw new FencedUsageError(
+      `${where} is static: @Fenced works on instance methods, because Nest hands the lock service to instances. Inject LockService where it is called.`,
+    );
+  }
+  const method: unknown = descriptor?.value;
+  if (typeof method !== 'function') {
+    throw new FencedUsageError(`${where} is not a method: @Fenced works on methods only.`);
+  }
+  if (Object.prototype.toString.call(method).endsWith('GeneratorFunction]')) {
+    throw new FencedUsageError(
+      `${where} is a generator: its body runs after it returned, without the lock. Return a promise; streaming support is planned as @FencedStream.`,
+    );
+  }
+  return method as Method;
+}
+
+async function callLocked(
+  instance: object | undefined,
+  original: Method,
+  args: unknown[],
+  definition: FencedDefinition,
+): Promise<unknown> {
+  const runner: NestInterceptor | undefined = runnerOf(instance);
+  if (instance === undefined || runner === undefined) {
+    throw new FencedUsageError(
+      `${definition.where} was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
+    );
+  }
+  const body = async () => {
+    const result = await original.apply(instance, args);
+    refuseStream(result, definition.where);
+    return result;
+  };
+  const call = new FencedCall(instance, original, args, definition);
+  const outcome = await runner.intercept(call, { handle: () => defer(body) });
+  return lastValueFrom(outcome as Observable<unknown>, { defaultValue: undefined });
+}
+
+function nameOf(target: object, propertyKey: string | symbol): string {
+  const owner = typeof target === 'function' ? target : target.constructor;
+  return `${owner.name || 'anonymous class'}.${String(propertyKey)}`;
+}

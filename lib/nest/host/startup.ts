@@ -1,0 +1,84 @@
+import type { Logger } from '@nestjs/common';
+import { RedlockConfigError } from '../../core/errors.ts';
+import type { LockNode } from '../../core/nodes/lock-node.ts';
+import type { Redlock } from '../../core/redlock.ts';
+import { resolveOptions } from '../../core/options/resolve-options.ts';
+import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
+import { examineNode } from './examine-node.ts';
+import type { RedlockModuleOptions } from '../redlock-module-options.ts';
+
+/** How long nodes that are late may still answer once a quorum has joined; a dead one delays the start by this much. */
+const LATE_NODE_MS = 1_000;
+
+export interface Startup {
+  /** Already opened. */
+  readonly redlock: Redlock;
+  readonly nodes: readonly LockNode[];
+  readonly options: RedlockModuleOptions;
+  /** How long a quorum may take to join. */
+  readonly timeoutMs: number;
+  readonly logger: Pick<Logger, 'log' | 'warn'>;
+}
+
+/**
+ * Waits until a quorum of nodes has joined, examines all of them, and logs one report of what is risky. Always settles:
+ * after the timeout plus a second at the latest.
+ *
+ * @throws RedlockConfigError with the whole report when the nodes are unsafe, or no quorum of them is there
+ */
+export async function startRedlock({
+  redlock,
+  nodes,
+  options,
+  timeoutMs,
+  logger,
+}: Startup): Promise<void> {
+  const { quorum, keyPrefix, restartGuardMs } = resolveOptions(options, nodes.length);
+  const startedMs = performance.now();
+  const isReady = await readyWithin(redlock, timeoutMs);
+  const leftMs = timeoutMs - (performance.now() - startedMs);
+  const lateMs = options.strict === true ? Math.max(leftMs, LATE_NODE_MS) : LATE_NODE_MS;
+  const examined = await Promise.all(
+    nodes.map(async (node) => ({
+      address: node.address,
+      ignoredKeyPrefix: (node as { readonly ignoredKeyPrefix?: string }).ignoredKeyPrefix,
+      reply: await examineNode(node, lateMs),
+    })),
+  );
+  const findings = checkNodes(examined, {
+    quorum,
+    keyPrefix,
+    restartGuard: restartGuardMs > 0,
+    strict: options.strict,
+  });
+  const report = formatStartupReport(findings);
+  if (findings.some(({ severity }) => severity === 'error')) throw refused(nodes, report);
+  if (!isReady) {
+    throw refused(
+      nodes,
+      `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)\n${report}`,
+    );
+  }
+  if (report !== '') logger.warn(report);
+  logger.log(
+    `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
+  );
+}
+
+function refused(nodes: readonly LockNode[], report: string): RedlockConfigError {
+  return new RedlockConfigError(
+    'nodes',
+    nodes.map(({ address }) => address).join(', '),
+    report.trimEnd(),
+  );
+}
+
+/** The algorithm's timers let a process end; this one keeps it until the start is decided. */
+async function readyWithin(redlock: Redlock, timeoutMs: number): Promise<boolean> {
+  const keepAlive = setTimeout(() => undefined, timeoutMs + LATE_NODE_MS);
+  try {
+    return await redlock.ready(timeoutMs);
+  } finally {
+    clearTimeout(keepAlive);
+  }
+}

@@ -1,0 +1,39 @@
+import { createParamDecorator, HttpException, type ExecutionContext } from '@nestjs/common';
+import {
+  FENCING_TOKEN_HEADER,
+  parseFencingTokenHeader,
+  type ReceivedFencingToken,
+} from '../../fencing/fencing-token-header.ts';
+
+/** Names the resource of a request, from the request of the HTTP adapter (Express or Fastify). */
+export type ResourceOfRequest = (request: any) => string | readonly string[];
+
+/**
+ * Gives an HTTP handler the token its caller sent in the header `Fencing-Token`, for the resource that the function names
+ * (without one: name the keys in the call to the fence).
+ *
+ * It only reads. What refuses a stale caller is the handler's own `fence.transaction(token, …)`; a check before the handler,
+ * in a guard or a pipe, comes too early to stop a late write.
+ *
+ * Answers 428 when the header is missing and 400 when it is malformed.
+ */
+export const FencingTokenHeader: (resource?: ResourceOfRequest) => ParameterDecorator =
+  createParamDecorator(
+    (resource: ResourceOfRequest | undefined, context: ExecutionContext): ReceivedFencingToken => {
+      const request = context
+        .switchToHttp()
+        .getRequest<{ headers: Record<string, string | string[] | undefined> }>();
+      const text = request.headers[FENCING_TOKEN_HEADER.toLowerCase()];
+      if (text === undefined || text === '') {
+        throw new HttpException(
+          `This request needs the header ${FENCING_TOKEN_HEADER}: <token>;<holder>`,
+          428,
+        );
+      }
+      const keys = resource?.(request) ?? [];
+      const token = parseFencingTokenHeader(String(text), typeof keys === 'string' ? [keys] : keys);
+      if (!token)
+        throw new HttpException(`The header ${FENCING_TOKEN_HEADER} must be <token>;<holder>`, 400);
+      return token;
+    },
+  );

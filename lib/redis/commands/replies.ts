@@ -1,0 +1,110 @@
+import type {
+  AcquireReply,
+  ExtendReply,
+  InspectReply,
+  JoinReply,
+  ReleaseReply,
+} from '../../core/nodes/lock-node.ts';
+import { unexpectedReply } from './node-failure.ts';
+
+/** Replies of the scripts to replies of the port. Whatever a script of ours can't return is a failure, never a vote. */
+
+const UNJOINED = Object.freeze({ kind: 'unjoined' } as const);
+const ACCEPTED = Object.freeze({ kind: 'accepted' } as const);
+const LOST = Object.freeze({ kind: 'lost' } as const);
+
+export function parseAcquireReply(reply: unknown): AcquireReply {
+  if (reply === 1) return ACCEPTED;
+  if (Array.isArray(reply)) {
+    const [code, first, second, third] = reply as unknown[];
+    switch (shapeOf(code, reply.length)) {
+      case '0/4':
+        if (isPttl(first) && isDigits(second) && typeof third === 'string') {
+          return { kind: 'held', remainingMs: first, fence: Number(second), owner: third };
+        }
+        break;
+      case '-1/4':
+        if (isDigits(first) && isCount(second) && (third === 0 || third === 1)) {
+          return { kind: 'stale', floor: Number(first), nowMicros: second, byClock: third === 1 };
+        }
+        break;
+      case '-2/2':
+        if (isCount(first)) return { kind: 'quarantined', remainingMs: first };
+        break;
+      case '-3/3':
+        if (isCount(first) && isDigits(second)) {
+          return { kind: 'ahead', nowMicros: first, fence: Number(second) };
+        }
+        break;
+      case '-4/1':
+        return UNJOINED;
+    }
+  }
+  return unexpectedReply('acquire', reply);
+}
+
+export function parseExtendReply(reply: unknown): ExtendReply {
+  if (Array.isArray(reply)) {
+    const [code, first] = reply as unknown[];
+    switch (shapeOf(code, reply.length)) {
+      case '1/2':
+        if (isCount(first)) return { kind: 'extended', recreated: first };
+        break;
+      case '0/1':
+        return LOST;
+      case '-2/2':
+        if (isCount(first)) return { kind: 'quarantined', remainingMs: first };
+        break;
+      case '-4/1':
+        return UNJOINED;
+    }
+  }
+  return unexpectedReply('extend', reply);
+}
+
+export function parseReleaseReply(reply: unknown): ReleaseReply {
+  if (isCount(reply)) return { kind: 'released', deleted: reply };
+  if (Array.isArray(reply) && reply.length === 2) {
+    const [deleted, listeners] = reply as unknown[];
+    if (isCount(deleted) && isCount(listeners)) return { kind: 'released', deleted, listeners };
+  }
+  return unexpectedReply('release', reply);
+}
+
+export function parseJoinReply(reply: unknown): JoinReply {
+  if (Array.isArray(reply) && reply.length === 2) {
+    const [code, value] = reply as unknown[];
+    if (code === 1 && isCount(value)) return { kind: 'joined', quarantineMs: value };
+    if (code === -5 && isCount(value)) return { kind: 'disagree', fenceRetentionMs: value };
+  }
+  return unexpectedReply('join', reply);
+}
+
+export function parseInspectReply(reply: unknown): InspectReply {
+  if (Array.isArray(reply) && reply.length === 3) {
+    const [remainingMs, fence, owner] = reply as unknown[];
+    if (isPttl(remainingMs) && isDigits(fence) && (owner === null || typeof owner === 'string')) {
+      return { kind: 'inspected', owner, remainingMs, fence: Number(fence) };
+    }
+  }
+  return unexpectedReply('inspect', reply);
+}
+
+/** Code and length; a code that is no number matches nothing. */
+function shapeOf(code: unknown, length: number): string {
+  return typeof code === 'number' ? `${code}/${length}` : '';
+}
+
+/** All numbers of the protocol are integers from 0 to 2^53 - 1. */
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Fences come as text, because ioredis 6 rounds integers near 2^53. */
+function isDigits(value: unknown): value is string {
+  return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
+}
+
+function isPttl(value: unknown): value is number {
+  return value === -1 || isCount(value);
+}

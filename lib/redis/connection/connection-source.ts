@@ -1,0 +1,143 @@
+import { Redis } from 'ioredis';
+import type { RedisOptions } from 'ioredis';
+import { RedlockConfigError } from '../../core/errors.ts';
+
+/** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
+export interface RedisInstance {
+  readonly options: object;
+  duplicate(override?: any): unknown;
+}
+
+/**
+ * One independent Redis server: a URL (`redis://` or `rediss://`), ioredis options, or an ioredis client. A client is
+ * duplicated, and never closed, subscribed on or reconfigured.
+ */
+export type RedisNodeInput = string | RedisOptions | RedisInstance;
+
+/** How long TCP and TLS may take, and then the handshake with the server. */
+export const CONNECT_TIMEOUT_MS = 5_000;
+/** How long a closing socket may linger. */
+export const DISCONNECT_TIMEOUT_MS = 50;
+
+/**
+ * What the protocol needs of a client: one connection and then no more (reconnecting is ours), nothing queued, nothing
+ * sent twice, replies of one form in all versions. Name, database, TLS and credentials stay as the user gave them.
+ */
+const OVERRIDES = {
+  lazyConnect: true,
+  enableReadyCheck: true,
+  maxLoadingRetryTime: 250,
+  retryStrategy: () => null,
+  reconnectOnError: null,
+  maxRetriesPerRequest: 0,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  autoResubscribe: false,
+  enableAutoPipelining: false,
+  connectTimeout: CONNECT_TIMEOUT_MS,
+  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+  commandTimeout: undefined,
+  socketTimeout: undefined,
+  noDelay: true,
+  keyPrefix: '',
+  stringNumbers: false,
+  protocol: 2,
+  replyMapping: 'legacy',
+  disableClientInfo: true,
+  showFriendlyErrorStack: false,
+  monitor: false,
+  readOnly: false,
+  scripts: undefined,
+  himportFieldsets: undefined,
+} as const;
+
+/** Makes the clients of one node, each good for one connection. */
+export class ConnectionSource {
+  /** Host and port, or the path of a socket. */
+  readonly address: string;
+  /** The key prefix of the input, which locks don't use; empty when there is none. */
+  readonly ignoredKeyPrefix: string;
+  readonly #template: RedisInstance;
+
+  /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
+  constructor(input: RedisNodeInput) {
+    this.#template = templateOf(input);
+    const options = this.#template.options as RedisOptions;
+    this.address = addressOf(options);
+    this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
+    if (options.sentinels != null) {
+      throw refused(
+        this.address,
+        'list the masters themselves, independent of each other; a Sentinel fails over to a replica, which forgets locks',
+      );
+    }
+  }
+
+  /** A client that has not connected yet. */
+  create(): Redis {
+    return this.#template.duplicate(OVERRIDES) as Redis;
+  }
+
+  /** The message without the password, should the server have quoted it; not longer than a line or two. */
+  conceal(message: string): string {
+    const { password } = this.#template.options as RedisOptions;
+    const concealed =
+      typeof password === 'string' && password !== ''
+        ? message.replaceAll(password, '***')
+        : message;
+    return concealed.length > 500 ? `${concealed.slice(0, 500)}…` : concealed;
+  }
+}
+
+function templateOf(input: RedisNodeInput): RedisInstance {
+  if (typeof input === 'string') return templateOfUrl(input);
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+    // Not as it was given: inside may be a password.
+    const given = Array.isArray(input) ? 'an array' : input === null ? 'null' : `a ${typeof input}`;
+    throw refused(given, 'give a URL (redis://host:port), ioredis options, or an ioredis client');
+  }
+  if ('isCluster' in input && input.isCluster === true) {
+    throw refused(
+      'a cluster client',
+      'give independent masters; a lock node cannot be a Redis Cluster',
+    );
+  }
+  if ('duplicate' in input && typeof input.duplicate === 'function') return input;
+  return new Redis({
+    ...(input as RedisOptions),
+    ...OVERRIDES,
+    keyPrefix: (input as RedisOptions).keyPrefix,
+  });
+}
+
+function templateOfUrl(url: string): RedisInstance {
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
+  if (url.trim() === '' || (scheme !== undefined && scheme !== 'redis' && scheme !== 'rediss')) {
+    throw refused(
+      scheme === undefined ? url : `${scheme}://…`,
+      'give a URL such as redis://host:6379 or rediss://host:6379',
+    );
+  }
+  try {
+    const template = new Redis(url, { lazyConnect: true });
+    template.on('error', () => undefined);
+    template.disconnect();
+    return template;
+  } catch {
+    throw refused(
+      'a malformed URL',
+      'give redis://user:password@host:port/db, with special characters percent-encoded',
+    );
+  }
+}
+
+function addressOf(options: RedisOptions): string {
+  if (typeof options.path === 'string' && options.path !== '') return options.path;
+  const host = options.host ?? 'localhost';
+  return `${host.includes(':') ? `[${host}]` : host}:${options.port ?? 6379}`;
+}
+
+/** The value is shown: it must not hold a password. */
+function refused(shown: unknown, fix: string): RedlockConfigError {
+  return new RedlockConfigError('nodes', shown, fix);
+}

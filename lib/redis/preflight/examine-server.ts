@@ -1,0 +1,85 @@
+import type { Redis } from 'ioredis';
+import type { NodeFacts } from '../../core/nodes/lock-node.ts';
+import { isErrorReply, isNoScript } from '../commands/node-failure.ts';
+import { scriptArguments } from '../commands/script-arguments.ts';
+import { PROBE } from '../scripts/index.ts';
+
+/**
+ * Asks one server what the start-up checks want to know, and tries every command that we need.
+ *
+ * @param probeNames two names of the user's key prefix that no lock can have
+ * @throws what ioredis throws when the connection is lost meanwhile
+ */
+export async function examineServer(
+  client: Redis,
+  probeNames: readonly string[],
+): Promise<NodeFacts> {
+  const [, numberOfKeys, ...names] = scriptArguments(PROBE, probeNames);
+  const [info, loaded, bySha, byText] = await Promise.all([
+    answerOf(client.info()),
+    answerOf(client.script('LOAD', PROBE.text)),
+    answerOf(client.call('evalsha', [PROBE.sha1, numberOfKeys!, ...names])),
+    answerOf(client.call('eval', [PROBE.text, numberOfKeys!, ...names])),
+  ]);
+  const fields = parseInfo(info.reply);
+  return {
+    kind: 'facts',
+    runId: fields.get('run_id') ?? '',
+    version: fields.get('redis_version') ?? '',
+    role: fields.get('role') ?? '',
+    clusterEnabled: fields.get('cluster_enabled') === '1',
+    maxmemoryPolicy: fields.get('maxmemory_policy') ?? '',
+    appendOnly: fields.get('aof_enabled') === '1',
+    missingRights: [
+      ...new Set([
+        ...refusal('info', info),
+        ...refusal('script|load', loaded),
+        ...refusal('evalsha', bySha),
+        ...refusal('eval', byText),
+        ...failuresOf(bySha.reply),
+        ...failuresOf(byText.reply),
+      ]),
+    ],
+  };
+}
+
+interface Answer {
+  readonly reply?: unknown;
+  readonly error?: Error;
+}
+
+/** The server's own refusal is an answer; anything else is thrown. */
+async function answerOf(command: Promise<unknown>): Promise<Answer> {
+  try {
+    return { reply: await command };
+  } catch (error) {
+    if (isErrorReply(error)) return { error };
+    throw error;
+  }
+}
+
+function refusal(command: string, { error }: Answer): string[] {
+  return error === undefined || isNoScript(error) || isCondition(error.message)
+    ? []
+    : [`${command}: ${error.message}`];
+}
+
+function failuresOf(reply: unknown): string[] {
+  if (!Array.isArray(reply)) return [];
+  return reply.filter((failure) => typeof failure === 'string' && !isCondition(failure));
+}
+
+/** The server refuses everybody at the moment: no matter of rights. */
+function isCondition(message: string): boolean {
+  return /\b(READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|LOADING|BUSY)\b/.test(message);
+}
+
+function parseInfo(info: unknown): Map<string, string> {
+  const fields = new Map<string, string>();
+  if (typeof info !== 'string') return fields;
+  for (const line of info.split('\n')) {
+    const separator = line.indexOf(':');
+    if (separator > 0) fields.set(line.slice(0, separator), line.slice(separator + 1).trim());
+  }
+  return fields;
+}

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { FENCE_CASES } from './fence-conformance-cases.ts';
+import { interleaveFenceWriters } from './fence-conformance-interleaving.ts';
+import { stressFence, type FenceStressOptions } from './fence-conformance-stress.ts';
+import type { FenceStore } from '../fence-store.ts';
+
+/** Options of {@link fenceConformance}. */
+export interface FenceConformanceOptions extends FenceStressOptions {
+  /** In front of the names of all resources of this run. @default a random one */
+  readonly resourcePrefix?: string;
+  /**
+   * How long the older writer is held between its check and its write while the newer one works; a right store waits all of it,
+   * once. On a slow machine too short a time hides a wrong store. @default 1_000
+   */
+  readonly gateMs?: number;
+  /** How long one case may take before it counts as failed. @default 30_000 */
+  readonly caseTimeoutMs?: number;
+}
+
+/** One case and, when it failed, why. */
+export interface FenceConformanceCase {
+  readonly name: string;
+  readonly failure?: string;
+}
+
+/** What the kit saw. */
+export interface FenceConformanceReport {
+  readonly passed: boolean;
+  readonly cases: readonly FenceConformanceCase[];
+}
+
+/**
+ * Puts a store under the conditions in which wrong fences lose updates: stale and duplicate tokens, numbers near 2^53, a
+ * writer frozen between its check and its write, and many overlapping holders as if there were no lock at all.
+ *
+ * Runs all cases and never rejects for a store that fails: look at the report, or call {@link assertFenceConformance}.
+ */
+export async function fenceConformance(
+  store: FenceStore,
+  options: FenceConformanceOptions = {},
+): Promise<FenceConformanceReport> {
+  const prefix = options.resourcePrefix ?? `conformance:${randomUUID()}`;
+  const runs: [name: string, run: (resource: string) => Promise<void>][] = [
+    ...FENCE_CASES.map(
+      ([name, run]) =>
+        [name, (resource: string) => run(store, resource)] as [
+          string,
+          (resource: string) => Promise<void>,
+        ],
+    ),
+    [
+      'a writer paused between its check and its write loses no update of a newer one',
+      (resource) => interleaveFenceWriters(store, resource, options.gateMs ?? 1_000),
+    ],
+    [
+      'overlapping holders, some with the same number, leave one unbroken chain of writes',
+      (resource) => stressFence(store, resource, options),
+    ],
+  ];
+  const cases: FenceConformanceCase[] = [];
+  for (const [index, [name, run]] of runs.entries()) {
+    const failure = await failureOf(run(`${prefix}:${index}`), options.caseTimeoutMs ?? 30_000);
+    cases.push(failure === undefined ? { name } : { name, failure });
+  }
+  return { passed: cases.every((each) => each.failure === undefined), cases };
+}
+
+/**
+ * The same, for the body of a test.
+ * @throws Error that lists the failed cases
+ */
+export async function assertFenceConformance(
+  store: FenceStore,
+  options?: FenceConformanceOptions,
+): Promise<void> {
+  const { cases } = await fenceConformance(store, options);
+  const failed = cases.filter((each) => each.failure !== undefined);
+  if (failed.length === 0) return;
+  const lines = failed.map((each) => `  - ${each.name}: ${each.failure}`);
+  throw new Error(
+    `The store does not fence: ${failed.length} of ${cases.length} cases failed.\n${lines.join('\n')}`,
+  );
+}
+
+async function failureOf(run: Promise<void>, timeoutMs: number): Promise<string | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(`no end within ${timeoutMs} ms`), timeoutMs);
+  });
+  const outcome = run.then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  );
+  try {
+    return await Promise.race([outcome, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,134 @@
+import type { NodeFailure } from '../../core/nodes/lock-node.ts';
+import { NOT_CONNECTED } from './memory-fault.ts';
+import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
+
+/** One request on a connection. */
+export interface MemoryCommand {
+  /** Runs on the server; `undefined`: no reply will ever come. */
+  execute(): unknown;
+  /** Called once: with the reply, or with a failure when the connection ends first. */
+  settle(reply: unknown): void;
+}
+
+export interface MemoryConnectionOwner {
+  /** Runs `arrive` after one way through the network. */
+  travel(arrive: () => void): void;
+  /** Nothing passes this connection at the moment. */
+  isFrozen(): boolean;
+  /** The connection ended, not by `close`; its commands are settled. */
+  lost(message: string): void;
+  published(channel: string, nonce: string): void;
+}
+
+/** One connection to a {@link MemoryLockServer}: both directions keep their order. */
+export class MemoryConnection implements MemoryServerClient {
+  readonly #server: MemoryLockServer;
+  readonly #owner: MemoryConnectionOwner;
+  readonly #unsettled = new Set<MemoryCommand>();
+  #requests: MemoryCommand[] = [];
+  #arrivedRequests = 0;
+  #replies: (() => void)[] = [];
+  #arrivedReplies = 0;
+  #closed = false;
+
+  constructor(server: MemoryLockServer, owner: MemoryConnectionOwner) {
+    this.#server = server;
+    this.#owner = owner;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  send(command: MemoryCommand): void {
+    if (this.#closed) {
+      command.settle(NOT_CONNECTED);
+      return;
+    }
+    this.#unsettled.add(command);
+    this.#requests.push(command);
+    this.#owner.travel(() => {
+      this.#arrivedRequests += 1;
+      this.drain();
+    });
+  }
+
+  /** Delivers what has arrived, unless something is frozen. */
+  drain(): void {
+    while (this.#arrivedRequests > 0 && this.#server.running && !this.#isStalled()) {
+      const command = this.#requests.shift();
+      this.#arrivedRequests -= 1;
+      if (command !== undefined) this.#execute(command);
+    }
+    while (this.#arrivedReplies > 0 && !this.#isStalled()) {
+      this.#arrivedReplies -= 1;
+      this.#replies.shift()?.();
+    }
+  }
+
+  serverDied(): void {
+    this.breakOff('the server died');
+  }
+
+  serverResumed(): void {
+    this.drain();
+  }
+
+  published(channel: string, nonce: string): void {
+    this.#reply(() => this.#owner.published(channel, nonce));
+  }
+
+  /** The server's side ends it: what has not been executed is lost. */
+  breakOff(message: string): void {
+    this.#requests = [];
+    this.#server.disconnect(this);
+    if (this.#closed) return;
+    this.close(message);
+    this.#owner.lost(message);
+  }
+
+  /** Our side ends it: what was sent still arrives and is executed, however late; nobody hears the replies. */
+  close(message: string): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#replies = [];
+    if (this.#requests.length === 0) this.#server.disconnect(this);
+    const unsettled = [...this.#unsettled];
+    this.#unsettled.clear();
+    for (const command of unsettled) command.settle(unknownOutcome(message));
+  }
+
+  #isStalled(): boolean {
+    return this.#server.frozen || this.#owner.isFrozen();
+  }
+
+  #execute(command: MemoryCommand): void {
+    const reply = command.execute();
+    if (this.#closed) {
+      if (this.#requests.length === 0) this.#server.disconnect(this);
+      return;
+    }
+    if (reply === undefined) return;
+    this.#reply(() => {
+      if (this.#unsettled.delete(command)) command.settle(reply);
+    });
+  }
+
+  #reply(deliver: () => void): void {
+    if (this.#closed) return;
+    this.#replies.push(deliver);
+    this.#owner.travel(() => {
+      this.#arrivedReplies += 1;
+      this.drain();
+    });
+  }
+}
+
+function unknownOutcome(message: string): NodeFailure {
+  return {
+    kind: 'failed',
+    nothingWritten: false,
+    reason: 'unreachable',
+    message: `connection closed: ${message}`,
+  };
+}

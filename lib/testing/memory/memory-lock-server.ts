@@ -1,0 +1,218 @@
+import type { Clock } from '../../core/environment.ts';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  InspectReply,
+  InspectRequest,
+  JoinReply,
+  JoinRequest,
+  NodeFacts,
+  ReleaseReply,
+  ReleaseRequest,
+} from '../../core/nodes/lock-node.ts';
+import { systemEnvironment } from '../../core/system-environment.ts';
+import { acquire } from './memory-acquire.ts';
+import { extend } from './memory-extend.ts';
+import { inspect } from './memory-inspect.ts';
+import { join } from './memory-join.ts';
+import { release } from './memory-release.ts';
+import { MemoryState } from './memory-state.ts';
+import type { MemorySnapshot } from './memory-state.ts';
+
+/** What a connection wants to hear of its server. */
+export interface MemoryServerClient {
+  /** The server died: this connection is gone, and what had not been executed never will be. */
+  serverDied(): void;
+  /** The server runs again after {@link MemoryLockServer.freeze}. */
+  serverResumed(): void;
+  /** A release was published on a channel this connection subscribed to. */
+  published(channel: string, nonce: string): void;
+}
+
+export interface MemoryLockServerOptions {
+  /** The server's own clock; only `wallMicros` is used. @default the system's */
+  readonly clock?: Pick<Clock, 'wallMicros'>;
+  /** What the start-up checks are told, for tests of those. @default a current, durable, well-configured master */
+  readonly facts?: Partial<NodeFacts>;
+}
+
+let serverCount = 0;
+
+/**
+ * One Redis in memory: the keys of the locks and what the scripts do with them, by the server's own clock.
+ *
+ * Its commands are synchronous and atomic; {@link MemoryLockNode} is the connection that delivers them. Several nodes (one
+ * per simulated process) may share one server.
+ */
+export class MemoryLockServer {
+  readonly #state: MemoryState;
+  readonly #clients = new Set<MemoryServerClient>();
+  readonly #subscriptions = new Map<string, Set<MemoryServerClient>>();
+  readonly #facts: Partial<NodeFacts>;
+  readonly #number: number;
+  #starts = 0;
+  #clockOffsetMs = 0;
+  #running = true;
+  #frozen = false;
+  #knowsScripts = false;
+
+  constructor(options: MemoryLockServerOptions = {}) {
+    const clock = options.clock ?? systemEnvironment.clock;
+    this.#number = ++serverCount;
+    this.#facts = options.facts ?? {};
+    this.#state = new MemoryState(
+      () => clock.wallMicros() + this.#clockOffsetMs * 1000,
+      this.#newRunId(),
+    );
+  }
+
+  /** The keys themselves, to look at or to damage in a test. */
+  get state(): MemoryState {
+    return this.#state;
+  }
+
+  get running(): boolean {
+    return this.#running;
+  }
+
+  get frozen(): boolean {
+    return this.#frozen;
+  }
+
+  /** False from a restart (or {@link forgetScripts}) until the next join: acquire and extend fail with NOSCRIPT. */
+  get knowsScripts(): boolean {
+    return this.#knowsScripts;
+  }
+
+  join(request: JoinRequest): JoinReply {
+    this.#knowsScripts = true;
+    return join(this.#state, request);
+  }
+
+  acquire(request: AcquireRequest): AcquireReply {
+    return acquire(this.#state, request);
+  }
+
+  extend(request: ExtendRequest): ExtendReply {
+    return extend(this.#state, request);
+  }
+
+  release(request: ReleaseRequest): ReleaseReply {
+    return release(this.#state, request, (channel, nonce) => this.#publish(channel, nonce));
+  }
+
+  inspect(request: InspectRequest): InspectReply {
+    return inspect(this.#state, request);
+  }
+
+  examine(): NodeFacts {
+    return {
+      kind: 'facts',
+      runId: this.#state.runId,
+      version: '7.2.0',
+      role: 'master',
+      clusterEnabled: false,
+      maxmemoryPolicy: 'noeviction',
+      appendOnly: true,
+      missingRights: [],
+      ...this.#facts,
+    };
+  }
+
+  /** Deletes a lock key, as an operator's DEL or a too early expiry does; its fence stays. True when it existed. */
+  deleteLock(lockName: string): boolean {
+    return this.#state.locks.delete(lockName);
+  }
+
+  /** FLUSHALL: every key is gone, connections and scripts stay. */
+  flush(): void {
+    this.#state.clear();
+  }
+
+  /** SCRIPT FLUSH. */
+  forgetScripts(): void {
+    this.#knowsScripts = false;
+  }
+
+  /** Shows the server a clock that differs from the given one by so many milliseconds; keys expire by it. */
+  setClockOffset(offsetMs: number): void {
+    this.#clockOffsetMs = offsetMs;
+  }
+
+  /** SIGSTOP: connections stay open, nothing is answered. */
+  freeze(): void {
+    this.#frozen = true;
+  }
+
+  /** SIGCONT: everything that piled up is executed, in order. */
+  resume(): void {
+    if (!this.#frozen) return;
+    this.#frozen = false;
+    for (const client of this.#clients) client.serverResumed();
+  }
+
+  /** SIGKILL: every connection breaks, and none can be made until {@link restart}. */
+  kill(): void {
+    if (!this.#running) return;
+    this.#running = false;
+    this.#frozen = false;
+    this.#knowsScripts = false;
+    this.#subscriptions.clear();
+    for (const client of this.#clients) client.serverDied();
+    this.#clients.clear();
+  }
+
+  /**
+   * Starts the server anew (after killing it if it runs): another run id, no scripts, no connections.
+   *
+   * @param options.keepData true: all keys survive, as with an append-only file that lost nothing; false: it starts empty
+   * @param options.snapshot it starts with this older state instead
+   */
+  restart(options: { readonly keepData: boolean; readonly snapshot?: MemorySnapshot }): void {
+    this.kill();
+    if (options.snapshot) this.#state.load(options.snapshot);
+    else if (!options.keepData) this.#state.clear();
+    this.#state.runId = this.#newRunId();
+    this.#running = true;
+  }
+
+  /** The present data, for a later {@link restart} from an older dump. */
+  snapshot(): MemorySnapshot {
+    return this.#state.dump();
+  }
+
+  /** A connection was made. False when there is no server to answer. */
+  connect(client: MemoryServerClient): boolean {
+    if (this.#running) this.#clients.add(client);
+    return this.#running;
+  }
+
+  disconnect(client: MemoryServerClient): void {
+    this.#clients.delete(client);
+    for (const subscribers of this.#subscriptions.values()) subscribers.delete(client);
+  }
+
+  subscribe(channel: string, client: MemoryServerClient): void {
+    const subscribers = this.#subscriptions.get(channel) ?? new Set();
+    this.#subscriptions.set(channel, subscribers.add(client));
+  }
+
+  unsubscribe(channel: string, client: MemoryServerClient): void {
+    const subscribers = this.#subscriptions.get(channel);
+    subscribers?.delete(client);
+    if (subscribers?.size === 0) this.#subscriptions.delete(channel);
+  }
+
+  /** Returns how many connections were told. */
+  #publish(channel: string, nonce: string): number {
+    const clients = this.#subscriptions.get(channel) ?? new Set();
+    for (const client of clients) client.published(channel, nonce);
+    return clients.size;
+  }
+
+  #newRunId(): string {
+    return `memory-${this.#number}-${++this.#starts}`;
+  }
+}

@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { eventually } from '../../../test/support/eventually.ts';
+import { startChromium } from './support/chromium.ts';
+import { poorTexts } from './support/contrast.ts';
+import { ServedSample } from './support/served-sample.ts';
+
+/** The page as people use it: every case pushes real buttons and waits for what the page then shows. */
+
+/** A bound that only a hang crosses. */
+const PATIENCE = { timeout: 60_000 };
+
+let sample: ServedSample;
+let browser: Browser;
+let url: string;
+
+beforeAll(async () => {
+  browser = await startChromium();
+  sample = ServedSample.start();
+  url = await sample.url();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await sample?.end();
+});
+
+/** Opens the page, waits until it lives, and closes it in the end. Errors of the page fail the test. */
+async function onPage(
+  use: (page: Page) => Promise<void>,
+  options: BrowserContextOptions = {},
+): Promise<void> {
+  const context = await browser.newContext(options);
+  try {
+    const page = await context.newPage();
+    const errors: string[] = [];
+    page.on('pageerror', (error) => errors.push(error.message));
+    page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
+    page.setDefaultTimeout(PATIENCE.timeout);
+    await page.goto(url);
+    await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+    await use(page);
+    expect(errors).toEqual([]);
+  } finally {
+    await context.close();
+  }
+}
+
+async function booked(page: Page): Promise<number> {
+  return Number(await page.locator('#count-booked').textContent());
+}
+
+async function expectMoreBookings(page: Page, atLeast: number): Promise<void> {
+  const before = await booked(page);
+  await eventually(
+    async () => expect(await booked(page)).toBeGreaterThanOrEqual(before + atLeast),
+    {
+      timeoutMs: PATIENCE.timeout,
+      everyMs: 100,
+    },
+  );
+}
+
+async function freezeHolder(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Freeze the current holder' }).click();
+}
+
+/** Waits until the last freeze is over, so that the next test can begin one. */
+async function untilFreezeIsOver(page: Page): Promise<void> {
+  await page.locator('#freeze-holder[aria-disabled="false"]').waitFor();
+}
+
+describe('the page of the sample', () => {
+  it('shows five nodes, the seats, and who holds what with which token for how long', async () => {
+    await onPage(async (page) => {
+      await expectMoreBookings(page, 1);
+      expect(await page.locator('.node').count()).toBe(5);
+      expect(await page.locator('.seat').count()).toBe(24);
+      const row = page
+        .locator('#holders tr')
+        .filter({ hasText: /\d{16}.*[●○]{5} [345]\/5.*\d\.\d s/s });
+      await row.first().waitFor();
+      await page.locator('.seat[data-state="sold"]').first().waitFor();
+    });
+  });
+
+  it('goes on booking while a node is frozen, and while another one is killed', async () => {
+    await onPage(async (page) => {
+      const [second, third] = [page.locator('.node').nth(1), page.locator('.node').nth(2)];
+      await page.getByRole('button', { name: 'Freeze node 2' }).click();
+      await second.filter({ hasText: 'frozen' }).waitFor();
+      await page.getByRole('button', { name: 'Kill node 3' }).click();
+      await third.filter({ hasText: 'killed' }).waitFor();
+      await expectMoreBookings(page, 3);
+      await page.locator('#holders').getByText('3/5').first().waitFor();
+
+      await page.getByRole('button', { name: 'Heal node 2' }).click();
+      await page.getByRole('button', { name: 'Heal node 3' }).click();
+      await second.filter({ hasText: 'up' }).waitFor();
+      await third.filter({ hasText: 'up' }).waitFor();
+      await page.locator('#holders').getByText('5/5').first().waitFor();
+      expect(await page.locator('.node[data-state="up"]').count()).toBe(5);
+    });
+  });
+
+  it('stops booking without a majority, says so, and goes on when nodes are back', async () => {
+    await onPage(async (page) => {
+      const doubles = await page.locator('#double-count').textContent();
+      for (const number of [1, 2, 3]) {
+        await page.getByRole('button', { name: `Freeze node ${number}` }).click();
+        await page
+          .locator('.node')
+          .nth(number - 1)
+          .filter({ hasText: 'frozen' })
+          .waitFor();
+      }
+      await page.locator('#quorum').filter({ hasText: '2 of 5 nodes are left' }).waitFor();
+      await page.locator('#timeline').getByText('QUORUM_UNAVAILABLE').first().waitFor();
+      for (const number of [1, 2, 3]) {
+        await page.getByRole('button', { name: `Heal node ${number}` }).click();
+      }
+      await page.locator('#quorum').waitFor({ state: 'hidden' });
+      await expectMoreBookings(page, 2);
+      expect(await page.locator('#double-count').textContent()).toBe(doubles);
+    });
+  });
+
+  it('shows the refused write of a holder that was frozen, and its refund', async () => {
+    await onPage(async (page) => {
+      const refusals = page.locator('#refusals li');
+      const before = Number(await page.locator('#refusal-count').textContent());
+      const doubles = await page.locator('#double-count').textContent();
+      await freezeHolder(page);
+      await page.locator('#holders').getByText('stopped').waitFor();
+      await page.locator('#holders').getByText('ran out').waitFor();
+      await page
+        .locator('#refusal-count')
+        .getByText(String(before + 1))
+        .waitFor();
+      const newest = refusals.first();
+      await newest.filter({ hasText: 'is refunded' }).waitFor();
+      const [, token, newer] = /token (\d+)\) was refused, the database had seen (\d+)/.exec(
+        (await newest.textContent()) ?? '',
+      )!;
+      expect(BigInt(newer!)).toBeGreaterThan(BigInt(token!));
+      await untilFreezeIsOver(page);
+      expect(await page.locator('#double-count').textContent()).toBe(doubles);
+    });
+  });
+
+  it('freezes a holder of the next evening when the hall is sold out', async () => {
+    await onPage(async (page) => {
+      const before = Number(await page.locator('#refusal-count').textContent());
+      await page
+        .locator('#seats:not(:has(.seat:not([data-state="sold"]):not([data-state="double"])))')
+        .waitFor();
+      await freezeHolder(page);
+      await page
+        .locator('#refusal-count')
+        .getByText(String(before + 1))
+        .waitFor();
+      await untilFreezeIsOver(page);
+      expect(await page.locator('#timeline').getByText('no holder was frozen').count()).toBe(0);
+    });
+  });
+
+  it('shows the double booking when fencing is off', async () => {
+    await onPage(async (page) => {
+      const before = Number(await page.locator('#double-count').textContent());
+      const refusals = await page.locator('#refusal-count').textContent();
+      const fence = page.getByRole('switch', { name: 'Fencing' });
+      try {
+        await fence.click();
+        await page.locator('#fence[aria-checked="false"]').waitFor();
+        await freezeHolder(page);
+        await page
+          .locator('#double-count')
+          .getByText(String(before + 1))
+          .waitFor();
+        const text = await page.locator('#doubles li').first().textContent();
+        expect(text).toMatch(/^[A-D]\d belongs to \w+ and to \w+: both have paid/);
+        await untilFreezeIsOver(page);
+        expect(await page.locator('#refusal-count').textContent()).toBe(refusals);
+      } finally {
+        await fence.click();
+        await page.locator('#fence[aria-checked="true"]').waitFor();
+      }
+    });
+  });
+
+  it('can be used by keyboard alone, with a focus that is seen and stays', async () => {
+    await onPage(async (page) => {
+      const focused = page.locator(':focus');
+      await page.keyboard.press('Tab');
+      expect(await focused.getAttribute('id')).toBe('freeze-holder');
+      const outline = await page.evaluate('getComputedStyle(document.activeElement).outline');
+      expect(outline).toMatch(/solid 3px/);
+      const before = Number(await page.locator('#refusal-count').textContent());
+      await page.keyboard.press('Enter');
+      await page
+        .locator('#refusal-count')
+        .getByText(String(before + 1))
+        .waitFor();
+      await untilFreezeIsOver(page);
+      expect(await focused.getAttribute('id')).toBe('freeze-holder');
+
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Space');
+      await page.locator('#fence[aria-checked="false"]').waitFor();
+      await page.keyboard.press('Space');
+      await page.locator('#fence[aria-checked="true"]').waitFor();
+
+      await page.keyboard.press('Tab');
+      expect(await focused.getAttribute('aria-label')).toBe('Freeze node 1');
+      await page.keyboard.press('Enter');
+      await page.locator('.node').first().filter({ hasText: 'frozen' }).waitFor();
+      expect(await focused.getAttribute('aria-label')).toBe('Freeze node 1');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.locator('.node').first().filter({ hasText: 'up' }).waitFor();
+    });
+  });
+
+  it('announces refusals and double bookings to screen readers', async () => {
+    await onPage(async (page) => {
+      expect(await page.locator('[aria-live="polite"] #refusals').count()).toBe(1);
+      expect(await page.locator('[aria-live="assertive"] #doubles').count()).toBe(1);
+    });
+  });
+
+  it.each([320, 390])('fits a screen of %i px without scrolling sideways', async (width) => {
+    await onPage(
+      async (page) => {
+        await expectMoreBookings(page, 1);
+        const widths = await page.evaluate(
+          '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
+        );
+        expect(widths).toEqual([width, width]);
+        // Words are not broken into a column of letters.
+        for (const row of await page.locator('#holders tr').all()) {
+          expect((await row.boundingBox())!.height).toBeLessThan(160);
+        }
+        const { height } = (await page.locator('#freeze-holder').boundingBox())!;
+        expect(height).toBeGreaterThanOrEqual(44);
+      },
+      { viewport: { width, height: 800 }, isMobile: true, hasTouch: true },
+    );
+  });
+
+  it.each(['dark', 'light'] as const)('has enough contrast in %s mode', async (colorScheme) => {
+    await onPage(
+      async (page) => {
+        await expectMoreBookings(page, 1);
+        const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+        expect(ground).toBe(colorScheme === 'dark' ? 'rgb(16, 20, 27)' : 'rgb(243, 245, 248)');
+        expect(await poorTexts(page, 4.5)).toEqual([]);
+        // The check itself must see what is wrong.
+        expect(await poorTexts(page, 22)).not.toEqual([]);
+      },
+      { colorScheme, reducedMotion: 'reduce' },
+    );
+  });
+});

@@ -1,0 +1,176 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
+import { clusterFactory } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
+
+const newCluster = clusterFactory();
+const STATES = ['free', 'held', 'dead'] as const;
+type State = (typeof STATES)[number];
+
+function combinations(size: number): State[][] {
+  if (size === 0) return [[]];
+  return combinations(size - 1).flatMap((rest) => STATES.map((state) => [...rest, state]));
+}
+
+/** One combination per multiset is enough for many nodes; all of them, in order, for few. */
+const cases = [1, 2, 3, 4]
+  .flatMap(combinations)
+  .concat(combinations(5).filter((states) => states.join() === [...states].sort().join()));
+
+describe('a try', () => {
+  it('is granted, busy or unavailable by what the nodes could do, in every combination', async () => {
+    for (const states of cases) {
+      const cluster = await newCluster(states.length);
+      const { redlock } = await cluster.process();
+      for (const [index, state] of states.entries()) {
+        if (state === 'held') cluster.occupy('a', [index], 60_000);
+        if (state === 'dead') cluster.servers[index]?.kill();
+      }
+      await cluster.advance(5);
+      const count = (wanted: State) => states.filter((state) => state === wanted).length;
+      const quorum = Math.floor(states.length / 2) + 1;
+      let expected = 'unavailable';
+      if (count('free') + count('held') >= quorum) expected = 'busy';
+      if (count('free') >= quorum) expected = 'granted';
+      const outcome = await cluster.settle(
+        redlock.acquire('a', { wait: 0 }).then(
+          () => 'granted',
+          (error: unknown) =>
+            error instanceof LockBusyError
+              ? 'busy'
+              : error instanceof QuorumUnavailableError
+                ? 'unavailable'
+                : String(error),
+        ),
+      );
+      expect([states, outcome]).toEqual([states, expected]);
+    }
+  });
+
+  it('says what each node did', async () => {
+    const cluster = await newCluster(5);
+    const { redlock, nodes } = await cluster.process({ restartGuard: true, ttl: 3_000 });
+    await cluster.advance(3_000);
+    nodes[0]!.latencyMs = 10;
+    cluster.servers[1]?.kill();
+    cluster.servers[2]?.freeze();
+    cluster.servers[3]?.restart({ keepData: true });
+    cluster.servers[4]?.kill();
+    // So that the frozen one is known to be silent, and nobody waits for it.
+    await cluster.failure(redlock.acquire('b', { wait: 0 }));
+    await cluster.advance(400);
+    const error = await cluster.failure(redlock.acquire('a', { wait: '500ms' }));
+    expect(error).toBeInstanceOf(QuorumUnavailableError);
+    const { causes, message } = error as QuorumUnavailableError;
+    expect(causes.map(({ address }) => address)).toEqual(
+      [0, 1, 2, 3, 4].map((index) => `node${index}:6379`),
+    );
+    expect(causes.slice(1).map(({ reason }) => reason)).toEqual([
+      'unreachable',
+      'timeout',
+      'quarantined',
+      'unreachable',
+    ]);
+    for (const part of ['the server died', 'no answer in time', 'restart guard'])
+      expect(message).toContain(part);
+  });
+
+  it('never calls a node slow that it did not wait for', async () => {
+    const cluster = await newCluster(5);
+    const { redlock, nodes } = await cluster.process();
+    cluster.occupy('a', [0, 1, 2], 60_000);
+    nodes[4]!.latencyMs = 200;
+    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    expect((error as LockBusyError).causes.at(-1)).toMatchObject({
+      message: 'not waited for: the other nodes decided',
+    });
+  });
+});
+
+describe('busy', () => {
+  it("tells how long the holder's lease still runs on a quorum", async () => {
+    const cluster = await newCluster(3);
+    const { redlock } = await cluster.process();
+    cluster.occupy('a', [0], 9_000);
+    cluster.occupy('a', [1], 5_000);
+    cluster.occupy('a', [2], 7_000);
+    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    // Two nodes are known when it is decided; a quorum is free when the first of them is, with the third.
+    expect((error as LockBusyError).holderRemainingMs).toBeGreaterThan(4_900);
+    expect((error as LockBusyError).holderRemainingMs).toBeLessThanOrEqual(9_000);
+  });
+
+  it('is an event, not an error, and null of tryAcquire', async () => {
+    const cluster = await newCluster(3);
+    const { redlock, heard, events } = await cluster.process();
+    cluster.occupy('a', [0, 1, 2], 60_000);
+    expect(await cluster.settle(redlock.tryAcquire('a'))).toBeNull();
+    expect(heard('busy')).toMatchObject([{ keys: ['a'] }]);
+    expect(events.filter(({ type }) => type === 'unavailable')).toEqual([]);
+  });
+
+  it('is null of tryAcquire also when a wait is given, and an undefined wait is none', async () => {
+    const cluster = await newCluster(3);
+    const { redlock } = await cluster.process();
+    cluster.occupy('a', [0, 1, 2], 60_000);
+    let startedAtMs = cluster.nowMs;
+    expect(await cluster.settle(redlock.tryAcquire('a', { wait: 500 }))).toBeNull();
+    expect(cluster.nowMs - startedAtMs).toBeGreaterThanOrEqual(500);
+    startedAtMs = cluster.nowMs;
+    expect(await cluster.settle(redlock.tryAcquire('a', { wait: undefined }))).toBeNull();
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(10);
+  });
+});
+
+describe('an outage', () => {
+  it('is an error of tryAcquire, and an event with the causes', async () => {
+    const cluster = await newCluster(3);
+    const { redlock, heard } = await cluster.process();
+    await killAll(cluster);
+    const error = await cluster.failure(redlock.tryAcquire('a'));
+    expect(error).toBeInstanceOf(QuorumUnavailableError);
+    expect(heard('unavailable')).toMatchObject([{ keys: ['a'], causes: [{}, {}, {}] }]);
+  });
+
+  it('is what it was called while waiting, when the last try was cut short by the budget', async () => {
+    const cluster = await newCluster(3);
+    const { redlock } = await cluster.process();
+    cluster.occupy('a', [0, 1, 2], 60_000);
+    const outcome = redlock.acquire('a', { wait: 500 }).catch((error: unknown) => error);
+    await cluster.advance(498);
+    for (const server of cluster.servers) server.freeze();
+    expect(await cluster.settle(outcome)).toBeInstanceOf(LockBusyError);
+  });
+
+  it('is not what contention is called after a last try that had hardly any time left', async () => {
+    const outcomes = new Set<string>();
+    for (let beforeMs = 0; beforeMs < 6; beforeMs += 0.3) {
+      const cluster = await newCluster(3);
+      const { redlock } = await cluster.process({ retry: { baseDelay: 1, maxDelay: 4 } });
+      // Three owners: it may be a split vote, so it is tried again and again.
+      for (const index of [0, 1, 2]) cluster.occupy('a', [index], 60_000, `owner ${index}`);
+      const outcome = redlock.acquire('a', { wait: 500.7 }).catch((error: unknown) => error);
+      await cluster.advance(500.7 - beforeMs);
+      for (const server of cluster.servers) server.freeze();
+      outcomes.add(((await cluster.settle(outcome)) as Error).name);
+    }
+    expect([...outcomes]).toEqual(['LockBusyError']);
+  });
+
+  it('ends the moment enough nodes are back', async () => {
+    const cluster = await newCluster(3);
+    const { redlock } = await cluster.process({ wait: '1m' });
+    await killAll(cluster);
+    const acquired = redlock.acquire('a');
+    await cluster.advance(10_000);
+    const backAtMs = cluster.nowMs;
+    for (const server of cluster.servers.slice(0, 2)) server.restart({ keepData: false });
+    await cluster.settle(acquired);
+    expect(cluster.nowMs - backAtMs).toBeLessThan(200);
+  });
+});
+
+async function killAll(cluster: Cluster): Promise<void> {
+  for (const server of cluster.servers) server.kill();
+  await cluster.advance(5);
+}

@@ -1,0 +1,115 @@
+import { describe, expect, it } from '@jest/globals';
+import { Cluster, Redis } from 'ioredis';
+import { RedlockConfigError } from '../../../lib/core/errors.ts';
+import { ConnectionSource } from '../../../lib/redis/connection/connection-source.ts';
+
+describe('the address', () => {
+  it.each([
+    ['redis://ana:hunter2@10.0.0.1:7000/2', '10.0.0.1:7000'],
+    ['rediss://:hunter2@redis.example', 'redis.example:6379'],
+    ['redis://[::1]:7000', '[::1]:7000'],
+    ['10.0.0.1:7000', '10.0.0.1:7000'],
+    ['/run/redis.sock', '/run/redis.sock'],
+    [{ host: 'h', port: 1, password: 'hunter2' }, 'h:1'],
+    [{ path: '/run/redis.sock' }, '/run/redis.sock'],
+    [{}, 'localhost:6379'],
+    [new Redis('redis://:hunter2@h:2', { lazyConnect: true }), 'h:2'],
+  ])('of %p is %s, without credentials', (input, address) => {
+    expect(new ConnectionSource(input).address).toBe(address);
+  });
+});
+
+describe('the clients', () => {
+  it('keep who and where, and lose what could queue, resend, reconnect or rename', () => {
+    const source = new ConnectionSource({
+      host: 'h',
+      username: 'ana',
+      password: 'hunter2',
+      db: 3,
+      connectionName: 'mine',
+      tls: { servername: 'sni' },
+      keyPrefix: 'app:',
+      commandTimeout: 5,
+      enableOfflineQueue: true,
+      enableAutoPipelining: true,
+      retryStrategy: () => 1,
+      replyMapping: 'resp3',
+      protocol: 3,
+    });
+    const { options, status } = source.create();
+    expect(status).toBe('wait');
+    expect(options).toMatchObject({
+      host: 'h',
+      username: 'ana',
+      password: 'hunter2',
+      db: 3,
+      connectionName: 'mine',
+      tls: { servername: 'sni' },
+      keyPrefix: '',
+      enableOfflineQueue: false,
+      autoResendUnfulfilledCommands: false,
+      autoResubscribe: false,
+      enableAutoPipelining: false,
+      maxRetriesPerRequest: 0,
+    });
+    expect(options.commandTimeout).toBeUndefined();
+    expect(options.retryStrategy!(1)).toBeNull();
+    expect(source.ignoredKeyPrefix).toBe('app:');
+  });
+
+  it('are not changed by options in the query of a URL', () => {
+    const source = new ConnectionSource(
+      'redis://h:1?enableOfflineQueue=true&keyPrefix=x:&lazyConnect=',
+    );
+    expect(source.create().options).toMatchObject({
+      enableOfflineQueue: false,
+      keyPrefix: '',
+      host: 'h',
+    });
+    expect(source.ignoredKeyPrefix).toBe('x:');
+  });
+
+  it('leave the client they were made from as it was', () => {
+    const client = new Redis({ lazyConnect: true, keyPrefix: 'app:', maxRetriesPerRequest: 7 });
+    const before = { ...client.options };
+    const made = new ConnectionSource(client).create();
+    expect(made).not.toBe(client);
+    expect(client.options).toEqual(before);
+    expect(client.status).toBe('wait');
+  });
+});
+
+describe('refused', () => {
+  it.each([
+    ['', /redis:\/\/host:6379/],
+    ['http://hunter2@h', /redis:\/\/host:6379/],
+    ['redis://a:hunter2@h:port', /malformed URL/],
+    ['redis://a:hunter2%ZZ@h', /malformed URL/],
+    [null, /give a URL/],
+    [7, /give a URL/],
+    [[], /give a URL/],
+    [{ sentinels: [{ host: 'h', port: 1 }], name: 'm', password: 'hunter2' }, /Sentinel/],
+    [new Cluster([{ host: 'h', port: 1 }], { lazyConnect: true }), /independent masters/],
+  ] as [unknown, RegExp][])('%p', (input, message) => {
+    let thrown: unknown;
+    try {
+      new ConnectionSource(input as string);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toBeInstanceOf(RedlockConfigError);
+    expect((thrown as Error).message).toMatch(message);
+    expect(JSON.stringify([thrown, (thrown as Error).message])).not.toContain('hunter2');
+  });
+});
+
+describe('messages', () => {
+  it('lose the password and what is too long', () => {
+    const source = new ConnectionSource('redis://:p%40ss@h');
+    expect(source.conceal("ERR unknown command 'AUTH' beginning with: 'p@ss'")).not.toContain(
+      'p@ss',
+    );
+    expect(source.conceal('x'.repeat(10_000)).length).toBeLessThan(600);
+    expect(new ConnectionSource('redis://h').conceal('unchanged')).toBe('unchanged');
+  });
+});

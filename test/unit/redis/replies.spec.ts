@@ -1,0 +1,152 @@
+import { describe, expect, it } from '@jest/globals';
+import { failureOf } from '../../../lib/redis/commands/node-failure.ts';
+import * as replies from '../../../lib/redis/commands/replies.ts';
+
+const NEVER_VALID: unknown[] = [
+  null,
+  undefined,
+  '1',
+  'OK',
+  2,
+  -1,
+  1.5,
+  true,
+  Number.NaN,
+  2 ** 60,
+  10n,
+  {},
+  [],
+  [1],
+  ['1', 0],
+  [[1], 0],
+  [0, null],
+  [-4, 0],
+  [-2],
+  [-2, -5],
+  [-2, '5'],
+  [-1, '5', 5],
+  [-1, '5', 5, 2],
+  [-1, String(2 ** 53), 5, 0],
+  [-1, '0x10', 5, 0],
+  [-1, '', 5, 0],
+  [-1, Number.NaN, 5, 0],
+  [0, 5, '5'],
+  [0, 5, '5', null],
+  [0, -2, '5', 'owner'],
+  [0, 5, '-1', 'owner'],
+  [0, 5, 1e300, 'owner'],
+  [-3, 5],
+  [-3, 5, 5],
+  [-5, 'x'],
+  [1, -1],
+  [1, 2, 3, 4],
+  Array.from({ length: 10_000 }, () => 1),
+  new Error('an error as a value'),
+];
+
+describe('replies that no script of ours returns', () => {
+  it.each([
+    ['acquire', replies.parseAcquireReply],
+    ['extend', replies.parseExtendReply],
+    ['join', replies.parseJoinReply],
+    ['inspect', replies.parseInspectReply],
+  ] as const)('are a failure of %s, never a vote and never an exception', (command, parse) => {
+    for (const reply of NEVER_VALID) {
+      const parsed = parse(reply);
+      expect(parsed).toMatchObject({ kind: 'failed', nothingWritten: false, reason: 'error' });
+      expect((parsed as { message: string }).message).toContain(`unexpected reply to ${command}`);
+    }
+  });
+
+  it('are a failure of release, which knows counts only', () => {
+    for (const reply of NEVER_VALID.filter((value) => value !== 2)) {
+      expect(replies.parseReleaseReply(reply)).toMatchObject({ kind: 'failed' });
+    }
+  });
+
+  it('are not quoted in the message', () => {
+    const secret = 's'.repeat(1_000_000);
+    const parsed = replies.parseAcquireReply(secret) as { message: string };
+    expect(parsed.message.length).toBeLessThan(200);
+  });
+});
+
+describe('replies of the scripts', () => {
+  it('of acquire', () => {
+    const parse = replies.parseAcquireReply;
+    expect(parse(1)).toEqual({ kind: 'accepted' });
+    expect(parse([0, -1, '0000000000000009', 'o'])).toEqual({
+      kind: 'held',
+      remainingMs: -1,
+      fence: 9,
+      owner: 'o',
+    });
+    expect(parse([-1, '8', 9, 1])).toEqual({
+      kind: 'stale',
+      floor: 8,
+      nowMicros: 9,
+      byClock: true,
+    });
+    expect(parse([-1, '8', 9, 0])).toMatchObject({ byClock: false });
+    expect(parse([-2, 7])).toEqual({ kind: 'quarantined', remainingMs: 7 });
+    expect(parse([-3, 8, '9'])).toEqual({ kind: 'ahead', nowMicros: 8, fence: 9 });
+    expect(parse([-4])).toEqual({ kind: 'unjoined' });
+  });
+
+  it('of the others', () => {
+    expect(replies.parseExtendReply([1, 2])).toEqual({ kind: 'extended', recreated: 2 });
+    expect(replies.parseExtendReply([0])).toEqual({ kind: 'lost' });
+    expect(replies.parseExtendReply([-2, 5])).toEqual({ kind: 'quarantined', remainingMs: 5 });
+    expect(replies.parseExtendReply([-4])).toEqual({ kind: 'unjoined' });
+    expect(replies.parseReleaseReply(0)).toEqual({ kind: 'released', deleted: 0 });
+    expect(replies.parseJoinReply([1, 0])).toEqual({ kind: 'joined', quarantineMs: 0 });
+    expect(replies.parseJoinReply([-5, 9])).toEqual({ kind: 'disagree', fenceRetentionMs: 9 });
+    expect(replies.parseInspectReply([0, '3', null])).toEqual({
+      kind: 'inspected',
+      owner: null,
+      remainingMs: 0,
+      fence: 3,
+    });
+  });
+});
+
+describe('failures', () => {
+  const conceal = (message: string) => message.replace('hunter2', '***');
+
+  function replyError(message: string): Error {
+    return Object.assign(new Error(message), { name: 'ReplyError' });
+  }
+
+  it.each(['BUSY', 'LOADING', 'NOAUTH', 'NOPERM', 'READONLY', 'MISCONF', 'OOM', 'NOSCRIPT'])(
+    'with %s certainly wrote nothing',
+    (code) => {
+      expect(failureOf(replyError(`${code} some text`), conceal)).toEqual({
+        kind: 'failed',
+        nothingWritten: true,
+        reason: 'error',
+        message: `${code} some text`,
+        ...(code === 'NOSCRIPT' && { mustJoin: true }),
+      });
+    },
+  );
+
+  it('with any other error of the server may have written', () => {
+    expect(failureOf(replyError('ERR user_script:12: hunter2'), conceal)).toEqual({
+      kind: 'failed',
+      nothingWritten: false,
+      reason: 'error',
+      message: 'ERR user_script:12: ***',
+    });
+  });
+
+  it('of the connection may have written, except when nothing was sent', () => {
+    const closed = failureOf(new Error('Connection is closed.'), conceal);
+    expect(closed).toMatchObject({ nothingWritten: false, reason: 'unreachable' });
+    const unwritable = new Error("Stream isn't writeable and enableOfflineQueue options is false");
+    expect(failureOf(unwritable, conceal)).toMatchObject({
+      nothingWritten: true,
+      reason: 'unreachable',
+    });
+    expect(failureOf(undefined, conceal)).toMatchObject({ nothingWritten: false });
+  });
+});

@@ -1,0 +1,122 @@
+import { describe, expect, it } from '@jest/globals';
+import type { NodeFacts, NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
+import { checkNodes, formatStartupReport } from '../../../lib/redis/preflight/startup-checks.ts';
+import type { StartupCheckOptions } from '../../../lib/redis/preflight/startup-checks.ts';
+
+const OPTIONS: StartupCheckOptions = { quorum: 2, restartGuard: true, keyPrefix: 'lock:' };
+const DOWN: NodeFailure = {
+  kind: 'failed',
+  nothingWritten: true,
+  reason: 'unreachable',
+  message: 'not connected: connect ECONNREFUSED',
+};
+
+function facts(changes: Partial<NodeFacts> = {}): NodeFacts {
+  return {
+    kind: 'facts',
+    runId: `run-${Math.random()}`,
+    version: '7.2.4',
+    role: 'master',
+    clusterEnabled: false,
+    maxmemoryPolicy: 'noeviction',
+    appendOnly: false,
+    missingRights: [],
+    ...changes,
+  };
+}
+
+/** Three nodes, the second one with these replies. */
+function check(reply: NodeFacts | NodeFailure, options: Partial<StartupCheckOptions> = {}) {
+  const nodes = [facts(), reply, facts()].map((each, index) => ({
+    address: `node${index}:6379`,
+    reply: each,
+  }));
+  return checkNodes(nodes, { ...OPTIONS, ...options });
+}
+
+describe('start-up checks', () => {
+  it('find nothing in three good servers', () => {
+    const findings = check(facts());
+    expect(findings).toEqual([]);
+    expect(formatStartupReport(findings)).toBe('');
+  });
+
+  it.each([
+    ['a replica', { role: 'slave' }, 'error', /replica.*independent master/],
+    ['cluster mode', { clusterEnabled: true }, 'error', /cluster-enabled no/],
+    ['Redis 6.0', { version: '6.0.16' }, 'error', /6\.2 or newer/],
+    ['Redis 5', { version: '5.0.7' }, 'error', /6\.2 or newer/],
+    ['eviction of all keys', { maxmemoryPolicy: 'allkeys-lru' }, 'warning', /noeviction/],
+    ['eviction of keys with TTL', { maxmemoryPolicy: 'volatile-ttl' }, 'warning', /noeviction/],
+    [
+      'a missing right',
+      { missingRights: ['PSETEX: NOPERM x'] },
+      'error',
+      /PSETEX: NOPERM x.*\+psetex/,
+    ],
+    ['no right to publish', { missingRights: ['PUBLISH: NOPERM x'] }, 'warning', /back-off/],
+  ] as const)('find %s', (_, changes, severity, message) => {
+    expect(check(facts(changes))).toEqual([
+      { severity, address: 'node1:6379', message: expect.stringMatching(message) },
+    ]);
+  });
+
+  it.each(['6.2.0', '6.10.1', '7.0.15', '8.0', '10.0.0'])('accept Redis %s', (version) => {
+    expect(check(facts({ version }))).toEqual([]);
+  });
+
+  it('find missing persistence only while the restart guard is off', () => {
+    const off = { restartGuard: false };
+    expect(check(facts(), off)).toHaveLength(3);
+    const nodes = [1, 2, 3].map((number) => ({
+      address: `n${number}`,
+      reply: facts({ appendOnly: true }),
+    }));
+    expect(checkNodes(nodes, { ...OPTIONS, ...off })).toEqual([]);
+  });
+
+  it('take an unreachable node as a warning while a quorum answers, and as an error when strict', () => {
+    expect(check(DOWN)).toEqual([
+      {
+        severity: 'warning',
+        address: 'node1:6379',
+        message: expect.stringMatching(/ECONNREFUSED.*2 of 3/),
+      },
+    ]);
+    expect(check(DOWN, { strict: true })).toMatchObject([{ severity: 'error' }]);
+    expect(check(DOWN, { quorum: 3 })).toMatchObject([{ severity: 'error' }]);
+  });
+
+  it('find the same server under two names', () => {
+    const nodes = ['a:1', 'b:1', 'c:1'].map((address) => ({
+      address,
+      reply: facts({ runId: 'same' }),
+    }));
+    expect(checkNodes(nodes, OPTIONS)).toEqual([
+      { severity: 'error', address: 'b:1', message: expect.stringContaining('same server as a:1') },
+      { severity: 'error', address: 'c:1', message: expect.stringContaining('same server as a:1') },
+    ]);
+    // What nobody told (no right to INFO) is not equal.
+    const unknown = nodes.map((node) => ({ ...node, reply: facts({ runId: '', version: '' }) }));
+    expect(checkNodes(unknown, OPTIONS)).toEqual([]);
+  });
+
+  it('advise against an even number, and name an ignored key prefix', () => {
+    const nodes = [1, 2].map((number) => ({ address: `n${number}`, reply: facts() }));
+    const findings = checkNodes([{ ...nodes[0]!, ignoredKeyPrefix: 'app:' }, nodes[1]!], OPTIONS);
+    expect(findings).toEqual([
+      { severity: 'warning', message: expect.stringContaining('odd number') },
+      { severity: 'warning', address: 'n1', message: expect.stringContaining('"app:"') },
+    ]);
+  });
+
+  it('are reported in one text, errors first', () => {
+    const findings = check(facts({ role: 'slave', maxmemoryPolicy: 'allkeys-lru' }));
+    const report = formatStartupReport([...findings]);
+    expect(report.split('\n')).toEqual([
+      'Redis servers for locks: 1 error, 1 warning',
+      expect.stringMatching(/^ {2}error: node1:6379: is a replica/),
+      expect.stringMatching(/^ {2}warning: node1:6379: may evict/),
+    ]);
+  });
+});
