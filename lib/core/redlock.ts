@@ -167,7 +167,7 @@ export class Redlock {
         (granted) => new HeldLock(quorum, held, settings, keys, granted),
       );
       if (this.#options.tokenSource === undefined) {
-        lock.start(new FencingToken(lock.ballot, keys, lock.nonce));
+        lock.start(new FencingToken(lock.ballot, keys, lock.holder));
       } else {
         lock.watch();
         lock.start(await issueToken(this.#options.tokenSource, lock, signal));
@@ -209,7 +209,7 @@ export class Redlock {
       },
       left: ({ address }, message) =>
         this.#arena.quorum.emit({ type: 'node-left', address, message }),
-      hint: (lockName, nonce) => this.#arena.hints.hint(lockName, nonce),
+      hint: (lockName, holder) => this.#arena.hints.hint(lockName, holder),
     };
     const settings = sessionSettings(this.#options);
     return nodes.map(

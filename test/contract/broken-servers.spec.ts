@@ -12,7 +12,7 @@ const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
   [broken.NeverRestores, 'extend: attempts that gave up never stand in the way of the holder (P1)'],
   [
     broken.RestoresGranted,
-    'release: a granted lock is never forgotten, whoever abandons its nonce later',
+    'release: a granted lock is never forgotten, whoever abandons its holder later',
   ],
   [
     broken.RestoresGranted,
@@ -45,10 +45,10 @@ const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
   ],
   [
     broken.AcceptsEqualBallots,
-    'acquire: a ballot is accepted for one nonce only, also when the lock key vanished',
+    'acquire: a ballot is accepted for one holder only, also when the lock key vanished',
   ],
   [broken.AcceptsEqualBallots, 'numbers: exact up to 2^53-1 in every command'],
-  [broken.ReleasesAnything, 'release: never touches what another nonce owns, nor its fence'],
+  [broken.ReleasesAnything, 'release: never touches what another holder owns, nor its fence'],
   [
     broken.SkipsQuarantine,
     'join: with a guard the node is in quarantine first, and writes nothing',
@@ -64,7 +64,7 @@ const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
   ],
   [
     broken.PublishesAlways,
-    'hints: one per deleted lock with its nonce; none without notify, without a deletion, or after unwatch',
+    'hints: one per deleted lock with its holder; none without notify, without a deletion, or after unwatch',
   ],
   [
     broken.FencesDieWithLocks,

@@ -58,7 +58,7 @@ export class ExtendsPartially extends MemoryLockServer {
     if (reply.kind !== 'lost') return reply;
     for (const { lock } of pairsOf(request.names)) {
       if (this.state.locks.get(lock) === undefined)
-        this.state.locks.set(lock, request.nonce, request.ttlMs);
+        this.state.locks.set(lock, request.holder, request.ttlMs);
     }
     return reply;
   }
@@ -70,7 +70,7 @@ export class Shortens extends MemoryLockServer {
     const reply = super.extend(request);
     if (reply.kind !== 'extended') return reply;
     for (const { lock } of pairsOf(request.names))
-      this.state.locks.set(lock, request.nonce, request.ttlMs);
+      this.state.locks.set(lock, request.holder, request.ttlMs);
     return reply;
   }
 }
@@ -79,7 +79,7 @@ export class Shortens extends MemoryLockServer {
 export class IgnoresHeld extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {
     for (const { lock } of pairsOf(request.names)) {
-      if (this.state.locks.get(lock) !== request.nonce) this.state.locks.delete(lock);
+      if (this.state.locks.get(lock) !== request.holder) this.state.locks.delete(lock);
     }
     return super.acquire(request);
   }
@@ -90,9 +90,9 @@ export class RefusesDuplicates extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {
     const reply = super.acquire(request);
     const own = pairsOf(request.names).every(
-      ({ lock }) => this.state.locks.get(lock) === request.nonce,
+      ({ lock }) => this.state.locks.get(lock) === request.holder,
     );
-    const seen = `${request.nonce} ${request.ballot}`;
+    const seen = `${request.holder} ${request.ballot}`;
     const again = this.#seen.has(seen);
     this.#seen.add(seen);
     if (!own || !again || reply.kind !== 'accepted') return reply;
@@ -124,7 +124,8 @@ export class AcceptsEqualBallots extends MemoryLockServer {
 export class ReleasesAnything extends MemoryLockServer {
   override release(request: ReleaseRequest): ReleaseReply {
     for (const { lock } of pairsOf(request.names)) {
-      if (this.state.locks.get(lock) !== undefined) this.state.locks.set(lock, request.nonce, null);
+      if (this.state.locks.get(lock) !== undefined)
+        this.state.locks.set(lock, request.holder, null);
     }
     return super.release(request);
   }

@@ -62,7 +62,7 @@ export const CONTROLS: readonly Control[] = [
     OVERLAP,
     [
       'lib/redis/scripts/release.ts',
-      "if call('GET', K[i]) == nonce then",
+      "if call('GET', K[i]) == holder then",
       "if call('GET', K[i]) then",
     ],
   ),
@@ -96,8 +96,8 @@ export const CONTROLS: readonly Control[] = [
     ['leaked-key', 'idle-too-long', 'slow-recovery'],
     [
       'lib/redis/scripts/acquire.ts',
-      "call('SET', K[2], nonce, 'PX', ttl, 'NX')",
-      "call('SET', K[2], nonce, 'NX')",
+      "call('SET', K[2], holder, 'PX', ttl, 'NX')",
+      "call('SET', K[2], holder, 'NX')",
     ],
   ),
   broken(

@@ -204,9 +204,9 @@ export class Caller {
       this.#refused(error, lock.keys);
       return;
     }
-    const { value: ballot, holder: nonce } = lock.token;
+    const { value: ballot, holder } = lock.token;
     const names = { locks: lock.keys.map((key) => `lock:${key}`), pairs: [], withMarker: [] };
-    this.client.checkValidated({ request: { names, nonce, ballot, ttlMs: 0 }, sentAtMs });
+    this.client.checkValidated({ request: { names, holder, ballot, ttlMs: 0 }, sentAtMs });
   }
 
   #refused(error: unknown, keys: readonly string[]): void {

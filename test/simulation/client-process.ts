@@ -32,7 +32,7 @@ export class ClientProcess {
   readonly redlock: Redlock;
   readonly nodeTimeoutMs: number;
   readonly locks = new Map<string, KnownLock>();
-  /** When the attempt with this nonce began, true time. */
+  /** When the attempt with this holder began, true time. */
   readonly attempts = new Map<string, number>();
   readonly #run: RunContext;
   readonly #quorum: number;
@@ -63,7 +63,7 @@ export class ClientProcess {
       {
         stalled: (from, to) => this.#stalled(from, to),
         threw: (error) => broke(run, 'uncaught', `${this.name}: ${describe(error)}`),
-        nonce: (nonce) => this.attempts.set(nonce, this.process.nowMs),
+        holder: (holder) => this.attempts.set(holder, this.process.nowMs),
       },
     );
     this.nodeTimeoutMs = Math.min(Math.max(50, Math.min(plan.ttlMs / 10, 500)), plan.ttlMs / 3);
@@ -222,7 +222,7 @@ export class ClientProcess {
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),
       recreated: (keys) => (this.#run.counts.recreatedKeys += keys),
-      wasGranted: (nonce) => this.#run.grants.some((grant) => grant.holder === nonce),
+      wasGranted: (holder) => this.#run.grants.some((grant) => grant.holder === holder),
       extendedByQuorum: (extension) => this.checkValidated(extension),
       lostByMajority: (extension) => this.#checkTold(extension),
       sent: () => this.#sent(),
@@ -249,7 +249,7 @@ export class ClientProcess {
     for (const grant of this.#run.grants) {
       const isNewer = grant.token > request.ballot && grant.atMs < sentAtMs;
       if (!isNewer || !request.names.locks.includes(`lock:${grant.key}`)) continue;
-      const message = `${request.nonce} (token ${request.ballot}) was extended by a question of ${sentAtMs.toFixed(3)} ms, after ${grant.holder} got token ${grant.token} at ${grant.atMs.toFixed(3)} ms`;
+      const message = `${request.holder} (token ${request.ballot}) was extended by a question of ${sentAtMs.toFixed(3)} ms, after ${grant.holder} got token ${grant.token} at ${grant.atMs.toFixed(3)} ms`;
       broke(this.#run, 'extend-is-no-validation', message);
       return;
     }
@@ -262,13 +262,13 @@ export class ClientProcess {
       this.process.stalledMs === stalledMs;
     if (!inTime) return;
     this.#run.world.after(0.001, () => {
-      const known = this.locks.get(request.nonce);
+      const known = this.locks.get(request.holder);
       if (!known || !this.alive || this.process.stalledMs !== stalledMs) return;
       if (!this.process.observe(() => known.lock.isHeld)) return;
       broke(
         this.#run,
         'loss-not-told',
-        `${request.nonce} still believes, though no quorum is left`,
+        `${request.holder} still believes, though no quorum is left`,
       );
     });
   }

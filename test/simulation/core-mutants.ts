@@ -45,8 +45,8 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     ],
     [
       'lib/core/voting/attempt.ts',
-      '        nonce: this.nonce,\n        ballot,',
-      '        nonce: this.nonce,\n        ballot: this.first,',
+      '        holder: this.holder,\n        ballot,',
+      '        holder: this.holder,\n        ballot: this.first,',
     ],
   ),
   // Both: see reballots.ts.
@@ -191,13 +191,13 @@ export const CORE_MUTANTS: readonly Mutant[] = [
     ],
   ),
   mutant(
-    'nonce-per-process',
-    'all attempts of a process share one nonce',
+    'holder-per-process',
+    'all attempts of a process share one holder',
     ['duplicate-holder', ...OVERLAP, 'vote-after-release'],
     [
       'lib/core/voting/attempt.ts',
-      'this.nonce = quorum.environment.random.nonce();',
-      'this.nonce = quorum.nonce ??= quorum.environment.random.nonce();',
+      'this.holder = quorum.environment.random.holder();',
+      'this.holder = quorum.holder ??= quorum.environment.random.holder();',
     ],
   ),
   mutant(

@@ -38,7 +38,7 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'extend-without-owner-check',
     'an extension takes the key of another holder',
     [...OVERLAP, 'extend-is-no-validation'],
-    ['lib/testing/memory/memory-extend.ts', ': owner !== request.nonce;', ': false;'],
+    ['lib/testing/memory/memory-extend.ts', ': owner !== request.holder;', ': false;'],
     [
       'lib/testing/memory/memory-extend.ts',
       'const missing = state.locks.get(pair.lock) === undefined;',
@@ -77,7 +77,7 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     TOKENS,
     [
       'lib/testing/memory/memory-acquire.ts',
-      'const expired = nowMicros - marker.fenceRetentionMs * 500;',
+      'const expired = nowMicros - marker.floorRetentionMs * 500;',
       'const expired = 0;',
     ],
   ),
@@ -103,14 +103,14 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     ],
     [
       'lib/core/voting/attempt.ts',
-      '        nonce: this.nonce,\n        ballot,',
-      '        nonce: this.nonce,\n        ballot: Math.max(...round.replies.map((reply) => reply?.count ?? 0)),',
+      '        holder: this.holder,\n        ballot,',
+      '        holder: this.holder,\n        ballot: Math.max(...round.replies.map((reply) => reply?.count ?? 0)),',
     ],
   ),
   mutant(
     'release-without-owner-check',
     'a late release deletes the lock of another holder',
     OVERLAP,
-    ['lib/testing/memory/memory-release.ts', '=== request.nonce,', '!== undefined,'],
+    ['lib/testing/memory/memory-release.ts', '=== request.holder,', '!== undefined,'],
   ),
 ];

@@ -38,7 +38,7 @@ export class SimulatedNode implements LockNode {
   readonly #subscriber = {
     serverDied: () => undefined,
     serverResumed: () => undefined,
-    published: (channel: string, nonce: string) => this.#published(channel, nonce),
+    published: (channel: string, holder: string) => this.#published(channel, holder),
   };
   #listener: LockNodeListener | undefined;
   #connection: SimulatedConnection | undefined;
@@ -67,20 +67,20 @@ export class SimulatedNode implements LockNode {
   }
 
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
-    if (this.#latest?.nonce === request.nonce && this.#latest.ballot !== request.ballot)
+    if (this.#latest?.holder === request.holder && this.#latest.ballot !== request.ballot)
       this.onReballot?.();
     this.#latest = request;
-    const text = `${request.names.locks.join('+')} ${request.nonce} p=${request.ballot} ttl=${request.ttlMs}`;
+    const text = `${request.names.locks.join('+')} ${request.holder} p=${request.ballot} ttl=${request.ttlMs}`;
     this.#send('acquire', text, request, (memory) => memory.acquire(request), settle);
   }
 
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    const text = `${request.names.locks.join('+')} ${request.nonce} p=${request.ballot} ttl=${request.ttlMs}`;
+    const text = `${request.names.locks.join('+')} ${request.holder} p=${request.ballot} ttl=${request.ttlMs}`;
     this.#send('extend', text, request, (memory) => memory.extend(request), settle);
   }
 
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    const text = `${request.names.locks.join('+')} ${request.nonce}${request.granted ? ' granted' : ''}${request.notify ? ' notify' : ''}`;
+    const text = `${request.names.locks.join('+')} ${request.holder}${request.granted ? ' granted' : ''}${request.notify ? ' notify' : ''}`;
     this.#send('release', text, request, (memory) => memory.release(request), settle);
   }
 
@@ -129,8 +129,8 @@ export class SimulatedNode implements LockNode {
   }
 
   /** A hint that no release caused. */
-  forgeHint(lockName: string, nonce: string | null): void {
-    this.ends.process.deliver(() => this.#listener?.hint(lockName, nonce));
+  forgeHint(lockName: string, holder: string | null): void {
+    this.ends.process.deliver(() => this.#listener?.hint(lockName, holder));
   }
 
   /** The process was killed. */
@@ -238,15 +238,15 @@ export class SimulatedNode implements LockNode {
     world.at(process.nowMs + path.delayMs(), () => path.passRequest(active));
   }
 
-  #published(lockName: string, nonce: string): void {
+  #published(lockName: string, holder: string): void {
     const { world, path, chance } = this.ends;
     if (chance.happens(path.lostHints)) return;
-    world.after(path.delayMs(), () => path.passReply(() => this.#hint(lockName, nonce)));
+    world.after(path.delayMs(), () => path.passReply(() => this.#hint(lockName, holder)));
   }
 
-  #hint(lockName: string, nonce: string | null): void {
+  #hint(lockName: string, holder: string | null): void {
     this.ends.process.deliver(() => {
-      if (this.#watched.has(lockName) && !this.#closed) this.#listener?.hint(lockName, nonce);
+      if (this.#watched.has(lockName) && !this.#closed) this.#listener?.hint(lockName, holder);
     });
   }
 }

@@ -30,8 +30,8 @@ export interface ProcessObserver {
   stalled(fromMs: number, toMs: number): void;
   /** The code under test threw where nobody can catch it. */
   threw(error: unknown): void;
-  /** The core drew a nonce: an attempt begins. */
-  nonce(nonce: string): void;
+  /** The core drew a holder: an attempt begins. */
+  holder(holder: string): void;
 }
 
 interface InboxItem {
@@ -70,7 +70,7 @@ export class SimulatedProcess {
   #waking = false;
   #readingsLeft: number;
   #observing = false;
-  #nonces = 0;
+  #holders = 0;
 
   constructor(world: World, settings: ProcessSettings, chance: Chance, observer: ProcessObserver) {
     this.#world = world;
@@ -90,7 +90,7 @@ export class SimulatedProcess {
         set: (callback, delayMs, background = false) => this.#set(callback, delayMs, background),
         clear: (handle) => this.#clear(handle),
       },
-      random: { fraction: () => chance.fraction(), nonce: () => this.#nonce() },
+      random: { fraction: () => chance.fraction(), holder: () => this.#holder() },
     };
   }
 
@@ -219,10 +219,10 @@ export class SimulatedProcess {
     return mean === Infinity ? Infinity : this.#chance.integer(1, 2 * mean);
   }
 
-  #nonce(): string {
-    const nonce = `${this.name}#${++this.#nonces}`;
-    this.#observer.nonce(nonce);
-    return nonce;
+  #holder(): string {
+    const holder = `${this.name}#${++this.#holders}`;
+    this.#observer.holder(holder);
+    return holder;
   }
 
   #set(callback: () => void, delayMs: number, background: boolean): TimerHandle {

@@ -39,7 +39,7 @@ export interface WireListener {
   reballot(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
-  wasGranted(nonce: string): boolean;
+  wasGranted(holder: string): boolean;
   /** A quorum agreed to an extension. */
   extendedByQuorum(extension: WireExtension): void;
   /** No quorum is left for an extension. */
@@ -70,8 +70,8 @@ export class WireMonitor {
 
   answered(kind: WireKind, request: unknown, node: number, reply: { kind: string }): void {
     if (kind === 'acquire') {
-      const { nonce, ballot } = request as AcquireRequest;
-      const attempt = this.#attempts.get(nonce);
+      const { holder, ballot } = request as AcquireRequest;
+      const attempt = this.#attempts.get(holder);
       if (attempt?.ballot !== ballot) return;
       // It is asked again after a join, so this is no answer yet.
       if (reply.kind === 'unjoined' || 'mustJoin' in reply) return;
@@ -84,8 +84,8 @@ export class WireMonitor {
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
   }
 
-  #attempt(nonce: string): WireAttempt {
-    let attempt = this.#attempts.get(nonce);
+  #attempt(holder: string): WireAttempt {
+    let attempt = this.#attempts.get(holder);
     if (!attempt) {
       attempt = {
         ballot: 0,
@@ -95,19 +95,19 @@ export class WireMonitor {
         accepted: new Set(),
         released: new Set(),
       };
-      this.#attempts.set(nonce, attempt);
+      this.#attempts.set(holder, attempt);
     }
     return attempt;
   }
 
-  #acquiring({ nonce, ballot }: AcquireRequest, node: number): void {
-    const attempt = this.#attempt(nonce);
-    this.#checkReleased(attempt, 'ACQUIRE', nonce, node);
+  #acquiring({ holder, ballot }: AcquireRequest, node: number): void {
+    const attempt = this.#attempt(holder);
+    this.#checkReleased(attempt, 'ACQUIRE', holder, node);
     if (ballot !== attempt.ballot) {
       // A node's clock may be a day behind ours; then the next ballot comes from that clock.
       const isAhead = [...attempt.answers.values()].includes('ahead');
       if (ballot < attempt.ballot && !isAhead) {
-        const message = `${nonce} asks n${node} with ballot ${ballot} after ${attempt.ballot}`;
+        const message = `${holder} asks n${node} with ballot ${ballot} after ${attempt.ballot}`;
         this.#listener.broke('older-ballot', message);
       }
       if (attempt.ballot !== 0) this.#listener.reballot();
@@ -121,32 +121,35 @@ export class WireMonitor {
   }
 
   #extending(request: ExtendRequest, node: number): void {
-    this.#checkReleased(this.#attempt(request.nonce), 'EXTEND', request.nonce, node);
+    this.#checkReleased(this.#attempt(request.holder), 'EXTEND', request.holder, node);
     if (this.#extensions.has(request)) return;
     const { atMs: sentAtMs, stalledMs } = this.#listener.now();
     this.#extensions.set(request, { request, sentAtMs, stalledMs, extended: 0, lost: 0 });
   }
 
-  #releasing({ nonce, granted, notify }: ReleaseRequest, node: number): void {
-    const attempt = this.#attempt(nonce);
+  #releasing({ holder, granted, notify }: ReleaseRequest, node: number): void {
+    const attempt = this.#attempt(holder);
     const isFirst = attempt.released.size === 0;
     attempt.released.add(node);
     if (granted) return;
-    if (this.#listener.wasGranted(nonce)) {
-      const message = `${nonce} is released on n${node} as if it had never been granted`;
+    if (this.#listener.wasGranted(holder)) {
+      const message = `${holder} is released on n${node} as if it had never been granted`;
       this.#listener.broke('granted-lock-abandoned', message);
     }
     // Later, or after a time-out, answers may have come that the decision did not know.
     const isDecision = isFirst && attempt.answeredAtMs === this.#listener.now().atMs;
     if (!notify || !isDecision) return;
     if (attempt.mayHold.size >= this.#listener.quorum) return;
-    const message = `${nonce} failed with ${attempt.mayHold.size} possible votes and wakes the waiters`;
+    const message = `${holder} failed with ${attempt.mayHold.size} possible votes and wakes the waiters`;
     this.#listener.broke('loser-published', message);
   }
 
-  #checkReleased(attempt: WireAttempt, what: string, nonce: string, node: number): void {
+  #checkReleased(attempt: WireAttempt, what: string, holder: string, node: number): void {
     if (!attempt.released.has(node)) return;
-    this.#listener.broke('vote-after-release', `${what} of ${nonce} to n${node} after its RELEASE`);
+    this.#listener.broke(
+      'vote-after-release',
+      `${what} of ${holder} to n${node} after its RELEASE`,
+    );
   }
 
   #extendAnswered(request: unknown, reply: { kind: string }): void {

@@ -15,7 +15,7 @@ interface ManualTimer {
 }
 
 export interface ManualEnvironmentOptions {
-  /** Of the random numbers and nonces. @default 1 */
+  /** Of the random numbers and holders. @default 1 */
   readonly seed?: number;
   /** Wall clock at the start, microseconds since the epoch. @default some day in 2026 */
   readonly wallMicros?: number;
@@ -126,10 +126,10 @@ export class ManualEnvironment implements Environment {
   }
 }
 
-/** mulberry32 for jitter; nonces count up, so that they never repeat within one seed. */
+/** mulberry32 for jitter; holders count up, so that they never repeat within one seed. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
-  let nonces = 0;
+  let holders = 0;
   return {
     fraction: () => {
       state = (state + 0x6d2b79f5) >>> 0;
@@ -137,6 +137,6 @@ export function seededRandom(seed: number): Random {
       mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
       return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
     },
-    nonce: () => `nonce-${seed.toString(36)}-${(++nonces).toString(36)}`.padEnd(24, '.'),
+    holder: () => `holder-${seed.toString(36)}-${(++holders).toString(36)}`.padEnd(24, '.'),
   };
 }

@@ -14,7 +14,7 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 /** A lock from its grant to its end. */
 export class HeldLock implements Lock, LeaseOwner {
   readonly keys: readonly string[];
-  readonly nonce: string;
+  readonly holder: string;
   readonly ballot: number;
   readonly #startedAtMs: number;
   readonly #quorum: Quorum;
@@ -37,7 +37,7 @@ export class HeldLock implements Lock, LeaseOwner {
     grant: Granted,
   ) {
     this.keys = keys;
-    this.nonce = grant.nonce;
+    this.holder = grant.holder;
     this.ballot = grant.ballot;
     this.#mayHold = grant.mayHold;
     this.#startedAtMs = grant.startedAtMs;
@@ -214,8 +214,8 @@ export class HeldLock implements Lock, LeaseOwner {
   }
 
   #releaseOnNodes(): Promise<void> {
-    const { keys, nonce } = this;
-    const lock = { keys, nonce, token: this.#tokenValue, mayHold: this.#mayHold };
+    const { keys, holder } = this;
+    const lock = { keys, holder, token: this.#tokenValue, mayHold: this.#mayHold };
     const done = releaseGranted(this.#quorum, lock, this.#settings, (listeners) =>
       this.#held.heard(this, listeners),
     );

@@ -3,7 +3,7 @@ import type { HeldLock } from './held-lock.ts';
 /** Hears of the ends of the locks of this process. */
 export interface HeldLocksListener {
   /** A lock on `key` was released or lost; the nodes are being told. */
-  released(key: string, nonce: string): void;
+  released(key: string, holder: string): void;
   /** The nodes were told, and `listeners` connections with them. */
   heard(key: string, listeners: number): void;
 }
@@ -32,7 +32,7 @@ export class HeldLocks {
   }
 
   released(lock: HeldLock): void {
-    for (const key of lock.keys) this.#listener.released(key, lock.nonce);
+    for (const key of lock.keys) this.#listener.released(key, lock.holder);
   }
 
   heard(lock: HeldLock, listeners: number): void {

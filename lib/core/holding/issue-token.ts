@@ -12,7 +12,7 @@ export async function issueToken(
   lock: HeldLock,
   cancelled: AbortSignal | undefined,
 ): Promise<FencingToken> {
-  const { keys, nonce: holder, signal } = lock;
+  const { keys, holder, signal } = lock;
   const ended = new AbortController();
   const interrupted = new Promise<never>((_, reject) => {
     for (const cause of [signal, cancelled]) {

@@ -8,7 +8,7 @@ import type { Quorum } from '../nodes/node-set.ts';
 /** The granted lock that is over. */
 export interface LockToRelease {
   readonly keys: readonly string[];
-  readonly nonce: string;
+  readonly holder: string;
   readonly token: number;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   readonly mayHold: number;
@@ -59,10 +59,10 @@ class ReleaseRound extends Deadline {
 
   run(ttlMs: number, nodeTimeoutMs: number): void {
     const { sessions, options, deadlines } = this.#quorum;
-    const { keys, nonce, mayHold } = this.#lock;
+    const { keys, holder, mayHold } = this.#lock;
     const request = {
       names: lockNames(options.keyPrefix, keys),
-      nonce,
+      holder,
       granted: true,
       notify: true,
     };

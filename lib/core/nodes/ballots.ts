@@ -7,7 +7,7 @@ const MAX_REMEMBERED = 4_096;
  *
  * What it remembers is a bounded cache: losing it costs a round trip, never safety, because nodes refuse low ballots.
  */
-export class Proposals {
+export class Ballots {
   readonly #clock: Clock;
   /** Fences that were ahead of our clock when we heard of them, by lock key; the others need no memory. */
   readonly #ahead = new Map<string, number>();

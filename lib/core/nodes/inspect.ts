@@ -48,9 +48,9 @@ function nodeInspection(session: NodeSession, reply: InspectReply): NodeInspecti
   if (reply.kind === 'failed') return unanswered(session, reply.reason, reply.message);
   return {
     address: session.address,
-    holder: reply.owner,
+    holder: reply.holder,
     remainingMs: reply.remainingMs,
-    lastToken: String(reply.fence),
+    lastToken: String(reply.floor),
   };
 }
 

@@ -24,5 +24,5 @@ export function lockNames(keyPrefix: string, keys: readonly string[]): LockNames
 }
 
 function fenceName(keyPrefix: string, key: string): string {
-  return `${keyPrefix}#fence:${key}`;
+  return `${keyPrefix}#floor:${key}`;
 }

@@ -20,7 +20,7 @@ const JOIN_RETRY_MS = 50;
 export interface NodeSessionListener {
   joined(session: NodeSession, quarantineMs: number): void;
   left(session: NodeSession, message: string): void;
-  hint(lockName: string, nonce: string | null): void;
+  hint(lockName: string, holder: string | null): void;
 }
 
 /**
@@ -154,8 +154,8 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     if (!this.#connected) this.problem = message;
   }
 
-  hint(lockName: string, nonce: string | null): void {
-    this.#listener.hint(lockName, nonce);
+  hint(lockName: string, holder: string | null): void {
+    this.#listener.hint(lockName, holder);
   }
 
   async close(): Promise<void> {
@@ -198,7 +198,7 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
     }
     this.problem =
       reply.kind === 'disagree'
-        ? `another client remembers fences for ${reply.fenceRetentionMs} ms, this one for ${this.#settings.join.fenceRetentionMs} ms: use one version of this package everywhere`
+        ? `another client remembers fences for ${reply.floorRetentionMs} ms, this one for ${this.#settings.join.floorRetentionMs} ms: use one version of this package everywhere`
         : `join failed: ${reply.message}`;
     this.#failWaiting(this.problem);
     this.#environment.timers.clear(this.#joinTimer);

@@ -2,7 +2,7 @@ import { Deadlines } from './deadlines.ts';
 import type { Environment } from '../environment.ts';
 import type { LockEvent } from '../events.ts';
 import type { NodeSession } from './node-session.ts';
-import { Proposals } from './ballots.ts';
+import { Ballots } from './ballots.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
@@ -14,7 +14,7 @@ export class Quorum {
   readonly votesNeeded: number;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
-  readonly proposals: Proposals;
+  readonly proposals: Ballots;
   /** Of questions that somebody awaits. */
   readonly deadlines: Deadlines;
   /** Of held locks: they don't keep a process alive. */
@@ -33,7 +33,7 @@ export class Quorum {
     this.votesNeeded = options.quorum;
     this.options = options;
     this.environment = environment;
-    this.proposals = new Proposals(environment.clock);
+    this.proposals = new Ballots(environment.clock);
     this.deadlines = new Deadlines(environment, false);
     this.alarms = new Deadlines(environment, true);
   }

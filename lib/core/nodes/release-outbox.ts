@@ -56,7 +56,7 @@ export class ReleaseOutbox {
 
   #keep(entry: Entry): void {
     if (this.#closed || entry.expiresAtMs <= this.#now()) return;
-    this.#entries.set(entry.request.nonce, entry);
+    this.#entries.set(entry.request.holder, entry);
     if (this.#entries.size > MAX_ENTRIES) {
       for (const oldest of this.#entries.keys()) {
         this.#entries.delete(oldest);

@@ -1,6 +1,6 @@
 import type { JoinRequest } from './lock-node.ts';
 import { markerName } from './node-names.ts';
-import { FENCE_RETENTION_MS } from '../options/options.ts';
+import { FLOOR_RETENTION_MS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 
 const MINIMUM_SILENCE_LIMIT_MS = 5_000;
@@ -20,7 +20,7 @@ export function sessionSettings(options: ResolvedOptions): NodeSessionSettings {
     join: {
       markerName: markerName(keyPrefix),
       restartGuardMs,
-      fenceRetentionMs: FENCE_RETENTION_MS,
+      floorRetentionMs: FLOOR_RETENTION_MS,
     },
     nodeTimeoutMs: acquire.nodeTimeoutMs,
     silenceLimitMs: Math.max(acquire.ttlMs, MINIMUM_SILENCE_LIMIT_MS),

@@ -91,4 +91,4 @@ export const REDLOCK_DEFAULTS = Object.freeze({
 } as const);
 
 /** R: how long a fence outlives its last use. One constant for all clients of a server. */
-export const FENCE_RETENTION_MS = 600_000;
+export const FLOOR_RETENTION_MS = 600_000;

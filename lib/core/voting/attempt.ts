@@ -14,7 +14,7 @@ export type AttemptOutcome = Granted | FailedAttempt;
 
 export interface Granted {
   readonly kind: 'granted';
-  readonly nonce: string;
+  readonly holder: string;
   readonly ballot: number;
   /** Nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
@@ -34,12 +34,12 @@ export interface FailedAttempt {
 }
 
 /**
- * One try for a lock: up to three ballots under one fresh nonce, then granted or abandoned. An abandoned attempt is
+ * One try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
  * released on every node that may have accepted it, and can never be granted later.
  */
 export class Attempt {
   /** Fresh per attempt, and for a ballot below one that was sent. */
-  nonce: string;
+  holder: string;
   readonly #quorum: Quorum;
   readonly #keys: readonly string[];
   readonly #names: LockNames;
@@ -67,7 +67,7 @@ export class Attempt {
     this.#ttlMs = ttlMs;
     this.#timeoutMs = timeoutMs;
     this.#untilMs = untilMs;
-    this.nonce = quorum.environment.random.nonce();
+    this.holder = quorum.environment.random.holder();
   }
 
   /** Never rejects. */
@@ -87,7 +87,7 @@ export class Attempt {
   #propose(ballot: number, timeoutMs: number): void {
     this.#ballots += 1;
     const { votesNeeded } = this.#quorum;
-    const request = { names: this.#names, nonce: this.nonce, ballot, ttlMs: this.#ttlMs };
+    const request = { names: this.#names, holder: this.holder, ballot, ttlMs: this.#ttlMs };
     const round = new VoteRound<AcquireReply>(
       this.#quorum,
       { kind: 'acquire', request },
@@ -111,7 +111,7 @@ export class Attempt {
       this.#quorum.measured(round.endedAtMs - round.startedAtMs, this.#ttlMs, round.endedAtMs);
       this.#resolve?.({
         kind: 'granted',
-        nonce: this.nonce,
+        holder: this.holder,
         ballot,
         mayHold: this.#mayHold,
         startedAtMs: round.startedAtMs,
@@ -141,18 +141,18 @@ export class Attempt {
   }
 
   /**
-   * A node found our ballot to be too far ahead. One nonce never has a lower ballot after a higher one: were the higher one
+   * A node found our ballot to be too far ahead. One holder never has a lower ballot after a higher one: were the higher one
    * executed late, the node would hold a ballot of ours above the token that was granted, and an extension there proved nothing.
    */
   #startOver(): void {
     this.#abandon();
     this.#mayHold = 0;
-    this.nonce = this.#quorum.environment.random.nonce();
+    this.holder = this.#quorum.environment.random.holder();
   }
 
   #heard(replies: readonly (AcquireReply | undefined)[]): void {
     for (const reply of replies) {
-      if (reply?.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.fence);
+      if (reply?.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.floor);
       else if (reply?.kind === 'stale') this.#quorum.proposals.heard(this.#keys, reply.floor);
     }
   }
@@ -162,7 +162,7 @@ export class Attempt {
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
     // Losers wake nobody, unless others may have taken us for a holder.
     const notify = holders.length >= votesNeeded;
-    const request = { names: this.#names, nonce: this.nonce, granted: false, notify };
+    const request = { names: this.#names, holder: this.holder, granted: false, notify };
     for (const session of holders) session.release(request, this.#ttlMs, () => undefined);
   }
 }

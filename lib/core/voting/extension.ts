@@ -8,7 +8,7 @@ import { VoteRound } from './vote-round.ts';
 /** What to extend. */
 export interface ExtensionTarget {
   readonly keys: readonly string[];
-  readonly nonce: string;
+  readonly holder: string;
   readonly ballot: number;
   readonly ttlMs: number;
   readonly nodeTimeoutMs: number;
@@ -40,8 +40,8 @@ export function extendOnce(
   target: ExtensionTarget,
   open: Set<OpenExtension>,
 ): Promise<ExtensionOutcome> {
-  const { keys, nonce, ballot, ttlMs } = target;
-  const request = { names: lockNames(quorum.options.keyPrefix, keys), nonce, ballot, ttlMs };
+  const { keys, holder, ballot, ttlMs } = target;
+  const request = { names: lockNames(quorum.options.keyPrefix, keys), holder, ballot, ttlMs };
   return new Promise((resolve) => {
     const round = new VoteRound<ExtendReply>(
       quorum,

@@ -37,9 +37,9 @@ export function nextBallot(ballot: number, replies: readonly (AcquireReply | und
   for (const reply of replies) {
     if (reply?.kind === 'stale')
       floor = Math.max(floor, reply.floor, reply.byClock ? reply.nowMicros : 0);
-    else if (reply?.kind === 'held') floor = Math.max(floor, reply.fence);
+    else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
     else if (reply?.kind === 'accepted') accepted = ballot;
-    else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.fence);
+    else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);
   }
   return Math.max(floor, ahead > 0 ? ahead : accepted) + 1;
 }

@@ -23,7 +23,7 @@ export class Contender {
   readonly #startedAtMs: number;
   #watch: HintWatch | undefined;
   /** Of the latest try. */
-  #nonce = '';
+  #holder = '';
   #cancelled: { readonly error: unknown } | undefined;
   #interrupt: (() => void) | undefined;
   /** Let other processes go first in this acquire. */
@@ -175,8 +175,8 @@ export class Contender {
     const untilMs = waitMs === 0 ? Number.POSITIVE_INFINITY : this.#startedAtMs + waitMs;
     const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs, timeoutMs, untilMs);
     this.tries += 1;
-    this.#nonce = attempt.nonce;
-    this.#watch?.ignore(attempt.nonce);
+    this.#holder = attempt.holder;
+    this.#watch?.ignore(attempt.holder);
     this.#interrupt = () => attempt.cancel();
     return attempt.run();
   }
@@ -211,7 +211,7 @@ export class Contender {
     const { hints, quorum } = this.#arena;
     if (this.#watch === undefined) {
       this.#watch = hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
-      this.#watch.ignore(this.#nonce);
+      this.#watch.ignore(this.#holder);
     }
     return this.#watch;
   }

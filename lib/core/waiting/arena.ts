@@ -27,8 +27,8 @@ export function createArena(
   const hints = new HintBoard(sessions, environment);
   const share = new FairShare();
   const held = new HeldLocks({
-    released: (key, nonce) => {
-      hints.hint(keyPrefix + key, nonce);
+    released: (key, holder) => {
+      hints.hint(keyPrefix + key, holder);
       onReleased();
     },
     // One of the listeners may be our own subscription.

@@ -28,12 +28,12 @@ export interface RetryFacts {
 /**
  * How long to wait for a hint before the next try.
  *
- * Behind a holder (one owner reported by a quorum), or while too many nodes are in quarantine: until enough leases or
+ * Behind a holder (one holder reported by a quorum), or while too many nodes are in quarantine: until enough leases or
  * quarantines have ended. Otherwise it may be a split vote of attempts that are giving up: full jitter, doubling.
  */
 export function retryDelayMs(failed: FailedTry, facts: RetryFacts): number {
   const times: number[] = [];
-  const owners = new Map<string, number>();
+  const holders = new Map<string, number>();
   let usable = 0;
   let quarantined = 0;
   for (const reply of failed.replies) {
@@ -43,11 +43,11 @@ export function retryDelayMs(failed: FailedTry, facts: RetryFacts): number {
       quarantined += 1;
       times.push(reply.remainingMs);
     } else if (reply?.kind === 'held') {
-      owners.set(reply.owner, (owners.get(reply.owner) ?? 0) + 1);
+      holders.set(reply.holder, (holders.get(reply.holder) ?? 0) + 1);
       if (reply.remainingMs >= 0) times.push(reply.remainingMs);
     }
   }
-  const behindHolder = Math.max(0, ...owners.values()) >= failed.quorum;
+  const behindHolder = Math.max(0, ...holders.values()) >= failed.quorum;
   const inQuarantine = failed.replies.length - quarantined < failed.quorum;
   const missing = failed.quorum - usable;
   if ((behindHolder || inQuarantine) && missing >= 1 && times.length >= missing) {

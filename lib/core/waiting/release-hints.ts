@@ -39,9 +39,9 @@ export class HintBoard {
     return new HintWatch(this, lockNames, this.#environment);
   }
 
-  /** A release was heard; `nonce` is `null` when something may have been missed. */
-  hint(lockName: string, nonce: string | null): void {
-    for (const watch of this.#watches.get(lockName) ?? []) watch.hint(nonce);
+  /** A release was heard; `holder` is `null` when something may have been missed. */
+  hint(lockName: string, holder: string | null): void {
+    for (const watch of this.#watches.get(lockName) ?? []) watch.hint(holder);
   }
 
   /** Everybody tries again: the set of voting nodes changed. */
@@ -126,13 +126,13 @@ export class HintWatch {
   }
 
   /** Our own abandoned attempts tell us nothing. */
-  ignore(nonce: string): void {
-    this.#own.push(nonce);
+  ignore(holder: string): void {
+    this.#own.push(holder);
     if (this.#own.length > MAX_OWN_NONCES) this.#own.shift();
   }
 
-  hint(nonce: string | null): void {
-    if (nonce !== null && this.#own.includes(nonce)) return;
+  hint(holder: string | null): void {
+    if (holder !== null && this.#own.includes(holder)) return;
     this.#pending = true;
     this.#wake?.();
   }

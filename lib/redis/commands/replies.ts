@@ -20,7 +20,7 @@ export function parseAcquireReply(reply: unknown): AcquireReply {
     switch (shapeOf(code, reply.length)) {
       case '0/4':
         if (isPttl(first) && isDigits(second) && typeof third === 'string') {
-          return { kind: 'held', remainingMs: first, fence: Number(second), owner: third };
+          return { kind: 'held', remainingMs: first, floor: Number(second), holder: third };
         }
         break;
       case '-1/4':
@@ -33,7 +33,7 @@ export function parseAcquireReply(reply: unknown): AcquireReply {
         break;
       case '-3/3':
         if (isCount(first) && isDigits(second)) {
-          return { kind: 'ahead', nowMicros: first, fence: Number(second) };
+          return { kind: 'ahead', nowMicros: first, floor: Number(second) };
         }
         break;
       case '-4/1':
@@ -75,16 +75,16 @@ export function parseJoinReply(reply: unknown): JoinReply {
   if (Array.isArray(reply) && reply.length === 2) {
     const [code, value] = reply as unknown[];
     if (code === 1 && isCount(value)) return { kind: 'joined', quarantineMs: value };
-    if (code === -5 && isCount(value)) return { kind: 'disagree', fenceRetentionMs: value };
+    if (code === -5 && isCount(value)) return { kind: 'disagree', floorRetentionMs: value };
   }
   return unexpectedReply('join', reply);
 }
 
 export function parseInspectReply(reply: unknown): InspectReply {
   if (Array.isArray(reply) && reply.length === 3) {
-    const [remainingMs, fence, owner] = reply as unknown[];
-    if (isPttl(remainingMs) && isDigits(fence) && (owner === null || typeof owner === 'string')) {
-      return { kind: 'inspected', owner, remainingMs, fence: Number(fence) };
+    const [remainingMs, fence, holder] = reply as unknown[];
+    if (isPttl(remainingMs) && isDigits(fence) && (holder === null || typeof holder === 'string')) {
+      return { kind: 'inspected', holder, remainingMs, floor: Number(fence) };
     }
   }
   return unexpectedReply('inspect', reply);

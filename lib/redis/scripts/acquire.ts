@@ -4,18 +4,18 @@ import { defineScript } from './script.ts';
 export const ACQUIRE = defineScript(`
 -- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
 -- KEYS: marker lock1 fence1 [lock2 fence2 ...]
--- ARGV: p (ballot, microseconds, 16 digits), nonce o, ttlMs
+-- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs
 -- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  fence: "F prev", 16 digits each, so that strings compare like numbers;
 --   ballots <= F are refused, prev is what F was before the last accept.
 -- Returns 1 ACCEPTED; otherwise nothing was written (maxF and floor as digits: ioredis 6 rounds integers near 2^53):
---   {0, pttlMs, maxF, owner}     HELD by another nonce; the longest, -1 = without TTL
+--   {0, pttlMs, maxF, owner}     HELD by another holder; the longest, -1 = without TTL
 --   {-1, floor, nowUs, byClock}  STALE: p <= floor; byClock 1: this node's clock set the floor, not a fence
 --   {-2, ms}                     QUARANTINED: may vote in ms
 --   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and fences
 --   {-4}                         UNJOINED: no marker, or the clock went back
 --   error WRONGTYPE              a lock's name holds other data, which is kept
 local call, K, A = redis.call, KEYS, ARGV
-local nonce, ttl = A[2], A[3]
+local holder, ttl = A[2], A[3]
 local values = call('MGET', unpack(K))
 local voteAfter, W, R = string.match(values[1] or '', '^(%d+) %w+ (%d+) (%d+)$')
 if not voteAfter then return {-4} end
@@ -42,7 +42,7 @@ if #K == 3 and not values[2] and p > clock and p <= now + 86400000000 then
   local fence = values[3]
   if not fence or #fence == 33 and A[1] > fence then
     call('PSETEX', K[3], keep, A[1] .. ' ' .. string.sub(fence or '0000000000000000', 1, 16))
-    if call('SET', K[2], nonce, 'PX', ttl, 'NX') then return 1 end
+    if call('SET', K[2], holder, 'PX', ttl, 'NX') then return 1 end
     if fence then call('SET', K[3], fence, 'KEEPTTL') else call('DEL', K[3]) end
     return redis.error_reply('WRONGTYPE ' .. K[2] .. ' holds data that is no lock')
   end
@@ -50,17 +50,17 @@ end
 
 local maxF, highest, floor, pttl, owner = 0, '0', 0, 0, nil
 for i = 2, #K, 2 do
-  local holder, digits = values[i], string.sub(values[i + 1] or '0', 1, 16)
+  local other, digits = values[i], string.sub(values[i + 1] or '0', 1, 16)
   local F = tonumber(digits)
   if F > maxF then maxF, highest = F, digits end
-  if holder and holder ~= nonce then
+  if other and other ~= holder then
     local left = call('PTTL', K[i])
     if left < -1 then left = 0 end
-    if not owner or left == -1 or (pttl ~= -1 and left > pttl) then pttl, owner = left, holder end
-  elseif not holder and call('EXISTS', K[i]) == 1 then
+    if not owner or left == -1 or (pttl ~= -1 and left > pttl) then pttl, owner = left, other end
+  elseif not other and call('EXISTS', K[i]) == 1 then
     return redis.error_reply('WRONGTYPE ' .. K[i] .. ' holds data that is no lock')
   else
-    if holder and F == p then F = p - 1 end -- our own ballot, delivered twice
+    if other and F == p then F = p - 1 end -- our own ballot, delivered twice
     if F > floor then floor = F end
   end
 end
@@ -76,7 +76,7 @@ for i = 2, #K, 2 do
     if values[i] then prev = string.sub(fence, 18, 33) else prev = string.sub(fence, 1, 16) end
   end
   call('PSETEX', K[i + 1], keep, A[1] .. ' ' .. prev)
-  call('PSETEX', K[i], ttl, nonce)
+  call('PSETEX', K[i], ttl, holder)
 end
 return 1
 `);

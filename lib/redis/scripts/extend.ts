@@ -4,20 +4,20 @@ import { defineScript } from './script.ts';
 export const EXTEND = defineScript(`
 -- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
 -- KEYS: marker lock1 fence1 [lock2 fence2 ...]
--- ARGV: T (the granted ballot, 16 digits), nonce o, ttlMs
+-- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs
 -- marker and fence as in ACQUIRE.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
 --   {0}      LOST: a lock has another owner (or is other data), or is missing and its fence passed T
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
 --   {-4}     UNJOINED: a lock is missing, and the node has no marker or its clock went back
 local call, K, A = redis.call, KEYS, ARGV
-local T, nonce, ttl = tonumber(A[1]), A[2], tonumber(A[3])
+local T, holder, ttl = tonumber(A[1]), A[2], tonumber(A[3])
 local values = call('MGET', unpack(K))
 local fences, missing = {}, 0
 for i = 2, #K, 2 do
   local F = tonumber(string.sub(values[i + 1] or '0', 1, 16))
   fences[i] = F + 0 -- a fence that is no number fails here, before any write
-  if values[i] ~= nonce then
+  if values[i] ~= holder then
     if values[i] or F > T or call('EXISTS', K[i]) == 1 then return {0} end
     missing = missing + 1
   end
@@ -44,7 +44,7 @@ for i = 2, #K, 2 do
   elseif fenceLeft >= 0 and fenceLeft < keep then
     call('PSETEX', K[i + 1], keep, values[i + 1])
   end
-  if lockLeft ~= -1 and lockLeft < ttl then call('PSETEX', K[i], ttl, nonce) end
+  if lockLeft ~= -1 and lockLeft < ttl then call('PSETEX', K[i], ttl, holder) end
 end
 return {1, missing}
 `);

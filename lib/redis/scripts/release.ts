@@ -4,13 +4,13 @@ import { defineScript } from './script.ts';
 export const RELEASE = defineScript(`
 -- RELEASE: delete the locks that are still owned by o.
 -- KEYS: lock1 fence1 [lock2 fence2 ...]
--- ARGV: nonce o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
+-- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
 -- Returns how many locks were deleted; {deleted, n} when a hint reached n connections
 local call, K, A = redis.call, KEYS, ARGV
-local nonce, granted, notify = A[1], A[2], A[3]
+local holder, granted, notify = A[1], A[2], A[3]
 local deleted, listeners = 0, 0
 for i = 1, #K, 2 do
-  if call('GET', K[i]) == nonce then
+  if call('GET', K[i]) == holder then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
       local fence = call('GET', K[i + 1])
       if fence and #fence == 33 then
@@ -22,7 +22,7 @@ for i = 1, #K, 2 do
     call('DEL', K[i])
     deleted = deleted + 1
     if notify == '1' then
-      local heard = redis.pcall('PUBLISH', K[i], nonce) -- a user without channels still releases
+      local heard = redis.pcall('PUBLISH', K[i], holder) -- a user without channels still releases
       if type(heard) == 'number' and heard > listeners then listeners = heard end
     end
   end

@@ -17,13 +17,13 @@ export interface MemoryConnectionOwner {
   isFrozen(): boolean;
   /** The connection ended, not by `close`; its commands are settled. */
   lost(message: string): void;
-  published(channel: string, nonce: string): void;
+  published(channel: string, holder: string): void;
 }
 
 /** One connection to a {@link MemoryLockServer}: both directions keep their order. */
 export class MemoryConnection implements MemoryServerClient {
   readonly #server: MemoryLockServer;
-  readonly #owner: MemoryConnectionOwner;
+  readonly #holder: MemoryConnectionOwner;
   readonly #unsettled = new Set<MemoryCommand>();
   #requests: MemoryCommand[] = [];
   #arrivedRequests = 0;
@@ -31,9 +31,9 @@ export class MemoryConnection implements MemoryServerClient {
   #arrivedReplies = 0;
   #closed = false;
 
-  constructor(server: MemoryLockServer, owner: MemoryConnectionOwner) {
+  constructor(server: MemoryLockServer, holder: MemoryConnectionOwner) {
     this.#server = server;
-    this.#owner = owner;
+    this.#holder = holder;
   }
 
   get closed(): boolean {
@@ -47,7 +47,7 @@ export class MemoryConnection implements MemoryServerClient {
     }
     this.#unsettled.add(command);
     this.#requests.push(command);
-    this.#owner.travel(() => {
+    this.#holder.travel(() => {
       this.#arrivedRequests += 1;
       this.drain();
     });
@@ -74,8 +74,8 @@ export class MemoryConnection implements MemoryServerClient {
     this.drain();
   }
 
-  published(channel: string, nonce: string): void {
-    this.#reply(() => this.#owner.published(channel, nonce));
+  published(channel: string, holder: string): void {
+    this.#reply(() => this.#holder.published(channel, holder));
   }
 
   /** The server's side ends it: what has not been executed is lost. */
@@ -84,7 +84,7 @@ export class MemoryConnection implements MemoryServerClient {
     this.#server.disconnect(this);
     if (this.#closed) return;
     this.close(message);
-    this.#owner.lost(message);
+    this.#holder.lost(message);
   }
 
   /** Our side ends it: what was sent still arrives and is executed, however late; nobody hears the replies. */
@@ -99,7 +99,7 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   #isStalled(): boolean {
-    return this.#server.frozen || this.#owner.isFrozen();
+    return this.#server.frozen || this.#holder.isFrozen();
   }
 
   #execute(command: MemoryCommand): void {
@@ -117,7 +117,7 @@ export class MemoryConnection implements MemoryServerClient {
   #reply(deliver: () => void): void {
     if (this.#closed) return;
     this.#replies.push(deliver);
-    this.#owner.travel(() => {
+    this.#holder.travel(() => {
       this.#arrivedReplies += 1;
       this.drain();
     });

@@ -17,20 +17,20 @@ export function extend(state: MemoryState, request: ExtendRequest): ExtendReply 
 }
 
 function isLost(state: MemoryState, request: ExtendRequest, pair: LockPair): boolean {
-  const owner = state.locks.get(pair.lock);
-  return owner === undefined ? fenceOf(state, pair) > request.ballot : owner !== request.nonce;
+  const holder = state.locks.get(pair.lock);
+  return holder === undefined ? fenceOf(state, pair) > request.ballot : holder !== request.holder;
 }
 
 function renew(
   state: MemoryState,
-  { names, nonce, ballot, ttlMs }: ExtendRequest,
+  { names, holder, ballot, ttlMs }: ExtendRequest,
   pair: LockPair,
 ): void {
   const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
   const fenceRemainingMs = state.fences.remainingMs(pair.fence);
   // Without marker the distance that acquire put between lock and fence stands for R.
   const retentionMs =
-    state.markers.get(markerNameOf(names))?.fenceRetentionMs ??
+    state.markers.get(markerNameOf(names))?.floorRetentionMs ??
     Math.max(0, fenceRemainingMs - lockLifeMs);
   const before = state.fences.get(pair.fence);
   const missing = state.locks.get(pair.lock) === undefined;
@@ -41,5 +41,5 @@ function renew(
     fence,
     fenceLifeMs(state, fence.fence, ttlMs, retentionMs),
   );
-  state.locks.setForAtLeast(pair.lock, nonce, ttlMs);
+  state.locks.setForAtLeast(pair.lock, holder, ttlMs);
 }

@@ -6,8 +6,8 @@ export function join(state: MemoryState, request: JoinRequest): JoinReply {
   // Read once: time stands still inside a script.
   const nowMs = state.nowMs();
   const marker = state.markers.get(request.markerName);
-  if (marker?.runId === state.runId && marker.fenceRetentionMs !== request.fenceRetentionMs) {
-    return { kind: 'disagree', fenceRetentionMs: marker.fenceRetentionMs };
+  if (marker?.runId === state.runId && marker.floorRetentionMs !== request.floorRetentionMs) {
+    return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
   }
   const next = nextMarker(state, marker, request, nowMs);
   state.markers.set(request.markerName, next);
@@ -17,13 +17,13 @@ export function join(state: MemoryState, request: JoinRequest): JoinReply {
 function nextMarker(
   state: MemoryState,
   marker: Marker | undefined,
-  { restartGuardMs, fenceRetentionMs }: JoinRequest,
+  { restartGuardMs, floorRetentionMs: floorRetentionMs }: JoinRequest,
   nowMs: number,
 ): Marker {
   const { runId } = state;
   // A start that nobody joined yet, or everything was flushed.
   if (marker === undefined || marker.runId !== runId) {
-    return { voteAfterMs: nowMs + restartGuardMs, runId, restartGuardMs, fenceRetentionMs };
+    return { voteAfterMs: nowMs + restartGuardMs, runId, restartGuardMs, floorRetentionMs };
   }
   const longerGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
   // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time

@@ -28,7 +28,7 @@ export interface MemoryServerClient {
   /** The server runs again after {@link MemoryLockServer.freeze}. */
   serverResumed(): void;
   /** A release was published on a channel this connection subscribed to. */
-  published(channel: string, nonce: string): void;
+  published(channel: string, holder: string): void;
 }
 
 export interface MemoryLockServerOptions {
@@ -100,7 +100,7 @@ export class MemoryLockServer {
   }
 
   release(request: ReleaseRequest): ReleaseReply {
-    return release(this.#state, request, (channel, nonce) => this.#publish(channel, nonce));
+    return release(this.#state, request, (channel, holder) => this.#publish(channel, holder));
   }
 
   inspect(request: InspectRequest): InspectReply {
@@ -206,9 +206,9 @@ export class MemoryLockServer {
   }
 
   /** Returns how many connections were told. */
-  #publish(channel: string, nonce: string): number {
+  #publish(channel: string, holder: string): number {
     const clients = this.#subscriptions.get(channel) ?? new Set();
-    for (const client of clients) client.published(channel, nonce);
+    for (const client of clients) client.published(channel, holder);
     return clients.size;
   }
 

@@ -1,20 +1,20 @@
 import type { ReleaseReply, ReleaseRequest } from '../../core/nodes/lock-node.ts';
 import { type LockPair, type MemoryState, pairsOf } from './memory-state.ts';
 
-/** RELEASE: deletes only what this nonce owns; an abandoned attempt leaves the fence as it found it. */
+/** RELEASE: deletes only what this holder owns; an abandoned attempt leaves the fence as it found it. */
 export function release(
   state: MemoryState,
   request: ReleaseRequest,
-  publish: (lockName: string, nonce: string) => number,
+  publish: (lockName: string, holder: string) => number,
 ): ReleaseReply {
   const owned = pairsOf(request.names).filter(
-    (pair) => state.locks.get(pair.lock) === request.nonce,
+    (pair) => state.locks.get(pair.lock) === request.holder,
   );
   let listeners = 0;
   for (const pair of owned) {
     state.locks.delete(pair.lock);
     if (!request.granted) restoreFence(state, pair);
-    if (request.notify) listeners = Math.max(listeners, publish(pair.lock, request.nonce));
+    if (request.notify) listeners = Math.max(listeners, publish(pair.lock, request.holder));
   }
   const released = { kind: 'released', deleted: owned.length } as const;
   return listeners > 0 ? { ...released, listeners } : released;

@@ -14,7 +14,7 @@ export interface Marker {
   readonly voteAfterMs: number;
   readonly runId: string;
   readonly restartGuardMs: number;
-  readonly fenceRetentionMs: number;
+  readonly floorRetentionMs: number;
 }
 
 /** The data of one server at one moment, as in a dump file. Opaque. */
@@ -62,7 +62,7 @@ export class MemoryState {
   }
 }
 
-/** One key of a lock: where its owner and its fence are. */
+/** One key of a lock: where its holder and its fence are. */
 export interface LockPair {
   readonly lock: string;
   readonly fence: string;
@@ -82,24 +82,24 @@ export function fenceOf(state: MemoryState, pair: LockPair): number {
 }
 
 export interface Holder {
-  readonly owner: string;
+  readonly holder: string;
   /** -1: without expiry. */
   readonly remainingMs: number;
 }
 
-/** Of the owners other than `nonce`, the one whose lock lives longest. */
+/** Of the owners other than `holder`, the one whose lock lives longest. */
 export function longestHolder(
   state: MemoryState,
   pairs: readonly LockPair[],
-  nonce?: string,
+  holder?: string,
 ): Holder | undefined {
   let longest: Holder | undefined;
   for (const pair of pairs) {
-    const owner = state.locks.get(pair.lock);
-    if (owner === undefined || owner === nonce) continue;
+    const holder = state.locks.get(pair.lock);
+    if (holder === undefined || holder === holder) continue;
     const remainingMs = state.locks.remainingMs(pair.lock);
     if (longest === undefined || lifeOf(remainingMs) > lifeOf(longest.remainingMs))
-      longest = { owner, remainingMs };
+      longest = { holder, remainingMs };
   }
   return longest;
 }

@@ -201,7 +201,7 @@ export const acquireChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'acquire: a ballot is accepted for one nonce only, also when the lock key vanished',
+    name: 'acquire: a ballot is accepted for one holder only, also when the lock key vanished',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);

@@ -51,7 +51,7 @@ export const extendChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'extend: LOST where another nonce owns the lock, and nothing changes',
+    name: 'extend: LOST where another holder owns the lock, and nothing changes',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -87,7 +87,7 @@ export const extendChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'extend: sets a missing lock again; an abandoned nonce can not lower its fence then',
+    name: 'extend: sets a missing lock again; an abandoned holder can not lower its fence then',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);

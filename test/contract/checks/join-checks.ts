@@ -92,7 +92,7 @@ export const joinChecks: readonly ContractCheck[] = [
       const client = await ContractClient.joined(harness);
       expect(await client.join(GUARD_MS, RETENTION_MS / 2)).toEqual({
         kind: 'disagree',
-        fenceRetentionMs: RETENTION_MS,
+        floorRetentionMs: RETENTION_MS,
       });
       expect(await client.acquire(harness.names('a'), 'holder', await harness.nowMicros())).toEqual(
         { kind: 'accepted' },

@@ -19,7 +19,7 @@ export const releaseChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'release: never touches what another nonce owns, nor its fence',
+    name: 'release: never touches what another holder owns, nor its fence',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -37,7 +37,7 @@ export const releaseChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'release: a granted lock is never forgotten, whoever abandons its nonce later',
+    name: 'release: a granted lock is never forgotten, whoever abandons its holder later',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);

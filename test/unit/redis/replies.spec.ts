@@ -100,7 +100,7 @@ describe('replies of the scripts', () => {
     expect(replies.parseExtendReply([-4])).toEqual({ kind: 'unjoined' });
     expect(replies.parseReleaseReply(0)).toEqual({ kind: 'released', deleted: 0 });
     expect(replies.parseJoinReply([1, 0])).toEqual({ kind: 'joined', quarantineMs: 0 });
-    expect(replies.parseJoinReply([-5, 9])).toEqual({ kind: 'disagree', fenceRetentionMs: 9 });
+    expect(replies.parseJoinReply([-5, 9])).toEqual({ kind: 'disagree', floorRetentionMs: 9 });
     expect(replies.parseInspectReply([0, '3', null])).toEqual({
       kind: 'inspected',
       owner: null,

@@ -6,8 +6,8 @@ import * as scripts from '../../../lib/redis/scripts/index.ts';
 import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight/required-rights.ts';
 
 const names = lockNames('lock:', ['a', 'b']);
-const join = { markerName: 'lock:#marker', restartGuardMs: 10_000, fenceRetentionMs: 600_000 };
-const vote = { names, nonce: 'nonce', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
+const join = { markerName: 'lock:#marker', restartGuardMs: 10_000, floorRetentionMs: 600_000 };
+const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
 
 /** Script, what is sent for two locks, and how many keys and values its header must name. */
 const CASES = [
@@ -16,7 +16,7 @@ const CASES = [
   [
     'RELEASE',
     scripts.RELEASE,
-    args.releaseArguments({ names, nonce: 'nonce', granted: true, notify: false }),
+    args.releaseArguments({ names, holder: 'holder', granted: true, notify: false }),
   ],
   ['JOIN', scripts.JOIN, args.joinArguments(join)],
   ['INSPECT', scripts.INSPECT, args.inspectArguments({ names })],
@@ -93,7 +93,7 @@ describe('arguments', () => {
   it('are built once for all nodes, and again for the next request', () => {
     const request = { ...vote };
     expect(args.acquireArguments(request)).toBe(args.acquireArguments(request));
-    expect(args.acquireArguments({ ...request, nonce: 'other' })).toContain('other');
-    expect(args.acquireArguments(request)).toContain('nonce');
+    expect(args.acquireArguments({ ...request, holder: 'other' })).toContain('other');
+    expect(args.acquireArguments(request)).toContain('holder');
   });
 });

@@ -15,7 +15,7 @@ function raiseFence(cluster: Cluster, servers: readonly number[], aheadMs: numbe
   const fence = cluster.environment.clock.wallMicros() + aheadMs * 1_000;
   for (const index of servers) {
     const { fences } = cluster.servers[index]!.state;
-    fences.set('lock:#fence:a', { fence, previous: 0 }, 10 * DAY_MS);
+    fences.set('lock:#floor:a', { fence, previous: 0 }, 10 * DAY_MS);
   }
 }
 
@@ -35,7 +35,7 @@ describe('a node that accepted an earlier ballot only', () => {
     expect(cluster.holders('a')).toBe(0);
   });
 
-  it('is released before a lower ballot, which has another nonce, follows', async () => {
+  it('is released before a lower ballot, which has another holder, follows', async () => {
     const cluster = await newCluster(3);
     const ahead = await cluster.process({ wallErrorMs: 3 * DAY_MS });
     raiseFence(cluster, [2], 2.5 * DAY_MS);
