@@ -17,8 +17,8 @@ function wallMicros(): number {
   return Math.floor((monotonicMs + wallOffsetMs) * 1000);
 }
 
-// Taken now: tests of users replace the globals with fake ones.
-const { setTimeout, clearTimeout, setImmediate, clearImmediate } = globalThis;
+// Taken now: fake timers in tests of users replace them, and sockets are real there.
+const nextImmediate = setImmediate;
 const { nextTick } = process;
 
 const systemClock: Clock = {
@@ -30,11 +30,9 @@ const systemClock: Clock = {
 
 const systemTimers: Timers = {
   set: (callback, delayMs, background = false) => {
+    const run = () => inModuleContext(callback);
     // A timer of less than half a millisecond would wait at least twice as long as asked.
-    const timer =
-      delayMs < 0.5
-        ? setImmediate(inModuleContext, callback)
-        : setTimeout(inModuleContext, delayMs, callback);
+    const timer = delayMs < 0.5 ? setImmediate(run) : setTimeout(run, delayMs);
     return background ? timer.unref() : timer;
   },
   clear: (handle) => {
@@ -65,11 +63,11 @@ export const systemEnvironment: Environment = Object.freeze({
   clock: systemClock,
   timers: systemTimers,
   random: systemRandom,
-  afterPoll: (callback) => {
-    setImmediate(inModuleContext, callback);
+  afterPoll: (callback: () => void) => {
+    nextImmediate(() => inModuleContext(callback));
   },
   // A tick that is asked for by a promise reaction runs after all reactions.
-  endOfTick: (callback) => {
-    queueMicrotask(() => nextTick(inModuleContext, callback));
+  endOfTick: (callback: () => void) => {
+    queueMicrotask(() => nextTick(() => inModuleContext(callback)));
   },
 });
