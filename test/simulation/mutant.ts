@@ -22,7 +22,7 @@ export interface Mutant {
 
 /** Which runs show it, where most do not. */
 const FAMILY_OF: Readonly<Record<string, Family>> = {
-  'fence-not-restored': 'repair',
+  'floor-not-restored': 'repair',
   'no-guard': 'amnesia',
   'no-drift': 'boundary',
   'no-rounding': 'boundary',
@@ -35,8 +35,8 @@ const FAMILY_OF: Readonly<Record<string, Family>> = {
   'votes-summed-over-ballots': 'reballots',
   'late-votes-count-for-newer-ballot': 'reballots',
   'no-floor-after-restart': 'amnesia',
-  'no-floor-for-expired-fences': 'calendar',
-  'extend-without-fence-check': 'early',
+  'no-clock-floor': 'calendar',
+  'extend-without-floor-check': 'early',
   'no-early-loss': 'early',
 };
 

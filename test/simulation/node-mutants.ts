@@ -3,44 +3,44 @@ import type { Mutant } from './mutant.ts';
 
 /** Nodes that break the protocol. */
 export const NODE_MUTANTS: readonly Mutant[] = [
-  mutant('equal-ballot-accepted', 'a node accepts a ballot that is not above its fence', TOKENS, [
-    'lib/testing/memory/memory-acquire.ts',
+  mutant('equal-ballot-accepted', 'a node accepts a ballot that is not above its floor', TOKENS, [
+    'lib/testing/memory/memory-scripts.ts',
     'if (ballot <= floor)',
     'if (ballot < floor)',
   ]),
   mutant('no-ballot-check', 'a node accepts any ballot', TOKENS, [
-    'lib/testing/memory/memory-acquire.ts',
+    'lib/testing/memory/memory-scripts.ts',
     'if (ballot <= floor)',
     'if (ballot < 0)',
   ]),
   mutant(
-    'fence-not-restored',
+    'floor-not-restored',
     'an abandoned attempt leaves its ballot behind (P1)',
     ['needless-loss', 'loss-not-told'],
     [
-      'lib/testing/memory/memory-release.ts',
-      'if (!request.granted) restoreFence',
-      'if (request.granted === undefined) restoreFence',
+      'lib/testing/memory/memory-scripts.ts',
+      'if (!granted) restoreFloor',
+      'if (granted === undefined) restoreFloor',
     ],
   ),
-  mutant('fence-restored-after-grant', 'the release of a granted lock forgets its token', TOKENS, [
-    'lib/testing/memory/memory-release.ts',
-    'if (!request.granted) restoreFence',
-    'restoreFence',
+  mutant('floor-restored-after-grant', 'the release of a granted lock forgets its token', TOKENS, [
+    'lib/testing/memory/memory-scripts.ts',
+    'if (!granted) restoreFloor',
+    'restoreFloor',
   ]),
   mutant(
-    'extend-without-fence-check',
+    'extend-without-floor-check',
     'a missing key is set again although somebody newer was accepted (C4)',
     ['extend-is-no-validation'],
-    ['lib/testing/memory/memory-extend.ts', 'fenceOf(state, pair) > request.ballot', 'false'],
+    ['lib/testing/memory/memory-scripts.ts', 'floorOf(state, pair) > request.ballot', 'false'],
   ),
   mutant(
-    'extend-without-owner-check',
+    'extend-without-holder-check',
     'an extension takes the key of another holder',
     [...OVERLAP, 'extend-is-no-validation'],
-    ['lib/testing/memory/memory-extend.ts', ': owner !== request.holder;', ': false;'],
+    ['lib/testing/memory/memory-scripts.ts', ': holder !== request.holder;', ': false;'],
     [
-      'lib/testing/memory/memory-extend.ts',
+      'lib/testing/memory/memory-scripts.ts',
       'const missing = state.locks.get(pair.lock) === undefined;',
       'const missing = false;',
     ],
@@ -49,14 +49,18 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'guard-does-not-see-restarts',
     'the marker of an earlier start of the server is believed',
     [...OVERLAP, ...TOKENS],
-    ['lib/testing/memory/memory-join.ts', 'marker.runId !== runId', 'marker.runId === undefined'],
+    [
+      'lib/testing/memory/memory-scripts.ts',
+      'marker.runId !== runId',
+      'marker.runId === undefined',
+    ],
   ),
   mutant(
     'no-floor-after-restart',
     'after its quarantine a node accepts ballots that it may have seen before (C7)',
     TOKENS,
     [
-      'lib/testing/memory/memory-acquire.ts',
+      'lib/testing/memory/memory-scripts.ts',
       'return Math.max(expired, marker.voteAfterMs * 1000 - marker.restartGuardMs * 500);',
       'return expired;',
     ],
@@ -66,17 +70,17 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'the floor after a restart is a millisecond below the middle of the guard (C7)',
     TOKENS,
     [
-      'lib/testing/memory/memory-acquire.ts',
+      'lib/testing/memory/memory-scripts.ts',
       'marker.voteAfterMs * 1000 - marker.restartGuardMs * 500',
       'marker.voteAfterMs * 1000 - marker.restartGuardMs * 500 - 1000',
     ],
   ),
   mutant(
-    'no-floor-for-expired-fences',
-    'a node accepts ballots as old as fences that have expired (C8)',
+    'no-clock-floor',
+    'a node accepts ballots as old as floors that have expired (C8)',
     TOKENS,
     [
-      'lib/testing/memory/memory-acquire.ts',
+      'lib/testing/memory/memory-scripts.ts',
       'const expired = nowMicros - marker.floorRetentionMs * 500;',
       'const expired = 0;',
     ],
@@ -85,21 +89,21 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     'token-is-maximum',
     'nodes count up on their own and the token is the largest count (C2)',
     TOKENS,
-    ['lib/testing/memory/memory-acquire.ts', 'if (ballot <= floor)', 'if (ballot < 0)'],
+    ['lib/testing/memory/memory-scripts.ts', 'if (ballot <= floor)', 'if (ballot < 0)'],
     [
-      'lib/testing/memory/memory-acquire.ts',
-      'if (ballot > Math.max(nowMicros, fence) + DAY_MICROS)',
+      'lib/testing/memory/memory-scripts.ts',
+      'if (ballot > Math.max(nowMicros, highest) + DAY_MICROS)',
       'if (ballot < 0)',
     ],
     [
-      'lib/testing/memory/memory-acquire.ts',
-      '{ fence: ballot, previous }',
-      '{ fence: (before?.fence ?? 0) + 1, previous }',
+      'lib/testing/memory/memory-scripts.ts',
+      '{ floor: ballot, previous }',
+      '{ floor: (before?.floor ?? 0) + 1, previous }',
     ],
     [
-      'lib/testing/memory/memory-acquire.ts',
+      'lib/testing/memory/memory-scripts.ts',
       "return { kind: 'accepted' };",
-      "return { kind: 'accepted', count: fenceOf(state, pairs[0]) };",
+      "return { kind: 'accepted', count: floorOf(state, pairs[0]) };",
     ],
     [
       'lib/core/voting/attempt.ts',
@@ -108,9 +112,13 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     ],
   ),
   mutant(
-    'release-without-owner-check',
+    'release-without-holder-check',
     'a late release deletes the lock of another holder',
     OVERLAP,
-    ['lib/testing/memory/memory-release.ts', '=== request.holder,', '!== undefined,'],
+    [
+      'lib/testing/memory/memory-scripts.ts',
+      '(pair) => state.locks.get(pair.lock) === holder',
+      '(pair) => state.locks.get(pair.lock) !== undefined',
+    ],
   ),
 ];
