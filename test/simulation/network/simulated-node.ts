@@ -13,13 +13,13 @@ import type {
   NodeFailure,
   ReleaseReply,
   ReleaseRequest,
-} from '../../lib/core/nodes/lock-node.ts';
-import type { MemoryLockServer } from '../../lib/testing/index.ts';
+} from '../../../lib/core/nodes/lock-node.ts';
+import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 import { SimulatedConnection } from './simulated-connection.ts';
 import type { ConnectionEnds } from './simulated-connection.ts';
-import type { Trace } from './trace.ts';
+import type { Trace } from '../world/trace.ts';
 import type { WireCommand, WireKind } from './wire-command.ts';
-import type { WireMonitor } from './wire-monitor.ts';
+import type { WireMonitor } from '../checks/wire-monitor.ts';
 
 const NOT_CONNECTED: NodeFailure = {
   kind: 'failed',

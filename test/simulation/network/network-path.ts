@@ -1,4 +1,4 @@
-import type { Chance } from './chance.ts';
+import type { Chance } from '../world/chance.ts';
 
 /** The way between one client process and one server, in both directions, with its faults. */
 export class NetworkPath {

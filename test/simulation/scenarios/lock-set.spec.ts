@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { isRedlockError } from '../../lib/core/errors.ts';
-import type { ClientProcess } from './client-process.ts';
-import { Chance } from './chance.ts';
+import { isRedlockError } from '../../../lib/core/errors.ts';
+import type { ClientProcess } from '../world/client-process.ts';
+import { Chance } from '../world/chance.ts';
 import { SetRegister } from './register.ts';
-import { Stage } from './stage.ts';
+import { Stage } from '../world/stage.ts';
 
 const TTL_MS = 500;
 const SEEDS = 12;

@@ -1,10 +1,10 @@
-import type { LockHistoryEvent } from '../history/lock-history.ts';
+import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import type { Chance } from './chance.ts';
-import type { Plan } from './plan.ts';
-import type { Resource } from './resource.ts';
+import type { Plan } from '../families/plan.ts';
+import type { Resource } from '../checks/resource.ts';
 import type { SimulatedServer } from './simulated-server.ts';
 import type { Trace } from './trace.ts';
-import type { Violation } from './violations.ts';
+import type { Violation } from '../checks/violations.ts';
 import type { World } from './world.ts';
 
 /** A grant that was complete at `atMs`, per key. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { runCampaign } from './campaign.ts';
+import { runCampaign } from '../campaign.ts';
 import { MUTANTS } from './mutants.ts';
 
 /** Every mutant must be caught within so many runs; most are within ten. */

@@ -1,9 +1,9 @@
-// node --import ./test/simulation/mutant-loader.mjs: runs our TypeScript as it is, except for the edits in SIMULATED_EDITS.
+// node --import ./test/simulation/mutants/mutant-loader.mjs: runs our TypeScript as it is, except for the edits in SIMULATED_EDITS.
 import { readFile } from 'node:fs/promises';
 import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
-import { compile } from '../support/typescript-loader.mjs';
+import { compile } from '../../support/typescript-loader.mjs';
 
 if (isMainThread) register(import.meta.url);
 

@@ -1,4 +1,4 @@
-import type { MemoryLockServer } from '../../lib/testing/index.ts';
+import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 
 export type WireKind = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine';
 

@@ -1,8 +1,8 @@
-import { Chance } from './chance.ts';
+import { Chance } from '../world/chance.ts';
 import { planBoundary, planReballots } from './plan-directed.ts';
 import { planFaults } from './plan-faults.ts';
 import type { PlannedFault } from './plan-faults.ts';
-import type { ServerSettings } from './simulated-server.ts';
+import type { ServerSettings } from '../world/simulated-server.ts';
 
 /**
  * Which assumptions a run keeps:

@@ -1,10 +1,10 @@
-import type { NodeFailure } from '../../lib/core/nodes/lock-node.ts';
-import type { Chance } from './chance.ts';
+import type { NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
+import type { Chance } from '../world/chance.ts';
 import type { NetworkPath } from './network-path.ts';
-import type { SimulatedProcess } from './simulated-process.ts';
-import type { ServerPeer, SimulatedServer } from './simulated-server.ts';
+import type { SimulatedProcess } from '../world/simulated-process.ts';
+import type { ServerPeer, SimulatedServer } from '../world/simulated-server.ts';
 import type { WireCommand } from './wire-command.ts';
-import type { World } from './world.ts';
+import type { World } from '../world/world.ts';
 
 /** Everything that one connection stands between. */
 export interface ConnectionEnds {

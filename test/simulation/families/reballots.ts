@@ -1,9 +1,9 @@
-import type { Chance } from './chance.ts';
-import type { ClientProcess } from './client-process.ts';
-import { broke } from './run-context.ts';
-import type { RunContext } from './run-context.ts';
-import { EPOCH_MS } from './simulated-process.ts';
-import { Stage } from './stage.ts';
+import type { Chance } from '../world/chance.ts';
+import type { ClientProcess } from '../world/client-process.ts';
+import { broke } from '../world/run-context.ts';
+import type { RunContext } from '../world/run-context.ts';
+import { EPOCH_MS } from '../world/simulated-process.ts';
+import { Stage } from '../world/stage.ts';
 
 const ROUNDS = 6;
 /** Connecting, joining, and repeating releases. */

@@ -1,6 +1,6 @@
-import type { Chance } from './chance.ts';
+import type { Chance } from '../world/chance.ts';
 import type { Plan } from './plan.ts';
-import type { ErrorReply, RestartData } from './simulated-server.ts';
+import type { ErrorReply, RestartData } from '../world/simulated-server.ts';
 
 type Ends = { readonly clients: readonly number[]; readonly servers: readonly number[] };
 

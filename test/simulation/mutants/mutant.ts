@@ -1,5 +1,5 @@
-import type { Family } from './plan.ts';
-import type { Violation } from './violations.ts';
+import type { Family } from '../families/plan.ts';
+import type { Violation } from '../checks/violations.ts';
 
 /** One exact change to one file of the code under test; the text must be there exactly once. */
 export interface Edit {

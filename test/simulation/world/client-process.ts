@@ -1,15 +1,15 @@
-import type { LockEvent } from '../../lib/core/events.ts';
-import type { Lock } from '../../lib/core/lock.ts';
-import { Redlock } from '../../lib/core/redlock.ts';
-import type { LockHistoryEvent } from '../history/lock-history.ts';
+import type { LockEvent } from '../../../lib/core/events.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
+import { Redlock } from '../../../lib/core/redlock.ts';
+import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import type { Chance } from './chance.ts';
-import { NetworkPath } from './network-path.ts';
+import { NetworkPath } from '../network/network-path.ts';
 import { broke } from './run-context.ts';
 import type { CompletedGrant, RunContext } from './run-context.ts';
-import { SimulatedNode } from './simulated-node.ts';
+import { SimulatedNode } from '../network/simulated-node.ts';
 import { SimulatedProcess } from './simulated-process.ts';
-import { WireMonitor } from './wire-monitor.ts';
-import type { WireExtension } from './wire-monitor.ts';
+import { WireMonitor } from '../checks/wire-monitor.ts';
+import type { WireExtension } from '../checks/wire-monitor.ts';
 
 /** A lock that a caller received, with what the checks need to know of it. */
 interface KnownLock {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { isRedlockError } from '../../lib/core/errors.ts';
+import { isRedlockError } from '../../../lib/core/errors.ts';
 import { SetRegister } from './register.ts';
-import { Stage } from './stage.ts';
+import { Stage } from '../world/stage.ts';
 
 // The counterexamples of Martin Kleppmann, "How to do distributed locking" (2016), on five nodes A to E.
 const [A, B, C, D, E] = [0, 1, 2, 3, 4];

@@ -2,8 +2,8 @@ import type {
   AcquireRequest,
   ExtendRequest,
   ReleaseRequest,
-} from '../../lib/core/nodes/lock-node.ts';
-import type { WireKind } from './wire-command.ts';
+} from '../../../lib/core/nodes/lock-node.ts';
+import type { WireKind } from '../network/wire-command.ts';
 
 /** What one process said to the nodes about one attempt. */
 interface WireAttempt {

@@ -1,10 +1,10 @@
-import type { Lock } from '../../lib/core/lock.ts';
-import type { Chance } from './chance.ts';
-import type { ClientProcess } from './client-process.ts';
-import { broke } from './run-context.ts';
-import type { RunContext } from './run-context.ts';
-import type { SimulatedServer } from './simulated-server.ts';
-import { Stage } from './stage.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
+import type { Chance } from '../world/chance.ts';
+import type { ClientProcess } from '../world/client-process.ts';
+import { broke } from '../world/run-context.ts';
+import type { RunContext } from '../world/run-context.ts';
+import type { SimulatedServer } from '../world/simulated-server.ts';
+import { Stage } from '../world/stage.ts';
 
 const ROUNDS = 8;
 /** The rival begins to ask so long before the key may be given away again; it must have it so long after. */

@@ -1,8 +1,8 @@
 import { drawStallMs } from './client-process.ts';
 import type { ClientProcess } from './client-process.ts';
-import type { PlannedFault } from './plan-faults.ts';
+import type { PlannedFault } from '../families/plan-faults.ts';
 import type { RunContext } from './run-context.ts';
-import type { SimulatedNode } from './simulated-node.ts';
+import type { SimulatedNode } from '../network/simulated-node.ts';
 
 /** The client processes of a run, which start anew after a crash. */
 export interface Fleet {

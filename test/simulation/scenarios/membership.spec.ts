@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Membership } from './client-process.ts';
-import { Stage } from './stage.ts';
+import type { Membership } from '../world/client-process.ts';
+import { Stage } from '../world/stage.ts';
 
 const TTL_MS = 500;
 const THREE: Membership = { nodes: [0, 1, 2], quorum: 2 };

@@ -1,9 +1,9 @@
-import { checkHistory } from '../history/check-history.ts';
-import { collectHoldings } from '../history/holding.ts';
-import type { Holding } from '../history/holding.ts';
-import type { LockHistoryEvent } from '../history/lock-history.ts';
-import type { Family } from './plan.ts';
-import type { RunContext } from './run-context.ts';
+import { checkHistory } from '../../history/check-history.ts';
+import { collectHoldings } from '../../history/holding.ts';
+import type { Holding } from '../../history/holding.ts';
+import type { LockHistoryEvent } from '../../history/lock-history.ts';
+import type { Family } from '../families/plan.ts';
+import type { RunContext } from '../world/run-context.ts';
 import type { Violation } from './violations.ts';
 
 /** What only holds when keys live as long as they should. */

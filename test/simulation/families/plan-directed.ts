@@ -1,4 +1,4 @@
-import type { Chance } from './chance.ts';
+import type { Chance } from '../world/chance.ts';
 import type { Plan } from './plan.ts';
 
 type Clocks = Pick<Plan, 'driftFactor' | 'guard' | 'latencyMs' | 'reconnectMs'> & {

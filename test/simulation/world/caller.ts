@@ -1,6 +1,6 @@
-import { isRedlockError } from '../../lib/core/errors.ts';
-import type { Lock } from '../../lib/core/lock.ts';
-import type { AcquireOptions } from '../../lib/core/options/options.ts';
+import { isRedlockError } from '../../../lib/core/errors.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
+import type { AcquireOptions } from '../../../lib/core/options/options.ts';
 import type { Chance } from './chance.ts';
 import { describe } from './client-process.ts';
 import type { ClientProcess } from './client-process.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { isRedlockError } from '../../lib/core/errors.ts';
-import type { Lock } from '../../lib/core/lock.ts';
+import { isRedlockError } from '../../../lib/core/errors.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
 import { allMasks, count, MaskedNodes } from './outcome-masks.ts';
 import type { Mask } from './outcome-masks.ts';
-import { EPOCH_MS } from './simulated-process.ts';
-import { Stage } from './stage.ts';
-import type { Outcome } from './stage.ts';
+import { EPOCH_MS } from '../world/simulated-process.ts';
+import { Stage } from '../world/stage.ts';
+import type { Outcome } from '../world/stage.ts';
 
 // Every combination of what nodes can do with an acquire, an extend or a release: no node is special, no order matters.
 

@@ -1,10 +1,10 @@
-import { isRedlockError } from '../../lib/core/errors.ts';
-import type { Lock } from '../../lib/core/lock.ts';
+import { isRedlockError } from '../../../lib/core/errors.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
 import { Chance } from './chance.ts';
 import { ClientProcess } from './client-process.ts';
 import type { Membership } from './client-process.ts';
-import type { Plan } from './plan.ts';
-import { Resource } from './resource.ts';
+import type { Plan } from '../families/plan.ts';
+import { Resource } from '../checks/resource.ts';
 import { emptyCounts } from './run-context.ts';
 import type { RunContext } from './run-context.ts';
 import { SimulatedServer } from './simulated-server.ts';

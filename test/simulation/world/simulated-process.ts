@@ -1,4 +1,4 @@
-import type { Environment, TimerHandle } from '../../lib/core/environment.ts';
+import type { Environment, TimerHandle } from '../../../lib/core/environment.ts';
 import type { Chance } from './chance.ts';
 import type { World, WorldEvent } from './world.ts';
 

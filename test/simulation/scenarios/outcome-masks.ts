@@ -1,6 +1,6 @@
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
-import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
-import type { Stage } from './stage.ts';
+import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import type { LockNames } from '../../../lib/core/nodes/lock-node.ts';
+import type { Stage } from '../world/stage.ts';
 
 /** What one node does with one command. */
 export const OUTCOMES = ['granted', 'held', 'stale', 'error', 'reply lost', 'late'] as const;

@@ -1,4 +1,4 @@
-import type { Violation as HistoryViolation } from '../history/check-history.ts';
+import type { Violation as HistoryViolation } from '../../history/check-history.ts';
 
 /** A promise that a run broke. */
 export interface Violation {

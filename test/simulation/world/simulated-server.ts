@@ -1,9 +1,9 @@
-import type { NodeFailure } from '../../lib/core/nodes/lock-node.ts';
-import { MemoryLockServer } from '../../lib/testing/index.ts';
-import type { MemorySnapshot } from '../../lib/testing/index.ts';
+import type { NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
+import { MemoryLockServer } from '../../../lib/testing/index.ts';
+import type { MemorySnapshot } from '../../../lib/testing/index.ts';
 import { EPOCH_MS } from './simulated-process.ts';
 import type { Trace } from './trace.ts';
-import type { WireCommand } from './wire-command.ts';
+import type { WireCommand } from '../network/wire-command.ts';
 import type { World } from './world.ts';
 
 /** What a server that is in trouble answers, and to which commands. None of them writes anything. */
