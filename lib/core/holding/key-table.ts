@@ -1,3 +1,4 @@
+import type { NodeCause } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
@@ -32,6 +33,8 @@ export interface ForeignHolder {
   readonly untilMs: number;
   /** When its lease ends unless it is extended; undefined without TTL. */
   readonly freeAtMs: number | undefined;
+  /** What each node said. */
+  readonly causes: () => NodeCause[];
 }
 
 /** Everything this process knows of one key. */
@@ -181,6 +184,8 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
+    // Without a line nobody listens for the end of it.
+    if (!record.hasLine) record.foreign = undefined;
     this.#forget(record);
   }
 
@@ -273,6 +278,8 @@ export class KeyTable {
   #hint(record: KeyRecord, nowMs: number): void {
     record.hints += 1;
     record.hintAtMs = nowMs;
+    // Another process had its turn.
+    record.notBeforeMs = 0;
     record.foreign = undefined;
     record.wake();
   }
@@ -288,6 +295,7 @@ export class KeyTable {
   #forget(record: KeyRecord): void {
     if (record.uses > 0 || record.isSubscribed) return;
     record.outage = undefined;
+    record.busyAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
     if (!isAhead && record.grantsInARow === 0) {

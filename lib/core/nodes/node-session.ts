@@ -1,5 +1,4 @@
 import { Deadline } from './deadlines.ts';
-import type { Deadlines } from './deadlines.ts';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -55,7 +54,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
   readonly #set: NodeSet;
-  readonly #silences: Deadlines;
   readonly #onHint: (lockName: string, holder: string | null) => void;
   readonly #outbox: ReleaseOutbox;
   #settings: LinkSettings | undefined;
@@ -81,14 +79,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
     index: number,
     node: LockNode,
     set: NodeSet,
-    silences: Deadlines,
     onHint: (lockName: string, holder: string | null) => void,
   ) {
     super();
     this.index = index;
     this.node = node;
     this.#set = set;
-    this.#silences = silences;
     this.#onHint = onHint;
     this.#joinPause = new JoinPause(() => this.#join());
     this.#outbox = new ReleaseOutbox(node, set.environment, set.options.acquire.nodeTimeoutMs, () =>
@@ -140,7 +136,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     const { nowMs } = this.#set;
     const dueInMs = this.#waitingSinceMs + this.#timeoutMs - nowMs;
     if (dueInMs > 0) {
-      this.#silences.set(this, Math.ceil(dueInMs), nowMs);
+      this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
       return;
     }
     this.isSilent = true;
@@ -151,7 +147,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       this.#isFailing(
         `no answer within the node timeout (${this.#timeoutMs} ms) while others answered`,
       );
-    this.#silences.set(this, this.#timeoutMs, nowMs);
+    this.#set.silences.set(this, this.#timeoutMs, nowMs);
   }
 
   opened(): void {
@@ -190,7 +186,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   async close(): Promise<void> {
     this.state = 'closed';
     this.#set.alarms.cancel(this.#joinPause);
-    this.#silences.cancel(this);
+    this.#set.silences.cancel(this);
     this.#outbox.close();
     this.#failWaiting('closed');
     await this.node.close();
@@ -206,7 +202,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.#openVotes += 1;
     if (this.#waitingSinceMs === 0) {
       this.#waitingSinceMs = nowMs;
-      if (this.line === undefined) this.#silences.set(this, this.#timeoutMs, nowMs);
+      if (this.line === undefined) this.#set.silences.set(this, this.#timeoutMs, nowMs);
     }
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
     if (vote.kind === 'acquire') this.node.acquire(vote.request, settle);

@@ -36,6 +36,8 @@ export class NodeSet {
   readonly budgets: Deadlines;
   /** Of held locks: they don't keep a process alive. */
   readonly alarms: Deadlines;
+  /** Of nodes whose answers are due. */
+  readonly silences: Deadlines;
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
   /** When a quorum of nodes last answered a try. */
@@ -62,10 +64,10 @@ export class NodeSet {
     this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
     this.budgets = new Deadlines(environment, nowMs);
     this.alarms = new Deadlines(environment, nowMs, { background: true });
-    const silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
+    this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
     this.sessions = nodes.map(
       (node, index) =>
-        new NodeSession(index, node, this, silences, (name, holder) => listener.hint(name, holder)),
+        new NodeSession(index, node, this, (name, holder) => listener.hint(name, holder)),
     );
   }
 
@@ -169,7 +171,8 @@ export class NodeSet {
   async close(): Promise<void> {
     this.flush();
     await Promise.all(this.sessions.map((session) => session.close()));
-    for (const deadlines of [this.answers, this.budgets, this.alarms]) deadlines.close();
+    for (const deadlines of [this.answers, this.budgets, this.alarms, this.silences])
+      deadlines.close();
   }
 
   #clockMoved(step: 'suspended' | 'wall-clock'): void {

@@ -162,10 +162,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     if (blocking !== undefined) {
       if (blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
       if (isHead && blocking !== this.place) this.#move(blocking);
+      if (blocking.foreign !== undefined) this.#subscribe();
       return this.#standBy(blocking.foreign?.untilMs ?? Number.POSITIVE_INFINITY);
     }
     const pausedUntilMs = this.#pause(nowMs);
     if (pausedUntilMs > nowMs) {
+      if (this.tries > 0) this.#subscribe();
       if (this.place === undefined) this.#records[0]?.enter(this);
       return this.#standBy(pausedUntilMs);
     }
@@ -283,7 +285,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
         for (const record of this.#records) record.wakeImpatient();
       }
       this.#planNextTry(outcome, hints);
-      this.#subscribe();
     }
     for (const record of this.#records) record.wake();
   }
@@ -312,7 +313,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-        record.foreign = { untilMs: untilFreeMs, freeAtMs };
+        record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
         record.busyAtMs = endedAtMs;
         record.wakeImpatient();
       }
@@ -366,7 +367,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     let outage = this.#outage;
     for (const record of this.#records) {
       if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
-      else if (record.busyAtMs >= this.#arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
+      else if (record.busyAtMs > this.#arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
       if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
     }
     if (outage !== undefined && outage.endedAtMs > busyAtMs && this.#isStillTrue(outage, nowMs))
@@ -393,11 +394,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
   #busy(): LockBusyError {
     const { nowMs } = this.#room.set;
     let freeInMs: number | undefined;
+    let causes = this.#contention?.causes;
     for (const { lock, foreign } of this.#records) {
+      causes ??= foreign?.causes;
       const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
       if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
     }
-    return new LockBusyError(this.keys, this.waitedMs, freeInMs, this.#contention?.causes());
+    return new LockBusyError(this.keys, this.waitedMs, freeInMs, causes?.());
   }
 
   #unavailable(causes: readonly NodeCause[]): QuorumUnavailableError {

@@ -27,5 +27,5 @@ export function hintJitterMs(failures: number, roundTripMs: number, random: numb
 
 /** No other process lets a hint pass for longer, if its round trips are like ours. */
 export function longestHintJitterMs(roundTripMs: number): number {
-  return Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS);
+  return Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS) + 4 * roundTripMs;
 }
