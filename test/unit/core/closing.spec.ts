@@ -18,13 +18,13 @@ describe('close', () => {
 
   it('ends held locks as lost, and releases them on every node', async () => {
     const cluster = await newCluster();
-    const { redlock, heard } = await cluster.process();
+    const { redlock, received } = await cluster.process();
     const lock = await cluster.settle(redlock.acquire('a'));
     const { signal } = lock;
     await cluster.settle(redlock.close());
     expect(signal.reason).toMatchObject({ name: 'LockLostError', reason: 'closed' });
     expect(lock.isHeld).toBe(false);
-    expect(heard('lost')).toHaveLength(1);
+    expect(received('lost')).toHaveLength(1);
     await cluster.advance(10);
     expect(cluster.holders('a')).toBe(0);
   });
@@ -40,7 +40,7 @@ describe('close', () => {
     for (const error of await cluster.settle(rejected))
       expect(error).toBeInstanceOf(RedlockClosedError);
     await cluster.advance(10);
-    expect(cluster.owners('a')).toEqual(['foreign', 'foreign', undefined]);
+    expect(cluster.holdersOf('a')).toEqual(['foreign', 'foreign', undefined]);
     expect(cluster.holders('b')).toBe(0);
   });
 

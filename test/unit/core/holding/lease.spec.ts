@@ -22,7 +22,7 @@ describe('extension', () => {
     // Never later than a third, and only a little earlier, because locks share timers.
     expect(Math.max(...gaps)).toBeLessThanOrEqual(1_000);
     expect(Math.min(...gaps)).toBeGreaterThan(900);
-    expect(process.heard('extended')).toHaveLength(times.length - 1);
+    expect(process.received('extended')).toHaveLength(times.length - 1);
   });
 
   it.each([100, 101, 150, 333, 1_000, 1_250, 10_000])(
@@ -50,7 +50,7 @@ describe('extension', () => {
     for (const server of cluster.servers) server.freeze();
     await cluster.advance(1_400);
     const { remainingMs } = lock;
-    expect(process.heard('extension-failed').length).toBeGreaterThan(0);
+    expect(process.received('extension-failed').length).toBeGreaterThan(0);
     expect(lock.signal.aborted).toBe(false);
     expect(lock.remainingMs).toBe(remainingMs);
     for (const server of cluster.servers) server.resume();
@@ -87,7 +87,7 @@ describe('extension', () => {
     expect(lock.isHeld).toBe(true);
     cluster.servers[0]?.restart({ keepData: false });
     await cluster.advance(1_500);
-    expect(cluster.owners('a')).toEqual(cluster.servers.map(() => lock.token.holder));
+    expect(cluster.holdersOf('a')).toEqual(cluster.servers.map(() => lock.token.holder));
   });
 
   it('asks a node in quarantine again as soon as that ends', async () => {
@@ -98,9 +98,9 @@ describe('extension', () => {
     cluster.servers[0]?.restart({ keepData: false });
     const restartedAtMs = cluster.nowMs;
     await cluster.advance(8_900);
-    expect(cluster.owners('a')[0]).toBeUndefined();
+    expect(cluster.holdersOf('a')[0]).toBeUndefined();
     await cluster.advance(250);
-    expect(cluster.owners('a')[0]).toBe(lock.token.holder);
+    expect(cluster.holdersOf('a')[0]).toBe(lock.token.holder);
     const last = process.nodes[0]!.asked('extend').at(-1)!.atMs;
     expect(last - restartedAtMs).toBeGreaterThan(8_999);
     // Nor are the others, which keep the lock, asked later or more often for that.
@@ -119,7 +119,7 @@ describe('extension', () => {
     await cluster.advance(1_500);
     cluster.servers[0]?.restart({ keepData: false });
     await cluster.advance(7_700);
-    expect(cluster.owners('a').slice(0, 2)).toEqual([undefined, lock.token.holder]);
+    expect(cluster.holdersOf('a').slice(0, 2)).toEqual([undefined, lock.token.holder]);
   });
 
   it('can be turned off: the lock ends after one ttl', async () => {
@@ -145,7 +145,7 @@ describe('extension', () => {
     expect(extensionTimes(process)).toHaveLength(1);
     expect(cluster.holders('a')).toBe(0);
     expect(lock.signal.aborted).toBe(false);
-    expect(process.heard('extended')).toEqual([]);
+    expect(process.received('extended')).toEqual([]);
   });
 });
 
@@ -163,7 +163,7 @@ describe('extend()', () => {
 
   it('without a quorum rejects, and the old validity stands', async () => {
     const cluster = await newCluster();
-    const { redlock, heard } = await cluster.process({
+    const { redlock, received } = await cluster.process({
       ttl: 3_000,
       nodeTimeout: 1_000,
       extend: false,
@@ -180,7 +180,7 @@ describe('extend()', () => {
     ]);
     expect(lock.isHeld).toBe(true);
     // That was no answer of a quorum, so it says nothing about how slow one is.
-    expect(heard('slow-quorum')).toEqual([]);
+    expect(received('slow-quorum')).toEqual([]);
   });
 
   it('of a lost lock rejects with the loss', async () => {
@@ -204,7 +204,7 @@ describe('extend()', () => {
 describe('loss', () => {
   it('is told before validity ends, although no node answers any more', async () => {
     const cluster = await newCluster();
-    const { redlock, heard } = await cluster.process({ ttl: 3_000 });
+    const { redlock, received } = await cluster.process({ ttl: 3_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     const validUntilMs = cluster.nowMs + lock.remainingMs;
     let toldAtMs = Number.POSITIVE_INFINITY;
@@ -214,12 +214,12 @@ describe('loss', () => {
     expect(toldAtMs).toBeLessThan(validUntilMs);
     expect(toldAtMs).toBeGreaterThan(validUntilMs - 100);
     expect(lock.signal.reason).toMatchObject({ name: 'LockLostError', reason: 'expired' });
-    expect(heard('lost')).toMatchObject([{ keys: ['a'], token: lock.token.value }]);
+    expect(received('lost')).toMatchObject([{ keys: ['a'], token: lock.token.value }]);
   });
 
   it('is told at once when so many nodes lost it that no quorum is left', async () => {
     const cluster = await newCluster(5);
-    const { redlock, heard } = await cluster.process({ ttl: 9_000 });
+    const { redlock, received } = await cluster.process({ ttl: 9_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.occupy('a', [0, 1], 60_000);
     await cluster.advance(3_100);
@@ -229,7 +229,7 @@ describe('loss', () => {
     expect(lock.signal.reason).toMatchObject({ reason: 'taken' });
     const { causes } = lock.signal.reason as LockLostError;
     expect(causes.filter(({ reason }) => reason === 'lost')).toHaveLength(3);
-    expect(heard('lost')).toHaveLength(1);
+    expect(received('lost')).toHaveLength(1);
   });
 
   it('is not concluded from nodes that are unjoined, in quarantine, down or silent', async () => {
@@ -256,13 +256,13 @@ describe('loss', () => {
     expect(
       nodes.map((node) => node.asked('release').map(({ request }) => request.granted)),
     ).toEqual([[true], [true], [true]]);
-    expect(cluster.owners('a')).toEqual(['foreign', 'foreign', undefined]);
+    expect(cluster.holdersOf('a')).toEqual(['foreign', 'foreign', undefined]);
   });
 
   it('is never undone by a late answer', async () => {
     const cluster = await newCluster();
     const process = await cluster.process({ ttl: 3_000, nodeTimeout: 1_000, latencyMs: 20 });
-    const { redlock, heard } = process;
+    const { redlock, received } = process;
     const lock = await cluster.settle(redlock.acquire('a'));
     while (extensionTimes(process).length < 2) await cluster.advance(1);
     await cluster.advance(15);
@@ -272,7 +272,7 @@ describe('loss', () => {
     await cluster.advance(1_000);
     expect(lock.isHeld).toBe(false);
     expect(lock.signal.aborted).toBe(true);
-    expect(heard('lost')).toHaveLength(1);
+    expect(received('lost')).toHaveLength(1);
   });
 
   it('isHeld, remainingMs and ensure are right although every timer is late', async () => {

@@ -48,12 +48,12 @@ describe('minHold', () => {
 
   it('a released lock is not held by its former holder, and cannot be lost by it', async () => {
     const cluster = await newCluster();
-    const { redlock, heard } = await cluster.process({ minHold: '2900ms' });
+    const { redlock, received } = await cluster.process({ minHold: '2900ms' });
     const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.settle(lock.release());
     expect([lock.isHeld, lock.remainingMs]).toEqual([false, 0]);
     await cluster.advance(5_000);
-    expect(heard('lost')).toEqual([]);
+    expect(received('lost')).toEqual([]);
     expect(lock.signal.aborted).toBe(false);
     expect(cluster.holders('a')).toBe(0);
   });

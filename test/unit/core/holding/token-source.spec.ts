@@ -16,12 +16,12 @@ describe('a token source', () => {
         return (last += 1);
       },
     };
-    const { redlock, heard } = await cluster.process({ tokens });
+    const { redlock, received } = await cluster.process({ tokens });
     const lock = await cluster.settle(redlock.acquire(['b', 'a']));
     expect(lock.token).toMatchObject({ value: 42, keys: ['a', 'b'] });
     expect(asked).toMatchObject([{ keys: ['a', 'b'], holder: lock.token.holder }]);
     expect(asked[0]?.signal).toBe(lock.signal);
-    expect(heard('acquired')).toMatchObject([{ token: 42 }]);
+    expect(received('acquired')).toMatchObject([{ token: 42 }]);
     await cluster.advance(10_000);
     expect(lock.isHeld).toBe(true);
   });

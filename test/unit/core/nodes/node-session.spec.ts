@@ -130,7 +130,7 @@ describe('joining', () => {
     expect(nodes[2]?.asked('join')).toHaveLength(2);
     await cluster.settle(lock.release());
     await cluster.advance(500);
-    expect(cluster.owners('a')).toEqual([undefined, undefined, undefined]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, undefined, undefined]);
   });
 
   it('an extension that ended while the node was joined again is not sent after the release', async () => {
@@ -146,7 +146,7 @@ describe('joining', () => {
     await cluster.settle(extended);
     await cluster.settle(lock.release());
     await cluster.advance(500);
-    expect(cluster.owners('a')).toEqual([undefined, undefined, undefined]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, undefined, undefined]);
   });
 });
 

@@ -11,19 +11,19 @@ describe('a release that cannot be delivered', () => {
     const lock = await cluster.settle(redlock.acquire('a', { ttl: 3_000 }));
     nodes[2]?.disconnect();
     await cluster.settle(lock.release());
-    expect(cluster.owners('a')).toEqual([undefined, undefined, lock.token.holder]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, undefined, lock.token.holder]);
     await cluster.advance(50);
     expect(cluster.holders('a')).toBe(0);
   });
 
   it('is kept while the server is down, until every key has expired, and not longer', async () => {
     const cluster = await newCluster(1);
-    const { redlock, nodes, heard } = await cluster.process({ ttl: 3_000 });
+    const { redlock, nodes, received } = await cluster.process({ ttl: 3_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.servers[0]?.kill();
     await cluster.advance(5);
     await cluster.settle(lock.release());
-    expect(heard('release-incomplete')).toMatchObject([
+    expect(received('release-incomplete')).toMatchObject([
       { keys: ['a'], token: lock.token.value, causes: [{ reason: 'unreachable' }] },
     ]);
     await cluster.advance(3_500);
@@ -34,7 +34,7 @@ describe('a release that cannot be delivered', () => {
 
   it('ends the release when all that were told have answered, without the node timeout', async () => {
     const cluster = await newCluster(3);
-    const { redlock, nodes, heard } = await cluster.process();
+    const { redlock, nodes, received } = await cluster.process();
     // Its refusal is there before the votes of the others, so it is known not to hold the lock.
     nodes[2]!.latencyMs = 1;
     nodes[2]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
@@ -43,7 +43,7 @@ describe('a release that cannot be delivered', () => {
     const startedAtMs = cluster.nowMs;
     await cluster.settle(lock.release());
     expect(cluster.nowMs - startedAtMs).toBe(2);
-    expect(heard('release-incomplete')).toMatchObject([{ causes: [{ address: 'node1:6379' }] }]);
+    expect(received('release-incomplete')).toMatchObject([{ causes: [{ address: 'node1:6379' }] }]);
     expect(nodes[2]!.asked('release')).toEqual([]);
   });
 
@@ -130,7 +130,7 @@ describe('release', () => {
 
   it('resolves at once when nobody can be told, and after the node timeout when nobody answers', async () => {
     const cluster = await newCluster(3);
-    const { redlock, heard } = await cluster.process();
+    const { redlock, received } = await cluster.process();
     const [first, second] = await cluster.settle(
       Promise.all([redlock.acquire('a'), redlock.acquire('b')]),
     );
@@ -143,8 +143,8 @@ describe('release', () => {
     startedAtMs = cluster.nowMs;
     await cluster.settle(second.release());
     expect(cluster.nowMs - startedAtMs).toBe(0);
-    expect(heard('release-incomplete').map(({ keys }) => keys[0])).toEqual(['a', 'b']);
-    expect(heard('release-incomplete')[1]?.causes).toMatchObject(
+    expect(received('release-incomplete').map(({ keys }) => keys[0])).toEqual(['a', 'b']);
+    expect(received('release-incomplete')[1]?.causes).toMatchObject(
       [0, 1, 2].map((index): Partial<NodeCause> => ({
         address: `node${index}:6379`,
         reason: 'unreachable',
@@ -155,11 +155,11 @@ describe('release', () => {
 
   it('counts answers, not deletions', async () => {
     const cluster = await newCluster(3);
-    const { redlock, heard } = await cluster.process();
+    const { redlock, received } = await cluster.process();
     const lock = await cluster.settle(redlock.acquire('a'));
     for (const server of cluster.servers) server.deleteLock('lock:a');
     await cluster.settle(lock.release());
-    expect(heard('release-incomplete')).toEqual([]);
+    expect(received('release-incomplete')).toEqual([]);
   });
 
   it('deletes only what is ours', async () => {
@@ -168,16 +168,16 @@ describe('release', () => {
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.occupy('a', [0, 1], 60_000);
     await cluster.settle(lock.release());
-    expect(cluster.owners('a')).toEqual(['foreign', 'foreign', undefined]);
+    expect(cluster.holdersOf('a')).toEqual(['foreign', 'foreign', undefined]);
   });
 
   it('is sent once, however often it is called', async () => {
     const cluster = await newCluster(3);
-    const { redlock, nodes, heard } = await cluster.process();
+    const { redlock, nodes, received } = await cluster.process();
     const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.settle(Promise.all([lock.release(), lock.release()]));
     await cluster.settle(lock[Symbol.asyncDispose]());
     expect(nodes.map((node) => node.asked('release').length)).toEqual([1, 1, 1]);
-    expect(heard('released')).toHaveLength(1);
+    expect(received('released')).toHaveLength(1);
   });
 });

@@ -48,7 +48,7 @@ describe('the timers of a process', () => {
     await cluster.settle(process.redlock.acquire('a'));
     for (const server of cluster.servers) server.deleteLock('lock:a');
     cluster.occupy('a', [0, 1, 2], 60_000);
-    while (process.heard('lost').length === 0) await cluster.advance(1);
+    while (process.received('lost').length === 0) await cluster.advance(1);
     // Of the questions that were answered just now, and of the end of the validity, which nobody waits for any more.
     expect(process.liveTimers).toBe(2);
   });

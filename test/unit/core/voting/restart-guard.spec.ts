@@ -59,7 +59,7 @@ describe('nodes that restart without their data', () => {
       }
       expect(lock.isHeld).toBe(true);
     }
-    expect(cluster.owners('a')).toEqual(cluster.servers.map(() => lock.token.holder));
+    expect(cluster.holdersOf('a')).toEqual(cluster.servers.map(() => lock.token.holder));
     await cluster.settle(lock.release());
     const next = await cluster.settle(other.redlock.acquire('a'));
     expect(next.token.value).toBeGreaterThan(lock.token.value);

@@ -79,10 +79,10 @@ describe('a round', () => {
     const { redlock, nodes } = await cluster.process();
     nodes[0]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
     const lock = await cluster.settle(redlock.acquire('a'));
-    expect(cluster.owners('a')).toEqual([undefined, lock.token.holder, lock.token.holder]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, lock.token.holder, lock.token.holder]);
     nodes[0]!.extend = (request, settle) => settle(cluster.servers[0]!.extend(request));
     await cluster.settle(lock.extend());
-    expect(cluster.owners('a')[0]).toBe(lock.token.holder);
+    expect(cluster.holdersOf('a')[0]).toBe(lock.token.holder);
     await cluster.settle(lock.release());
     await cluster.advance(10);
     expect(cluster.holders('a')).toBe(0);

@@ -45,7 +45,7 @@ describe.each(sizes)('with %i nodes', (size) => {
       );
       await cluster.advance(3);
       const granted = free >= majority(size);
-      const ours = cluster.owners(key).filter((owner) => owner === outcome).length;
+      const ours = cluster.holdersOf(key).filter((owner) => owner === outcome).length;
       expect([key, outcome instanceof LockBusyError, ours, cluster.holders(key)]).toEqual([
         key,
         !granted,
@@ -166,16 +166,16 @@ describe('the elapsed time', () => {
 
   it('slow quorums are told, at most once a minute', async () => {
     const cluster = await newCluster(1);
-    const { redlock, heard } = await cluster.process({ ttl: 3_000, nodeTimeout: 1_000 });
+    const { redlock, received } = await cluster.process({ ttl: 3_000, nodeTimeout: 1_000 });
     const [process] = [await cluster.process({ latencyMs: 400, nodeTimeout: 1_000 })];
     for (let round = 0; round < 3; round += 1) {
       const lock = await cluster.settle(process.redlock.acquire('a'));
       await cluster.settle(lock.release());
     }
-    expect(process.heard('slow-quorum')).toEqual([
+    expect(process.received('slow-quorum')).toEqual([
       { type: 'slow-quorum', roundTripMs: 400, ttlMs: 3_000 },
     ]);
     await cluster.settle(redlock.acquire('b'));
-    expect(heard('slow-quorum')).toEqual([]);
+    expect(received('slow-quorum')).toEqual([]);
   });
 });

@@ -69,7 +69,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     );
     await cluster.advance(10);
     // Either it came in time, or the caller has the lock: never a key without an owner.
-    const owner = cluster.owners('a')[0];
+    const owner = cluster.holdersOf('a')[0];
     const holder =
       outcome === reason ? undefined : (outcome as { token: { holder: string } }).token.holder;
     expect(owner).toBe(holder);

@@ -102,10 +102,10 @@ describe('busy', () => {
 
   it('is an event, not an error, and null of tryAcquire', async () => {
     const cluster = await newCluster(3);
-    const { redlock, heard, events } = await cluster.process();
+    const { redlock, received, events } = await cluster.process();
     cluster.occupy('a', [0, 1, 2], 60_000);
     expect(await cluster.settle(redlock.tryAcquire('a'))).toBeNull();
-    expect(heard('busy')).toMatchObject([{ keys: ['a'] }]);
+    expect(received('busy')).toMatchObject([{ keys: ['a'] }]);
     expect(events.filter(({ type }) => type === 'unavailable')).toEqual([]);
   });
 
@@ -125,11 +125,11 @@ describe('busy', () => {
 describe('an outage', () => {
   it('is an error of tryAcquire, and an event with the causes', async () => {
     const cluster = await newCluster(3);
-    const { redlock, heard } = await cluster.process();
+    const { redlock, received } = await cluster.process();
     await killAll(cluster);
     const error = await cluster.failure(redlock.tryAcquire('a'));
     expect(error).toBeInstanceOf(QuorumUnavailableError);
-    expect(heard('unavailable')).toMatchObject([{ keys: ['a'], causes: [{}, {}, {}] }]);
+    expect(received('unavailable')).toMatchObject([{ keys: ['a'], causes: [{}, {}, {}] }]);
   });
 
   it('is what it was called while waiting, when the last try was cut short by the budget', async () => {

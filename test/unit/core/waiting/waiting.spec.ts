@@ -76,10 +76,10 @@ describe('in one process', () => {
     const set = redlock.acquire(['a', 'b']);
     await cluster.settle(a.release());
     await cluster.advance(500);
-    expect(cluster.owners('a')).toEqual([undefined, undefined, undefined]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, undefined, undefined]);
     await cluster.settle(b.release());
     await cluster.settle(set);
-    expect(cluster.owners('a')).toEqual(cluster.owners('b'));
+    expect(cluster.holdersOf('a')).toEqual(cluster.holdersOf('b'));
     expect(cluster.holders('a')).toBe(3);
   });
 
