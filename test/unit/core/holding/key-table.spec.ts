@@ -137,7 +137,7 @@ describe('a lock of this process', () => {
       record.enter(caller(3, true));
     }
     table.granted(lock, records, 1);
-    const granted = { lock, trying: undefined, foreign: undefined, turnover: 1, busyAtMs: 0 };
+    const granted = { lock, trying: undefined, foreign: undefined, turnover: 1, busyAtMs: 1_000 };
     for (const record of records)
       expect(record).toMatchObject({ ...granted, hasSteppedBack: false });
     expect([woken.splice(0), [...table.locks()]]).toEqual([[3, 3], [lock]]);
@@ -179,7 +179,7 @@ describe('a hint', () => {
     a!.foreign = { untilMs: 900, freeAtMs: 900, causes: () => [] };
     a!.notBeforeMs = 900;
     table.hint('lock:a', 'elsewhere');
-    expect(a).toMatchObject({ hints: 1, hintAtMs: 50, foreign: undefined, notBeforeMs: 0 });
+    expect(a).toMatchObject({ hints: 1, hintAtMs: 1_050, foreign: undefined, notBeforeMs: 0 });
     expect([woken, b!.hints]).toEqual([[1], 0]);
     table.hint('lock:a', null);
     table.hint('lock:unknown', 'elsewhere');
@@ -236,7 +236,7 @@ describe('the subscription to a key', () => {
 });
 
 describe('ballots', () => {
-  const START = 1_790_000_000_000_000;
+  const START = 1_790_000_001_000_000;
   const AHEAD = START + 5_000_000;
   const records = (...keys: string[]) => keys.map((key) => table.use(key));
   const next = (...keys: string[]) => table.nextBallot(records(...keys)) - START;

@@ -101,6 +101,8 @@ export function scriptedSet(
   listener: Partial<NodeSetListener> = {},
 ) {
   const environment = new ManualEnvironment();
+  // Not at instant 0, where nothing has happened before.
+  environment.skip(1_000);
   const nodes = Array.from({ length: size }, (_, index) => new ScriptedNode(`node${index}:6379`));
   const events: LockEvent[] = [];
   const resolved = resolveOptions(
