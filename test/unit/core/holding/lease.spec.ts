@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 import type { LockProcess } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 
 /** When the first node was asked for an extension. */
 const extensionTimes = ({ nodes }: LockProcess) =>
@@ -79,8 +80,7 @@ describe('extension', () => {
   });
 
   it('needs a quorum only, and repairs a node that restarted', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000 });
+    const { cluster, redlock } = await newProcess({ ttl: 3_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.servers[0]?.kill();
     await cluster.advance(10_000);
@@ -111,8 +111,7 @@ describe('extension', () => {
   });
 
   it('asks the first of several nodes in quarantine as soon as its own has ended', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process({ ttl: 9_000, restartGuard: true, wait: 0 });
+    const { cluster, redlock } = await newProcess({ ttl: 9_000, restartGuard: true, wait: 0 }, 5);
     await cluster.advance(9_000);
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.servers[1]?.restart({ keepData: false });
@@ -151,8 +150,7 @@ describe('extension', () => {
 
 describe('extend()', () => {
   it('gives the full ttl again, from before it was sent', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000, extend: false, latencyMs: 40 });
+    const { cluster, redlock } = await newProcess({ ttl: 3_000, extend: false, latencyMs: 40 });
     const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.advance(2_000);
     await cluster.settle(lock.extend());
@@ -162,8 +160,7 @@ describe('extend()', () => {
   });
 
   it('without a quorum rejects, and the old validity stands', async () => {
-    const cluster = await newCluster();
-    const { redlock, received } = await cluster.process({
+    const { cluster, redlock, received } = await newProcess({
       ttl: 3_000,
       nodeTimeout: 1_000,
       extend: false,
@@ -184,16 +181,14 @@ describe('extend()', () => {
   });
 
   it('of a lost lock rejects with the loss', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
+    const { cluster, redlock } = await newProcess({ extend: false });
     const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.advance(4_000);
     await expect(lock.extend()).rejects.toBeInstanceOf(LockLostError);
   });
 
   it('of a released lock is wrong use', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.settle(lock.release());
     await expect(lock.extend()).rejects.toMatchObject({ code: 'FENCED_USAGE' });
@@ -203,8 +198,7 @@ describe('extend()', () => {
 
 describe('loss', () => {
   it('is told before validity ends, although no node answers any more', async () => {
-    const cluster = await newCluster();
-    const { redlock, received } = await cluster.process({ ttl: 3_000 });
+    const { cluster, redlock, received } = await newProcess({ ttl: 3_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     const validUntilMs = cluster.nowMs + lock.remainingMs;
     let toldAtMs = Number.POSITIVE_INFINITY;
@@ -218,8 +212,7 @@ describe('loss', () => {
   });
 
   it('is told at once when so many nodes lost it that no quorum is left', async () => {
-    const cluster = await newCluster(5);
-    const { redlock, received } = await cluster.process({ ttl: 9_000 });
+    const { cluster, redlock, received } = await newProcess({ ttl: 9_000 }, 5);
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.occupy('a', [0, 1], 60_000);
     await cluster.advance(3_100);
@@ -233,8 +226,7 @@ describe('loss', () => {
   });
 
   it('is not concluded from nodes that are unjoined, in quarantine, down or silent', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process({ ttl: 9_000, restartGuard: true, wait: 0 });
+    const { cluster, redlock } = await newProcess({ ttl: 9_000, restartGuard: true, wait: 0 }, 5);
     await cluster.advance(9_000);
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.servers[0]?.kill();
@@ -247,8 +239,7 @@ describe('loss', () => {
   });
 
   it('releases on every node at once, for the next holder', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process({ ttl: 9_000 });
+    const { cluster, redlock, nodes } = await newProcess({ ttl: 9_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.occupy('a', [0, 1], 60_000);
     await cluster.advance(3_010);
@@ -276,8 +267,7 @@ describe('loss', () => {
   });
 
   it('isHeld, remainingMs and ensure are right although every timer is late', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000 });
+    const { cluster, redlock } = await newProcess({ ttl: 3_000 });
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.environment.skip(2_900);
     expect(lock.isHeld).toBe(true);
@@ -291,16 +281,14 @@ describe('loss', () => {
   });
 
   it('ensure refuses what is not a number', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const lock = await cluster.settle(redlock.acquire('a'));
     expect(() => lock.ensure(Number.NaN)).toThrow(LockLostError);
     expect(lock.isHeld).toBe(true);
   });
 
   it('a signal that is looked at only afterwards is aborted', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
+    const { cluster, redlock } = await newProcess({ extend: false });
     const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.advance(4_000);
     expect(lock.signal.aborted).toBe(true);
@@ -308,8 +296,7 @@ describe('loss', () => {
   });
 
   it('is not caused by a step of the wall clock', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const lock = await cluster.settle(redlock.acquire('a'));
     const { remainingMs } = lock;
     // Ours only: the servers have clocks of their own.

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../../lib/core/errors.ts';
 import type { Lock } from '../../../../lib/core/lock.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 
 describe('work that holds a key', () => {
   it('joins its lock when it asks for the key again: same token, no second vote, no deadlock', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     const tokens = await cluster.settle(
       redlock.withLock(['a', 'b'], async (outer) => {
         const inner = await redlock.acquire('b');
@@ -25,8 +25,7 @@ describe('work that holds a key', () => {
   });
 
   it('knows its innermost lock', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     expect(redlock.current()).toBeUndefined();
     await cluster.settle(
       redlock.withLock('a', async () => {
@@ -39,8 +38,7 @@ describe('work that holds a key', () => {
   });
 
   it('is refused a set that it holds partly, before anything is locked', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     await cluster.settle(
       redlock.withLock('a', async () => {
         await expect(redlock.acquire(['a', 'b'])).rejects.toMatchObject({
@@ -67,8 +65,7 @@ describe('work that holds a key', () => {
   });
 
   it('that outlives its lock sees a released lock, and asks for a new one', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     let outlived: Promise<Lock> | undefined;
     const first = await cluster.settle(
       redlock.withLock('a', async (lock) => {
@@ -86,8 +83,7 @@ describe('work that holds a key', () => {
   });
 
   it('whose lock was lost does not join it', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
+    const { cluster, redlock } = await newProcess({ extend: false });
     const outcome = redlock.withLock(
       'a',
       async (outer) => {
@@ -104,16 +100,14 @@ describe('work that holds a key', () => {
 
 describe('withLock', () => {
   it('returns what the work returns, and releases', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     expect(await cluster.settle(redlock.withLock('a', () => 'done'))).toBe('done');
     await cluster.advance(5);
     expect(cluster.holders('a')).toBe(0);
   });
 
   it("passes the work's own error on, thrown at once or later, also when the lock was lost", async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
+    const { cluster, redlock } = await newProcess({ extend: false });
     const own = new Error('no seats left');
     const later = async () => {
       await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, 5_000));
@@ -129,8 +123,7 @@ describe('withLock', () => {
   });
 
   it('rejects with the loss and the result when the work finished although the lock was lost', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
+    const { cluster, redlock } = await newProcess({ extend: false });
     const work = async () => {
       await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, 5_000));
       return { paid: true };
@@ -143,8 +136,7 @@ describe('withLock', () => {
   });
 
   it('sees the loss although no timer has told of it yet', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const outcome = redlock.withLock('a', async () => {
       cluster.environment.skip(10_000);
       return 'late';
@@ -153,8 +145,7 @@ describe('withLock', () => {
   });
 
   it('does not run the work when the lock cannot be had', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1], 60_000);
     let ran = false;
     await cluster.failure(redlock.withLock('a', () => (ran = true), { wait: 0 }));

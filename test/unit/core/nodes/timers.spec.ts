@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 import type { Cluster } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 
 /** How many timers are set from now on, those of the network included. */
 function countTimers({ environment: { timers } }: Cluster): () => number {
@@ -58,8 +59,7 @@ describe('the timers of a process', () => {
     [true, 250],
     [false, 20],
   ])('of one held lock (extend: %s) are set a few times', async (extend, limit) => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000, extend });
+    const { cluster, redlock } = await newProcess({ ttl: 3_000, extend });
     const count = countTimers(cluster);
     await cluster.settle(redlock.acquire('a'));
     await cluster.advance(20_000);

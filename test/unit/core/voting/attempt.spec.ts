@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory, rejection } from '../support/cluster.ts';
+import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 const DAY_MS = 86_400_000;
 
 /** Ballots that a process sent to one of its nodes. */
@@ -21,8 +22,7 @@ function raiseFence(cluster: Cluster, servers: readonly number[], aheadMs: numbe
 
 describe('a node that accepted an earlier ballot only', () => {
   it('is released with the lock, although it refused the ballot that won', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     raiseFence(cluster, [1, 2], 60_000);
     const acquired = redlock.acquire('a', { wait: 0 });
     // The first ballot has been executed, the second has not been sent.
