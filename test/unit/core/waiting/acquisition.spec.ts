@@ -219,6 +219,33 @@ describe('the outcome of the try ahead, for one who came for one answer,', () =>
   let ahead: ReturnType<typeof room.call>;
 });
 
+describe('an outage that a try found', () => {
+  it.each<[string, number, boolean]>([
+    ['is reported to those who come soon after it', 100, false],
+    ['says nothing after two node timeouts of the one who comes', 130, false],
+    ['says nothing after a later try, on any key, that had a quorum of answers', 100, true],
+  ])('%s', async (rule, afterMs, hasQuorumLater) => {
+    const ahead = room.call('a');
+    await room.answer(OOM);
+    await room.environment.advance(afterMs);
+    expect([ahead.tries, room.tries()]).toEqual([2, ['a']]);
+    if (hasQuorumLater) {
+      room.call('z');
+      for (const node of room.nodes) node.waiting.reverse();
+      await room.answer(held());
+    }
+    // Its node timeout is 60 ms.
+    const caller = room.call('a', { wait: 0, ttl: 600 });
+    await room.flush();
+    const isReported = rule.startsWith('is');
+    expect(caller.waitedMs).toBe(0);
+    await room.environment.advance(60);
+    const { code, causes } = await caller.outcome;
+    const reason = isReported ? 'error' : 'not-tried';
+    expect([code, causes[0]]).toMatchObject(['QUORUM_UNAVAILABLE', { reason }]);
+  });
+});
+
 describe('in random traffic', () => {
   const KEYS = ['a', 'b', 'c'];
   /** The longest jitter after a hint, and the longest back-off. */
