@@ -60,6 +60,25 @@ describe('a caller that arrives', () => {
   });
 });
 
+describe('the error of a caller whose time is over', () => {
+  it('is contention when its key was held while it stood in line, also when it is released just then', async () => {
+    const lock = await room.hold('a');
+    const [head, second] = [room.call('a', { wait: '1m' }), room.call('a', { wait: 600 })];
+    await room.advance(599);
+    await room.release(lock);
+    await room.advance(1);
+    expect([head.tries, (await second.outcome).code]).toEqual([1, 'LOCK_BUSY']);
+  });
+
+  it('is an outage when it found one, however long ago, and nothing else since', async () => {
+    const { outcome } = room.call('a', { wait: 2_000 });
+    await room.answer({ kind: 'quarantined', remainingMs: 3_000 });
+    await room.advance(2_000);
+    const causes = [{ reason: 'quarantined' }, { reason: 'quarantined' }, {}];
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
+  });
+});
+
 describe('a set that waits', () => {
   it('moves when it is blocked elsewhere, in the order of arrival, and its wake-up goes on', async () => {
     const [a, b] = [await room.hold('a'), await room.hold('b')];
@@ -207,11 +226,14 @@ describe('a caller whose try failed', () => {
     },
   );
 
-  it('gives back the slot that it was offered when its key is in use meanwhile', async () => {
+  it.each([
+    ['its key is in use meanwhile', () => room.table.granted(lockOf('b'), [room.record('a')], 9)],
+    ['it has left', (candidate: Acquisition) => candidate.cancel(new Error('left'))],
+  ])('gives back its place among those that wait for a slot when %s', async (_, happen) => {
     room = newRoom({ concurrentTries: 1 });
     const [first, candidate, last] = ['z', 'a', 'y'].map((keys) => room.call(keys));
     await room.flush();
-    room.table.granted(lockOf('other'), [room.record('a')], 9);
+    happen(candidate!);
     candidate!.wake();
     await room.flush();
     first!.cancel(new Error('left'));
