@@ -5,8 +5,6 @@ import type {
   ExtendRequest,
   JoinReply,
   JoinRequest,
-  LinkSettings,
-  LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
 } from '../../../../lib/core/nodes/lock-node.ts';
@@ -34,7 +32,6 @@ export class RecordedNode extends MemoryLockNode {
   /** Lock names that are watched now. */
   readonly watching = new Set<string>();
   readonly #nowMs: () => number;
-  #listener: LockNodeListener | undefined;
 
   constructor(server: MemoryLockServer, options: MemoryLockNodeOptions, nowMs: () => number) {
     super(server, options);
@@ -46,21 +43,11 @@ export class RecordedNode extends MemoryLockNode {
     return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
   }
 
-  /** A hint that took another way than the answers, as the second connection of a real node does. */
-  tell(lockName: string, holder: string): void {
-    this.#listener?.hint(lockName, holder);
-  }
-
   // Until the memory node collects.
   readonly hasCollected = false;
   flush(): void {}
   withdraw(): boolean {
     return false;
-  }
-
-  override open(listener: LockNodeListener, _settings?: LinkSettings): void {
-    this.#listener = listener;
-    super.open(listener);
   }
 
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {

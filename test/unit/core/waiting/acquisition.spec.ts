@@ -226,6 +226,19 @@ describe('a caller whose try failed', () => {
     },
   );
 
+  it('tries again at once when a release was received while it tried: it may be that of the holder that was named', async () => {
+    room.chance(0);
+    const caller = room.call('a');
+    room.table.hint('lock:a', 'elsewhere');
+    await room.answer(held());
+    expect([caller.tries, room.tries()]).toEqual([2, ['a']]);
+    room.table.hint('lock:a', null);
+    await room.answer(held());
+    expect(caller.tries).toBe(3);
+    await room.answer(held());
+    expect([caller.tries, room.tries()]).toEqual([3, []]);
+  });
+
   it.each([
     ['its key is in use meanwhile', () => room.table.granted(lockOf('b'), [room.record('a')], 9)],
     ['it has left', (candidate: Acquisition) => candidate.cancel(new Error('left'))],
