@@ -70,6 +70,27 @@ describe('the error of a caller whose time is over', () => {
     expect([head.tries, (await second.outcome).code]).toEqual([1, 'LOCK_BUSY']);
   });
 
+  it('is contention when a holder was named while it stood in line, also when that has released since', async () => {
+    const [head, second] = [room.call('a', { wait: '1m' }), room.call('a', { wait: 600 })];
+    await room.flush();
+    await room.answer(held());
+    room.chance(0);
+    await room.advance(598);
+    room.table.hint('lock:a', 'elsewhere');
+    await room.advance(2);
+    expect([head.tries, (await second.outcome).code]).toEqual([2, 'LOCK_BUSY']);
+  });
+
+  it('is an outage when a majority refused it, however little time its try had', async () => {
+    const ahead = room.call('a');
+    await room.flush();
+    const { outcome } = room.call('a', { wait: 0 });
+    await room.advance(400);
+    ahead.cancel(new Error('left'));
+    for (const _ of [ahead, outcome]) await room.answer(OOM);
+    expect(await outcome).toMatchObject({ causes: [{ reason: 'error' }, { reason: 'error' }, {}] });
+  });
+
   it('is an outage when it found one, however long ago, and nothing else since', async () => {
     const { outcome } = room.call('a', { wait: 2_000 });
     await room.answer({ kind: 'quarantined', remainingMs: 3_000 });
@@ -94,15 +115,12 @@ describe('a set that waits', () => {
     expect([keyOf(set), keyOf(nextB!), room.tries()]).toEqual(['a', undefined, ['b']]);
   });
 
-  it('refuses no free key to others, and breaks the row of grants only of the key that was named', async () => {
-    const records = ['e', 'f'].map(room.record);
-    for (const record of records) record.grantsInARow = 2;
+  it('refuses no free key to others', async () => {
     const set = room.call('ef');
     const e = room.call('e');
     await room.flush();
     await room.answer(held(1));
     expect([keyOf(set), room.tries()]).toEqual(['f', ['e']]);
-    expect(records.map(({ grantsInARow }) => grantsInARow)).toEqual([2, 0]);
     await room.answer(ACCEPTED);
     expect((await e.outcome).code).toBe('granted');
     for (const node of room.nodes) expect([...node.watching]).toEqual(['lock:e', 'lock:f']);
@@ -111,6 +129,14 @@ describe('a set that waits', () => {
     await room.advance(40);
     await room.answer(OOM);
     expect(keyOf(set)).toBe('e');
+  });
+
+  it('breaks the row of grants only of the key that is held elsewhere', async () => {
+    const records = ['e', 'f'].map(room.record);
+    for (const record of records) record.grantsInARow = 2;
+    room.call('ef');
+    await room.answer(held(1));
+    expect(records.map(({ grantsInARow }) => grantsInARow)).toEqual([2, 0]);
   });
 
   it('asks no more often because others take its free keys', async () => {
@@ -134,9 +160,10 @@ describe('a set that waits', () => {
     const set = room.call('ab');
     await room.flush();
     expect([set.place?.first, set.tries]).toEqual([head, 0]);
-    const [b] = [room.record('b')];
+    const b = room.record('b');
     for (let pass = 0; pass < 8; pass += 1) room.table.granted(lockOf('other'), [b], 99);
-    expect(b.claims).toEqual([set]);
+    await room.flush();
+    expect([b.claims, keyOf(set)]).toEqual([[set], 'a']);
     room.table.freed(b.lock!, [b]);
     await room.flush();
     expect([room.tries(), head.tries]).toEqual([['ab'], 1]);
@@ -269,57 +296,43 @@ describe('while it is the turn of other processes, a caller', () => {
   });
 });
 
-describe('the outcome of the try ahead, for one who came for one answer,', () => {
-  const timeout = () => room.advance(500);
-  const whole: AcquireOptions = { wait: 60_000 };
-
-  it.each<[string, string, AcquireOptions, () => unknown, string]>([
-    ['that was granted is contention', 'a', whole, () => room.answer(ACCEPTED), 'LOCK_BUSY'],
-    [
-      'that named a holder of the key is contention',
-      'a',
-      whole,
-      () => room.answer(held()),
-      'LOCK_BUSY',
-    ],
-    ['that had no answers is an outage', 'a', whole, timeout, 'QUORUM_UNAVAILABLE'],
-    [
-      'that a majority refused is an outage',
-      'a',
-      whole,
-      () => room.answer(OOM),
-      'QUORUM_UNAVAILABLE',
-    ],
-    ['of a shorter node timeout says nothing', 'a', { ttl: 600 }, timeout, 'tries'],
-    [
-      'of a set that named another key says nothing',
-      'ab',
-      whole,
-      () => room.answer(held(1)),
-      'tries',
-    ],
-    [
-      'without a majority for anybody says nothing',
-      'a',
-      whole,
-      () => room.answer(held(0, 'x'), held(0, 'y'), OOM),
-      'tries',
-    ],
-    ['that was cancelled says nothing', 'a', whole, () => ahead.cancel(new Error('left')), 'tries'],
-  ])('%s', async (_, keys, options, happen, expected) => {
-    ahead = room.call(keys, options);
+describe('the outcome of the try ahead, for one who waits for no more than one answer,', () => {
+  /** The try for `keys` ends with these replies, or without any; behind it wait a patient caller of `a`, and this one. */
+  async function behindTry(keys: string, options: AcquireOptions, replies: readonly object[]) {
+    const ahead = room.call(keys, options);
     await room.advance(20);
-    const callers = [room.call('a', { wait: 0 }), room.call('a', { wait: 0 })];
+    const patient = room.call('a', { wait: 60_000 });
+    const caller = room.call('a', { wait: 0 });
     await room.flush();
     expect(room.tries()).toEqual([keys]);
-    await happen();
+    if (replies.length > 0) await room.answer(...replies);
+    else if (options.signal?.aborted === true) ahead.cancel(new Error('left'));
+    else await room.advance(480);
     await room.flush();
-    const isTelling = expected !== 'tries';
-    const codes = isTelling ? callers.map(async ({ outcome }) => (await outcome).code) : [];
-    expect(await Promise.all(codes)).toEqual(isTelling ? [expected, expected] : []);
-    expect(callers.map(({ tries }) => tries)).toEqual([isTelling ? 0 : 1, 0]);
+    return { patient, caller };
+  }
+
+  it.each([
+    ['is contention when it was granted', [ACCEPTED], 'LOCK_BUSY'],
+    ['is contention when it named a holder of the key', [held()], 'LOCK_BUSY'],
+    ['is an outage when it had no answer for a whole node timeout', [], 'QUORUM_UNAVAILABLE'],
+    ['is an outage when a majority refused', [OOM], 'QUORUM_UNAVAILABLE'],
+  ])('%s', async (_, replies, code) => {
+    const { caller } = await behindTry('a', {}, replies);
+    const { nowMs } = room.set;
+    expect([(await caller.outcome).code, caller.tries]).toEqual([code, 0]);
+    expect(room.set.nowMs).toBe(nowMs);
   });
-  let ahead: ReturnType<typeof room.call>;
+
+  it.each<[string, string, AcquireOptions, object[]]>([
+    ['its node timeout was shorter', 'a', { ttl: 600 }, []],
+    ['it was for a set, and named another key', 'ab', {}, [held(1)]],
+    ['there was no majority for anybody', 'a', {}, [held(0, 'x'), held(0, 'y'), OOM]],
+    ['it was cancelled', 'a', { signal: AbortSignal.abort() }, []],
+  ])('says nothing when %s', async (_, keys, options, replies) => {
+    const { patient, caller } = await behindTry(keys, options, replies);
+    expect([patient.tries, caller.tries, keyOf(caller)]).toEqual([1, 0, 'a']);
+  });
 });
 
 describe('an outage that a try found', () => {
