@@ -44,13 +44,13 @@ describe('a caller that arrives', () => {
 
   it('always makes its first try, but no further one with less than a round trip left', async () => {
     const lock = await room.hold('a');
+    room.set.roundTripMs = 2;
     const first = room.call('a', { wait: 600 });
     await room.advance(599);
     await room.release(lock);
     expect(room.tries()).toEqual(['a']);
     // Without an answer it knows that the key was held since it came.
     expect((await (await room.advance(1), first.outcome)).code).toBe('LOCK_BUSY');
-    room.set.roundTripMs = 2;
     const second = room.call('b', { wait: 1_000 });
     for (const _ of ['a', 'b']) await room.answer(held());
     await room.advance(999);
@@ -79,6 +79,18 @@ describe('the error of a caller whose time is over', () => {
     room.table.hint('lock:a', 'elsewhere');
     await room.advance(2);
     expect([head.tries, (await second.outcome).code]).toEqual([2, 'LOCK_BUSY']);
+  });
+
+  it('is an overload when it got no slot in the end, whatever it waited for before', async () => {
+    room = newRoom({ concurrentTries: 1 });
+    const lock = await room.hold('a');
+    const { outcome } = room.call('a', { wait: 550 });
+    await room.advance(100);
+    room.call('z');
+    await room.release(lock);
+    await room.advance(500);
+    const causes = [{ address: 'this process', reason: 'overloaded' }];
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
   });
 
   it('is an outage when a majority refused it, however little time its try had', async () => {
