@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import type { NodeFailure } from '../../../../lib/core/nodes/lock-node.ts';
 import type { VoteReply } from '../../../../lib/core/nodes/node-session.ts';
 import { VoteCount } from '../../../../lib/core/voting/vote-count.ts';
 
@@ -20,45 +19,27 @@ function* counts(of: number, kinds: readonly string[]): Generator<string[]> {
       yield [...Array.from({ length: number }, () => kind), ...rest];
 }
 
-const failed = (nothingWritten: boolean): NodeFailure => ({
-  kind: 'failed',
-  nothingWritten,
-  reason: 'error',
-  message: 'refused',
-});
+/** What the numbers of an answer mean: `held:<holder>[@<index>]:<remainingMs>[:<floor>]`, and so on. */
+const FIELDS: Record<string, readonly string[]> = {
+  held: ['holder', 'remainingMs', 'floor'],
+  stale: ['floor', 'nowMicros', 'byClock'],
+  ahead: ['nowMicros', 'floor'],
+  quarantined: ['remainingMs'],
+};
+const FAILED = { kind: 'failed', reason: 'error', message: 'refused' };
 
 /** One answer, as the tables write it. */
-function reply(text: string): VoteReply | undefined {
-  const [kind = '', first = '', second = '', third = ''] = text.split(':');
-  const floor = Number(second);
-  switch (kind) {
-    case 'yes':
-      return { kind: first === 'extended' ? 'extended' : 'accepted', recreated: 0 };
-    case 'held':
-      // held:<holder>[@<index>]:<remainingMs>[:<floor>]
-      return {
-        kind,
-        holder: first.split('@')[0]!,
-        index: Number(first.split('@')[1] ?? 0),
-        remainingMs: Number(second),
-        floor: Number(third),
-      };
-    case 'stale':
-      return { kind, floor: Number(first), byClock: third === 'clock', nowMicros: floor };
-    case 'ahead':
-      return { kind, nowMicros: Number(first), floor };
-    case 'quarantined':
-      return { kind, remainingMs: Number(first) };
-    case 'lost':
-    case 'unjoined':
-      return { kind };
-    case 'refused':
-      return failed(true);
-    case 'unknown':
-      return failed(false);
-    default:
-      return undefined;
-  }
+function reply(text: string): VoteReply {
+  const [kind = '', ...values] = text.split(':');
+  if (kind === 'yes') return { kind: values[0] === 'extended' ? 'extended' : 'accepted' } as never;
+  if (kind === 'refused' || kind === 'unknown')
+    return { ...FAILED, nothingWritten: kind === 'refused' } as never;
+  const fields = (FIELDS[kind] ?? []).map((name, field) => {
+    const value = values[field] ?? '0';
+    return [name, name === 'holder' ? value.split('@')[0] : value === 'clock' || Number(value)];
+  });
+  const index = Number(values[0]?.split('@')[1] ?? 0);
+  return { kind, index, byClock: false, ...Object.fromEntries(fields) };
 }
 
 /** The votes of nodes in order: `-` has not answered, `(…)` was silent when it was asked. */
@@ -66,8 +47,8 @@ function count(texts: readonly string[], quorum: number): VoteCount {
   const votes = new VoteCount(texts.length, quorum);
   for (const [index, text] of texts.entries()) if (text.startsWith('(')) votes.silent(index);
   for (const [index, text] of texts.entries()) {
-    const answer = reply(text.replace(/[()]/g, ''));
-    if (answer !== undefined) votes.add(index, answer);
+    const answer = text.replace(/[()]/g, '');
+    if (answer !== '-') votes.add(index, reply(answer));
   }
   return votes;
 }
