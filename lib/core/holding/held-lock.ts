@@ -3,6 +3,7 @@ import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } fr
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
+import { invariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
@@ -132,9 +133,12 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** The grant is complete: hands the lock to its holder. */
   start(token: FencingToken): void {
+    const { grant } = this.#options;
+    const hasQuorum = grant.accepts >= this.#set.quorum;
+    invariant(hasQuorum, 'a grant has a quorum of accepts of one ballot');
     this.#token = token;
     this.state = 'held';
-    if (this.#options.settings.extend) this.#lease.keepExtended(this.#options.grant.startedAtMs);
+    if (this.#options.settings.extend) this.#lease.keepExtended(grant.startedAtMs);
     else this.#lease.watch();
   }
 

@@ -1,4 +1,5 @@
 import type { NodeCause } from '../errors.ts';
+import { invariant, thoroughInvariant } from '../invariant.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
@@ -155,6 +156,11 @@ class Linger extends Deadline {
   }
 }
 
+function isUnused({ lock, trying, first, sets, claims, subscribers }: KeyRecord): boolean {
+  const isFree = lock === undefined && trying === undefined && first === undefined;
+  return isFree && sets.size === 0 && claims.length === 0 && subscribers === 0;
+}
+
 /** One record per key that this process holds, tries for or waits for. */
 export class KeyTable {
   readonly #set: NodeSet;
@@ -199,6 +205,7 @@ export class KeyTable {
   /** A lock was granted: it counts as a pass for sets that wait for one of its keys and came earlier. */
   granted(lock: HeldLock, records: readonly KeyRecord[], ticket: number): void {
     for (const record of records) {
+      invariant(record.lock === undefined, 'a key has one lock in one process');
       record.lock = lock;
       record.trying = undefined;
       record.foreign = undefined;
@@ -298,6 +305,7 @@ export class KeyTable {
     record.busyAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
+    thoroughInvariant(() => isUnused(record), 'a record that nobody uses has no content');
     if (!isAhead && record.grantsInARow === 0) {
       this.#records.delete(record.key);
       return;

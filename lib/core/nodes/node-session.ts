@@ -1,3 +1,4 @@
+import { thoroughInvariant } from '../invariant.ts';
 import { Deadline } from './deadlines.ts';
 import type {
   AcquireReply,
@@ -197,6 +198,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): void {
+    thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
     this.#openVotes += 1;
@@ -302,8 +304,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** The connection is alive. */
   #answered(): void {
-    this.isSilent = false;
     this.#waitingSinceMs = this.#openVotes > 0 ? this.#set.nowMs : 0;
+    if (!this.isSilent) return;
+    this.isSilent = false;
+    if (this.state === 'voting') this.#set.joined();
   }
 
   #announce(quarantineMs: number): void {

@@ -13,7 +13,7 @@ const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 
 /** What the layers above do when something changes at the nodes. */
 export interface NodeSetListener {
-  /** One more node votes. */
+  /** One more node votes, or answers again. */
   joined(): void;
   hint(lockName: string, holder: string | null): void;
   /** The clocks moved: what is held may have expired (`suspended`), or should be proven to be held (`wall-clock`). */

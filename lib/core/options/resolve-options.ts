@@ -197,11 +197,12 @@ function optionalDuration(
 
 function keyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
-  if (typeof value !== 'string' || value.length > 200 || !isWellFormed(value)) {
+  const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
+  if (!isPlain || !isWellFormed(value)) {
     throw new RedlockConfigError(
       'keyPrefix',
       value,
-      'give a string of at most 200 characters in well-formed Unicode, such as "lock:"',
+      'give a string of at most 200 characters in well-formed Unicode and without "#", such as "lock:"',
     );
   }
   return value;

@@ -33,6 +33,8 @@ export interface Granted {
   readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
+  /** How many nodes accepted this very ballot. */
+  readonly accepts: number;
   /** Nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
   /** From before the winning ballot. */
@@ -117,6 +119,7 @@ export class Attempt {
         names,
         holder: this.holder,
         ballot,
+        accepts: votes.accepts,
         mayHold: this.#mayHold,
         startedAtMs,
         validUntilMs: validUntil,

@@ -85,6 +85,11 @@ export class VoteCount {
     }
   }
 
+  /** Nodes that accepted, counted again from their answers. */
+  get accepts(): number {
+    return this.replies.filter((reply) => reply?.kind === 'accepted').length;
+  }
+
   isSilent(index: number): boolean {
     return (this.#silentNodes & (1 << index)) !== 0;
   }

@@ -1,5 +1,6 @@
 import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
 import type { NodeCause } from '../errors.ts';
+import { invariant } from '../invariant.ts';
 import type { HeldLock } from '../holding/held-lock.ts';
 import type { KeyRecord, KeyTable, Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
@@ -176,7 +177,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
       if (this.place === undefined) this.#records[0]?.enter(this);
       return Number.POSITIVE_INFINITY;
     }
-    for (const record of this.#records) record.trying = this;
+    for (const record of this.#records) {
+      invariant(record.trying === undefined, 'one try at a time for a key in one process');
+      record.trying = this;
+    }
     this.place?.leave(this);
     return undefined;
   }
@@ -297,7 +301,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     const random = set.environment.random.fraction();
     const pauseMs = backoffMs({
       failures: this.tries,
-      baseDelayMs: set.options.retryBaseDelayMs ?? 2 * set.roundTripMs,
+      baseDelayMs: set.options.retryBaseDelayMs ?? this.#baseDelayMs(votes.isRefused),
       maxDelayMs: set.options.retryMaxDelayMs ?? nodeTimeoutMs,
       random,
     });
@@ -322,6 +326,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
         ? untilFreeMs
         : endedAtMs + Math.min(pauseMs, ttlMs);
     }
+  }
+
+  /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */
+  #baseDelayMs(isRefused: boolean): number {
+    const { roundTripMs } = this.#room.set;
+    return isRefused
+      ? Math.max(2 * roundTripMs, this.#settings.nodeTimeoutMs / 10)
+      : 2 * roundTripMs;
   }
 
   #subscribe(): void {

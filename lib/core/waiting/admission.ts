@@ -1,3 +1,5 @@
+import { invariant } from '../invariant.ts';
+
 /** A caller that wants to try. */
 export interface Candidate {
   /** Inside a section held here: it goes first, because others may wait for what it holds. */
@@ -42,6 +44,7 @@ export class Admission {
   /** A try has ended. */
   exit(): void {
     this.#inUse -= 1;
+    invariant(this.#inUse >= 0, 'a try gives back one slot');
     const queue = this.#inSection.size > 0 ? this.#inSection : this.#others;
     for (const next of queue) {
       queue.delete(next);
