@@ -208,7 +208,7 @@ export class Redlock {
         settings,
         grant,
         ticket,
-        onEnd: () => this.#lookForReleased(),
+        onEnd: this.#lookForReleased,
       });
     const abort = signal === undefined ? undefined : () => acquisition.cancel(signal.reason);
     if (abort !== undefined) signal?.addEventListener('abort', abort, { once: true });
@@ -216,7 +216,16 @@ export class Redlock {
     let lock: HeldLock | undefined;
     try {
       lock = await acquisition.run(grantLock);
-      await this.#hand(lock, acquisition);
+      const { tokenSource } = this.options;
+      if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
+      if (tokenSource === undefined) lock.start(new FencingToken(lock.ballot, keys, lock.holder));
+      else {
+        lock.watch();
+        lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
+      }
+      const { waitedMs, tries } = acquisition;
+      if (this.#set.hasListener)
+        this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
       return lock;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
@@ -229,21 +238,6 @@ export class Redlock {
     }
   }
 
-  /** Gives the lock its token, and so to its holder. */
-  async #hand(lock: HeldLock, acquisition: Acquisition): Promise<void> {
-    const { keys, holder, ballot } = lock;
-    const { tokenSource } = this.options;
-    if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-    if (tokenSource === undefined) lock.start(new FencingToken(ballot, keys, holder));
-    else {
-      lock.watch();
-      lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
-    }
-    if (!this.#set.hasListener) return;
-    const { waitedMs, tries } = acquisition;
-    this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
-  }
-
   #reported(error: unknown, keys: readonly string[]): unknown {
     if (error instanceof LockBusyError)
       this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
@@ -253,9 +247,9 @@ export class Redlock {
     return error;
   }
 
-  #lookForReleased(): void {
+  readonly #lookForReleased = (): void => {
     for (const look of this.#onReleased) look();
-  }
+  };
 
   /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or at the end. */
   #until(
