@@ -28,7 +28,8 @@ import { systemEnvironment } from './system-environment.ts';
  * `open` it once, then acquire; `drain` and `close` end it.
  */
 export class Redlock {
-  readonly #options: ResolvedOptions;
+  /** With every default filled in. */
+  readonly options: ResolvedOptions;
   readonly #arena: Arena;
   readonly #contenders = new Set<Contender>();
   readonly #onJoined = new Set<() => void>();
@@ -43,9 +44,9 @@ export class Redlock {
     options: RedlockOptions = {},
     environment: Environment = systemEnvironment,
   ) {
-    this.#options = resolveOptions(options, nodes.length);
+    this.options = resolveOptions(options, nodes.length);
     const sessions = this.#sessions(nodes, environment);
-    this.#arena = createArena(sessions, this.#options, environment, () => {
+    this.#arena = createArena(sessions, this.options, environment, () => {
       for (const look of this.#onReleased) look();
     });
   }
@@ -60,19 +61,11 @@ export class Redlock {
     return this.#until(
       this.#onJoined,
       timeoutMs,
-      () => this.#arena.quorum.joinedCount >= this.#options.quorum,
+      () => this.#arena.quorum.joinedCount >= this.options.quorum,
     );
   }
 
-  /**
-   * Acquires all of `keys` as one lock, waiting up to `wait`. In work that already holds them, joins that lock.
-   *
-   * @throws LockBusyError held by others all the time
-   * @throws QuorumUnavailableError too few nodes could vote
-   * @throws RedlockClosedError shutting down
-   * @throws RedlockConfigError FencedUsageError bad options or keys
-   * @throws the reason of `signal` when it is aborted; then nothing is held
-   */
+  /** See `LockService.acquire`. */
   async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     const names = normalizeKeys(keys);
     const enclosing = enclosingLock(this, names);
@@ -80,7 +73,7 @@ export class Redlock {
     return this.#acquire(names, options);
   }
 
-  /** Like `acquire`, but null when busy; `wait` defaults to 0: one try. An outage is still an error. */
+  /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
     options?: AcquireOptions,
@@ -93,12 +86,7 @@ export class Redlock {
     }
   }
 
-  /**
-   * Runs `work` while the lock is held, and releases it when the returned promise settles.
-   *
-   * Work inside that asks for the same keys joins this lock. An error of the work is passed on as it is; when the work
-   * finished although the lock was lost, rejects with LockLostError carrying its result (see `onLost`).
-   */
+  /** See `LockService.withLock`. */
   async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
@@ -112,9 +100,18 @@ export class Redlock {
     return runWithLock(this, lock, lock, work, options);
   }
 
-  /** The innermost lock of this async context, or undefined. It may have been released or lost since: see `isHeld`. */
+  /** See `LockService.current`. */
   current(): Lock | undefined {
     return currentLock(this);
+  }
+
+  /** See `LockService.holds`. */
+  holds(keys: string | readonly string[]): boolean {
+    try {
+      return enclosingLock(this, normalizeKeys(keys)) !== undefined;
+    } catch {
+      return false;
+    }
   }
 
   /** What the nodes know of one key now; for people, not for decisions. Waits at most one node timeout. */
@@ -154,7 +151,7 @@ export class Redlock {
   }
 
   async #acquire(keys: readonly string[], options: AcquireOptions | undefined): Promise<HeldLock> {
-    const settings = resolveAcquire(this.#options, options);
+    const settings = resolveAcquire(this.options, options);
     const signal = options?.signal;
     signal?.throwIfAborted();
     if (this.#closing) throw new RedlockClosedError(keys);
@@ -166,11 +163,11 @@ export class Redlock {
       const lock = await contender.run(
         (granted) => new HeldLock(quorum, held, settings, keys, granted),
       );
-      if (this.#options.tokenSource === undefined) {
+      if (this.options.tokenSource === undefined) {
         lock.start(new FencingToken(lock.ballot, keys, lock.nonce));
       } else {
         lock.watch();
-        lock.start(await issueToken(this.#options.tokenSource, lock, signal));
+        lock.start(await issueToken(this.options.tokenSource, lock, signal));
       }
       if (signal?.aborted === true) {
         await lock.release();
@@ -211,7 +208,7 @@ export class Redlock {
         this.#arena.quorum.emit({ type: 'node-left', address, message }),
       hint: (lockName, nonce) => this.#arena.hints.hint(lockName, nonce),
     };
-    const settings = sessionSettings(this.#options);
+    const settings = sessionSettings(this.options);
     return nodes.map(
       (node, index) => new NodeSession(index, node, settings, environment, listener),
     );

@@ -82,7 +82,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     },
     maxTtlMs,
     driftFactor,
-    keyPrefix: keyPrefix(options.keyPrefix),
+    keyPrefix: resolveKeyPrefix(options.keyPrefix),
     restartGuardMs,
     quorum: quorum(options.quorum, nodeCount),
     tokenSource: tokenSource(options.tokens),
@@ -171,7 +171,8 @@ function optionalDuration(
   return value === undefined ? undefined : durationMs(option, value);
 }
 
-function keyPrefix(value: string | undefined): string {
+/** Apart, because nodes are made with it before there is a service. @throws RedlockConfigError */
+export function resolveKeyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
   if (typeof value !== 'string' || value.length > 200 || !isWellFormed(value)) {
     throw new RedlockConfigError(
