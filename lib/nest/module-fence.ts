@@ -1,8 +1,8 @@
 import type { Provider, Type } from '@nestjs/common';
 import { FencedUsageError } from '../core/errors.ts';
-import { fenceClasses } from '../fencing/fence-classes.ts';
-import type { FenceEventListener } from '../fencing/fence-event.ts';
-import { Fence } from '../fencing/fence-port.ts';
+import { copiesOf } from '../core/package-copies.ts';
+import type { FenceEventListener } from '../fencing/fence.ts';
+import { Fence } from '../fencing/fence.ts';
 import type { FencingToken } from '../core/fencing-token.ts';
 import type { RedlockModuleOptions } from './redlock-module-options.ts';
 import { MODULE_FENCE, REDLOCK_MODULE_OPTIONS } from './redlock.constants.ts';
@@ -52,5 +52,5 @@ export const moduleFenceProvider: Provider = {
 
 /** The same, for constructors that ask for `Fence`: the class of this copy of the package, or of another. */
 export function fenceAliases(): Exclude<Provider, Type>[] {
-  return [...fenceClasses()].map((fence) => ({ provide: fence, useExisting: MODULE_FENCE }));
+  return copiesOf('Fence').map((fence) => ({ provide: fence, useExisting: MODULE_FENCE }));
 }
