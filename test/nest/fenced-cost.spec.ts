@@ -15,6 +15,9 @@ class Work {
   async run(_key: string, @FencingToken() token?: FencingToken): Promise<number> {
     return token!.value;
   }
+
+  @Fenced('{0}', { onBusy: 'skip' })
+  async skip(_key: string): Promise<void> {}
 }
 
 describe('what @Fenced costs beside locks.withLock', () => {
@@ -24,7 +27,7 @@ describe('what @Fenced costs beside locks.withLock', () => {
     const module = await startModule({ providers: [Work] });
     const [locks, work] = [module.get(LockService), module.get(Work)];
     const withLock = (key: string) => locks.withLock(key, (lock) => lock.token.value);
-    return { locks, withLock, fenced: (key: string) => work.run(key) };
+    return { locks, withLock, work, fenced: (key: string) => work.run(key) };
   }
 
   /** Promises that one call makes, on average. */
@@ -50,7 +53,7 @@ describe('what @Fenced costs beside locks.withLock', () => {
   });
 
   it('hands the lock one frozen object of options at every call, with durations in milliseconds', async () => {
-    const { locks, fenced } = await start();
+    const { locks, work, fenced } = await start();
     const given: unknown[] = [];
     const original = locks.withLock.bind(locks);
     locks.withLock = (keys, run, options) => (given.push(options), original(keys, run, options));
@@ -59,5 +62,7 @@ describe('what @Fenced costs beside locks.withLock', () => {
     expect(given).toEqual([{ ttl: 10_000 }, { ttl: 10_000 }]);
     expect(given[0]).toBe(given[1]);
     expect(Object.isFrozen(given[0])).toBe(true);
+    await work.skip('c');
+    expect(given[2]).toEqual({ wait: 0, release: 'confirmed' });
   });
 });

@@ -179,6 +179,7 @@ describe('@Fenced fails closed', () => {
       ['wait', { wait: -1 }],
       ['onBusy', { onBusy: 'ignore' }],
       ['onLost', { onLost: 'throw' }],
+      ['release', { release: 'later' }],
       ['tll', { tll: '5s' }],
     ])('refuses a wrong option %s: %j', (option, options) => {
       const decorate = () =>

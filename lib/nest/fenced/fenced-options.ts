@@ -22,6 +22,12 @@ export interface FencedOptions {
   /** When the method finished although the lock was lost meanwhile: reject with `LockLostError`, or return the result. @default 'reject' */
   readonly onLost?: 'reject' | 'ignore';
   /**
+   * Answer when the release was handed to the nodes (`'sent'`), or when a quorum confirmed it (`'confirmed'`: a round trip later).
+   * After `'sent'` another process may find the key held for a round trip, and with `onBusy: 'skip'` would skip its call.
+   * @default 'sent'; 'confirmed' with `onBusy: 'skip'`
+   */
+  readonly release?: 'sent' | 'confirmed';
+  /**
    * Bring the token to the module's fence before the first statement of the method, for methods that read before (or outside)
    * their writing transaction. A stale token rejects with `StaleTokenError`, without running the method. The writing transaction
    * must check the token all the same (`fence.transaction`, `fence.advance`).
@@ -45,6 +51,7 @@ const CHECKS: Readonly<
   minHold: (value, name) => durationMs(name, value as Duration),
   onBusy: oneOf('throw', 'skip'),
   onLost: oneOf('reject', 'ignore'),
+  release: oneOf('sent', 'confirmed'),
   claim: oneOf(true, false),
   allowInTransaction: oneOf(true, false),
 };
@@ -65,7 +72,9 @@ export function resolveFencedOptions(
   }
   const { onBusy, claim = false, allowInTransaction = false, ...lock }: FencedOptions = checked;
   const skipWhenBusy = onBusy === 'skip';
-  const lockOptions = Object.freeze(skipWhenBusy ? { wait: 0, ...lock } : lock);
+  const lockOptions = Object.freeze(
+    skipWhenBusy ? { wait: 0, release: 'confirmed', ...lock } : lock,
+  );
   return { lockOptions, skipWhenBusy, claim, allowInTransaction };
 }
 
