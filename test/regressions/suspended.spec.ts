@@ -86,8 +86,8 @@ describe('a step of the wall clock alone', () => {
     step(5_000);
     expect(lock.isHeld).toBe(true);
     await cluster.advance(50);
-    const extended = eventsOf(events, 'extended').map(({ keys }) => keys[0]);
-    expect(extended.sort()).toEqual(['a', 'b', 'c']);
+    const extended = eventsOf(events, 'extended').flatMap(({ keys }) => keys);
+    expect(new Set(extended)).toEqual(new Set(['a', 'b', 'c']));
     expect([lock, ...others].map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
     await cluster.settle(redlock.close());
   });
