@@ -84,8 +84,8 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     expect(eventsOf(events, 'release-delayed')).toEqual([]);
     expect(eventsOf(events, 'released')).toEqual([]);
     await cluster.settle(nested);
-    expect(eventsOf(events, 'release-delayed')).toEqual([
-      { type: 'release-delayed', keys: ['a'], sections: 1, sinceMs: expect.any(Number) },
+    expect(eventsOf(events, 'release-delayed')).toMatchObject([
+      { keys: ['a'], sections: 1, sinceMs: expect.any(Number) },
     ]);
     expect(eventsOf(events, 'released')).toHaveLength(1);
   });

@@ -5,11 +5,11 @@ import { outcomesOf } from './support.ts';
 
 const newCluster = clusterFactory();
 const BATCH = 200;
-const BATCHES = 50;
+const BATCHES = 20;
 /** A subscription outlives its last waiter by a second; the lost locks end before. */
 const LINGER_MS = 1_500;
 
-describe('10,000 keys that were each used once', () => {
+describe('4,000 keys that were each used once', () => {
   it('leave no record, timer, listener or subscription, however their use ended', async () => {
     const cluster = await newCluster();
     const process = await cluster.process({ ttl: 1_000 });

@@ -6,8 +6,8 @@ import { Draw, outcomeOf, sleepIn } from './support.ts';
 import type { Outcome } from './support.ts';
 
 const newCluster = clusterFactory();
-const RUNS = 40;
-const CALLERS = 250;
+const RUNS = 20;
+const CALLERS = 500;
 const RUN_MS = 20_000;
 const TTL_MS = 1_000;
 /** What follows from the ttl. */
@@ -15,7 +15,7 @@ const NODE_TIMEOUT_MS = 100;
 const LATE_MS = 20;
 const TICK_MS = 5;
 const WAITS = [0, 0, 5, 30, 90, 100, 110, 300, 700, 1_000, 1_050, 2_500];
-const KEYS = ['a', 'b', 'c', 'd', 'e'];
+const KEYS = [...'abcdefghij'];
 
 interface Span {
   readonly fromMs: number;
@@ -34,7 +34,7 @@ interface Call extends Hold {
 /** What happened in one run: what callers were answered, and what really was. */
 interface Story {
   readonly calls: Call[];
-  /** From before the try that won the keys until no server can know of it any more. */
+  /** From the grant to the release. */
   readonly holds: Hold[];
   /** By process: the ticks at which it could reach no quorum. */
   readonly outages: Set<number>[];
@@ -96,9 +96,7 @@ async function call(
   if (outcome.code !== 'granted') return;
   await sleepIn(cluster, holdMs);
   await (await acquired).release();
-  // A server that did not receive the release keeps the key for up to a ttl.
-  const hold = { keys, fromMs: endMs - NODE_TIMEOUT_MS, untilMs: cluster.nowMs + TTL_MS };
-  story.holds.push(hold);
+  story.holds.push({ keys, fromMs: endMs, untilMs: cluster.nowMs });
 }
 
 async function tell(cluster: Cluster): Promise<Story> {
@@ -153,7 +151,8 @@ function wrong(story: Story, call: Call): string | undefined {
   const knownMs = 2 * NODE_TIMEOUT_MS + LATE_MS;
   if (code === 'LOCK_BUSY') {
     const time = { fromMs: fromMs - knownMs, untilMs };
-    return outage(story, process, 'every', time) && !held(time.fromMs)
+    // A server that did not receive a release keeps the key for up to a ttl.
+    return outage(story, process, 'every', time) && !held(time.fromMs - TTL_MS)
       ? 'outage told as busy'
       : undefined;
   }
