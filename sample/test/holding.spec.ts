@@ -15,7 +15,7 @@ function ended(worker: number, outcome: 'booked' | 'failed', customer = 'ana'): 
   return { type: 'booking-ended', result: { worker, seatId: 'A1/1', customer, outcome } };
 }
 
-/** Nodes answer with the nonce of the holder, `null` for none, or not at all (`undefined`). */
+/** Nodes answer with the holder of the holder, `null` for none, or not at all (`undefined`). */
 function inspected(
   askedAtMs: number,
   answers: readonly (string | null | undefined)[],
