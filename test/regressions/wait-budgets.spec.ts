@@ -15,7 +15,7 @@ const NODE_TIMEOUT_MS = 100;
 const LATE_MS = 20;
 const TICK_MS = 5;
 const WAITS = [0, 0, 5, 30, 90, 100, 110, 300, 700, 1_000, 1_050, 2_500];
-const KEYS = [...'abcdefghij'];
+const KEYS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
 
 interface Span {
   readonly fromMs: number;
