@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { lockNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { requiredAclRules } from '../../lib/redis/preflight/required-rights.ts';
+import { requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
