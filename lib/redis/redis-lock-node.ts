@@ -174,8 +174,8 @@ async function joinServer(connection: RedisConnection, request: JoinRequest): Pr
   if (reply.kind !== 'joined') return reply;
   const known = (await connection.ask((client) =>
     client.script('EXISTS', ...LOADED_AFTER_JOIN.map(({ sha1 }) => sha1)),
-  )) as unknown[];
-  const missing = LOADED_AFTER_JOIN.filter((_, index) => known[index] !== 1);
+  )) as unknown;
+  const missing = LOADED_AFTER_JOIN.filter((_, at) => !Array.isArray(known) || known[at] !== 1);
   await Promise.all(
     missing.map(({ text }) => connection.ask((client) => client.script('LOAD', text))),
   );
