@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   afterAll,
@@ -99,48 +100,114 @@ describe('a connection that the network forgot', () => {
     expect(link.counts.connections).toBe(2);
   });
 
-  it('is asked for life by a PING after ten idle seconds, and an error is life as well', async () => {
-    await driver.node.close();
-    // Sockets and the test's own waits stay real.
-    jest.useFakeTimers({
-      doNotFake: ['nextTick', 'setImmediate', 'performance', 'Date', 'queueMicrotask'],
-    });
-    let answersPing = true;
-    const scripted = await ScriptedRedis.start(([name = '', ...rest]) => {
-      if (name !== 'ping')
-        return name === 'eval' ? '*2\r\n:1\r\n:0\r\n' : shakeHands([name, ...rest]);
-      return answersPing ? '-NOPERM no right to ping\r\n' : undefined;
-    });
-    try {
-      await open(scripted.url);
-      const pings = () => scripted.commands.filter(([name]) => name === 'ping').length;
-      jest.advanceTimersByTime(7_400);
-      await sleep(20);
-      expect(pings()).toBe(0);
-      jest.advanceTimersByTime(5_200);
-      await eventually(() => expect(pings()).toBe(1));
-      await sleep(20);
-      for (let step = 0; step < 10; step += 1) await advance(SILENCE_LIMIT_MS / 4);
-      expect(scripted.connections).toBe(1);
-      answersPing = false;
-      jest.advanceTimersByTime(12_600);
-      await eventually(() => expect(pings()).toBe(2));
-      await eventually(async () => {
-        await advance(SILENCE_LIMIT_MS / 4);
-        expect(driver.events).toEqual(REPLACED);
-      });
-    } finally {
-      await driver.node.close();
-      await scripted.stop();
-    }
+  it('is tried with growing pauses to be replaced, as long as second ones are refused', async () => {
+    link.forgetConnections();
+    await link.setMode({ kind: 'reset' });
+    const answer = driver.inspect(names);
+    await eventually(() => expect(link.counts.connections).toBeGreaterThan(4));
+    const before = link.counts.connections;
+    await sleep(2_000);
+    // Half a second is the shortest pause then.
+    expect(link.counts.connections - before).toBeLessThanOrEqual(5);
+    expect(driver.events).toEqual(['opened']);
+    await link.setMode({ kind: 'pass' });
+    expect(await answer).toMatchObject({ kind: 'failed', nothingWritten: false });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(REPLACED);
+  });
+
+  it('makes room for a third one when it ends while the second one is still being made', async () => {
+    await link.setMode({ kind: 'hold' });
+    const answer = driver.inspect(names);
+    await eventually(() => expect(link.counts.connections).toBe(2));
+    link.resetConnections();
+    await link.setMode({ kind: 'pass' });
+    expect(await answer).toMatchObject({ kind: 'failed' });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
+    await eventually(() => expect(link.openConnections).toBe(1));
+    expect((await driver.join()).kind).toBe('joined');
   });
 });
 
-/** As time passes for a process that reads: timers, then sockets. */
-async function advance(durationMs: number): Promise<void> {
-  jest.advanceTimersByTime(durationMs);
-  await sleep(2);
-}
+describe('on a server that answers as the test wants', () => {
+  let scripted: ScriptedRedis;
+  let answers: Record<string, string | undefined>;
+  const count = (wanted: string) => scripted.commands.filter(([name]) => name === wanted).length;
+
+  /** As time passes for a process that reads: timers, then sockets. */
+  async function beats(number: number): Promise<void> {
+    for (let beat = 0; beat < number; beat += 1) {
+      jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
+      await sleep(3);
+    }
+  }
+
+  beforeEach(async () => {
+    await driver.node.close();
+    // Sockets stay real, and so do the waits of the test, which come from node:timers.
+    const doNotFake = [
+      'nextTick',
+      'setImmediate',
+      'performance',
+      'Date',
+      'queueMicrotask',
+    ] as const;
+    jest.useFakeTimers({ doNotFake: [...doNotFake] });
+    answers = { eval: '*2\r\n:1\r\n:0\r\n', ping: '-NOPERM no right to ping\r\n' };
+    scripted = await ScriptedRedis.start((command) => answers[command[0]!] ?? shakeHands(command));
+    await open(scripted.url);
+  });
+  afterEach(() => scripted.stop());
+
+  it('an idle connection is asked for life after ten seconds; an error is life as well', async () => {
+    jest.advanceTimersByTime(7_400);
+    await sleep(20);
+    expect(count('ping')).toBe(0);
+    jest.advanceTimersByTime(5_200);
+    await eventually(() => expect(count('ping')).toBe(1));
+    await sleep(20);
+    await beats(10);
+    expect(scripted.connections).toBe(1);
+    answers['ping'] = undefined;
+    jest.advanceTimersByTime(12_600);
+    await eventually(() => expect(count('ping')).toBe(2));
+    await eventually(async () => {
+      await beats(1);
+      expect(driver.events).toEqual(REPLACED);
+    });
+  });
+
+  it('a second connection that shakes hands but is not joined replaces nothing', async () => {
+    answers['eval'] = undefined;
+    void driver.inspect(names);
+    await beats(40);
+    expect(count('eval')).toBeGreaterThan(1);
+    answers['eval'] = '-BUSY a script is running\r\n';
+    await beats(40);
+    expect(driver.events).toEqual(['opened']);
+  });
+
+  it('an answer that has arrived but was not read yet saves the connection', async () => {
+    const sockets: Socket[] = [];
+    await driver.node.close();
+    await scripted.stop();
+    scripted = await ScriptedRedis.start(([name = '', ...rest], socket) => {
+      sockets.push(socket);
+      return name === 'evalsha' ? undefined : shakeHands([name, ...rest]);
+    });
+    await open(scripted.url);
+    const answer = driver.inspect(names);
+    await beats(4);
+    // Within one turn: the answer is in the socket when the last beat falls.
+    sockets.at(-1)!.write('*3\r\n:0\r\n$1\r\n0\r\n$-1\r\n');
+    jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
+    expect((await answer).kind).toBe('inspected');
+    await beats(10);
+    expect(scripted.connections).toBe(1);
+    expect(count('info')).toBe(1);
+  });
+});
 
 describe('a server that is stopped for five seconds', () => {
   it('costs no connection, neither for commands nor for hints', async () => {
