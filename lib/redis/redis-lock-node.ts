@@ -106,6 +106,10 @@ export class RedisLockNode implements LockNode {
     this.#send(RELEASE_CALL, request, settle);
   }
 
+  get hasCollected(): boolean {
+    return this.#commands.connection?.hasCollected === true;
+  }
+
   flush(): void {
     this.#commands.connection?.flush();
   }

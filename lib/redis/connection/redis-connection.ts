@@ -105,6 +105,10 @@ export class RedisConnection implements ScriptCommandOwner {
     if (length >= FLUSH_AT || (length === 1 && !this.#isDue)) this.flush();
   }
 
+  get hasCollected(): boolean {
+    return this.#collected.length > 0;
+  }
+
   /** Takes back what was collected for this request. False when there is no such command: it was written. */
   withdraw(request: unknown): boolean {
     const index = this.#collected.findIndex((command) => command.request === request);

@@ -53,6 +53,10 @@ export class MemoryConnection implements MemoryServerClient {
     if (length >= FLUSH_AT || (length === 1 && this.#unsettled.size === 0)) this.flush();
   }
 
+  get hasCollected(): boolean {
+    return this.#collected.length > 0;
+  }
+
   /** Takes back what was collected for this request. */
   withdraw(request: unknown): boolean {
     const { length } = this.#collected;

@@ -103,6 +103,10 @@ export class MemoryLockNode implements LockNode {
     this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
   }
 
+  get hasCollected(): boolean {
+    return this.#link.connection?.hasCollected === true;
+  }
+
   flush(): void {
     this.#link.connection?.flush();
   }
