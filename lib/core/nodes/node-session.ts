@@ -98,14 +98,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.node.open(this, settings);
   }
 
-  /** Asks for a vote; `collector` receives the answer, at once when the node can't be asked. */
-  ask(collector: VoteCollector, nowMs: number): void {
-    if (this.state !== 'voting') {
-      collector.collect(this.index, failure('unreachable', this.problem));
-    } else if (this.#sentAtMs.length >= MAX_OPEN_VOTES && this.isSilent) {
+  /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
+  ask(collector: VoteCollector, nowMs: number): boolean {
+    if (this.state === 'voting') {
+      if (this.#sentAtMs.length < MAX_OPEN_VOTES || !this.isSilent)
+        return this.#send(collector, nowMs, false);
       const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
       collector.collect(this.index, failure('overloaded', message));
-    } else this.#send(collector, nowMs, false);
+    } else collector.collect(this.index, failure('unreachable', this.problem));
+    return false;
   }
 
   /** Takes a vote back whose bytes have not left; false when the node may receive it. */
@@ -115,20 +116,23 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return true;
   }
 
-  /** Notifies the node that the lock is over. What can't be delivered is repeated until `lifeMs` has passed. */
+  /**
+   * Notifies the node that the lock is over, and returns whether that leaves with the next flush. What can't be delivered is
+   * repeated until `lifeMs` has passed.
+   */
   release(
     request: ReleaseRequest,
     lifeMs: number,
     nowMs: number,
     collector?: ReleaseCollector,
-  ): void {
+  ): boolean {
     const expiresAtMs = nowMs + lifeMs;
     if (this.state === 'closed' || this.state === 'down') {
       this.#outbox.keep(request, expiresAtMs);
       collector?.released(this, failure('unreachable', this.problem));
-      return;
+      return false;
     }
-    this.node.release(request, (reply) => {
+    return this.node.release(request, (reply) => {
       this.#outbox.answered(request, expiresAtMs, reply);
       collector?.released(this, reply);
     });
@@ -197,16 +201,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     await this.node.close();
   }
 
-  #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): void {
+  #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
     thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
     if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
       this.#set.silences.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
-    if (vote.kind === 'acquire') this.node.acquire(vote.request, settle);
-    else this.node.extend(vote.request, settle);
-    if (isRepeat) this.#set.flushLater();
+    if (vote.kind === 'acquire') return this.node.acquire(vote.request, settle);
+    return this.node.extend(vote.request, settle);
   }
 
   #settled(
@@ -277,6 +280,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       // One that ended meanwhile has been released, and must not arrive after its release.
       for (const collector of this.#afterJoin.splice(0))
         if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
+      this.#set.flushLater();
       this.#announce(reply.quarantineMs);
       this.#listener.joined();
       return;

@@ -165,6 +165,7 @@ export class Attempt implements RoundOwner {
     // Losers wake nobody, unless others may have taken us for a holder.
     const notify = holders.length >= quorum;
     const request = { names, holder: this.holder, granted: false, notify };
-    for (const session of holders) session.release(request, ttlMs, nowMs);
+    for (const session of holders)
+      if (session.release(request, ttlMs, nowMs)) this.#set.flushLater();
   }
 }

@@ -48,8 +48,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.timeoutMs = Math.max(1, timeoutMs);
     for (const session of sessions) {
       if (session.isSilent) this.votes.silent(session.index);
-      session.ask(this, nowMs);
-      this.#isCollected ||= session.node.hasCollected;
+      if (session.ask(this, nowMs)) this.#isCollected = true;
     }
     this.#isSending = false;
     if (this.#isCollected) this.#set.flushLater(this);
