@@ -58,6 +58,7 @@ export class JoinedLock implements Lock {
   }
 
   async release(): Promise<void> {
+    this.#outer.noticeEnd();
     this.#isReleased = true;
     this.#outer.leave(this);
   }
