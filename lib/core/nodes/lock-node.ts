@@ -153,7 +153,7 @@ export interface ReleaseRequest {
 }
 
 export type ReleaseReply =
-  /** `listeners`: how many connections were told; absent when none. */
+  /** `listeners`: how many connections received the hint; absent when none. */
   | { readonly kind: 'released'; readonly deleted: number; readonly listeners?: number }
   | NodeFailure;
 

@@ -30,7 +30,7 @@ export type VoteRequest =
 
 export type VoteReply = AcquireReply | ExtendReply;
 
-/** Who asked for votes: receives each node's answer once, by its index. */
+/** Asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector {
   readonly vote: VoteRequest;
   /** It no longer listens. */
@@ -38,7 +38,7 @@ export interface VoteCollector {
   collect(index: number, reply: VoteReply): void;
 }
 
-/** Who released a lock: receives what became of it at each node once. */
+/** Released a lock: receives what became of it at each node once. */
 export interface ReleaseCollector {
   released(session: NodeSession, reply: ReleaseReply): void;
 }
@@ -242,7 +242,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     collector.collect(this.index, reply);
   }
 
-  /** Does this answer say that the node can't vote for anybody? */
+  /** Does this answer say that the node can't vote at all? */
   #judge({ reason, nothingWritten, message }: NodeFailure): void {
     if (!nothingWritten) this.#hasUnknownOutcome = true;
     if (reason !== 'error') return;
@@ -302,7 +302,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       collector.collect(this.index, failure('unreachable', message));
   }
 
-  /** It answers in time again: who waits for votes may try. */
+  /** It answers in time again: callers that wait for votes may try. */
   #speaks(): void {
     this.isSilent = false;
     if (this.state === 'voting') this.#listener.joined();

@@ -4,7 +4,7 @@ import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../node
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 
-/** Who asked: is called once, when the round has ended. */
+/** Asked for a round: is called once, when it has ended. */
 export interface RoundOwner {
   ended(round: VoteRound): void;
 }
