@@ -58,13 +58,6 @@ export class RecordedNode extends MemoryLockNode {
     return () => void this.server.acquire(this.asked('acquire')[known]!.request);
   }
 
-  // Until the memory node collects.
-  readonly hasCollected = false;
-  flush(): void {}
-  withdraw(): boolean {
-    return false;
-  }
-
   override open(listener: LockNodeListener, _settings?: LinkSettings): void {
     this.#listener = listener;
     super.open(listener);
