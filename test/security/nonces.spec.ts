@@ -7,7 +7,7 @@ afterEach(() => {
 });
 
 describe('nonces', () => {
-  it('are 144 bits each, never repeated, with every letter in every place', () => {
+  it('nonces are 144 bits each, never repeated, with every letter in every place', () => {
     const nonces = Array.from({ length: 20_000 }, () => systemEnvironment.random.nonce());
     expect(new Set(nonces).size).toBe(nonces.length);
     for (let place = 0; place < 24; place += 1) {
@@ -24,7 +24,7 @@ describe('nonces', () => {
     expect(new Set(nonces.map(({ length }) => length))).toEqual(new Set([24]));
   });
 
-  it('depend on nothing that can be guessed: neither Math.random nor the clocks', () => {
+  it('nonces depend on nothing that can be guessed: neither Math.random nor the clocks', () => {
     jest.spyOn(Math, 'random').mockReturnValue(0.5);
     jest.spyOn(Date, 'now').mockReturnValue(0);
     jest.spyOn(performance, 'now').mockReturnValue(0);
@@ -32,7 +32,7 @@ describe('nonces', () => {
     expect(new Set(nonces).size).toBe(1_000);
   });
 
-  it('come from node:crypto, in the only place that makes chance', () => {
+  it('nonces come from node:crypto, in the only place that makes random values', () => {
     const source = readFileSync('lib/core/system-environment.ts', 'utf8');
     expect(source).toContain("import { randomFillSync } from 'node:crypto';");
     const maker = source.slice(source.indexOf('function nonce()'));
