@@ -5,6 +5,7 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../../test/support/eventually.ts';
+import { processState } from '../../../test/support/process-state.ts';
 import { ServedSample } from './support/served-sample.ts';
 
 /** Who may use the page's server, and what it leaves behind. */
@@ -48,13 +49,9 @@ function descendants(pid: number): number[] {
   return children.split(' ').flatMap((child) => [Number(child), ...descendants(Number(child))]);
 }
 
+/** A zombie has ended. */
 function isRunning(pid: number): boolean {
-  try {
-    // The state follows the name, which may contain anything. A zombie has ended.
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
-  }
+  return !['Z', undefined].includes(processState(pid));
 }
 
 describe('the server of the page', () => {
