@@ -4,7 +4,9 @@ let options: Arguments | undefined;
 try {
   options = readArguments(process.argv.slice(2));
 } catch (error) {
-  process.stderr.write(`${(error as Error).message.replace(/\.?$/, '.')} See npm run bench -- --help\n`);
+  process.stderr.write(
+    `${(error as Error).message.replace(/\.?$/, '.')} See npm run bench -- --help\n`,
+  );
   process.exitCode = 2;
 }
 if (options?.help) {

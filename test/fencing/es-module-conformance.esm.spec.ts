@@ -1,10 +1,11 @@
 import { PGlite } from '@electric-sql/pglite';
 import { describe } from '@jest/globals';
 import { EntitySchema, MikroORM } from '@mikro-orm/postgresql';
-import { mikroOrmFence, pgliteFence, postgresFence } from '../../lib/fencing/index.ts';
+import { mikroOrmFence, pgliteFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import {
   ACCOUNT_DDL,
+  createPostgresAccounts,
   fencedAccounts,
   firstText,
   itConforms,
@@ -43,10 +44,7 @@ async function openPglite(): Promise<OpenStore> {
 }
 
 describe('on PostgreSQL', () => {
-  const database = usePostgres(async (pool) => {
-    await pool.query(ACCOUNT_DDL.postgresql);
-    await pool.query(postgresFence(pool).ddl());
-  });
+  const database = usePostgres(createPostgresAccounts);
 
   itConforms('MikroORM', () => openMikroOrm(database.url));
 });

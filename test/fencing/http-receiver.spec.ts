@@ -20,7 +20,13 @@ import { postgresFence } from '../../lib/fencing/index.ts';
 import { FencingTokenHeader } from '../../lib/nest/http/fencing-token-header.decorator.ts';
 import { StaleTokenFilter } from '../../lib/nest/http/stale-token.filter.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
-import { ACCOUNT_DDL, firstText, itConforms, SELECT, UPSERT } from './support/account-stores.ts';
+import {
+  createPostgresAccounts,
+  firstText,
+  itConforms,
+  SELECT,
+  UPSERT,
+} from './support/account-stores.ts';
 import { httpStore, PAUSES, POOL, startInstance, type Pauses } from './support/http-resource.ts';
 
 const resource = (request: { params: { resource: string } }): string => request.params.resource;
@@ -61,13 +67,7 @@ class AccountController {
 describe('another service as the resource', () => {
   const pauses: Pauses = new Map();
   const apps: INestApplication[] = [];
-  const database = usePostgres(
-    async (pool) => {
-      await pool.query(ACCOUNT_DDL.postgresql);
-      await pool.query(postgresFence(pool).ddl());
-    },
-    { max: 60 },
-  );
+  const database = usePostgres(createPostgresAccounts, { max: 60 });
 
   beforeAll(async () => {
     for (let instance = 0; instance < 2; instance += 1)

@@ -1,7 +1,6 @@
 import { describe } from '@jest/globals';
-import { mysqlFence } from '../../lib/fencing/index.ts';
 import { useMariadb } from '../support/databases/use-databases.ts';
-import { ACCOUNT_DDL, itConforms } from './support/account-stores.ts';
+import { createMariadbAccounts, itConforms } from './support/account-stores.ts';
 import {
   CONNECTIONS,
   openDrizzleMysql,
@@ -12,10 +11,7 @@ import {
 } from './support/orm-accounts.ts';
 
 describe('on MariaDB at its defaults (REPEATABLE READ)', () => {
-  const database = useMariadb(async (pool) => {
-    await pool.query(ACCOUNT_DDL.mysql);
-    await pool.query(mysqlFence(pool).ddl());
-  });
+  const database = useMariadb(createMariadbAccounts);
 
   itConforms('mysql2', () => openMysql2(database.url));
   itConforms('TypeORM', () =>

@@ -1,7 +1,6 @@
 import { describe } from '@jest/globals';
-import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
-import { ACCOUNT_DDL, itConforms } from './support/account-stores.ts';
+import { createPostgresAccounts, itConforms } from './support/account-stores.ts';
 import {
   CONNECTIONS,
   openDrizzle,
@@ -15,10 +14,7 @@ import { openPrisma } from './support/prisma-accounts.ts';
 // Every driver and ORM, with its own way to read and write, must pass the kit on a real PostgreSQL.
 
 describe('on PostgreSQL', () => {
-  const database = usePostgres(async (pool) => {
-    await pool.query(ACCOUNT_DDL.postgresql);
-    await pool.query(postgresFence(pool).ddl());
-  });
+  const database = usePostgres(createPostgresAccounts);
 
   itConforms('pg', () => openPg(database.url));
   itConforms('pg with prepared statements', () => openPg(database.url, { prepared: true }));

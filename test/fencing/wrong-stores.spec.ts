@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { mysqlFence, postgresFence } from '../../lib/fencing/index.ts';
 import { fenceConformance, type FenceStore } from '../../lib/testing/fencing.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { ACCOUNT_DDL } from './support/account-stores.ts';
+import { createMariadbAccounts, createPostgresAccounts } from './support/account-stores.ts';
 import { httpStore, startGuardedInstance, type Pauses } from './support/http-resource.ts';
 import { affectedRows, redisToNumber } from './support/wrong-other-stores.ts';
 import { SCALE } from './support/scale.ts';
@@ -29,17 +28,8 @@ const gateMsFor = (because: RegExp): number => (because === PAUSED ? 20_000 : 50
 describe('the conformance kit fails', () => {
   const pauses: Pauses = new Map();
   const servers = useRedisServers(1);
-  const mariadb = useMariadb(async (pool) => {
-    await pool.query(ACCOUNT_DDL.mysql);
-    await pool.query(mysqlFence(pool).ddl());
-  });
-  const postgres = usePostgres(
-    async (pool) => {
-      await pool.query(ACCOUNT_DDL.postgresql);
-      await pool.query(postgresFence(pool).ddl());
-    },
-    { max: 40 },
-  );
+  const mariadb = useMariadb(createMariadbAccounts);
+  const postgres = usePostgres(createPostgresAccounts, { max: 40 });
   const apps: INestApplication[] = [];
   let redis: Redis;
 

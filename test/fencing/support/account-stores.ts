@@ -1,5 +1,7 @@
 import { expect, it } from '@jest/globals';
-import type { Fence } from '../../../lib/fencing/index.ts';
+import type { Pool as MariadbPool } from 'mysql2/promise';
+import type { Pool as PostgresPool } from 'pg';
+import { mysqlFence, postgresFence, type Fence } from '../../../lib/fencing/index.ts';
 import {
   fenceConformance,
   type FenceStore,
@@ -32,6 +34,16 @@ export const SELECT = {
 export interface Account {
   resource: string;
   text: string;
+}
+
+/** Makes the tables of the accounts and of their fence. */
+export async function createPostgresAccounts(pool: PostgresPool): Promise<void> {
+  await pool.query(`${ACCOUNT_DDL.postgresql}; ${postgresFence(pool).ddl()}`);
+}
+
+export async function createMariadbAccounts(pool: MariadbPool): Promise<void> {
+  await pool.query(ACCOUNT_DDL.mysql);
+  await pool.query(mysqlFence(pool).ddl());
 }
 
 /** An account store over one driver or ORM, and how to close it. */

@@ -12,7 +12,7 @@ export interface LocalDatabase {
   readonly name: string;
   readonly description: string;
   readonly libraryPath?: string;
-  /** Runs the given commands that make the data; the directory is empty and ours. */
+  /** Runs the given commands that make the data; the directory is empty. */
   initialize(
     directory: string,
     run: (command: readonly string[], input?: string) => Promise<void>,
@@ -22,7 +22,7 @@ export interface LocalDatabase {
   url(port: number): string;
   /** What it logs when it serves. Asking the port instead could reach somebody else's server. */
   readonly readyLine: RegExp;
-  /** Whether it runs as root when we do; otherwise it then runs as nobody, who gets its directory. */
+  /** Whether it runs as root when this process does; otherwise it then runs as the user nobody, who gets its directory. */
   readonly asRoot: boolean;
   /** Sent at the end: the server waits for its last clients, whose goodbyes may still be on their way. */
   readonly patientSignal?: NodeJS.Signals;

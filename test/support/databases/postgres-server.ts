@@ -31,7 +31,7 @@ const optionsOf = (settings: Settings): string[] =>
 /**
  * A PostgreSQL server: DATABASE_URL, else the programs of this machine, else a container, else the Debian package.
  * Ends with this process. Logical decoding is on where it is started here.
- * @param settings besides ours, or instead of them; a server at DATABASE_URL keeps its own
+ * @param settings besides the default ones, or instead of them; a server at DATABASE_URL keeps its own
  */
 export function startPostgres(settings: Settings = {}): Promise<DatabaseServer> {
   return startFirst('PostgreSQL', {
@@ -91,7 +91,7 @@ async function unpacked(settings: Settings): Promise<DatabaseServer | string> {
     ['postgresql-15', 'postgresql-client-15'],
     'usr/lib/postgresql/15/bin/postgres',
   );
-  // A copy for this server: the user it runs as may not see the cache folder of ours.
+  // A copy for this server: the user it runs as may not see the cache folder of this one.
   const copy = await mkdtemp(join(tmpdir(), 'fenced-lock-postgresql-'));
   try {
     await cp(folder, copy, { recursive: true, verbatimSymlinks: true });
@@ -131,7 +131,11 @@ function startIn(
     },
     command: (directory, port) => [
       join(programs, 'postgres'),
-      ...['-D', `${directory}/data`, '-p', String(port), '-k', directory, '-h', '127.0.0.1'],
+      '-D',
+      `${directory}/data`,
+      `--port=${port}`,
+      `--unix-socket-directories=${directory}`,
+      '--listen-addresses=127.0.0.1',
       ...optionsOf(settings),
     ],
     url: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,

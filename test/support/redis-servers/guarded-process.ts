@@ -43,7 +43,7 @@ export class GuardedProcess {
       this.#tell('ended'),
     );
     this.#guard = child.stdio[3] as Socket;
-    // The guard may be gone already when it is told something.
+    // The guard may be gone already when it is written to.
     this.#guard.on('error', () => undefined);
     this.#guard.unref();
     child.unref();
