@@ -1,13 +1,14 @@
 import { parseArgs } from 'node:util';
 
 /** Parts of the measurement, as `--only` names them. */
-export const SCENARIOS = ['N=1', 'N=5', 'frozen', 'heap', 'fence'] as const;
+export const SCENARIOS = ['N=1', 'N=5', 'frozen', 'heap', 'decorator', 'fence'] as const;
 
 export type Scenario = (typeof SCENARIOS)[number];
 
 export const USAGE = `Usage: npm run bench -- [--check] [--only <text>]
 
-Measures ratios against raw ioredis, and for the fence against plain PostgreSQL, in the same run: interleaved, medians.
+Measures in the same run, interleaved, by medians: ratios against raw ioredis, for the fence against plain PostgreSQL, and
+@Fenced beside locks.withLock.
 
   --check         exit with 1 when a bar is missed
   --only <text>   only the scenarios whose name contains the text: ${SCENARIOS.join(', ')}

@@ -1,6 +1,7 @@
 import { startRedisServers } from '../test/support/redis-servers/index.ts';
 import type { RedisServer } from '../test/support/redis-servers/redis-server.ts';
 import type { Scenario } from './arguments.ts';
+import { decoratorCost } from './decorator-cost.ts';
 import { fenceCost } from './fence-cost.ts';
 import { measureHeldHeap } from './held-heap.ts';
 import { measure, type RoundPlan } from './measure.ts';
@@ -89,6 +90,7 @@ export async function runScenarios(names: readonly Scenario[]): Promise<boolean>
       frozen: async () =>
         canFreeze ? oneFrozen(servers, { rounds: 40, warmUpRounds: 10, cycles: 80 }) : [],
       heap: () => held(urls),
+      decorator: () => decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
       fence: () => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 }),
     };
     const results: Result[] = [];

@@ -4,6 +4,10 @@ export interface Clock {
   monotonicMs(): number;
   /** Microseconds since the Unix epoch, an integer. Only for proposing a token: it may jump, and safety never rests on it. */
   wallMicros(): number;
+  /** Milliseconds by which the wall clock is ahead of the monotonic one: moves with every step, and with a suspend of the system. */
+  wallAheadMs(): number;
+  /** Milliseconds since the system started, also those in which it was suspended; in coarse steps, and dearer than the others. */
+  sinceBootMs(): number;
 }
 
 /** A timer that was set; opaque. */
@@ -20,13 +24,21 @@ export interface Timers {
 export interface Random {
   /** Uniform in [0, 1): jitter. */
   fraction(): number;
-  /** A holder nonce: at least 128 bits from a cryptographic source, never repeated. */
-  nonce(): string;
+  /** The identity of a holder: at least 128 bits from a cryptographic source, never repeated. */
+  holder(): string;
 }
 
-/** Time and chance are arguments, so that the whole core can run in a deterministic simulation. */
+/**
+ * Time, chance and the turns of the event loop are arguments, so that the whole core can run in a deterministic simulation.
+ *
+ * Callbacks never run in the async context of the call that set them: that call may belong to another request.
+ */
 export interface Environment {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly random: Random;
+  /** Calls once, after the sockets of this process were read next: what has arrived meanwhile is known then. */
+  afterPoll(callback: () => void): void;
+  /** Calls once, after the promise reactions of the present callback, before anything else happens. */
+  endOfTick(callback: () => void): void;
 }

@@ -1,6 +1,8 @@
 import { randomFillSync } from 'node:crypto';
+import { uptime } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Clock, Environment, Random, Timers } from './environment.ts';
+import { inModuleContext } from './module-context.ts';
 
 let wallOffsetMs = Date.now() - performance.now();
 
@@ -15,12 +17,22 @@ function wallMicros(): number {
   return Math.floor((monotonicMs + wallOffsetMs) * 1000);
 }
 
-const systemClock: Clock = { monotonicMs: () => performance.now(), wallMicros };
+// Taken now: fake timers in tests of users replace them, and sockets are real there.
+const nextImmediate = setImmediate;
+const { nextTick } = process;
+
+const systemClock: Clock = {
+  monotonicMs: () => performance.now(),
+  wallMicros,
+  wallAheadMs: () => Date.now() - performance.now(),
+  sinceBootMs: () => uptime() * 1000,
+};
 
 const systemTimers: Timers = {
   set: (callback, delayMs, background = false) => {
+    const run = () => inModuleContext(callback);
     // A timer of less than half a millisecond would wait at least twice as long as asked.
-    const timer = delayMs < 0.5 ? setImmediate(callback) : setTimeout(callback, delayMs);
+    const timer = delayMs < 0.5 ? setImmediate(run) : setTimeout(run, delayMs);
     return background ? timer.unref() : timer;
   },
   clear: (handle) => {
@@ -29,26 +41,33 @@ const systemTimers: Timers = {
   },
 };
 
-const NONCE_BYTES = 18;
-const pool = Buffer.allocUnsafeSlow(NONCE_BYTES * 128);
+const HOLDER_BYTES = 18;
+const pool = Buffer.allocUnsafeSlow(HOLDER_BYTES * 128);
 let poolOffset = pool.length;
 
-/** 24 base64url characters, 144 random bits, cut from a pool because one system call per nonce is dear. */
-function nonce(): string {
+/** 24 base64url characters, 144 random bits, cut from a pool because one system call per holder is dear. */
+function holder(): string {
   if (poolOffset === pool.length) {
     randomFillSync(pool);
     poolOffset = 0;
   }
   const start = poolOffset;
-  poolOffset += NONCE_BYTES;
+  poolOffset += HOLDER_BYTES;
   return pool.toString('base64url', start, poolOffset);
 }
 
-const systemRandom: Random = { fraction: () => Math.random(), nonce };
+const systemRandom: Random = { fraction: () => Math.random(), holder };
 
 /** Real time and real chance. */
 export const systemEnvironment: Environment = Object.freeze({
   clock: systemClock,
   timers: systemTimers,
   random: systemRandom,
+  afterPoll: (callback: () => void) => {
+    nextImmediate(() => inModuleContext(callback));
+  },
+  // A tick that is asked for by a promise reaction runs after all reactions.
+  endOfTick: (callback: () => void) => {
+    queueMicrotask(() => nextTick(() => inModuleContext(callback)));
+  },
 });

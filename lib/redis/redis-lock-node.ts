@@ -81,8 +81,8 @@ export class RedisLockNode implements LockNode {
       closed: (message) => this.#listener?.closed(message),
       failed: (message) => this.#listener?.unreachable?.(`not connected: ${message}`),
     });
-    this.#subscriber = new RedisSubscriber(this.#source, (lockName, nonce) =>
-      this.#listener?.hint(lockName, nonce),
+    this.#subscriber = new RedisSubscriber(this.#source, (lockName, holder) =>
+      this.#listener?.hint(lockName, holder),
     );
   }
 

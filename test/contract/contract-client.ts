@@ -20,7 +20,7 @@ export const TTL_MS = 100_000;
 
 export interface Hint {
   readonly lockName: string;
-  readonly nonce: string | null;
+  readonly holder: string | null;
 }
 
 /** One open node: its commands as promises, and what its listener heard. */
@@ -61,8 +61,8 @@ export class ContractClient implements LockNodeListener {
     this.closes += 1;
   }
 
-  hint(lockName: string, nonce: string | null): void {
-    this.hints.push({ lockName, nonce });
+  hint(lockName: string, holder: string | null): void {
+    this.hints.push({ lockName, holder });
   }
 
   /** How many `settle` calls came in all. */
@@ -74,30 +74,30 @@ export class ContractClient implements LockNodeListener {
     await eventually(`connection ${times} of ${this.node.address}`, () => this.opens >= times);
   }
 
-  join(restartGuardMs = 0, fenceRetentionMs = RETENTION_MS): Promise<JoinReply> {
-    const request = { markerName: this.#markerName, restartGuardMs, fenceRetentionMs };
+  join(restartGuardMs = 0, floorRetentionMs = RETENTION_MS): Promise<JoinReply> {
+    const request = { markerName: this.#markerName, restartGuardMs, floorRetentionMs };
     return this.#reply((settle) => this.node.join(request, settle));
   }
 
-  acquire(names: LockNames, nonce: string, ballot: number, ttlMs = TTL_MS): Promise<AcquireReply> {
-    return this.#reply((settle) => this.node.acquire({ names, nonce, ballot, ttlMs }, settle));
+  acquire(names: LockNames, holder: string, ballot: number, ttlMs = TTL_MS): Promise<AcquireReply> {
+    return this.#reply((settle) => this.node.acquire({ names, holder, ballot, ttlMs }, settle));
   }
 
-  extend(names: LockNames, nonce: string, ballot: number, ttlMs = TTL_MS): Promise<ExtendReply> {
-    return this.#reply((settle) => this.node.extend({ names, nonce, ballot, ttlMs }, settle));
+  extend(names: LockNames, holder: string, ballot: number, ttlMs = TTL_MS): Promise<ExtendReply> {
+    return this.#reply((settle) => this.node.extend({ names, holder, ballot, ttlMs }, settle));
   }
 
   /** The end of a granted lock. */
-  release(names: LockNames, nonce: string, notify = false): Promise<ReleaseReply> {
+  release(names: LockNames, holder: string, notify = false): Promise<ReleaseReply> {
     return this.#reply((settle) =>
-      this.node.release({ names, nonce, granted: true, notify }, settle),
+      this.node.release({ names, holder, granted: true, notify }, settle),
     );
   }
 
   /** The end of an attempt that was not granted. */
-  abandon(names: LockNames, nonce: string, notify = false): Promise<ReleaseReply> {
+  abandon(names: LockNames, holder: string, notify = false): Promise<ReleaseReply> {
     return this.#reply((settle) =>
-      this.node.release({ names, nonce, granted: false, notify }, settle),
+      this.node.release({ names, holder, granted: false, notify }, settle),
     );
   }
 
@@ -114,13 +114,13 @@ export class ContractClient implements LockNodeListener {
     const before = this.hints.length;
     this.node.watch(lockName);
     await eventually(`watch of ${lockName}`, () =>
-      this.hints.slice(before).some((hint) => hint.lockName === lockName && hint.nonce === null),
+      this.hints.slice(before).some((hint) => hint.lockName === lockName && hint.holder === null),
     );
   }
 
-  async untilHint(lockName: string, nonce: string): Promise<void> {
-    await eventually(`hint ${nonce}`, () =>
-      this.hints.some((hint) => hint.lockName === lockName && hint.nonce === nonce),
+  async untilHint(lockName: string, holder: string): Promise<void> {
+    await eventually(`hint ${holder}`, () =>
+      this.hints.some((hint) => hint.lockName === lockName && hint.holder === holder),
     );
   }
 

@@ -6,25 +6,25 @@ import type { ContractHarness } from './contract-harness.ts';
 const KEYS = ['a', 'b', 'c'];
 const HOUR_MICROS = 3_600_000_000;
 /**
- * So long that nothing expires during a run; a life per nonce, so that which of two holders lives longer never depends
+ * So long that nothing expires during a run; a life per holder, so that which of two holders lives longer never depends
  * on a millisecond.
  */
-const HOURS_OF_NONCE: Readonly<Record<string, number>> = { n1: 1, n2: 2, n3: 3, n4: 4 };
+const HOURS_OF_HOLDER: Readonly<Record<string, number>> = { n1: 1, n2: 2, n3: 3, n4: 4 };
 
 /** One step of a random run; the same step is played against every harness. */
 export type RandomCommand =
   | {
       readonly kind: 'acquire' | 'extend';
       readonly keys: string[];
-      readonly nonce: string;
+      readonly holder: string;
       readonly ballot: number;
       readonly ttlMs: number;
     }
-  | { readonly kind: 'release' | 'abandon'; readonly keys: string[]; readonly nonce: string }
-  | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFence'; readonly keys: string[] }
+  | { readonly kind: 'release' | 'abandon'; readonly keys: string[]; readonly holder: string }
+  | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFloor'; readonly keys: string[] }
   | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
 
-/** `count` commands over few keys, nonces and ballots around `base`, so that they collide often. */
+/** `count` commands over few keys, holders and ballots around `base`, so that they collide often. */
 export function randomCommands(seed: number, count: number, base: number): RandomCommand[] {
   const random = seededRandom(seed);
   const below = (limit: number): number => Math.floor(random.fraction() * limit);
@@ -41,20 +41,20 @@ export function randomCommands(seed: number, count: number, base: number): Rando
   };
   return Array.from({ length: count }, (_, position): RandomCommand => {
     const chance = random.fraction();
-    const nonce = pick(Object.keys(HOURS_OF_NONCE));
+    const holder = pick(Object.keys(HOURS_OF_HOLDER));
     const vote = {
       keys: keys(),
-      nonce,
+      holder,
       ballot: ballot(position),
-      ttlMs: HOURS_OF_NONCE[nonce]! * 3_600_000,
+      ttlMs: HOURS_OF_HOLDER[holder]! * 3_600_000,
     };
     if (chance < 0.42) return { kind: 'acquire', ...vote };
     if (chance < 0.58) return { kind: 'extend', ...vote };
-    if (chance < 0.68) return { kind: 'release', keys: vote.keys, nonce: vote.nonce };
-    if (chance < 0.8) return { kind: 'abandon', keys: vote.keys, nonce: vote.nonce };
+    if (chance < 0.68) return { kind: 'release', keys: vote.keys, holder: vote.holder };
+    if (chance < 0.8) return { kind: 'abandon', keys: vote.keys, holder: vote.holder };
     if (chance < 0.86) return { kind: 'inspect', keys: vote.keys };
     if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
-    if (chance < 0.96) return { kind: 'deleteFence', keys: [pick(KEYS)] };
+    if (chance < 0.96) return { kind: 'deleteFloor', keys: [pick(KEYS)] };
     if (chance < 0.97) return { kind: 'unguard' };
     if (chance < 0.975) return { kind: 'flush' };
     return { kind: chance < 0.99 ? 'join' : 'otherRetention' };
@@ -68,7 +68,7 @@ export interface PlayedCommand {
   readonly keys: readonly unknown[];
 }
 
-/** Plays one command and tells what can be compared: reply without clocks, then owners and fences of every key. */
+/** Plays one command and tells what can be compared: reply without clocks, then owners and floors of every key. */
 export async function play(
   command: RandomCommand,
   client: ContractClient,
@@ -78,15 +78,15 @@ export async function play(
   const names = harness.names(...KEYS);
   const keys = await Promise.all(
     KEYS.map(async (key, index) => {
-      const [lock, fence] = [
+      const [lock, floor] = [
         await harness.readLock(names.locks[index]!),
-        await harness.readFence(names.pairs[2 * index + 1]!),
+        await harness.readFloor(names.pairs[2 * index + 1]!),
       ];
       return {
         key,
-        owner: lock?.owner ?? null,
-        fence: fence?.fence ?? 0,
-        previous: fence?.previous ?? 0,
+        holder: lock?.holder ?? null,
+        floor: floor?.floor ?? 0,
+        previous: floor?.previous ?? 0,
       };
     }),
   );
@@ -101,19 +101,19 @@ async function perform(
   const names = 'keys' in command ? harness.names(...command.keys) : undefined;
   switch (command.kind) {
     case 'acquire':
-      return client.acquire(names as LockNames, command.nonce, command.ballot, command.ttlMs);
+      return client.acquire(names as LockNames, command.holder, command.ballot, command.ttlMs);
     case 'extend':
-      return client.extend(names as LockNames, command.nonce, command.ballot, command.ttlMs);
+      return client.extend(names as LockNames, command.holder, command.ballot, command.ttlMs);
     case 'release':
-      return client.release(names as LockNames, command.nonce);
+      return client.release(names as LockNames, command.holder);
     case 'abandon':
-      return client.abandon(names as LockNames, command.nonce);
+      return client.abandon(names as LockNames, command.holder);
     case 'inspect':
       return client.inspect(names as LockNames);
     case 'deleteLock':
       return harness.deleteLock(names!.locks[0]!);
-    case 'deleteFence':
-      return harness.deleteFence(names!.pairs[1]!);
+    case 'deleteFloor':
+      return harness.deleteFloor(names!.pairs[1]!);
     case 'unguard':
       return harness.deleteMarker();
     case 'flush':

@@ -39,13 +39,13 @@ describe('a server that answers what no script returns', () => {
     // Below 32 kB: for more, the parser of ioredis 5 keeps a timer of its own for a while.
     ['a long text', bulk('x'.repeat(30_000))],
     ['a huge array', `*100000\r\n${':1\r\n'.repeat(100_000)}`],
-    ['a held lock without owner', '*4\r\n:0\r\n:5\r\n:5\r\n$-1\r\n'],
+    ['a held lock without holder', '*5\r\n:0\r\n:5\r\n$1\r\n5\r\n$-1\r\n:0\r\n'],
     ['an unknown error', '-ERR something else\r\n'],
   ])('is no vote: %s', async (_, answer) => {
     const driver = await against(() => answer);
     for (const reply of [
-      await driver.acquire(names, 'nonce', ballotNow()),
-      await driver.extend(names, 'nonce', ballotNow()),
+      await driver.acquire(names, 'holder', ballotNow()),
+      await driver.extend(names, 'holder', ballotNow()),
     ]) {
       expect(reply).toMatchObject({ kind: 'failed', nothingWritten: false, reason: 'error' });
       expect((reply as { message: string }).message.length).toBeLessThan(600);
@@ -54,7 +54,7 @@ describe('a server that answers what no script returns', () => {
 
   it('is no vote when it breaks the protocol: the connection is given up', async () => {
     const driver = await against(() => '?what\r\n');
-    const reply = await driver.acquire(names, 'nonce', ballotNow());
+    const reply = await driver.acquire(names, 'holder', ballotNow());
     expect(reply).toMatchObject({ kind: 'failed', nothingWritten: false });
     await driver.untilEvents(3);
     expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed/), 'opened']);
@@ -62,7 +62,7 @@ describe('a server that answers what no script returns', () => {
 
   it('is given up by reset when its reply never ends', async () => {
     const driver = await against(() => `$1000000000\r\n${'x'.repeat(1_000)}`);
-    const reply = driver.acquire(names, 'nonce', ballotNow());
+    const reply = driver.acquire(names, 'holder', ballotNow());
     await eventually(() => expect(server!.commands.at(-1)?.[0]).toBe('evalsha'));
     expect(driver.settled).toBe(0);
     driver.node.reset();
@@ -84,7 +84,7 @@ describe('a server that quotes the password', () => {
     node = new RedisLockNode(url);
     const driver = await NodeDriver.open(node, { connected: false });
     const reply = await eventually(async () => {
-      const answer = await driver.acquire(names, 'nonce', ballotNow());
+      const answer = await driver.acquire(names, 'holder', ballotNow());
       expect(answer).toMatchObject({ message: expect.stringContaining('unknown command') });
       return answer;
     });
@@ -105,7 +105,7 @@ describe('a server that accepts and closes', () => {
     const driver = await NodeDriver.open(node, { connected: false });
     await eventually(() => expect(times).toBeGreaterThan(3));
     expect(driver.events).toEqual([]);
-    expect(await driver.release(names, 'nonce')).toMatchObject({
+    expect(await driver.release(names, 'holder')).toMatchObject({
       kind: 'failed',
       nothingWritten: true,
       reason: 'unreachable',

@@ -34,9 +34,9 @@ afterAll(async () => {
   await server.stop();
 });
 
-async function lockAndRelease(nonce: string, options: { notify?: boolean } = {}): Promise<void> {
-  await holder.acquire(names, nonce, ballotNow());
-  expect(await holder.release(names, nonce, { notify: true, ...options })).toMatchObject({
+async function lockAndRelease(identity: string, options: { notify?: boolean } = {}): Promise<void> {
+  await holder.acquire(names, identity, ballotNow());
+  expect(await holder.release(names, identity, { notify: true, ...options })).toMatchObject({
     deleted: 1,
   });
 }
@@ -52,7 +52,7 @@ async function subscribers(): Promise<unknown> {
 }
 
 describe('a watch', () => {
-  it('is acknowledged by a hint without nonce, then gives the nonce of each release', async () => {
+  it('is acknowledged by a hint without holder, then gives the holder of each release', async () => {
     waiter.node.watch(lock);
     await waiter.untilHint(lock, null);
     await lockAndRelease('one');

@@ -1,5 +1,5 @@
-import type { Edit } from '../simulation/mutant.ts';
-import { MUTANTS } from '../simulation/mutants.ts';
+import type { Edit } from '../simulation/mutants/mutant.ts';
+import { MUTANTS } from '../simulation/mutants/mutants.ts';
 import type { CampaignViolation } from './checks/run-verdict.ts';
 
 /** The code broken on purpose, and the schedule in which the campaign has to notice it. */
@@ -22,7 +22,7 @@ const TOKENS: Rules = ['duplicate-token', 'decreasing-token'];
 /** A mutant of the simulation, on real servers. */
 function mutant(name: string, schedule: string, caughtBy: Rules, more: Partial<Control> = {}) {
   const found = MUTANTS.find((each) => each.name === name);
-  if (!found) throw new Error(`There is no mutant '${name}' in test/simulation/mutants.ts`);
+  if (!found) throw new Error(`There is no mutant '${name}' in test/simulation/mutants/mutants.ts`);
   return { name, claim: found.claim, edits: found.edits, schedule, caughtBy, ...more };
 }
 
@@ -53,16 +53,16 @@ export const CONTROLS: readonly Control[] = [
     'servers accept every ballot',
     'clocks of workers jump',
     TOKENS,
-    ['lib/redis/scripts/acquire.ts', '#fence == 33 and A[1] > fence', '#fence == 33'],
+    ['lib/redis/scripts/acquire.ts', '#floor == 33 and A[1] > floor', '#floor == 33'],
   ),
   broken(
-    'script-without-owner-check',
+    'script-without-holder-check',
     'a release deletes the lock of whoever holds it',
     'worker stopped',
     OVERLAP,
     [
       'lib/redis/scripts/release.ts',
-      "if call('GET', K[i]) == nonce then",
+      "if call('GET', K[i]) == holder then",
       "if call('GET', K[i]) then",
     ],
   ),
@@ -96,8 +96,8 @@ export const CONTROLS: readonly Control[] = [
     ['leaked-key', 'idle-too-long', 'slow-recovery'],
     [
       'lib/redis/scripts/acquire.ts',
-      "call('SET', K[2], nonce, 'PX', ttl, 'NX')",
-      "call('SET', K[2], nonce, 'NX')",
+      "call('SET', K[2], holder, 'PX', ttl, 'NX')",
+      "call('SET', K[2], holder, 'NX')",
     ],
   ),
   broken(

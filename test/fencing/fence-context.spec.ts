@@ -47,7 +47,7 @@ describe('the fence inside its own transaction', () => {
       const nested = fence.transaction(token(1), () => fence.transaction(token(1), () => 'ran'));
       await expect(nested).rejects.toMatchObject({
         code: 'FENCED_USAGE',
-        message: expect.stringContaining("Use the transaction at hand ('tx')"),
+        message: expect.stringContaining("Use the enclosing transaction ('tx')"),
       });
     });
 

@@ -168,7 +168,7 @@ describe('checkHistory finds', () => {
       rules: ['duplicate-token', 'fenced-mutex', 'reentrant-fenced-mutex'],
       names: ["'seat'", 'holder a', 'holder b'],
     },
-    'one nonce for two grants': {
+    'one holder for two grants': {
       history: [
         granted('a', { token: 5, at: 10, validUntil: 20 }),
         granted('a', { token: 6, at: 30, validUntil: 40, process: 'process-b' }),
@@ -343,7 +343,7 @@ describe('checkHistory finds', () => {
 
   it.each<[keyof typeof wrong, number]>([
     ['one token for two grants, also with time between them', 30],
-    ['one nonce for two grants', 30],
+    ['one holder for two grants', 30],
     ['a smaller token for an attempt that began after the other grant', 30],
     ['two holders at once because of an extension', 150],
     ['a lock that was over when it was granted as held', 120],

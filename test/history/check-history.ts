@@ -58,7 +58,7 @@ export function checkHistory(
   return violations;
 }
 
-/** A nonce belongs to one grant. */
+/** A holder belongs to one grant. */
 function checkHolders(holdings: readonly Holding[]): Violation[] {
   const first = new Map<string, Holding>();
   const violations: Violation[] = [];
@@ -70,7 +70,7 @@ function checkHolders(holdings: readonly Holding[]): Violation[] {
         rule: 'duplicate-holder',
         key: keys.join(),
         at: holding.granted.at,
-        message: `One nonce for two grants: ${describeGrant(earlier.granted)} and ${describeGrant(holding.granted)}`,
+        message: `One holder for two grants: ${describeGrant(earlier.granted)} and ${describeGrant(holding.granted)}`,
       });
     } else {
       first.set(holder, holding);

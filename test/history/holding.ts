@@ -26,7 +26,7 @@ export interface Holding {
  * Collects the events of each grant, in order of the moment of the grant.
  *
  * The files of a killed process may lack its last lines, so events without a grant are left out: they say nothing about order.
- * A nonce that was granted twice gives two holdings; the later events belong to the last one before them.
+ * A holder that was granted twice gives two holdings; the later events belong to the last one before them.
  */
 export function collectHoldings(history: readonly LockHistoryEvent[]): Holding[] {
   const open = new Map<string, Draft>();

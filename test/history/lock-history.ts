@@ -2,7 +2,7 @@
  * What holders of locks saw, as facts written down at the moment they were known.
  *
  * All times are milliseconds, with fraction, of one monotonic clock that every process of the machine shares
- * (`process.hrtime`), so that events of different processes can be compared. A holder is named by the nonce of its grant.
+ * (`process.hrtime`), so that events of different processes can be compared. A holder is named by the holder of its grant.
  */
 export type LockHistoryEvent =
   | GrantedEvent

@@ -28,7 +28,7 @@ export class LocksWithoutServers implements LockSource {
     if (set.some((key) => this.#held.has(key))) throw new LockBusyError(set, 0, undefined);
     for (const key of set) this.#held.add(key);
     const { clock, random } = this.#environment;
-    const token = new FencingToken(clock.wallMicros(), set, random.nonce());
+    const token = new FencingToken(clock.wallMicros(), set, random.holder());
     const validUntil = clock.monotonicMs() + this.#ttlMs;
     const release = async (): Promise<void> => set.forEach((key) => this.#held.delete(key));
     return {

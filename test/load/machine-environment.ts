@@ -7,7 +7,7 @@ const REMEMBERED_ATTEMPTS = 1_000;
 /**
  * The real environment on the clock of the history: what the algorithm measures is comparable between processes as it is.
  *
- * It also notes when each attempt drew its nonce, which is before its first message, and can hold the clock still while
+ * It also notes when each attempt drew its holder, which is before its first message, and can hold the clock still while
  * a lock is asked, so that answer and time belong together even if the process is stopped in between.
  */
 export class MachineEnvironment implements Environment {
@@ -26,12 +26,12 @@ export class MachineEnvironment implements Environment {
     };
     this.random = {
       fraction: () => random.fraction(),
-      nonce: () => {
-        const nonce = random.nonce();
-        this.#attempts.set(nonce, this.now());
+      holder: () => {
+        const holder = random.holder();
+        this.#attempts.set(holder, this.now());
         const [oldest] = this.#attempts.keys();
         if (this.#attempts.size > REMEMBERED_ATTEMPTS) this.#attempts.delete(oldest!);
-        return nonce;
+        return holder;
       },
     };
   }
@@ -40,9 +40,9 @@ export class MachineEnvironment implements Environment {
     return this.#stillAt ?? historyNow();
   }
 
-  /** When the attempt with this nonce began; undefined when the nonce was not drawn here. */
-  attemptStartedAt(nonce: string): number | undefined {
-    return this.#attempts.get(nonce);
+  /** When the attempt with this holder began; undefined when the holder was not drawn here. */
+  attemptStartedAt(holder: string): number | undefined {
+    return this.#attempts.get(holder);
   }
 
   /** What `ask` sees when the clock stands at `at`. */

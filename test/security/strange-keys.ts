@@ -42,7 +42,7 @@ export const NOTORIOUS_KEYS: readonly string[] = [
   '${process.env}',
   '{0}',
   'fence:a',
-  'a#fence:a',
+  'a#floor:a',
   'marker',
   '../../etc/passwd',
   '\u202Eabc',

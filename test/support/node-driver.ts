@@ -10,14 +10,14 @@ import type {
   NodeFailure,
   ReleaseReply,
 } from '../../lib/core/nodes/lock-node.ts';
-import { FENCE_RETENTION_MS } from '../../lib/core/options/options.ts';
+import { FLOOR_RETENTION_MS } from '../../lib/core/options/options.ts';
 import { eventually } from './eventually.ts';
 
 /** A lock node with promises in place of callbacks, and a record of what its listener heard. */
 export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
   readonly events: string[] = [];
-  readonly hints: [lockName: string, nonce: string | null][] = [];
+  readonly hints: [lockName: string, holder: string | null][] = [];
   /** How often any settle was called. */
   settled = 0;
 
@@ -39,8 +39,8 @@ export class NodeDriver implements LockNodeListener {
     this.events.push(`closed: ${message}`);
   }
 
-  hint(lockName: string, nonce: string | null): void {
-    this.hints.push([lockName, nonce]);
+  hint(lockName: string, holder: string | null): void {
+    this.hints.push([lockName, holder]);
   }
 
   async untilEvents(number: number): Promise<void> {
@@ -49,10 +49,10 @@ export class NodeDriver implements LockNodeListener {
     });
   }
 
-  async untilHint(lockName: string, nonce: string | null): Promise<void> {
+  async untilHint(lockName: string, holder: string | null): Promise<void> {
     await eventually(() => {
-      if (!this.hints.some(([name, from]) => name === lockName && from === nonce)) {
-        throw new Error(`no hint (${lockName}, ${nonce}) in ${JSON.stringify(this.hints)}`);
+      if (!this.hints.some(([name, from]) => name === lockName && from === holder)) {
+        throw new Error(`no hint (${lockName}, ${holder}) in ${JSON.stringify(this.hints)}`);
       }
     });
   }
@@ -60,24 +60,24 @@ export class NodeDriver implements LockNodeListener {
   join(restartGuardMs = 0, keyPrefix = 'lock:'): Promise<JoinReply> {
     const markerName = `${keyPrefix}#marker`;
     return this.#ask((settle) =>
-      this.node.join({ markerName, restartGuardMs, fenceRetentionMs: FENCE_RETENTION_MS }, settle),
+      this.node.join({ markerName, restartGuardMs, floorRetentionMs: FLOOR_RETENTION_MS }, settle),
     );
   }
 
-  acquire(names: LockNames, nonce: string, ballot: number, ttlMs = 60_000): Promise<AcquireReply> {
-    return this.#ask((settle) => this.node.acquire({ names, nonce, ballot, ttlMs }, settle));
+  acquire(names: LockNames, holder: string, ballot: number, ttlMs = 60_000): Promise<AcquireReply> {
+    return this.#ask((settle) => this.node.acquire({ names, holder, ballot, ttlMs }, settle));
   }
 
-  extend(names: LockNames, nonce: string, ballot: number, ttlMs = 60_000): Promise<ExtendReply> {
-    return this.#ask((settle) => this.node.extend({ names, nonce, ballot, ttlMs }, settle));
+  extend(names: LockNames, holder: string, ballot: number, ttlMs = 60_000): Promise<ExtendReply> {
+    return this.#ask((settle) => this.node.extend({ names, holder, ballot, ttlMs }, settle));
   }
 
   release(
     names: LockNames,
-    nonce: string,
+    holder: string,
     { granted = true, notify = false } = {},
   ): Promise<ReleaseReply> {
-    return this.#ask((settle) => this.node.release({ names, nonce, granted, notify }, settle));
+    return this.#ask((settle) => this.node.release({ names, holder, granted, notify }, settle));
   }
 
   inspect(names: LockNames): Promise<InspectReply> {

@@ -1,30 +1,48 @@
 /**
- * The port to one Redis: what the algorithm says to a single server, and what it hears.
+ * The port to one Redis: what the algorithm says to a single server, and what it receives.
  *
  * Every `settle` is called exactly once, possibly before the method returns, and possibly very late: a node has no
- * timeouts, the caller has. On one connection commands are executed in the order in which they were given, and a command
- * is never queued while disconnected nor sent again after a reconnect.
+ * timeouts for votes, the caller has. On one connection commands are executed in the order in which they were given, and a
+ * command is never queued while disconnected nor sent again after a reconnect.
+ *
+ * `acquire`, `extend` and `release` are collected and written together by `flush`, except that one goes out at once when
+ * no answer is due on the connection. Everything else writes what was collected before itself.
  */
 export interface LockNode {
   /** Host and port, for messages; never a password. */
   readonly address: string;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
-  open(listener: LockNodeListener): void;
+  open(listener: LockNodeListener, settings: LinkSettings): void;
   /** First on every new connection: makes the node remember when it may vote. */
   join(request: JoinRequest, settle: (reply: JoinReply) => void): void;
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void;
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void;
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void;
+  /** Whether anything was collected that `flush` would write. */
+  readonly hasCollected: boolean;
+  /** Hands all that was collected to the socket, in one write. */
+  flush(): void;
+  /** Takes a vote back whose bytes have not left: true when it will never be sent. Its `settle` is not called then. */
+  withdraw(request: AcquireRequest | ExtendRequest): boolean;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
   /** Asks for a hint whenever this lock key is released here, until `unwatch`; also across reconnects. */
   watch(lockName: string): void;
   unwatch(lockName: string): void;
-  /** Drops the connection and makes a new one: the present one has not answered for too long. */
-  reset(): void;
   /** Facts for the start-up checks. */
   examine(settle: (reply: NodeFacts | NodeFailure) => void): void;
-  /** Closes our own connections; resolves when they are closed. */
+  /** Writes what was collected, then closes our own connections; resolves when they are closed. */
   close(): Promise<void>;
+}
+
+/** What a node needs to notice by itself that a connection went silent. */
+export interface LinkSettings {
+  /**
+   * A connection on which an answer has been due for this long is doubted: a second one is opened beside it, and takes its
+   * place only when it was joined while the first is still silent. Counts only time in which this process read its sockets.
+   */
+  readonly silenceLimitMs: number;
+  /** Proves that a second connection works. */
+  readonly join: JoinRequest;
 }
 
 export interface LockNodeListener {
@@ -34,8 +52,8 @@ export interface LockNodeListener {
   closed(message: string): void;
   /** A connection could not be made, which is tried again: why, for messages. */
   unreachable?(message: string): void;
-  /** A release was published, by `nonce`; `null` when a watch became active and what happened before it is unknown. */
-  hint(lockName: string, nonce: string | null): void;
+  /** A release was published, by `holder`; `null` when a watch became active and what happened before it is unknown. */
+  hint(lockName: string, holder: string | null): void;
 }
 
 /** No answer of the protocol. */
@@ -50,11 +68,11 @@ export interface NodeFailure {
   readonly message: string;
 }
 
-/** Names of one lock on the server: for each key its lock and its fence. */
+/** Names of one lock on the server: for each key its lock and its floor. */
 export interface LockNames {
-  /** `marker lock1 fence1 [lock2 fence2 …]`. */
+  /** `marker lock1 floor1 [lock2 floor2 …]`. */
   readonly withMarker: readonly string[];
-  /** `lock1 fence1 [lock2 fence2 …]`. */
+  /** `lock1 floor1 [lock2 floor2 …]`. */
   readonly pairs: readonly string[];
   /** `lock1 [lock2 …]`; also the channels of their hints. */
   readonly locks: readonly string[];
@@ -64,21 +82,21 @@ export interface JoinRequest {
   readonly markerName: string;
   /** W: how long the node may not vote after a restart, ms; 0 = guard off. */
   readonly restartGuardMs: number;
-  /** R: how long a fence is remembered after its last use, ms. */
-  readonly fenceRetentionMs: number;
+  /** R: how long a floor is remembered after its last use, ms. */
+  readonly floorRetentionMs: number;
 }
 
 export type JoinReply =
   /** 0 = may vote now. */
   | { readonly kind: 'joined'; readonly quarantineMs: number }
-  /** Another client uses another fence retention: a configuration error. */
-  | { readonly kind: 'disagree'; readonly fenceRetentionMs: number }
+  /** Another client uses another floor retention: a configuration error. */
+  | { readonly kind: 'disagree'; readonly floorRetentionMs: number }
   | NodeFailure;
 
 export interface AcquireRequest {
   readonly names: LockNames;
   /** o: fresh per attempt. */
-  readonly nonce: string;
+  readonly holder: string;
   /** p: the proposed token, microseconds. */
   readonly ballot: number;
   readonly ttlMs: number;
@@ -86,12 +104,16 @@ export interface AcquireRequest {
 
 export type AcquireReply =
   | { readonly kind: 'accepted' }
-  /** Another nonce holds one of the keys. `remainingMs` is the longest, -1 when it has no TTL. */
+  /**
+   * Another holder has the key at `index`, the first held one in the order of the request, so that all nodes name the same.
+   * `remainingMs` is -1 when it has no TTL; `floor` is the highest over all keys.
+   */
   | {
       readonly kind: 'held';
+      readonly index: number;
       readonly remainingMs: number;
-      readonly fence: number;
-      readonly owner: string;
+      readonly floor: number;
+      readonly holder: string;
     }
   /** The ballot is not above `floor`. */
   | {
@@ -101,14 +123,14 @@ export type AcquireReply =
       readonly byClock: boolean;
     }
   /** The ballot is more than a day ahead of the node. */
-  | { readonly kind: 'ahead'; readonly nowMicros: number; readonly fence: number }
+  | { readonly kind: 'ahead'; readonly nowMicros: number; readonly floor: number }
   | { readonly kind: 'quarantined'; readonly remainingMs: number }
   | { readonly kind: 'unjoined' }
   | NodeFailure;
 
 export interface ExtendRequest {
   readonly names: LockNames;
-  readonly nonce: string;
+  readonly holder: string;
   /** T: the ballot with which the lock was granted. */
   readonly ballot: number;
   readonly ttlMs: number;
@@ -124,7 +146,7 @@ export type ExtendReply =
 
 export interface ReleaseRequest {
   readonly names: LockNames;
-  readonly nonce: string;
+  readonly holder: string;
   /** False: the attempt was abandoned, its ballot is forgotten. */
   readonly granted: boolean;
   /** Publish a hint for each deleted lock. */
@@ -141,12 +163,12 @@ export interface InspectRequest {
 }
 
 export type InspectReply =
-  /** `owner` is `null` when free; `remainingMs` -1 without TTL, 0 when free; `fence` 0 when none is remembered. */
+  /** `holder` is `null` when free; `remainingMs` -1 without TTL, 0 when free; `floor` 0 when none is remembered. */
   | {
       readonly kind: 'inspected';
-      readonly owner: string | null;
+      readonly holder: string | null;
       readonly remainingMs: number;
-      readonly fence: number;
+      readonly floor: number;
     }
   | NodeFailure;
 
@@ -160,6 +182,7 @@ export interface NodeFacts {
   readonly clusterEnabled: boolean;
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
+  readonly connectedReplicas: number;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */
   readonly missingRights: readonly string[];
 }

@@ -16,11 +16,12 @@ const LOST = Object.freeze({ kind: 'lost' } as const);
 export function parseAcquireReply(reply: unknown): AcquireReply {
   if (reply === 1) return ACCEPTED;
   if (Array.isArray(reply)) {
-    const [code, first, second, third] = reply as unknown[];
+    const [code, first, second, third, index] = reply as unknown[];
     switch (shapeOf(code, reply.length)) {
-      case '0/4':
-        if (isPttl(first) && isDigits(second) && typeof third === 'string') {
-          return { kind: 'held', remainingMs: first, fence: Number(second), owner: third };
+      case '0/5':
+        if (isPttl(first) && isDigits(second) && typeof third === 'string' && isCount(index)) {
+          const floor = Number(second);
+          return { kind: 'held', index, remainingMs: first, floor, holder: third };
         }
         break;
       case '-1/4':
@@ -33,7 +34,7 @@ export function parseAcquireReply(reply: unknown): AcquireReply {
         break;
       case '-3/3':
         if (isCount(first) && isDigits(second)) {
-          return { kind: 'ahead', nowMicros: first, fence: Number(second) };
+          return { kind: 'ahead', nowMicros: first, floor: Number(second) };
         }
         break;
       case '-4/1':
@@ -75,16 +76,16 @@ export function parseJoinReply(reply: unknown): JoinReply {
   if (Array.isArray(reply) && reply.length === 2) {
     const [code, value] = reply as unknown[];
     if (code === 1 && isCount(value)) return { kind: 'joined', quarantineMs: value };
-    if (code === -5 && isCount(value)) return { kind: 'disagree', fenceRetentionMs: value };
+    if (code === -5 && isCount(value)) return { kind: 'disagree', floorRetentionMs: value };
   }
   return unexpectedReply('join', reply);
 }
 
 export function parseInspectReply(reply: unknown): InspectReply {
   if (Array.isArray(reply) && reply.length === 3) {
-    const [remainingMs, fence, owner] = reply as unknown[];
-    if (isPttl(remainingMs) && isDigits(fence) && (owner === null || typeof owner === 'string')) {
-      return { kind: 'inspected', owner, remainingMs, fence: Number(fence) };
+    const [remainingMs, floor, holder] = reply as unknown[];
+    if (isPttl(remainingMs) && isDigits(floor) && (holder === null || typeof holder === 'string')) {
+      return { kind: 'inspected', holder, remainingMs, floor: Number(floor) };
     }
   }
   return unexpectedReply('inspect', reply);
@@ -100,7 +101,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Fences come as text, because ioredis 6 rounds integers near 2^53. */
+/** Floors come as text, because ioredis 6 rounds integers near 2^53. */
 function isDigits(value: unknown): value is string {
   return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
 }

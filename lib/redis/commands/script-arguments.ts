@@ -26,24 +26,24 @@ function remembered<Request>(
   };
 }
 
-export const acquireArguments = remembered(({ names, ballot, nonce, ttlMs }: AcquireRequest) =>
-  scriptArguments(ACQUIRE, names.withMarker, paddedBallot(ballot), nonce, String(ttlMs)),
+export const acquireArguments = remembered(({ names, ballot, holder, ttlMs }: AcquireRequest) =>
+  scriptArguments(ACQUIRE, names.withMarker, paddedBallot(ballot), holder, String(ttlMs)),
 );
 
-export const extendArguments = remembered(({ names, ballot, nonce, ttlMs }: ExtendRequest) =>
-  scriptArguments(EXTEND, names.withMarker, paddedBallot(ballot), nonce, String(ttlMs)),
+export const extendArguments = remembered(({ names, ballot, holder, ttlMs }: ExtendRequest) =>
+  scriptArguments(EXTEND, names.withMarker, paddedBallot(ballot), holder, String(ttlMs)),
 );
 
-export const releaseArguments = remembered(({ names, nonce, granted, notify }: ReleaseRequest) =>
-  scriptArguments(RELEASE, names.pairs, nonce, granted ? '1' : '0', notify ? '1' : '0'),
+export const releaseArguments = remembered(({ names, holder, granted, notify }: ReleaseRequest) =>
+  scriptArguments(RELEASE, names.pairs, holder, granted ? '1' : '0', notify ? '1' : '0'),
 );
 
 export function joinArguments({
   markerName,
   restartGuardMs,
-  fenceRetentionMs,
+  floorRetentionMs,
 }: JoinRequest): ScriptArguments {
-  return scriptArguments(JOIN, [markerName], String(restartGuardMs), String(fenceRetentionMs));
+  return scriptArguments(JOIN, [markerName], String(restartGuardMs), String(floorRetentionMs));
 }
 
 export function inspectArguments({ names }: InspectRequest): ScriptArguments {
@@ -58,7 +58,7 @@ export function scriptArguments(
   return [script.sha1, keys.length, ...keys, ...values];
 }
 
-/** Fences are compared as strings of 16 digits. */
+/** Floors are compared as strings of 16 digits. */
 function paddedBallot(ballot: number): string {
   return String(ballot).padStart(16, '0');
 }

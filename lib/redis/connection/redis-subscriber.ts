@@ -8,16 +8,16 @@ import { RedisConnection } from './redis-connection.ts';
  */
 export class RedisSubscriber {
   readonly #connection: RedisConnection;
-  readonly #hint: (lockName: string, nonce: string | null) => void;
+  readonly #hint: (lockName: string, holder: string | null) => void;
   /** Lock name to number of watches. */
   readonly #watched = new Map<string, number>();
   #closed = false;
 
-  constructor(source: ConnectionSource, hint: (lockName: string, nonce: string | null) => void) {
+  constructor(source: ConnectionSource, hint: (lockName: string, holder: string | null) => void) {
     this.#hint = hint;
     this.#connection = new RedisConnection(source, {
       opened: (client) => {
-        client.on('message', (lockName: string, nonce: string) => this.#heard(lockName, nonce));
+        client.on('message', (lockName: string, holder: string) => this.#heard(lockName, holder));
         if (this.#watched.size > 0) this.#subscribe(client, [...this.#watched.keys()]);
       },
       closed: () => undefined,
@@ -58,7 +58,7 @@ export class RedisSubscriber {
     );
   }
 
-  #heard(lockName: string, nonce: string | null): void {
-    if (this.#watched.has(lockName)) this.#hint(lockName, nonce);
+  #heard(lockName: string, holder: string | null): void {
+    if (this.#watched.has(lockName)) this.#hint(lockName, holder);
   }
 }

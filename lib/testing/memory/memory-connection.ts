@@ -17,7 +17,7 @@ export interface MemoryConnectionOwner {
   isFrozen(): boolean;
   /** The connection ended, not by `close`; its commands are settled. */
   lost(message: string): void;
-  published(channel: string, nonce: string): void;
+  published(channel: string, holder: string): void;
 }
 
 /** One connection to a {@link MemoryLockServer}: both directions keep their order. */
@@ -74,8 +74,8 @@ export class MemoryConnection implements MemoryServerClient {
     this.drain();
   }
 
-  published(channel: string, nonce: string): void {
-    this.#reply(() => this.#owner.published(channel, nonce));
+  published(channel: string, holder: string): void {
+    this.#reply(() => this.#owner.published(channel, holder));
   }
 
   /** The server's side ends it: what has not been executed is lost. */

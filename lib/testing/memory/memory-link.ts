@@ -6,7 +6,7 @@ import type { MemoryLockServer } from './memory-lock-server.ts';
 export interface MemoryLinkListener {
   opened(): void;
   closed(message: string): void;
-  published(channel: string, nonce: string): void;
+  published(channel: string, holder: string): void;
 }
 
 /** The way from one node object to its server: one connection at a time, made anew whenever it is lost. */
@@ -104,7 +104,7 @@ export class MemoryLink {
       travel: (arrive) => this.#travel(arrive),
       isFrozen: () => this.#frozen,
       lost: (message) => this.#lost(connection, message),
-      published: (channel, nonce) => this.#listener?.published(channel, nonce),
+      published: (channel, holder) => this.#listener?.published(channel, holder),
     });
     if (!this.#server.connect(connection)) {
       this.#reconnectLater();

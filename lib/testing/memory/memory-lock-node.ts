@@ -80,7 +80,7 @@ export class MemoryLockNode implements LockNode {
     this.#link.open({
       opened: () => this.#opened(),
       closed: (message) => listener.closed(message),
-      published: (channel, nonce) => this.#hint(channel, nonce),
+      published: (channel, holder) => this.#hint(channel, holder),
     });
   }
 
@@ -203,7 +203,7 @@ export class MemoryLockNode implements LockNode {
     });
   }
 
-  #hint(lockName: string, nonce: string | null): void {
-    if (this.#watched.has(lockName)) this.#listener?.hint(lockName, nonce);
+  #hint(lockName: string, holder: string | null): void {
+    if (this.#watched.has(lockName)) this.#listener?.hint(lockName, holder);
   }
 }

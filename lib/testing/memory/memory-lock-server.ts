@@ -13,11 +13,7 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { acquire } from './memory-acquire.ts';
-import { extend } from './memory-extend.ts';
-import { inspect } from './memory-inspect.ts';
-import { join } from './memory-join.ts';
-import { release } from './memory-release.ts';
+import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
 import { MemoryState } from './memory-state.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
@@ -28,7 +24,7 @@ export interface MemoryServerClient {
   /** The server runs again after {@link MemoryLockServer.freeze}. */
   serverResumed(): void;
   /** A release was published on a channel this connection subscribed to. */
-  published(channel: string, nonce: string): void;
+  published(channel: string, holder: string): void;
 }
 
 export interface MemoryLockServerOptions {
@@ -100,7 +96,7 @@ export class MemoryLockServer {
   }
 
   release(request: ReleaseRequest): ReleaseReply {
-    return release(this.#state, request, (channel, nonce) => this.#publish(channel, nonce));
+    return release(this.#state, request, (channel, holder) => this.#publish(channel, holder));
   }
 
   inspect(request: InspectRequest): InspectReply {
@@ -116,12 +112,13 @@ export class MemoryLockServer {
       clusterEnabled: false,
       maxmemoryPolicy: 'noeviction',
       appendOnly: true,
+      connectedReplicas: 0,
       missingRights: [],
       ...this.#facts,
     };
   }
 
-  /** Deletes a lock key, as an operator's DEL or a too early expiry does; its fence stays. True when it existed. */
+  /** Deletes a lock key, as an operator's DEL or a too early expiry does; its floor stays. True when it existed. */
   deleteLock(lockName: string): boolean {
     return this.#state.locks.delete(lockName);
   }
@@ -206,9 +203,9 @@ export class MemoryLockServer {
   }
 
   /** Returns how many connections were told. */
-  #publish(channel: string, nonce: string): number {
+  #publish(channel: string, holder: string): number {
     const clients = this.#subscriptions.get(channel) ?? new Set();
-    for (const client of clients) client.published(channel, nonce);
+    for (const client of clients) client.published(channel, holder);
     return clients.size;
   }
 

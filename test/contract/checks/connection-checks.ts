@@ -17,7 +17,7 @@ export const connectionChecks: readonly ContractCheck[] = [
         hint: () => undefined,
       });
       expect(heard).toEqual([]);
-      const request = { names, nonce: 'early', ballot: await harness.nowMicros(), ttlMs: TTL_MS };
+      const request = { names, holder: 'early', ballot: await harness.nowMicros(), ttlMs: TTL_MS };
       const early = harness.createNode();
       const reply = await new Promise((settle) => early.acquire(request, settle));
       expect(reply).toMatchObject({ kind: 'failed', reason: 'unreachable', nothingWritten: true });
@@ -44,8 +44,8 @@ export const connectionChecks: readonly ContractCheck[] = [
       for (let round = 0; round < 20; round += 1) {
         expect(replies[3 * round]).toEqual({ kind: 'accepted' });
         expect(replies[3 * round + 1]).toMatchObject({
-          owner: `holder-${round}`,
-          fence: ballot + round,
+          holder: `holder-${round}`,
+          floor: ballot + round,
         });
         expect(replies[3 * round + 2]).toEqual({ kind: 'released', deleted: 1 });
       }
@@ -84,7 +84,7 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'hints: one per deleted lock with its nonce; none without notify, without a deletion, or after unwatch',
+    name: 'hints: one per deleted lock with its holder; none without notify, without a deletion, or after unwatch',
     async run(harness) {
       const names = harness.names('a', 'b', 'c');
       const [a, b, c] = names.locks as [string, string, string];
@@ -106,12 +106,12 @@ export const connectionChecks: readonly ContractCheck[] = [
       await client.acquire(harness.names('b'), 'last', ballot + 3);
       await client.release(harness.names('b'), 'last', true);
       await watcher.untilHint(b, 'last');
-      const told = watcher.hints.filter((hint) => hint.nonce !== null);
+      const told = watcher.hints.filter((hint) => hint.holder !== null);
       expect(told).toEqual([
-        { lockName: a, nonce: 'first' },
-        { lockName: a, nonce: 'second' },
-        { lockName: b, nonce: 'second' },
-        { lockName: b, nonce: 'last' },
+        { lockName: a, holder: 'first' },
+        { lockName: a, holder: 'second' },
+        { lockName: b, holder: 'second' },
+        { lockName: b, holder: 'last' },
       ]);
     },
   },
@@ -123,13 +123,13 @@ export const connectionChecks: readonly ContractCheck[] = [
       await client.watch(lockName);
       await harness.restart({ keepData: true });
       await client.untilOpened(2);
-      const unknown = (): number => client.hints.filter((hint) => hint.nonce === null).length;
+      const unknown = (): number => client.hints.filter((hint) => hint.holder === null).length;
       await eventually('the watch after the reconnect', () => unknown() >= 2);
       await client.join();
       await client.acquire(harness.names('a'), 'holder', await harness.nowMicros());
       await client.release(harness.names('a'), 'holder', true);
       await client.untilHint(lockName, 'holder');
-      expect(client.hints.at(-1)).toEqual({ lockName, nonce: 'holder' });
+      expect(client.hints.at(-1)).toEqual({ lockName, holder: 'holder' });
     },
   },
 ];

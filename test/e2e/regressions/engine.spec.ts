@@ -184,13 +184,13 @@ describe('three servers', () => {
     const driver = await NodeDriver.open(node);
     await driver.join();
     const names = {
-      withMarker: ['lock:#marker', 'lock:db', 'lock:#fence:db'],
-      pairs: ['lock:db', 'lock:#fence:db'],
+      withMarker: ['lock:#marker', 'lock:db', 'lock:#floor:db'],
+      pairs: ['lock:db', 'lock:#floor:db'],
       locks: ['lock:db'],
     };
-    await driver.acquire(names, 'nonce', Date.now() * 1_000);
+    await driver.acquire(names, 'holder', Date.now() * 1_000);
     expect((await cluster.command('GET', 'lock:db'))[0]).toBeNull();
-    await driver.release(names, 'nonce');
+    await driver.release(names, 'holder');
     await node.close();
   });
 

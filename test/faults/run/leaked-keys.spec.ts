@@ -31,10 +31,10 @@ describe('keys that should be gone', () => {
     }
     const { host, port } = server;
     const command = (...words: string[]) => respRequest({ address: { host, port } }, words);
-    expect(await command('PERSIST', 'campaign:#fence:seat')).toBe('1');
+    expect(await command('PERSIST', 'campaign:#floor:seat')).toBe('1');
     await command('SET', 'campaign:#marker:', 'of nobody');
     expect((await findLeakedKeys(servers, 'campaign:')).toSorted()).toEqual([
-      `campaign:#fence:seat on the server at port ${port}`,
+      `campaign:#floor:seat on the server at port ${port}`,
       `campaign:#marker: on the server at port ${port}`,
     ]);
   }, 30_000);

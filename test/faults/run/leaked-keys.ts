@@ -22,7 +22,7 @@ async function leakedAt({ url, port }: RedisServer, keyPrefix: string): Promise<
     return names
       .filter((name, index) => {
         if (name === `${keyPrefix}#marker`) return false;
-        return !(name.startsWith(`${keyPrefix}#fence:`) && ttls[index]! > 0);
+        return !(name.startsWith(`${keyPrefix}#floor:`) && ttls[index]! > 0);
       })
       .map((name) => `${name} on the server at port ${port}`);
   } finally {

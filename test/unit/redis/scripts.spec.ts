@@ -6,8 +6,8 @@ import * as scripts from '../../../lib/redis/scripts/index.ts';
 import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight/required-rights.ts';
 
 const names = lockNames('lock:', ['a', 'b']);
-const join = { markerName: 'lock:#marker', restartGuardMs: 10_000, fenceRetentionMs: 600_000 };
-const vote = { names, nonce: 'nonce', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
+const join = { markerName: 'lock:#marker', restartGuardMs: 10_000, floorRetentionMs: 600_000 };
+const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
 
 /** Script, what is sent for two locks, and how many keys and values its header must name. */
 const CASES = [
@@ -16,11 +16,11 @@ const CASES = [
   [
     'RELEASE',
     scripts.RELEASE,
-    args.releaseArguments({ names, nonce: 'nonce', granted: true, notify: false }),
+    args.releaseArguments({ names, holder: 'holder', granted: true, notify: false }),
   ],
   ['JOIN', scripts.JOIN, args.joinArguments(join)],
   ['INSPECT', scripts.INSPECT, args.inspectArguments({ names })],
-  ['PROBE', scripts.PROBE, args.scriptArguments(scripts.PROBE, ['probe', 'probe fence'])],
+  ['PROBE', scripts.PROBE, args.scriptArguments(scripts.PROBE, ['probe', 'probe floor'])],
 ] as const;
 
 describe.each(CASES)('the script %s', (name, script, sent) => {
@@ -46,7 +46,7 @@ describe.each(CASES)('the script %s', (name, script, sent) => {
     const fixed = keys
       .replace(/lock1.*$/, '')
       .split(/[\s,]+/)
-      .filter((word) => word !== '' && word !== 'fence');
+      .filter((word) => word !== '' && word !== 'floor');
     expect(numberOfKeys).toBe(fixed.length + 2 * perLock);
     const values = /^-- ARGV: (.*)$/m.exec(script.text)![1]!.replaceAll(/\([^)]*\)/g, '');
     const named = values === 'none' ? [] : values.split(',');
@@ -83,7 +83,7 @@ describe('the probe', () => {
 });
 
 describe('arguments', () => {
-  it('carry the ballot in 16 digits, since fences are compared as strings', () => {
+  it('carry the ballot in 16 digits, since floors are compared as strings', () => {
     expect(args.acquireArguments({ ...vote, ballot: 7 })).toContain('0000000000000007');
     expect(args.extendArguments({ ...vote, ballot: Number.MAX_SAFE_INTEGER })).toContain(
       '9007199254740991',
@@ -93,7 +93,7 @@ describe('arguments', () => {
   it('are built once for all nodes, and again for the next request', () => {
     const request = { ...vote };
     expect(args.acquireArguments(request)).toBe(args.acquireArguments(request));
-    expect(args.acquireArguments({ ...request, nonce: 'other' })).toContain('other');
-    expect(args.acquireArguments(request)).toContain('nonce');
+    expect(args.acquireArguments({ ...request, holder: 'other' })).toContain('other');
+    expect(args.acquireArguments(request)).toContain('holder');
   });
 });

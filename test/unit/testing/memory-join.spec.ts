@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { MemoryLockServer } from '../../../lib/testing/index.ts';
 
-const REQUEST = { markerName: '#marker', restartGuardMs: 100, fenceRetentionMs: 600_000 };
+const REQUEST = { markerName: '#marker', restartGuardMs: 100, floorRetentionMs: 600_000 };
 
 describe('JOIN in memory', () => {
   it('happens at one instant, as a script of Redis does, although the clock moves on at every reading', () => {

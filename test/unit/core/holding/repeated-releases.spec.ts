@@ -13,7 +13,7 @@ async function releasesOfOneLock(cluster: Cluster, { redlock, nodes }: LockProce
   await cluster.settle(lock.release());
   await cluster.advance(700);
   const releases = nodes[0]!.asked('release');
-  return releases.filter(({ request }) => request.nonce === lock.token.holder).length;
+  return releases.filter(({ request }) => request.holder === lock.token.holder).length;
 }
 
 /** A connection ends while an acquire is on its way; nobody knows what became of it. */
@@ -62,7 +62,7 @@ describe('a release after a connection has ended', () => {
     nodes[0]!.failNext({ error: 'BUSY running a script' }, { command: 'release', times: 2 });
     await cluster.advance(5_000);
     const releases = nodes[0]!.asked('release');
-    const mine = releases.filter(({ request }) => request.nonce === lock.token.holder);
+    const mine = releases.filter(({ request }) => request.holder === lock.token.holder);
     expect(mine.length).toBeGreaterThanOrEqual(4);
     expect(process.liveTimers).toBe(0);
   });
@@ -89,12 +89,14 @@ describe('a release after a connection has ended', () => {
 describe('releases that can not be delivered', () => {
   it('are kept up to a number, the latest ones', () => {
     const sent: string[] = [];
-    const node: Pick<LockNode, 'release'> = { release: ({ nonce }) => void sent.push(nonce) };
+    const node: Pick<LockNode, 'release'> = {
+      release: ({ holder }) => void sent.push(holder),
+    };
     const outbox = new ReleaseOutbox(node as LockNode, systemEnvironment, 1_000);
     const names = { locks: [], pairs: [], withMarker: [] };
-    const release = (nonce: string): ReleaseRequest => ({
+    const release = (holder: string): ReleaseRequest => ({
       names,
-      nonce,
+      holder,
       granted: true,
       notify: true,
     });

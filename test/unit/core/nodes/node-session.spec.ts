@@ -41,7 +41,7 @@ describe('joining', () => {
     const cluster = await newCluster(1);
     await cluster.process();
     const marker = cluster.servers[0]?.state.markers.get('lock:#marker');
-    cluster.servers[0]?.state.markers.set('lock:#marker', { ...marker!, fenceRetentionMs: 5 });
+    cluster.servers[0]?.state.markers.set('lock:#marker', { ...marker!, floorRetentionMs: 5 });
     const { redlock } = await cluster.process();
     const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
     expect((error as QuorumUnavailableError).causes[0]?.message).toMatch(

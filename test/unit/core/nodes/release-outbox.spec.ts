@@ -84,10 +84,10 @@ describe('an acquire whose outcome is unknown because its connection closed', ()
     // Our side ends the connection: what was sent is still on its way.
     node!.reset();
     await cluster.settle(outcome);
-    const nonce = node!.asked('acquire')[0]?.request.nonce;
+    const holder = node!.asked('acquire')[0]?.request.holder;
     node!.resume();
     await cluster.advance(1_000);
-    const releases = node!.asked('release').filter(({ request }) => request.nonce === nonce);
+    const releases = node!.asked('release').filter(({ request }) => request.holder === holder);
     expect(releases.length).toBeGreaterThanOrEqual(2);
     const [last, beforeLast] = releases.reverse();
     expect(last!.atMs - beforeLast!.atMs).toBeGreaterThanOrEqual(300);

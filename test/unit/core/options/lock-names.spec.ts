@@ -48,8 +48,8 @@ describe('lockNames', () => {
   it('pairs each lock with its fence, behind the marker', () => {
     expect(lockNames('lock:', ['a', 'b'])).toEqual({
       locks: ['lock:a', 'lock:b'],
-      pairs: ['lock:a', 'lock:#fence:a', 'lock:b', 'lock:#fence:b'],
-      withMarker: ['lock:#marker', 'lock:a', 'lock:#fence:a', 'lock:b', 'lock:#fence:b'],
+      pairs: ['lock:a', 'lock:#floor:a', 'lock:b', 'lock:#floor:b'],
+      withMarker: ['lock:#marker', 'lock:a', 'lock:#floor:a', 'lock:b', 'lock:#floor:b'],
     });
     expect(markerName('x:')).toBe('x:#marker');
   });

@@ -44,8 +44,8 @@ export class RecordedNode extends MemoryLockNode {
   }
 
   /** A hint that took another way than the answers, as the second connection of a real node does. */
-  tell(lockName: string, nonce: string): void {
-    this.#listener?.hint(lockName, nonce);
+  tell(lockName: string, holder: string): void {
+    this.#listener?.hint(lockName, holder);
   }
 
   override open(listener: LockNodeListener): void {

@@ -10,7 +10,7 @@ const ballots = ({ nodes }: LockProcess) =>
   nodes[0]!.asked('acquire').map(({ request }) => request.ballot);
 
 describe('a ballot that is too low', () => {
-  it('because an earlier holder had a clock that is ahead: one more round, same nonce, larger token', async () => {
+  it('because an earlier holder had a clock that is ahead: one more round, same holder, larger token', async () => {
     const cluster = await newCluster(3);
     const ahead = await cluster.process({ wallErrorMs: 60_000 });
     const behind = await cluster.process();
@@ -20,7 +20,7 @@ describe('a ballot that is too low', () => {
     expect(second.token.value).toBeGreaterThan(first.token.value);
     const asked = behind.nodes[0]!.asked('acquire').map(({ request }) => request);
     expect(asked).toHaveLength(2);
-    expect(asked[0]?.nonce).toBe(asked[1]?.nonce);
+    expect(asked[0]?.holder).toBe(asked[1]?.holder);
     await cluster.settle(second.release());
     // It has heard of the fence, so the next one needs one round again.
     const third = await cluster.settle(behind.redlock.acquire('a', { wait: 0 }));
@@ -78,18 +78,18 @@ describe('a ballot that is more than a day ahead', () => {
 });
 
 describe('a ballot below one that was sent', () => {
-  it('has another nonce: a late copy of the higher one can never pass for the lock that was granted', async () => {
+  it('has another holder: a late copy of the higher one can never pass for the lock that was granted', async () => {
     const cluster = await newCluster(3);
     const ahead = await cluster.process({ wallErrorMs: 3 * DAY_MS });
     const lock = await cluster.settle(ahead.redlock.acquire('a', { wait: 0 }));
     const [first, second] = ahead.nodes[0]!.asked('acquire').map(({ request }) => request);
     expect(second!.ballot).toBeLessThan(first!.ballot);
     expect(second!.ballot).toBe(lock.token.value);
-    expect(second!.nonce).not.toBe(first!.nonce);
-    expect(lock.token.holder).toBe(second!.nonce);
+    expect(second!.holder).not.toBe(first!.holder);
+    expect(lock.token.holder).toBe(second!.holder);
     await cluster.settle(lock.release());
-    expect(ahead.nodes[0]!.asked('release').map(({ request }) => request.nonce)).toEqual([
-      second!.nonce,
+    expect(ahead.nodes[0]!.asked('release').map(({ request }) => request.holder)).toEqual([
+      second!.holder,
     ]);
   });
 });
@@ -101,7 +101,7 @@ describe('answers to an older ballot', () => {
     const first = await cluster.settle(ahead.redlock.acquire('a'));
     await cluster.settle(first.release());
     // Node 2 has forgotten the fence and accepts the low ballot; its answer is slower than the second round of the others.
-    cluster.servers[2]?.state.fences.delete('lock:#fence:a');
+    cluster.servers[2]?.state.floors.delete('lock:#floor:a');
     const { redlock, nodes } = await cluster.process({ quorum: 3 });
     nodes[2]!.latencyMs = 50;
     const lock = await cluster.settle(redlock.acquire('a', { wait: 0 }));
@@ -112,7 +112,7 @@ describe('answers to an older ballot', () => {
     // Every node, also the slow one, was asked for and has accepted the ballot that became the token.
     expect(granted).toEqual([1, 1, 1]);
     expect(
-      cluster.servers.map((server) => server.state.fences.get('lock:#fence:a')?.fence),
+      cluster.servers.map((server) => server.state.floors.get('lock:#floor:a')?.floor),
     ).toEqual([lock.token.value, lock.token.value, lock.token.value]);
   });
 
@@ -122,7 +122,7 @@ describe('answers to an older ballot', () => {
     const first = await cluster.settle(ahead.redlock.acquire('a'));
     await cluster.settle(first.release());
     // Two nodes forgot: they accept the first ballot at once. Of the three others only one answers the second.
-    for (const index of [0, 1]) cluster.servers[index]?.state.fences.delete('lock:#fence:a');
+    for (const index of [0, 1]) cluster.servers[index]?.state.floors.delete('lock:#floor:a');
     const { redlock, nodes } = await cluster.process({ nodeTimeout: 300 });
     const outcome = redlock.acquire('a', { wait: 0 }).catch((error: unknown) => error);
     await cluster.advance(1.5);
@@ -143,7 +143,7 @@ describe('answers to an older ballot', () => {
     // Somebody else's fence is always a little higher.
     server!.acquire = (request) => {
       const fence = request.ballot + 1_000;
-      server!.state.fences.set('lock:#fence:a', { fence, previous: 0 }, 60_000);
+      server!.state.floors.set('lock:#floor:a', { floor: fence, previous: 0 }, 60_000);
       return acquire(request);
     };
     await cluster.failure(process.redlock.acquire('a', { wait: 0 }));

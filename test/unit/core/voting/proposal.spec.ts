@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { Proposals } from '../../../../lib/core/nodes/ballots.ts';
+import { Ballots } from '../../../../lib/core/nodes/ballots.ts';
 
 let wall = 1_000_000;
-let proposals: Proposals;
+let proposals: Ballots;
 
 beforeEach(() => {
   wall = 1_000_000;
-  proposals = new Proposals({ monotonicMs: () => 0, wallMicros: () => wall });
+  proposals = new Ballots({ monotonicMs: () => 0, wallMicros: () => wall });
 });
 
 describe('Proposals', () => {

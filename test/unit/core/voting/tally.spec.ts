@@ -72,7 +72,7 @@ describe('nextBallot', () => {
   });
 
   it('is above every floor and every fence that was seen', () => {
-    const held: AcquireReply = { kind: 'held', remainingMs: 5, fence: 700, owner: 'other' };
+    const held: AcquireReply = { kind: 'held', remainingMs: 5, floor: 700, holder: 'other' };
     expect(nextBallot(100, [stale(300), stale(500), held])).toBe(701);
     expect(nextBallot(100, [stale(900), held])).toBe(901);
   });
@@ -90,12 +90,12 @@ describe('nextBallot', () => {
   });
 
   it('goes back to the clocks of the nodes when it is more than a day ahead of one', () => {
-    const ahead: AcquireReply = { kind: 'ahead', nowMicros: 4_000, fence: 4_500 };
+    const ahead: AcquireReply = { kind: 'ahead', nowMicros: 4_000, floor: 4_500 };
     expect(nextBallot(90_000, [ahead, { kind: 'accepted' }, ahead])).toBe(4_501);
   });
 
   it('stays above the floor of a stale node also when another is a day behind', () => {
-    const ahead: AcquireReply = { kind: 'ahead', nowMicros: 4_000, fence: 0 };
+    const ahead: AcquireReply = { kind: 'ahead', nowMicros: 4_000, floor: 0 };
     expect(nextBallot(90_000, [ahead, stale(95_000)])).toBe(95_001);
   });
 });

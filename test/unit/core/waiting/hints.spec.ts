@@ -5,10 +5,11 @@ import type { Cluster, LockProcess } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
 
-/** The tries that a process made for `key`: one nonce each. */
+/** The tries that a process made for `key`: one holder each. */
 function tries({ nodes }: LockProcess): number {
-  return new Set(nodes.flatMap((node) => node.asked('acquire').map(({ request }) => request.nonce)))
-    .size;
+  return new Set(
+    nodes.flatMap((node) => node.asked('acquire').map(({ request }) => request.holder)),
+  ).size;
 }
 
 /** Two processes; the first holds `key` for a long time. */
@@ -19,16 +20,16 @@ async function contended(cluster: Cluster, key = 'a') {
   return { holder, waiter, lock };
 }
 
-/** A release by `nonce` on every server at once; where it holds nothing, a lock of its own is put there for it, and the true holder is put back. */
-function publish({ servers }: Cluster, key: string, nonce: string): void {
+/** A release by `holder` on every server at once; where it holds nothing, a lock of its own is put there for it, and the true holder is put back. */
+function publish({ servers }: Cluster, key: string, holder: string): void {
   const lock = `lock:${key}`;
-  const names = { withMarker: [], pairs: [lock, `lock:#fence:${key}`], locks: [lock] };
+  const names = { withMarker: [], pairs: [lock, `lock:#floor:${key}`], locks: [lock] };
   for (const server of servers) {
     const { locks } = server.state;
     const owner = locks.get(lock);
-    if (owner !== nonce) locks.set(lock, nonce, 60_000);
-    server.release({ names, nonce, granted: true, notify: true });
-    if (owner !== undefined && owner !== nonce) locks.set(lock, owner, 60_000);
+    if (owner !== holder) locks.set(lock, holder, 60_000);
+    server.release({ names, holder, granted: true, notify: true });
+    if (owner !== undefined && owner !== holder) locks.set(lock, owner, 60_000);
   }
 }
 

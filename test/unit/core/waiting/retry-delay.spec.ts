@@ -14,8 +14,8 @@ const facts: RetryFacts = {
 const held = (remainingMs: number, owner = 'holder'): AcquireReply => ({
   kind: 'held',
   remainingMs,
-  fence: 1,
-  owner,
+  floor: 1,
+  holder: owner,
 });
 const quarantined = (remainingMs: number): AcquireReply => ({ kind: 'quarantined', remainingMs });
 const accepted: AcquireReply = { kind: 'accepted' };
