@@ -99,14 +99,12 @@ describe('test', () => {
 
   it('has a map that names every command of .ci/run that tests something', () => {
     const map = readFileSync('test/README.md', 'utf8');
-    const commands = [...readFileSync('.ci/run', 'utf8').matchAll(/npm (?:run )?(\S+)/g)].map(
-      ([, name]) => name!,
-    );
+    const steps = readFileSync('.ci/run', 'utf8').matchAll(/^step .* npm (?:run )?(\S+)/gm);
+    const commands = [...steps].map(([, name]) => name!);
     const others = ['ci', 'lint', 'format:check', 'check:package', 'start'];
-    expect(commands.length).toBeGreaterThan(9);
-    expect(
-      commands.filter((name) => !others.includes(name) && !map.includes(`npm run ${name}`)),
-    ).toEqual(['test']);
+    const tests = commands.filter((name) => !others.includes(name));
+    expect(tests.length).toBeGreaterThan(5);
+    expect(tests.filter((name) => !new RegExp(`npm (run )?${name}\\b`).test(map))).toEqual([]);
   });
 });
 

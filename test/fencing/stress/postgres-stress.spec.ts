@@ -163,7 +163,14 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
   it.each(Object.entries<PostgresPattern>({ ...WRONG_PATTERNS, checkThenWrite }))(
     'the judge sees what goes wrong with %s',
     async (name, pattern) => {
-      const { outOfOrder, lostUpdates } = await stress(name, 'read committed', pattern, 600, 6);
+      const sessions = Math.max(200, 600 * SCALE);
+      const { outOfOrder, lostUpdates } = await stress(
+        name,
+        'read committed',
+        pattern,
+        sessions,
+        6,
+      );
       expect(outOfOrder + lostUpdates).toBeGreaterThan(0);
     },
     120_000,
