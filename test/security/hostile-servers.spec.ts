@@ -3,7 +3,10 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { QuorumUnavailableError, isRedlockError } from '../../lib/core/errors.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import { ACQUIRE, EXTEND, JOIN, RELEASE } from '../../lib/redis/scripts/index.ts';
+import { ACQUIRE } from '../../lib/redis/scripts/acquire.ts';
+import { EXTEND } from '../../lib/redis/scripts/extend.ts';
+import { JOIN } from '../../lib/redis/scripts/join.ts';
+import { RELEASE } from '../../lib/redis/scripts/release.ts';
 import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
@@ -27,7 +30,7 @@ async function serverThat(answers: Answers): Promise<ScriptedRedis> {
     [ACQUIRE.sha1, answers.acquire],
     [EXTEND.sha1, answers.extend],
     [RELEASE.sha1, answers.release],
-    [JOIN.sha1, JOINED],
+    [JOIN.text, JOINED],
   ]);
   const server = await ScriptedRedis.start((command) =>
     /^eval/i.test(command[0] ?? '') ? (byScript.get(command[1]!) ?? '') : shakeHands(command),

@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/index.ts';
-import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/required-rights.ts';
+import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { useLockModules, type LockModule } from './use-lock-modules.ts';
@@ -23,8 +23,11 @@ describe('the list of rights', () => {
       .filter((text) => !text.includes('-- PROBE'))
       .flatMap((text) => [...text.matchAll(/(?:\bp?call|redis\.p?call)\('([A-Z]+)'/g)])
       .map(([, command]) => command!.toLowerCase());
-    const sentByUs = ['script|load', 'evalsha', 'eval', 'subscribe', 'unsubscribe'];
-    expect([...new Set([...called, ...sentByUs])].sort()).toEqual([...REQUIRED_COMMANDS].sort());
+    const sentByUs = ['ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
+    const hints = ['subscribe', 'unsubscribe'];
+    expect([...new Set([...called, ...sentByUs, ...hints])].sort()).toEqual(
+      [...REQUIRED_COMMANDS].sort(),
+    );
   });
 });
 

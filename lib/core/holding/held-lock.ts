@@ -38,6 +38,8 @@ export interface HeldLockOptions {
   readonly onEnd: () => void;
 }
 
+const NONE: ReadonlySet<JoinedLock> = new Set();
+
 /** A lock from its grant to its end, and the handle of its holder. */
 export class HeldLock implements Lock, ExtensionTarget {
   state: HeldLockState = 'granted';
@@ -156,6 +158,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   ensureValid(ms: number): void {
     this.noticeEnd();
     if (this.lossError !== undefined) throw this.lossError;
+    if (this.isUnused) throw this.#lossErrorOf('released', []);
     // Not `<`: what is not a number must not pass.
     if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
   }
@@ -222,7 +225,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     }
     const error = this.#lossErrorOf(reason, causes);
     const isInUse = !this.isHandleReleased;
-    const joined = this.#takeJoined();
+    const joined = this.#endJoined(error);
     if (isInUse) this.lossError = error;
     this.#released = this.#releaseOnNodes(this.#set.nowMs);
     // What users run now may take its time: the bytes leave first.
@@ -230,7 +233,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#inContext(() => {
       this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
       if (isInUse) this.#abort?.abort(error);
-      for (const each of joined ?? []) each.ended(error);
+      for (const each of joined) each.notifyLoss();
     });
     this.#over();
   }
@@ -276,12 +279,13 @@ export class HeldLock implements Lock, ExtensionTarget {
       heldMs,
     };
     const context = this.#context;
-    const joined = this.#takeJoined();
-    if (this.#set.hasListener || joined !== undefined) {
+    const joined =
+      this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
+    if (this.#set.hasListener || joined.size > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
           this.#set.emit(released);
-          for (const each of joined ?? []) each.ended(this.#lossErrorOf('released', []));
+          for (const each of joined) each.notifyLoss();
         }),
       );
     }
@@ -323,9 +327,11 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#options.onEnd();
   }
 
-  #takeJoined(): Set<JoinedLock> | undefined {
-    const joined = this.#joined;
+  /** Nested uses that have not ended are over at once; their listeners run later. */
+  #endJoined(error: LockLostError): ReadonlySet<JoinedLock> {
+    const joined = this.#joined ?? NONE;
     this.#joined = undefined;
+    for (const each of joined) each.lossError = error;
     return joined;
   }
 

@@ -67,9 +67,8 @@ export class JoinedLock implements Lock {
     return this.release();
   }
 
-  /** The lock ended before this use of it did. */
-  ended(error: LockLostError): void {
-    this.lossError = error;
-    this.#abort?.abort(error);
+  /** The lock ended before this use of it did, which `lossError` says already. */
+  notifyLoss(): void {
+    this.#abort?.abort(this.lossError);
   }
 }

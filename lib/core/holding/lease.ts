@@ -128,7 +128,7 @@ export class Lease extends Deadline {
   }
 
   #apply(outcome: ExtensionOutcome): void {
-    if (this.#ended) return;
+    if (this.#ended || this.#lock.isUnused) return;
     const nowMs = this.#set.checkedNowMs;
     // A late answer never brings a validity back that has ended.
     if (nowMs >= this.validUntilMs) this.validityEnded(outcome.causes());

@@ -72,11 +72,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #isJoinAsked = false;
   readonly #joinPause = new Alarm(() => this.#join());
   #joinFailures = 0;
-  #openVotes = 0;
   /** A vote on this connection failed in such a way that the node may have it all the same. */
   #hasUnknownOutcome = false;
-  /** Since when an answer has been due; 0 when none is. Answers come in order, so any one proves life. */
-  #waitingSinceMs = 0;
+  /** When the votes were sent that have not been answered; answers come in order. */
+  readonly #sentAtMs: number[] = [];
   /** Its listeners know it as voting: `node-joined` was the last event. */
   #isAnnounced = false;
   #refusals = 0;
@@ -103,7 +102,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   ask(collector: VoteCollector, nowMs: number): void {
     if (this.state !== 'voting') {
       collector.collect(this.index, failure('unreachable', this.problem));
-    } else if (this.#openVotes >= MAX_OPEN_VOTES && this.isSilent) {
+    } else if (this.#sentAtMs.length >= MAX_OPEN_VOTES && this.isSilent) {
       const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
       collector.collect(this.index, failure('overloaded', message));
     } else this.#send(collector, nowMs, false);
@@ -112,8 +111,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** Takes a vote back whose bytes have not left; false when the node may receive it. */
   withdraw({ request }: VoteRequest): boolean {
     if (!this.node.withdraw(request)) return false;
-    this.#openVotes -= 1;
-    if (this.#openVotes === 0) this.#waitingSinceMs = 0;
+    this.#sentAtMs.pop();
     return true;
   }
 
@@ -138,9 +136,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Answers have been due for a node timeout in which this process read its sockets. */
   onDeadline(): void {
-    if (this.#waitingSinceMs === 0) return;
+    const [waitingSinceMs] = this.#sentAtMs;
+    if (waitingSinceMs === undefined) return;
     const { nowMs } = this.#set;
-    const dueInMs = this.#waitingSinceMs + this.#timeoutMs - nowMs;
+    const dueInMs = waitingSinceMs + this.#timeoutMs - nowMs;
     if (dueInMs > 0) {
       this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
       return;
@@ -159,21 +158,21 @@ export class NodeSession extends Deadline implements LockNodeListener {
   opened(): void {
     this.#connection += 1;
     this.state = 'joining';
-    this.#openVotes = 0;
+    this.#sentAtMs.length = 0;
     this.#hasUnknownOutcome = false;
-    this.#answered(this.#set.nowMs);
+    this.isSilent = false;
     this.#join();
   }
 
   closed(message: string): void {
     if (this.state === 'closed') return;
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const unanswered = this.#openVotes > 0 || this.#hasUnknownOutcome;
+    const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
     this.#connection += 1;
     this.state = 'down';
     this.#isJoinAsked = false;
-    this.#openVotes = 0;
-    this.#answered(this.#set.nowMs);
+    this.#sentAtMs.length = 0;
+    this.isSilent = false;
     this.problem = message;
     this.#set.alarms.cancel(this.#joinPause);
     this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
@@ -202,11 +201,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
-    this.#openVotes += 1;
-    if (this.#waitingSinceMs === 0) {
-      this.#waitingSinceMs = nowMs;
-      if (this.line === undefined) this.#set.silences.set(this, this.#timeoutMs, nowMs);
-    }
+    if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
+      this.#set.silences.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
     if (vote.kind === 'acquire') this.node.acquire(vote.request, settle);
     else this.node.extend(vote.request, settle);
@@ -220,8 +216,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
     reply: VoteReply,
   ): void {
     if (connection === this.#connection) {
-      this.#openVotes -= 1;
-      this.#answered(this.#set.nowMs);
+      const { nowMs } = this.#set;
+      const sentAtMs = this.#sentAtMs.shift() ?? nowMs;
+      // Found silent while this answer was due: it came too late to count in its vote.
+      const isLate = this.isSilent && nowMs - sentAtMs > this.#timeoutMs;
+      if (this.isSilent && !(nowMs - (this.#sentAtMs[0] ?? nowMs) > this.#timeoutMs))
+        this.#speaks();
       const { kind } = reply;
       if (kind === 'failed' || kind === 'unjoined') {
         const mustJoin = kind === 'unjoined' || reply.mustJoin === true;
@@ -231,7 +231,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
         if (again) this.#afterJoin.push(collector);
         if (mustJoin) this.#mustJoin();
         if (again) return;
-      } else {
+      } else if (!isLate) {
         this.#refusals = this.#slowTimeouts = this.#joinFailures = 0;
         if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
       }
@@ -263,7 +263,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.node.join(this.#settings.join, (reply) => {
       if (connection !== this.#connection || this.state !== 'joining') return;
       this.#isJoinAsked = false;
-      this.#answered(this.#set.nowMs);
+      if (this.isSilent) this.#speaks();
       this.#joinAnswered(reply);
     });
   }
@@ -298,10 +298,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
       collector.collect(this.index, failure('unreachable', message));
   }
 
-  /** The connection is alive. */
-  #answered(nowMs: number): void {
-    this.#waitingSinceMs = this.#openVotes > 0 ? nowMs : 0;
-    if (!this.isSilent) return;
+  /** It answers in time again: who waits for votes may try. */
+  #speaks(): void {
     this.isSilent = false;
     if (this.state === 'voting') this.#listener.joined();
   }

@@ -54,8 +54,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
   #attempt: Attempt | undefined;
   #abort: AbortController | undefined;
   #resume: (() => void) | undefined;
-  /** Where the last try found itself blocked. */
-  #blockedOn: KeyRecord | undefined;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
   #pausedUntilMs = 0;
   /** Hints of all its keys that it has seen. */
@@ -168,13 +166,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
       if (this.#isBlocking(record, nowMs)) blocking ??= record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
     }
-    // On arrival in the line of its first key that is in use here; after a try in that of the key it was blocked on.
-    if (this.place === undefined) (this.#blockedOn ?? inUse)?.enter(this);
-    this.#blockedOn = undefined;
+    // On arrival in the line of its first key that is in use here.
+    if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
+    if (blocking !== undefined && blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
     if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
-      if (blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
       if (isHead && blocking !== this.place) this.#move(blocking);
       if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
       this.#subscribe();
@@ -234,7 +231,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    return untilMs;
+    // Who is owed an answer within a node timeout needs the rest of it for a try.
+    const { nodeTimeoutMs } = this.#settings;
+    return this.isImpatient ? Math.min(untilMs, this.#arrivedAtMs + nodeTimeoutMs / 2) : untilMs;
   }
 
   /** Who lost often must not be slower than who just came; only a process that let others go first is. */
@@ -273,6 +272,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
   /** What the outcome means for everybody who waits for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
     const { votes, isCancelled, isTooSlow } = outcome;
+    let blockedOn: KeyRecord | undefined;
     for (const record of this.#records) record.published(holder);
     if (!isCancelled) {
       if (isTooSlow) this.#tooSlow = outcome;
@@ -283,12 +283,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
         for (const record of this.#records) record.outage = outcome;
         for (const record of this.#records) record.wakeImpatient();
       }
-      this.#planNextTry(outcome, hints);
+      blockedOn = this.#planNextTry(outcome, hints);
     }
+    // It stands in front of those who came later, before they look.
+    if (!isCancelled) (blockedOn ?? this.#records[0])?.enter(this);
     for (const record of this.#records) record.wake();
   }
 
-  #planNextTry(outcome: FailedAttempt, hints: readonly number[]): void {
+  /** Returns the record it is blocked on, if nodes agree on one. */
+  #planNextTry(outcome: FailedAttempt, hints: readonly number[]): KeyRecord | undefined {
     const { set } = this.#room;
     const { votes, endedAtMs } = outcome;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
@@ -308,7 +311,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     if (record !== undefined) {
       this.#claim?.end();
       record.grantsInARow = 0;
-      this.#blockedOn = record;
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
@@ -321,6 +323,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
         ? untilFreeMs
         : endedAtMs + Math.min(pauseMs, ttlMs);
     }
+    return record;
   }
 
   /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */

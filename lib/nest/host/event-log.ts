@@ -73,6 +73,14 @@ function logLockEvent(logger: Logger, event: LockEvent): void {
     case 'node-left':
       logger.warn(`Node ${event.address} left: ${event.message}`);
       return;
+    case 'node-failing':
+      logger.warn(`Node ${event.address} does not vote: ${event.reason}`);
+      return;
+    case 'release-delayed':
+      logger.warn(
+        `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} sections, ${Math.round(event.sinceMs)} ms after its outer work ended.`,
+      );
+      return;
     case 'node-joined':
       logger.log(`Node ${event.address} joined${waiting(event.quarantineMs)}.`);
       return;
