@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   Body,
   Controller,
@@ -67,14 +67,15 @@ class AccountController {
 describe('another service as the resource', () => {
   const pauses: Pauses = new Map();
   const apps: INestApplication[] = [];
-  const database = usePostgres(createPostgresAccounts, { max: 60 });
-
-  beforeAll(async () => {
-    for (let instance = 0; instance < 2; instance += 1)
-      apps.push(await startInstance(AccountController, database.pool, pauses));
-  });
-
-  afterAll(() => Promise.all(apps.map((app) => app.close())));
+  const database = usePostgres(
+    async (pool) => {
+      await createPostgresAccounts(pool);
+      for (let instance = 0; instance < 2; instance += 1)
+        apps.push(await startInstance(AccountController, pool, pauses));
+      return () => Promise.all(apps.map((app) => app.close()));
+    },
+    { max: 60 },
+  );
 
   const written = async (name: string): Promise<string | null> =>
     firstText((await database.pool.query(SELECT.postgresql, [name])).rows);

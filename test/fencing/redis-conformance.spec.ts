@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/fencing.ts';
@@ -6,14 +6,11 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { itConforms, tokenOf } from './support/account-stores.ts';
 
 describe('redisFence', () => {
-  const servers = useRedisServers(1);
   let redis: Redis;
-
-  beforeAll(() => {
-    redis = new Redis(servers[0]!.url);
+  useRedisServers(1, {}, ([server]) => {
+    redis = new Redis(server!.url);
+    return () => redis.disconnect();
   });
-
-  afterAll(() => redis?.disconnect());
 
   itConforms('the script', () => {
     const fence = redisFence(redis);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { fenceConformance, type FenceStore } from '../../lib/testing/fencing.ts';
@@ -27,22 +27,22 @@ const gateMsFor = (because: RegExp): number => (because === PAUSED ? 20_000 : 50
 
 describe('the conformance kit fails', () => {
   const pauses: Pauses = new Map();
-  const servers = useRedisServers(1);
-  const mariadb = useMariadb(createMariadbAccounts);
-  const postgres = usePostgres(createPostgresAccounts, { max: 40 });
-  const apps: INestApplication[] = [];
   let redis: Redis;
-
-  beforeAll(async () => {
-    redis = new Redis(servers[0]!.url);
-    for (const shared of [false, true, true])
-      apps.push(await startGuardedInstance(postgres.pool, pauses, shared));
+  useRedisServers(1, {}, ([server]) => {
+    redis = new Redis(server!.url);
+    return () => redis.disconnect();
   });
-
-  afterAll(async () => {
-    redis?.disconnect();
-    await Promise.all(apps.map((app) => app.close()));
-  });
+  const mariadb = useMariadb(createMariadbAccounts);
+  const apps: INestApplication[] = [];
+  const postgres = usePostgres(
+    async (pool) => {
+      await createPostgresAccounts(pool);
+      for (const shared of [false, true, true])
+        apps.push(await startGuardedInstance(pool, pauses, shared));
+      return () => Promise.all(apps.map((app) => app.close()));
+    },
+    { max: 40 },
+  );
 
   const guarded = async (...indices: number[]): Promise<FenceStore> =>
     httpStore(await Promise.all(indices.map((index) => apps[index]!.getUrl())), pauses);

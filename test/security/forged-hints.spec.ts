@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
@@ -10,16 +10,12 @@ import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 const keyPrefix = `forged:${randomUUID()}:`;
 const channel = `${keyPrefix}a`;
-const servers = useRedisServers(3);
-const openRedlock = useRedlocks();
 let forgers: Redis[];
-
-beforeAll(() => {
-  forgers = servers.map(({ url }) => new Redis(url));
+const servers = useRedisServers(3, {}, (started) => {
+  forgers = started.map(({ url }) => new Redis(url));
+  return () => forgers.forEach((forger) => forger.disconnect());
 });
-afterAll(() => {
-  for (const forger of forgers) forger.disconnect();
-});
+const openRedlock = useRedlocks();
 
 function service(events: LockEvent[] = []): Promise<Redlock> {
   const onEvent = (event: LockEvent): unknown => events.push(event);

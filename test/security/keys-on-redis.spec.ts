@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes } from '../support/use-redlocks.ts';
-import { NOTORIOUS_KEYS, goodKey, twinKeys } from './strange-keys.ts';
+import { GOOD_NOTORIOUS_KEYS, goodKey, twinKeys } from './strange-keys.ts';
 
 const keyPrefix = `strange:${randomUUID()}:`;
-const servers = useRedisServers(3);
 let admin: Redis;
 let ours: Redlock;
 let theirs: Redlock;
 
-beforeAll(async () => {
+useRedisServers(3, {}, async (servers) => {
   admin = new Redis(servers[0]!.url);
   const services = [0, 1].map(
     () => new Redlock(redisNodes(servers), { restartGuard: false, keyPrefix, ttl: '1m' }),
@@ -25,10 +24,10 @@ beforeAll(async () => {
     service.open();
     assert.ok(await service.ready(20_000));
   }
-});
-afterAll(async () => {
-  await Promise.all([ours.close(), theirs.close()]);
-  admin.disconnect();
+  return async () => {
+    await Promise.all([ours.close(), theirs.close()]);
+    admin.disconnect();
+  };
 });
 
 /** Held, excluding, under its own bytes on the server, woken when released, and gone afterwards. */
@@ -48,7 +47,7 @@ async function expectOrdinaryLock(key: string): Promise<void> {
 }
 
 describe('strange keys on real servers', () => {
-  it.each(NOTORIOUS_KEYS.filter((key) => key.length < 100))(
+  it.each(GOOD_NOTORIOUS_KEYS.filter((key) => key.length < 100))(
     'the key %j is an ordinary lock',
     expectOrdinaryLock,
   );

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { readFileSync, readdirSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/index.ts';
 import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
@@ -32,18 +32,13 @@ describe('the list of rights', () => {
 });
 
 describe('two applications whose user has these rights only', () => {
-  const servers = useRedisServers(3, {
-    acl: ['user default on nopass ~* &* +@all', `user locks on >password ${RULES}`],
+  let admins: Redis[];
+  const acl = ['user default on nopass ~* &* +@all', `user locks on >password ${RULES}`];
+  const servers = useRedisServers(3, { acl }, (started) => {
+    admins = started.map(({ url }) => new Redis(url));
+    return () => admins.forEach((admin) => admin.disconnect());
   });
   const startModule = useLockModules();
-  let admins: Redis[];
-
-  beforeAll(() => {
-    admins = servers.map(({ url }) => new Redis(url));
-  });
-  afterAll(() => {
-    for (const admin of admins) admin.disconnect();
-  });
 
   function start(lines: unknown[], events: LockEvent[]): Promise<LockModule> {
     const write = (line: unknown) => void lines.push(line);

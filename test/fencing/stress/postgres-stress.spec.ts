@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import pg from 'pg';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import type pg from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import {
   postgresFence,
@@ -91,16 +91,9 @@ const checkThenWrite: PostgresPattern = (ledger, session) =>
 
 describe('on PostgreSQL, judged by the order of commits in the write-ahead log', () => {
   const slot = `order_${process.pid}_${Date.now()}`;
-  let observer: pg.Pool;
   let history: DecodedHistory;
   let transactions = 0;
   let stressed = 0;
-
-  // The slot of the history must be gone when the server ends, so its hooks come first.
-  afterAll(async () => {
-    await history?.drop();
-    await observer?.end();
-  });
 
   const database = usePostgres(
     async (pool) => {
@@ -108,15 +101,11 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
       await pool.query(
         'CREATE TABLE ledger (resource text PRIMARY KEY, writer text, token bigint, read_from text)',
       );
+      history = await DecodedHistory.start(pool, slot);
+      return () => history.drop();
     },
     { max: 2 * WORKERS + 10 },
   );
-
-  beforeAll(async () => {
-    observer = new pg.Pool({ connectionString: database.url, max: 1 });
-    observer.on('error', () => undefined);
-    history = await DecodedHistory.start(observer, slot);
-  });
 
   async function stress(
     name: string,

@@ -15,7 +15,10 @@ export interface TestDatabase<AnyPool> {
   readonly pool: AnyPool;
 }
 
-/** Starts a server with a new, empty database before the tests of this block, and stops it after them. */
+/**
+ * Starts a server with a new, empty database before the tests of this block, and stops it after them.
+ * @param prepare runs once the pool is there; what it returns runs before the pool ends
+ */
 export function usePostgres(
   prepare: (pool: pg.Pool) => Promise<unknown>,
   { max = 30 } = {},
@@ -50,12 +53,14 @@ function useDatabase<AnyPool extends { end(): Promise<void> }>(
 ): TestDatabase<AnyPool> {
   const database = {} as TestDatabase<AnyPool>;
   let server: DatabaseServer | undefined;
+  let tearDown: unknown;
   beforeAll(async () => {
     server = await start();
     Object.assign(database, await open(server));
-    await prepare(database.pool);
+    tearDown = await prepare(database.pool);
   }, START_LIMIT_MS);
   afterAll(async () => {
+    if (typeof tearDown === 'function') await tearDown();
     await database.pool?.end();
     await server?.stop();
   });
