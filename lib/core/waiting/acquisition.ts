@@ -82,8 +82,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
-    const records: KeyRecord[] = [];
-    for (const key of keys) records.push(room.table.use(key));
+    // One key for nearly every lock: an array that grows takes several times the memory.
+    const records = [room.table.use(keys[0]!)];
+    for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
     this.#records = records;
     this.#arrivedAtMs = room.set.nowMs;
     if (keys.length === 1) return;
@@ -256,7 +257,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     for (const record of this.#records) hints.push(record.hints);
     this.tries += 1;
     this.#attempt = new Attempt(set, {
-      names: lockNames(set.options.keyPrefix, this.keys),
+      names: lockNames(set.options.keyPrefix, this.keys, set.marker),
       ttlMs,
       timeoutMs: nodeTimeoutMs,
       deadlineMs,

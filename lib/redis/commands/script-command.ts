@@ -34,24 +34,21 @@ export interface ScriptCall<Request, Reply> {
 
 export const ACQUIRE_CALL: ScriptCall<AcquireRequest, AcquireReply> = scriptCall(
   ACQUIRE,
-  { values: 3, anyhow: false },
-  ({ names }) => names.withMarker,
+  { values: 3, anyhow: false, withMarker: true },
   encodeVote,
-  (reply, { names }) => parseAcquireReply(reply, names.locks.length),
+  (reply, { names }) => parseAcquireReply(reply, names.pairs.length / 2),
 );
 
 export const EXTEND_CALL: ScriptCall<ExtendRequest, ExtendReply> = scriptCall(
   EXTEND,
-  { values: 3, anyhow: false },
-  ({ names }) => names.withMarker,
+  { values: 3, anyhow: false, withMarker: true },
   encodeVote,
   parseExtendReply,
 );
 
 export const RELEASE_CALL: ScriptCall<ReleaseRequest, ReleaseReply> = scriptCall(
   RELEASE,
-  { values: 3, anyhow: true },
-  ({ names }) => names.pairs,
+  { values: 3, anyhow: true, withMarker: false },
   ({ holder, granted, notify }) =>
     bulk(holder) + bulk(granted ? '1' : '0') + bulk(notify ? '1' : '0'),
   parseReleaseReply,
@@ -59,16 +56,22 @@ export const RELEASE_CALL: ScriptCall<ReleaseRequest, ReleaseReply> = scriptCall
 
 export const INSPECT_CALL: ScriptCall<InspectRequest, InspectReply> = scriptCall(
   INSPECT,
-  { values: 0, anyhow: true },
-  ({ names }) => names.pairs,
+  { values: 0, anyhow: true, withMarker: false },
   () => '',
   parseInspectReply,
 );
 
+interface ScriptShape {
+  /** How many arguments follow the keys. */
+  readonly values: number;
+  readonly anyhow: boolean;
+  /** The marker is the first key. */
+  readonly withMarker: boolean;
+}
+
 function scriptCall<Request extends { readonly names: LockNames }, Reply>(
   script: Script,
-  { values, anyhow }: { readonly values: number; readonly anyhow: boolean },
-  keysOf: (request: Request) => readonly string[],
+  { values, anyhow, withMarker }: ScriptShape,
   encodeValues: (request: Request) => string,
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
@@ -77,11 +80,12 @@ function scriptCall<Request extends { readonly names: LockNames }, Reply>(
   let text = '';
   const encode = (request: Request): string => {
     if (request === last) return text;
-    const keys = keysOf(request);
-    const { length } = keys;
+    const { marker, pairs } = request.names;
+    const length = pairs.length + (withMarker ? 1 : 0);
     text = heads[length] ??=
       `*${length + values + 3}\r\n${bulk('evalsha')}${bulk(script.sha1)}${bulk(String(length))}`;
-    for (const key of keys) text += bulk(key);
+    if (withMarker) text += bulk(marker);
+    for (const name of pairs) text += bulk(name);
     text += encodeValues(request);
     last = request;
     return text;
