@@ -66,12 +66,15 @@ export class RedisConnection implements ScriptCommandOwner {
   #hasReceived = false;
   #missedBeats = 0;
 
-  /** @throws what the client throws that can't be made */
+  /**
+   * Called in the context of the module: sockets keep the one in which they were made.
+   * @throws what the client throws that can't be made
+   */
   constructor(source: ConnectionSource, owner: RedisConnectionOwner, silenceLimitMs: number) {
     this.#source = source;
     this.#owner = owner;
     this.#beatMs = silenceLimitMs / BEATS;
-    this.client = inModuleContext(() => source.create());
+    this.client = source.create();
     ignoreLateErrors(this.client);
     this.closed = new Promise((resolve) => this.client.once('end', () => resolve()));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
@@ -86,7 +89,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
     this.client.once('ready', () => inModuleContext(() => this.#ready()));
     this.client.once('end', () => inModuleContext(() => this.#end()));
-    inModuleContext(() => this.client.connect()).catch((error: unknown) => this.#failed(error));
+    this.client.connect().catch((error: unknown) => this.#failed(error));
   }
 
   /** Commands can be written now. */
@@ -132,9 +135,9 @@ export class RedisConnection implements ScriptCommandOwner {
     return reply;
   }
 
-  /** A script that is harmless before a join goes by its text where the server does not know the digest. */
+  /** What is no vote goes by its text where the server does not know the digest. */
   rejected({ call, request, settle, text }: ScriptCommand, error: unknown): void {
-    if (!call.anyhow || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
+    if (call.isVote || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
     const [, , ...args] = argumentsOf(text);
     this.ask((client) => client.call('eval', [call.script.text, ...args])).then(
       (reply) => settle(call.parse(reply, request)),

@@ -123,6 +123,28 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'connection: a join, a look and the facts write first what was collected',
+    async run(harness) {
+      const client = await ContractClient.joined(harness);
+      const { node } = client;
+      const join = { markerName: harness.markerName, restartGuardMs: 0, floorRetentionMs: 600_000 };
+      const others: [string, (settle: (reply: { kind: string }) => void) => void][] = [
+        ['joined', (settle) => node.join(join, settle)],
+        ['inspected', (settle) => node.inspect({ names: harness.names('a') }, settle)],
+        ['facts', (settle) => node.examine(settle)],
+      ];
+      for (const [kind, ask] of others) {
+        const kinds: string[] = [];
+        const note = (reply: { kind: string }) => kinds.push(reply.kind);
+        for (const key of [`${kind}:1`, `${kind}:2`])
+          node.acquire(voteOf(harness.names(key), key, await harness.nowMicros()), note);
+        ask(note);
+        await eventually('all answers', () => kinds.length === 3);
+        expect(kinds).toEqual(['accepted', 'accepted', kind]);
+      }
+    },
+  },
+  {
     name: 'connection: close writes what was collected',
     async run(harness) {
       const names = harness.names('a');
