@@ -43,17 +43,17 @@ check() {
 check holds fenced-lock -DEXTEND -DREBALLOT
 check holds fenced-lock -DATTEMPTS=3
 
-check breaks fenced-lock -DEXTEND -DRESET_WITHOUT_FENCE_CHECK
+check breaks fenced-lock -DEXTEND -DRESET_WITHOUT_FLOOR_CHECK
 check breaks fenced-lock -DEXTEND -DREBALLOT -DOLDER_BALLOT_GRANT
 check breaks fenced-lock -DRESTORE_AFTER_GRANTED
 check breaks fenced-lock -DEQUAL_BALLOT_ACCEPTED
-check breaks fenced-lock -DNONCE_PER_PROCESS
-check breaks fenced-lock -DFENCE_LOST
+check breaks fenced-lock -DHOLDER_PER_PROCESS
+check breaks fenced-lock -DFLOOR_LOST
 
 check breaks counters -DMAX
 check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK
 check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK -DNO_EXPIRY
-check holds counters -DCOUNTS=2 -DOWNER_WRITE_BACK
+check holds counters -DCOUNTS=2 -DHOLDER_WRITE_BACK
 
 if [ "${1:-}" = --all ]; then
   check holds fenced-lock -DEXTEND -DREBALLOT -DNEVER_RESTORED
@@ -61,7 +61,7 @@ if [ "${1:-}" = --all ]; then
   check holds fenced-lock -DATTEMPTS=3 -DEXTEND
   check holds fenced-lock -DSERVERS=5 -DEXTEND
   check holds fenced-lock -DBALLOTS=4 -DEXTEND -DREBALLOT
-  check holds counters -DATTEMPTS=3 -DCOUNTS=2 -DOWNER_WRITE_BACK
+  check holds counters -DATTEMPTS=3 -DCOUNTS=2 -DHOLDER_WRITE_BACK
 fi
 
 if [ "$failed" -ne 0 ]; then

@@ -5,7 +5,7 @@
  *   MAX                token = the maximum; fails
  *   BLIND_WRITE_BACK   the maximum is written back to a quorum first, as in a replicated register; fails, even where locks
  *                      never expire early (NO_EXPIRY)
- *   OWNER_WRITE_BACK   only a server that still has us as owner acknowledges, and only when its counter is the maximum
+ *   HOLDER_WRITE_BACK   only a server that still has us as holder acknowledges, and only when its counter is the maximum
  *                      afterwards; passes, but costs a second round trip after every split vote
  */
 #ifndef ATTEMPTS
@@ -19,7 +19,7 @@
 #define BIT(x) (1 << (x))
 
 typedef Server {
-  byte owner;            /* 0 = free, otherwise attempt + 1 */
+  byte holder;           /* 0 = free, otherwise attempt + 1 */
   byte counter;
   byte counted[ATTEMPTS]; /* the counter as it was told to the attempt; 0 = no answer yet */
   byte written           /* bit a: it acknowledged the write-back of attempt a */
@@ -36,11 +36,11 @@ byte granted; /* bit T: token T was granted */
 
 inline ACQUIRE() {
   if
-  :: servers[n].owner == 0 && servers[n].counter < COUNTS ->
+  :: servers[n].holder == 0 && servers[n].counter < COUNTS ->
     servers[n].counter++;
-    servers[n].owner = a + 1;
+    servers[n].holder = a + 1;
     servers[n].counted[a] = (decided[a] -> 0 : servers[n].counter)
-  :: servers[n].owner == a + 1 -> servers[n].counted[a] = (decided[a] -> 0 : servers[n].counter)
+  :: servers[n].holder == a + 1 -> servers[n].counted[a] = (decided[a] -> 0 : servers[n].counter)
   :: else
   fi
 }
@@ -52,7 +52,7 @@ inline WRITE_BACK() {
     servers[n].counter = (servers[n].counter < maximum[a] -> maximum[a] : servers[n].counter);
     servers[n].written = servers[n].written | BIT(a)
 #else
-  :: servers[n].owner == a + 1 && servers[n].counter <= maximum[a] ->
+  :: servers[n].holder == a + 1 && servers[n].counter <= maximum[a] ->
     servers[n].counter = maximum[a];
     servers[n].written = servers[n].written | BIT(a)
 #endif
@@ -70,9 +70,9 @@ end:
       if
       :: begun[a] -> ACQUIRE()
       :: maximum[a] != 0 && !decided[a] -> WRITE_BACK()
-      :: released[a] && servers[n].owner == a + 1 -> servers[n].owner = 0
+      :: released[a] && servers[n].holder == a + 1 -> servers[n].holder = 0
 #ifndef NO_EXPIRY
-      :: servers[n].owner != 0 -> servers[n].owner = 0
+      :: servers[n].holder != 0 -> servers[n].holder = 0
 #endif
       :: else
       fi;

@@ -13,13 +13,13 @@
  *
  * Sizes: SERVERS, ATTEMPTS (at most 4), BALLOTS (at most 7). Features: REBALLOT, EXTEND.
  * Each of these breaks the rule it names, and the checker finds a history that breaks a property:
- *   RESET_WITHOUT_FENCE_CHECK  EXTEND sets a missing lock again without looking at the fence
+ *   RESET_WITHOUT_FLOOR_CHECK  EXTEND sets a missing lock again without looking at the floor
  *   OLDER_BALLOT_GRANT         answers to an older ballot count after a newer one was sent
- *   RESTORE_AFTER_GRANTED      RELEASE of a granted lock puts the fence back as well
+ *   RESTORE_AFTER_GRANTED      RELEASE of a granted lock puts the floor back as well
  *   EQUAL_BALLOT_ACCEPTED      ACQUIRE accepts p = F of another attempt
- *   NONCE_PER_PROCESS          all attempts carry the same nonce
- *   FENCE_LOST                 a server restarts empty and votes at once: no fence, no restart guard
- * And one that must pass: NEVER_RESTORED (fences of abandoned attempts stay; safe, but holders lose what they could repair).
+ *   HOLDER_PER_PROCESS          all attempts carry the same holder
+ *   FLOOR_LOST                 a server restarts empty and votes at once: no floor, no restart guard
+ * And one that must pass: NEVER_RESTORED (floors of abandoned attempts stay; safe, but holders lose what they could repair).
  */
 #ifndef SERVERS
 #define SERVERS 3
@@ -32,16 +32,16 @@
 #endif
 #define QUORUM (SERVERS / 2 + 1)
 
-#ifdef NONCE_PER_PROCESS
-#define NONCE(a) 1
+#ifdef HOLDER_PER_PROCESS
+#define HOLDER(a) 1
 #else
-#define NONCE(a) ((a) + 1)
+#define HOLDER(a) ((a) + 1)
 #endif
 #define BIT(x) (1 << (x))
 
 typedef Server {
-  byte owner;    /* L: the nonce of the owner; 0 = free */
-  byte fence;    /* F: ballots <= F are refused */
+  byte holder;   /* L: who holds it; 0 = free */
+  byte floor;    /* F: ballots <= F are refused */
   byte prev;     /* what F was before the last accept */
   byte accepted; /* bit a: it answered ACCEPTED to the latest ballot of attempt a */
   byte extended; /* bit a: it answered EXTENDED to the latest extension of attempt a */
@@ -71,7 +71,7 @@ byte granted; /* bit T: token T was granted */
  * have no influence any more is set to 0.
  */
 #define KEY(n)                                                                                          \
-  ((((servers[n].owner * 8 + servers[n].fence) * 8 + servers[n].prev) * 16 + servers[n].accepted) * 16 + \
+  ((((servers[n].holder * 8 + servers[n].floor) * 8 + servers[n].prev) * 16 + servers[n].accepted) * 16 + \
    servers[n].extended)
 
 inline exchange(x, y) {
@@ -87,8 +87,8 @@ inline sort_servers() {
     j = i;
     do
     :: j > 0 && KEY(j - 1) > KEY(j) ->
-      exchange(servers[j - 1].owner, servers[j].owner);
-      exchange(servers[j - 1].fence, servers[j].fence);
+      exchange(servers[j - 1].holder, servers[j].holder);
+      exchange(servers[j - 1].floor, servers[j].floor);
       exchange(servers[j - 1].prev, servers[j].prev);
       exchange(servers[j - 1].accepted, servers[j].accepted);
       exchange(servers[j - 1].extended, servers[j].extended);
@@ -125,19 +125,19 @@ inline answer_accepted() {
 
 inline ACQUIRE() {
   if
-  :: servers[n].owner == 0 && p > servers[n].fence -> /* free, and above everything accepted before */
-    servers[n].prev = servers[n].fence;
-    servers[n].fence = p;
-    servers[n].owner = NONCE(a);
+  :: servers[n].holder == 0 && p > servers[n].floor -> /* free, and above everything accepted before */
+    servers[n].prev = servers[n].floor;
+    servers[n].floor = p;
+    servers[n].holder = HOLDER(a);
     answer_accepted()
-  :: servers[n].owner == NONCE(a) && p > servers[n].fence -> /* a later ballot of the same attempt keeps prev */
-    servers[n].fence = p;
+  :: servers[n].holder == HOLDER(a) && p > servers[n].floor -> /* a later ballot of the same attempt keeps prev */
+    servers[n].floor = p;
     answer_accepted()
-  :: servers[n].owner == NONCE(a) && p == servers[n].fence -> /* our own ballot, delivered twice */
+  :: servers[n].holder == HOLDER(a) && p == servers[n].floor -> /* our own ballot, delivered twice */
     answer_accepted()
 #ifdef EQUAL_BALLOT_ACCEPTED
-  :: servers[n].owner == 0 && p == servers[n].fence ->
-    servers[n].owner = NONCE(a);
+  :: servers[n].holder == 0 && p == servers[n].floor ->
+    servers[n].holder = HOLDER(a);
     answer_accepted()
 #endif
   :: else /* HELD or STALE: nothing is written */
@@ -146,16 +146,16 @@ inline ACQUIRE() {
 
 inline EXTEND_LOCK() {
   if
-  :: servers[n].owner == NONCE(a) || (servers[n].owner == 0
-#ifndef RESET_WITHOUT_FENCE_CHECK
-                                      && servers[n].fence <= attempts[a].token
+  :: servers[n].holder == HOLDER(a) || (servers[n].holder == 0
+#ifndef RESET_WITHOUT_FLOOR_CHECK
+                                      && servers[n].floor <= attempts[a].token
 #endif
                                      ) ->
     if
-    :: servers[n].owner == 0 || servers[n].fence < attempts[a].token ->
-      servers[n].fence = (servers[n].fence < attempts[a].token -> attempts[a].token : servers[n].fence);
-      servers[n].prev = servers[n].fence;
-      servers[n].owner = NONCE(a)
+    :: servers[n].holder == 0 || servers[n].floor < attempts[a].token ->
+      servers[n].floor = (servers[n].floor < attempts[a].token -> attempts[a].token : servers[n].floor);
+      servers[n].prev = servers[n].floor;
+      servers[n].holder = HOLDER(a)
     :: else
     fi;
     servers[n].extended = servers[n].extended | BIT(a)
@@ -165,14 +165,14 @@ inline EXTEND_LOCK() {
 
 inline RELEASE() {
   if
-  :: servers[n].owner == NONCE(a) ->
-    servers[n].owner = 0;
+  :: servers[n].holder == HOLDER(a) ->
+    servers[n].holder = 0;
 #ifndef NEVER_RESTORED
     if /* an abandoned attempt can never be granted: its ballot is forgotten */
 #ifdef RESTORE_AFTER_GRANTED
-    :: true -> servers[n].fence = servers[n].prev
+    :: true -> servers[n].floor = servers[n].prev
 #else
-    :: attempts[a].token == 0 -> servers[n].fence = servers[n].prev
+    :: attempts[a].token == 0 -> servers[n].floor = servers[n].prev
     :: else
 #endif
     fi
@@ -199,16 +199,16 @@ end:
       :: attempts[a].extending -> EXTEND_LOCK()
 #endif
       :: attempts[a].released -> RELEASE()
-      :: a == 0 -> servers[n].owner = 0 /* it expires */
-#ifdef FENCE_LOST
+      :: a == 0 -> servers[n].holder = 0 /* it expires */
+#ifdef FLOOR_LOST
       :: a == 0 ->
-        servers[n].owner = 0;
-        servers[n].fence = 0
+        servers[n].holder = 0;
+        servers[n].floor = 0
 #endif
       fi;
       d_step {
-        if /* prev matters only while the owner may still abandon */
-        :: servers[n].owner == 0 -> servers[n].prev = 0
+        if /* prev matters only while the holder may still abandon */
+        :: servers[n].holder == 0 -> servers[n].prev = 0
         :: else
         fi;
         n = 0;
@@ -220,7 +220,7 @@ end:
   od
 }
 
-/* ---- The client: one attempt, with a nonce of its own ------------------------------------------------------------- */
+/* ---- The client: one attempt, with a holder of its own ------------------------------------------------------------- */
 
 #define YES(n, field, a) ((servers[n].field >> (a)) & 1)
 #if SERVERS == 1
@@ -278,7 +278,7 @@ end:
       :: VOTES(acceptedFirst, a) >= QUORUM -> grant(attempts[a].first)
 #endif
 #ifdef REBALLOT
-      :: select(p : 1 .. BALLOTS); /* STALE: a higher ballot under the same nonce */
+      :: select(p : 1 .. BALLOTS); /* STALE: a higher ballot under the same holder */
         d_step {
           if
           :: p > attempts[a].ballot ->

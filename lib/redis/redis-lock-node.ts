@@ -94,16 +94,16 @@ export class RedisLockNode implements LockNode {
     this.#ask((connection) => joinServer(connection, request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
-    this.#send(ACQUIRE_CALL, request, settle);
+  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
+    return this.#send(ACQUIRE_CALL, request, settle);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    this.#send(EXTEND_CALL, request, settle);
+  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
+    return this.#send(EXTEND_CALL, request, settle);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#send(RELEASE_CALL, request, settle);
+  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+    return this.#send(RELEASE_CALL, request, settle);
   }
 
   flush(): void {
@@ -139,10 +139,11 @@ export class RedisLockNode implements LockNode {
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-  ): void {
+  ): boolean {
     const { connection } = this.#commands;
-    if (connection === undefined) settle(this.#notConnected() as Reply);
-    else connection.send(call, request, settle);
+    if (connection !== undefined) return connection.send(call, request, settle);
+    settle(this.#notConnected() as Reply);
+    return false;
   }
 
   #ask<Reply>(
@@ -151,7 +152,7 @@ export class RedisLockNode implements LockNode {
   ): void {
     const { connection } = this.#commands;
     if (connection === undefined) return settle(this.#notConnected() as Reply);
-    inModuleContext(() =>
+    void inModuleContext(() =>
       ask(connection).then(settle, (error: unknown) => settle(connection.failure(error) as Reply)),
     );
   }

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { CONTROLS } from '../faults/controls.ts';
 import { SCHEDULES } from '../faults/schedules/index.ts';
-import { MUTANTS } from '../simulation/mutants.ts';
+import { MUTANTS } from '../simulation/mutants/mutants.ts';
 
 const page = readFileSync('docs/guarantees.md', 'utf8');
 

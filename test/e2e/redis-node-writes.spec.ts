@@ -82,6 +82,13 @@ async function threeVotes(): Promise<unknown[]> {
   );
 }
 
+interface TracedPrototype {
+  sendCommand: (
+    command: { name: string; resolve: (reply: unknown) => void; reject: (error: unknown) => void },
+    stream: unknown,
+  ) => unknown;
+}
+
 const ACCEPTED = Array(3).fill({ kind: 'accepted' });
 
 /** ioredis once more, as an application has it that installed another version than this package. */
@@ -118,10 +125,11 @@ describe('commands', () => {
 
   it('are settled also when a tracer takes them apart', async () => {
     const { Redis: Other } = await anotherCopy();
-    const { sendCommand } = Other.prototype;
+    const prototype = Other.prototype as unknown as TracedPrototype;
+    const { sendCommand } = prototype;
     const traced: string[] = [];
     // As the instrumentation of OpenTelemetry does it.
-    Other.prototype.sendCommand = function (command, stream) {
+    prototype.sendCommand = function (command, stream) {
       const { resolve, reject } = command;
       traced.push(command.name);
       command.resolve = (reply) => resolve(reply);
@@ -136,7 +144,7 @@ describe('commands', () => {
 
   it('are left to a copy of ioredis that keeps something unknown in its commands, in their order', async () => {
     const copy = await anotherCopy();
-    const prototype = copy.Command.prototype as unknown as { initPromise(): void };
+    const prototype = copy.Command.prototype as unknown as { initPromise: () => void };
     const { initPromise } = prototype;
     prototype.initPromise = function (this: Record<string, unknown>) {
       this['surprise'] = true;

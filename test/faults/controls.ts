@@ -1,5 +1,5 @@
-import type { Edit } from '../simulation/mutant.ts';
-import { MUTANTS } from '../simulation/mutants.ts';
+import type { Edit } from '../simulation/mutants/mutant.ts';
+import { MUTANTS } from '../simulation/mutants/mutants.ts';
 import type { CampaignViolation } from './checks/run-verdict.ts';
 
 /** The code broken on purpose, and the schedule in which the campaign has to notice it. */
@@ -22,7 +22,7 @@ const TOKENS: Rules = ['duplicate-token', 'decreasing-token'];
 /** A mutant of the simulation, on real servers. */
 function mutant(name: string, schedule: string, caughtBy: Rules, more: Partial<Control> = {}) {
   const found = MUTANTS.find((each) => each.name === name);
-  if (!found) throw new Error(`There is no mutant '${name}' in test/simulation/mutants.ts`);
+  if (!found) throw new Error(`There is no mutant '${name}' in test/simulation/mutants/mutants.ts`);
   return { name, claim: found.claim, edits: found.edits, schedule, caughtBy, ...more };
 }
 

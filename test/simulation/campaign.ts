@@ -3,10 +3,10 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import type { Edit } from './mutant.ts';
-import type { Family } from './plan.ts';
-import { emptyCounts } from './run-context.ts';
-import type { RunCounts } from './run-context.ts';
+import type { Edit } from './mutants/mutant.ts';
+import type { Family } from './families/plan.ts';
+import { emptyCounts } from './world/run-context.ts';
+import type { RunCounts } from './world/run-context.ts';
 import type { FailureReport, WorkerMessage, WorkerTask } from './worker.ts';
 
 export interface CampaignOptions {
@@ -85,7 +85,10 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
 }
 
 function startWorker(edits: readonly Edit[]): ChildProcess {
-  const loaders = ['./test/support/typescript-loader.mjs', './test/simulation/mutant-loader.mjs'];
+  const loaders = [
+    './test/support/typescript-loader.mjs',
+    './test/simulation/mutants/mutant-loader.mjs',
+  ];
   const used = edits.length > 0 ? loaders : loaders.slice(0, 1);
   return fork(resolve('test/simulation/worker.ts'), [], {
     execArgv: used.flatMap((loader) => ['--import', loader]),

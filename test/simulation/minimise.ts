@@ -1,4 +1,4 @@
-import type { Plan } from './plan.ts';
+import type { Plan } from './families/plan.ts';
 import { simulate } from './simulation.ts';
 import type { RunResult } from './simulation.ts';
 

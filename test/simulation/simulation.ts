@@ -1,19 +1,19 @@
-import { applyFault } from './apply-fault.ts';
-import type { Fleet } from './apply-fault.ts';
-import { playBoundary } from './boundary.ts';
-import { Caller } from './caller.ts';
-import { Chance } from './chance.ts';
-import { checkRun } from './check-run.ts';
-import { ClientProcess, describe } from './client-process.ts';
-import type { Plan } from './plan.ts';
-import { playReballots } from './reballots.ts';
-import { Resource } from './resource.ts';
-import { broke, emptyCounts } from './run-context.ts';
-import type { RunContext, RunCounts } from './run-context.ts';
-import { SimulatedServer } from './simulated-server.ts';
-import { Trace } from './trace.ts';
-import type { Violation } from './violations.ts';
-import { World } from './world.ts';
+import { applyFault } from './world/apply-fault.ts';
+import type { Fleet } from './world/apply-fault.ts';
+import { playBoundary } from './families/boundary.ts';
+import { Caller } from './world/caller.ts';
+import { Chance } from './world/chance.ts';
+import { checkRun } from './checks/check-run.ts';
+import { ClientProcess, describe } from './world/client-process.ts';
+import type { Plan } from './families/plan.ts';
+import { playReballots } from './families/reballots.ts';
+import { Resource } from './checks/resource.ts';
+import { broke, emptyCounts } from './world/run-context.ts';
+import type { RunContext, RunCounts } from './world/run-context.ts';
+import { SimulatedServer } from './world/simulated-server.ts';
+import { Trace } from './world/trace.ts';
+import type { Violation } from './checks/violations.ts';
+import { World } from './world/world.ts';
 
 export interface RunResult {
   readonly seed: number;

@@ -1,11 +1,11 @@
 import { minimise, story, withoutFaults } from './minimise.ts';
-import { planOf } from './plan.ts';
-import type { Family } from './plan.ts';
-import { emptyCounts } from './run-context.ts';
-import type { RunCounts } from './run-context.ts';
+import { planOf } from './families/plan.ts';
+import type { Family } from './families/plan.ts';
+import { emptyCounts } from './world/run-context.ts';
+import type { RunCounts } from './world/run-context.ts';
 import { simulate } from './simulation.ts';
 import type { RunResult } from './simulation.ts';
-import type { Violation } from './violations.ts';
+import type { Violation } from './checks/violations.ts';
 
 /** Which seeds a worker process runs, and how. */
 export interface WorkerTask {

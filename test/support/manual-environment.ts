@@ -5,9 +5,11 @@ import type {
   TimerHandle,
   Timers,
 } from '../../lib/core/environment.ts';
+import { inModuleContext } from '../../lib/core/module-context.ts';
 
-// Taken now, so that a test's fake timers can't replace it.
+// Taken now, so that a test's fake timers can't replace them.
 const realSetImmediate = setImmediate;
+const { nextTick } = process;
 
 interface ManualTimer {
   readonly atMs: number;
@@ -23,13 +25,23 @@ export interface ManualEnvironmentOptions {
 
 /** Time moves only by `advance`, timers fire in order, and chance follows a seed: the whole core, deterministic. */
 export class ManualEnvironment implements Environment {
-  readonly clock: Clock = { monotonicMs: () => this.#nowMs, wallMicros: () => this.#wallMicros() };
+  readonly clock: Clock = this.#clock(0);
   readonly timers: Timers = {
     set: (callback, delayMs) => this.#set(callback, delayMs),
     clear: (handle) => this.#clear(handle),
   };
   readonly random: Random;
+  readonly afterPoll = (callback: () => void): void => {
+    this.#pendingTurns += 1;
+    realSetImmediate(() => this.#turn(callback));
+  };
+  readonly endOfTick = (callback: () => void): void => {
+    this.#pendingTurns += 1;
+    void Promise.resolve().then(() => nextTick(() => this.#turn(callback)));
+  };
   #nowMs = 0;
+  #suspendedMs = 0;
+  #pendingTurns = 0;
   #wallOffsetMicros: number;
   /** In firing order. */
   readonly #pending: ManualTimer[] = [];
@@ -46,7 +58,8 @@ export class ManualEnvironment implements Environment {
 
   /** Lets everything run that needs no time. */
   async flush(): Promise<void> {
-    await new Promise<void>((resolve) => realSetImmediate(resolve));
+    do await new Promise<void>((resolve) => realSetImmediate(resolve));
+    while (this.#pendingTurns > 0);
   }
 
   /** Lets so much time pass; every timer fires at its own time, and what it started runs before the next one. */
@@ -58,9 +71,15 @@ export class ManualEnvironment implements Environment {
     this.#nowMs = untilMs;
   }
 
-  /** Time passes and nothing runs, as when the machine sleeps or the event loop is blocked; late timers fire afterwards. */
+  /** Time passes and nothing runs, as when the event loop is blocked; late timers fire afterwards. */
   skip(durationMs: number): void {
     this.#nowMs += durationMs;
+  }
+
+  /** The system sleeps: the wall clock and the time since boot go on, the monotonic clock and timers do not. */
+  suspend(durationMs: number): void {
+    this.#suspendedMs += durationMs;
+    this.shiftWallClock(durationMs);
   }
 
   /** Lets time pass until `promise` is settled, and returns its outcome. Fails after `limitMs`, or when nothing can happen any more. */
@@ -88,15 +107,28 @@ export class ManualEnvironment implements Environment {
 
   /** Another process at the same time: shares clocks and timers, has its own chance and its own wall clock error. */
   process(options: { readonly seed: number; readonly wallErrorMs?: number }): Environment {
-    const errorMicros = (options.wallErrorMs ?? 0) * 1000;
     return {
-      clock: {
-        monotonicMs: () => this.#nowMs,
-        wallMicros: () => this.#wallMicros() + errorMicros,
-      },
+      clock: this.#clock((options.wallErrorMs ?? 0) * 1000),
       timers: this.timers,
       random: seededRandom(options.seed),
+      afterPoll: this.afterPoll,
+      endOfTick: this.endOfTick,
     };
+  }
+
+  #clock(errorMicros: number): Clock {
+    const wallMicros = (): number => this.#wallMicros() + errorMicros;
+    return {
+      monotonicMs: () => this.#nowMs,
+      wallMicros,
+      wallAheadMs: () => wallMicros() / 1000 - this.#nowMs,
+      sinceBootMs: () => Math.floor((this.#nowMs + this.#suspendedMs) / 10) * 10,
+    };
+  }
+
+  #turn(callback: () => void): void {
+    this.#pendingTurns -= 1;
+    inModuleContext(callback);
   }
 
   #wallMicros(): number {
@@ -121,7 +153,7 @@ export class ManualEnvironment implements Environment {
   async #fireNext(): Promise<void> {
     const timer = this.#pending.shift()!;
     this.#nowMs = Math.max(this.#nowMs, timer.atMs);
-    timer.callback();
+    inModuleContext(timer.callback);
     await this.flush();
   }
 }

@@ -1,157 +1,191 @@
-import type { Environment, TimerHandle } from '../environment.ts';
+import { thoroughInvariant } from '../invariant.ts';
+import { Alarm, Deadline } from './deadlines.ts';
 import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
   JoinReply,
+  LinkSettings,
   LockNode,
   LockNodeListener,
   NodeFailure,
+  ReleaseReply,
   ReleaseRequest,
 } from './lock-node.ts';
-import { OpenRequest } from './open-request.ts';
-import type { OpenRequestOwner, VoteCollector, VoteReply } from './open-request.ts';
+import type { NodeSet, NodeSetListener } from './node-set.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
-import type { ReleaseSettle } from './release-outbox.ts';
-import type { NodeSessionSettings } from './session-settings.ts';
 
 /** With this many unanswered votes a silent node is only sent releases. */
-const MAX_OPEN_REQUESTS = 64;
-/** Pause before a failed join is repeated. */
-const JOIN_RETRY_MS = 50;
+const MAX_OPEN_VOTES = 64;
+const FIRST_JOIN_PAUSE_MS = 50;
+const LAST_JOIN_PAUSE_MS = 1_000;
+/** So many refusals, or whole timeouts, in a row make a node a failing one. */
+const FAILING_AFTER = 3;
 
-export interface NodeSessionListener {
-  joined(session: NodeSession, quarantineMs: number): void;
-  left(session: NodeSession, message: string): void;
-  hint(lockName: string, holder: string | null): void;
+/** A vote that is asked of every node: for a new lock or for an extension. */
+export type VoteRequest =
+  | { readonly kind: 'acquire'; readonly request: AcquireRequest }
+  | { readonly kind: 'extend'; readonly request: ExtendRequest };
+
+export type VoteReply = AcquireReply | ExtendReply;
+
+/** Asked for votes: receives each node's answer once, by its index. */
+export interface VoteCollector {
+  readonly vote: VoteRequest;
+  /** It no longer listens. */
+  readonly ended: boolean;
+  collect(index: number, reply: VoteReply): void;
+}
+
+/** Released a lock: receives what became of it at each node once. */
+export interface ReleaseCollector {
+  released(session: NodeSession, reply: ReleaseReply): void;
 }
 
 /**
- * One node over all its connections: joins first on each, votes only after that, notices silence, and sees to it that
- * every release arrives.
+ * - `down`: no connection.
+ * - `joining`: connected, and asked or about to be asked again when it may vote.
+ * - `voting`: joined on this very connection.
  */
-export class NodeSession implements LockNodeListener, OpenRequestOwner {
+export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
+
+/** One node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
+export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
+  readonly address: string;
+  state: NodeSessionState = 'down';
+  /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
+  isSilent = false;
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
-  readonly #settings: NodeSessionSettings;
-  readonly #environment: Environment;
-  readonly #listener: NodeSessionListener;
+  readonly #set: NodeSet;
+  readonly #listener: NodeSetListener;
+  readonly #timeoutMs: number;
   readonly #outbox: ReleaseOutbox;
-  readonly #waitingForJoin: OpenRequest[] = [];
+  #settings: LinkSettings | undefined;
+  /** Votes that are asked again once the node has been joined. */
+  readonly #afterJoin: VoteCollector[] = [];
+  /** Which connection this is: late answers of earlier ones change nothing here. */
   #connection = 0;
-  #connected = false;
-  #joining = false;
-  #joined = false;
-  #openRequests = 0;
+  #isJoinAsked = false;
+  readonly #joinPause = new Alarm(() => this.#join());
+  #joinFailures = 0;
   /** A vote on this connection failed in such a way that the node may have it all the same. */
-  #unknownOutcome = false;
-  /** When the answer that is due next was first waited for; 0 when none is. In order, so any answer shows life. */
-  #waitingSinceMs = 0;
-  /** When it was first found to be silent for too long; 0 when not. */
-  #suspectedAtMs = 0;
-  #joinTimer: TimerHandle;
-  #closed = false;
+  #hasUnknownOutcome = false;
+  /** When the votes were sent that have not been answered; answers come in order. */
+  readonly #sentAtMs: number[] = [];
+  /** Its listeners know it as voting: `node-joined` was the last event. */
+  #isAnnounced = false;
+  #refusals = 0;
+  #slowTimeouts = 0;
+  #quorumAtTimeoutMs = 0;
 
-  constructor(
-    index: number,
-    node: LockNode,
-    settings: NodeSessionSettings,
-    environment: Environment,
-    listener: NodeSessionListener,
-  ) {
+  constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
+    super();
     this.index = index;
     this.node = node;
-    this.#settings = settings;
-    this.#environment = environment;
+    this.address = node.address;
+    this.#set = set;
     this.#listener = listener;
-    this.#outbox = new ReleaseOutbox(node, environment, settings.nodeTimeoutMs);
+    this.#timeoutMs = set.options.acquire.nodeTimeoutMs;
+    this.#outbox = new ReleaseOutbox(node, set);
   }
 
-  get address(): string {
-    return this.node.address;
+  open(settings: LinkSettings): void {
+    this.#settings = settings;
+    this.node.open(this, settings);
   }
 
-  /** True between a successful join and the end of its connection. */
-  get hasJoined(): boolean {
-    return this.#joined;
+  /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
+  ask(collector: VoteCollector, nowMs: number): boolean {
+    if (this.state === 'voting') {
+      if (this.#sentAtMs.length < MAX_OPEN_VOTES || !this.isSilent)
+        return this.#send(collector, nowMs, false);
+      const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
+      collector.collect(this.index, failure('overloaded', message));
+    } else collector.collect(this.index, failure('unreachable', this.problem));
+    return false;
   }
 
-  /** An earlier answer is overdue: it is still asked, but no decision waits for it. */
-  isSilentAt(nowMs: number): boolean {
-    return (
-      this.#waitingSinceMs !== 0 && nowMs - this.#waitingSinceMs > this.#settings.nodeTimeoutMs
-    );
+  /** Takes a vote back whose bytes have not left; false when the node may receive it. */
+  withdraw({ request }: VoteRequest): boolean {
+    if (!this.node.withdraw(request)) return false;
+    this.#sentAtMs.pop();
+    return true;
   }
 
-  open(): void {
-    this.node.open(this);
+  /**
+   * Notifies the node that the lock is over, and returns whether that leaves with the next flush. What can't be delivered is
+   * repeated until `lifeMs` has passed.
+   */
+  release(
+    request: ReleaseRequest,
+    lifeMs: number,
+    nowMs: number,
+    collector?: ReleaseCollector,
+  ): boolean {
+    const expiresAtMs = nowMs + lifeMs;
+    if (this.state === 'closed' || this.state === 'down') {
+      this.#outbox.keep(request, expiresAtMs);
+      collector?.released(this, failure('unreachable', this.problem));
+      return false;
+    }
+    return this.node.release(request, (reply) => {
+      this.#outbox.answered(request, expiresAtMs, reply);
+      collector?.released(this, reply);
+    });
   }
 
-  /** Asks for a vote; `collector` hears the answer, at once when the node can't be asked. */
-  ask(collector: VoteCollector, nowMs: number): void {
-    if (this.#waitingSinceMs !== 0) this.#checkSilence(nowMs);
-    const request = new OpenRequest(this, collector);
-    if (!this.#joined) request.fail(failure('unreachable', this.problem));
-    else if (this.#openRequests >= MAX_OPEN_REQUESTS && this.isSilentAt(nowMs)) {
-      request.fail(failure('overloaded', `${MAX_OPEN_REQUESTS} earlier requests are unanswered`));
-    } else this.#send(request, nowMs);
-  }
-
-  /** Tells the node that the lock is over. Undelivered ones are repeated until `lifeMs` has passed. */
-  release(request: ReleaseRequest, lifeMs: number, settle: ReleaseSettle): void {
-    if (this.#closed || !this.#connected) {
-      this.#outbox.add(request, lifeMs);
-      settle(failure('unreachable', this.problem), 0);
+  /** Answers have been due for a node timeout in which this process read its sockets. */
+  onDeadline(): void {
+    const [waitingSinceMs] = this.#sentAtMs;
+    if (waitingSinceMs === undefined) return;
+    const { nowMs } = this.#set;
+    const dueInMs = waitingSinceMs + this.#timeoutMs - nowMs;
+    if (dueInMs > 0) {
+      this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
       return;
     }
-    this.#outbox.send(request, lifeMs, settle);
-  }
-
-  answered(request: OpenRequest, reply: VoteReply): void {
-    if (request.connection !== this.#connection) return;
-    this.#openRequests -= 1;
-    if (reply.kind === 'failed' && !reply.nothingWritten) this.#unknownOutcome = true;
-    this.#heard();
-  }
-
-  mustJoin(request: OpenRequest, again: boolean): boolean {
-    if (request.connection !== this.#connection || !this.#connected) return false;
-    if (this.#joined) {
-      this.#joined = false;
-      this.problem = 'has to be joined again';
-    }
-    if (again) this.#waitingForJoin.push(request);
-    this.#join();
-    return again;
+    this.isSilent = true;
+    const othersAnswered = this.#set.lastQuorumAtMs > this.#quorumAtTimeoutMs;
+    this.#quorumAtTimeoutMs = nowMs;
+    this.#slowTimeouts = othersAnswered ? this.#slowTimeouts + 1 : 0;
+    if (this.#slowTimeouts >= FAILING_AFTER)
+      this.#isFailing(
+        `no answer within the node timeout (${this.#timeoutMs} ms) while others answered`,
+      );
+    this.#set.silences.set(this, this.#timeoutMs, nowMs);
   }
 
   opened(): void {
     this.#connection += 1;
-    this.#connected = true;
-    this.#openRequests = 0;
-    this.#unknownOutcome = false;
-    this.#heard();
+    this.state = 'joining';
+    this.#sentAtMs.length = 0;
+    this.#hasUnknownOutcome = false;
+    this.isSilent = false;
     this.#join();
   }
 
   closed(message: string): void {
-    const wasJoined = this.#joined;
+    if (this.state === 'closed') return;
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const unanswered = this.#openRequests > 0 || this.#unknownOutcome;
+    const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
     this.#connection += 1;
-    this.#connected = false;
-    this.#joined = false;
-    this.#joining = false;
-    this.#openRequests = 0;
-    this.#heard();
+    this.state = 'down';
+    this.#isJoinAsked = false;
+    this.#sentAtMs.length = 0;
+    this.isSilent = false;
     this.problem = message;
-    this.#environment.timers.clear(this.#joinTimer);
-    this.#outbox.connectionClosed(unanswered ? this.#settings.maxTtlMs : 0);
+    this.#set.alarms.cancel(this.#joinPause);
+    this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
     this.#failWaiting(message);
-    if (wasJoined && !this.#closed) this.#listener.left(this, message);
+    this.#left(message);
   }
 
   unreachable(message: string): void {
-    if (!this.#connected) this.problem = message;
+    if (this.state === 'down') this.problem = message;
   }
 
   hint(lockName: string, holder: string | null): void {
@@ -159,83 +193,137 @@ export class NodeSession implements LockNodeListener, OpenRequestOwner {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#environment.timers.clear(this.#joinTimer);
+    this.state = 'closed';
+    this.#set.alarms.cancel(this.#joinPause);
+    this.#set.silences.cancel(this);
     this.#outbox.close();
+    this.#failWaiting('closed');
     await this.node.close();
   }
 
-  #send(request: OpenRequest, nowMs: number): void {
-    request.connection = this.#connection;
-    this.#openRequests += 1;
-    if (this.#waitingSinceMs === 0) this.#waitingSinceMs = nowMs;
-    request.send(this.node);
+  #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
+    thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
+    const connection = this.#connection;
+    const { vote } = collector;
+    if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
+      this.#set.silences.set(this, this.#timeoutMs, nowMs);
+    const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
+    if (vote.kind === 'acquire') return this.node.acquire(vote.request, settle);
+    return this.node.extend(vote.request, settle);
+  }
+
+  #settled(
+    collector: VoteCollector,
+    connection: number,
+    isRepeat: boolean,
+    reply: VoteReply,
+  ): void {
+    if (connection === this.#connection) {
+      const { nowMs } = this.#set;
+      const sentAtMs = this.#sentAtMs.shift() ?? nowMs;
+      // Found silent while this answer was due: it came too late to count in its vote.
+      const isLate = this.isSilent && nowMs - sentAtMs > this.#timeoutMs;
+      if (this.isSilent && !(nowMs - (this.#sentAtMs[0] ?? nowMs) > this.#timeoutMs))
+        this.#speaks();
+      const { kind } = reply;
+      if (kind === 'failed' || kind === 'unjoined') {
+        const mustJoin = kind === 'unjoined' || reply.mustJoin === true;
+        if (kind === 'failed' && !mustJoin) this.#judge(reply);
+        // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
+        const again = mustJoin && !isRepeat && !collector.ended;
+        if (again) this.#afterJoin.push(collector);
+        if (mustJoin) this.#mustJoin();
+        if (again) return;
+      } else if (!isLate) {
+        this.#refusals = this.#slowTimeouts = this.#joinFailures = 0;
+        if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
+      }
+    }
+    collector.collect(this.index, reply);
+  }
+
+  /** Does this answer say that the node can't vote at all? */
+  #judge({ reason, nothingWritten, message }: NodeFailure): void {
+    if (!nothingWritten) this.#hasUnknownOutcome = true;
+    if (reason !== 'error') return;
+    this.#refusals += 1;
+    if (this.#refusals >= FAILING_AFTER) this.#isFailing(message);
+  }
+
+  #mustJoin(): void {
+    if (this.state === 'voting') {
+      this.state = 'joining';
+      this.problem = 'has to be joined again';
+      this.#left(this.problem);
+    }
+    this.#join();
   }
 
   #join(): void {
-    if (this.#joining || this.#closed) return;
-    this.#joining = true;
+    if (this.state !== 'joining' || this.#isJoinAsked || this.#settings === undefined) return;
+    this.#isJoinAsked = true;
     const connection = this.#connection;
-    if (this.#waitingSinceMs === 0) this.#waitingSinceMs = this.#now();
     this.node.join(this.#settings.join, (reply) => {
-      if (connection !== this.#connection || this.#closed) return;
-      this.#joining = false;
-      this.#heard();
+      if (connection !== this.#connection || this.state !== 'joining') return;
+      this.#isJoinAsked = false;
+      if (this.isSilent) this.#speaks();
       this.#joinAnswered(reply);
     });
   }
 
   #joinAnswered(reply: JoinReply): void {
     if (reply.kind === 'joined') {
-      this.#joined = true;
+      this.state = 'voting';
       this.problem = 'connection lost';
+      this.#refusals = 0;
       this.#outbox.flush();
       // One that ended meanwhile has been released, and must not arrive after its release.
-      for (const request of this.#waitingForJoin.splice(0))
-        if (!request.ended) this.#send(request, this.#now());
-      this.#listener.joined(this, reply.quarantineMs);
+      for (const collector of this.#afterJoin.splice(0))
+        if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
+      this.#set.flushLater();
+      this.#announce(reply.quarantineMs);
+      this.#listener.joined();
       return;
     }
+    const { floorRetentionMs = 0 } = this.#settings?.join ?? {};
     this.problem =
       reply.kind === 'disagree'
-        ? `another client remembers fences for ${reply.floorRetentionMs} ms, this one for ${this.#settings.join.floorRetentionMs} ms: use one version of this package everywhere`
+        ? `another client remembers floors for ${reply.floorRetentionMs} ms, this one for ${floorRetentionMs} ms: use one version of this package everywhere`
         : `join failed: ${reply.message}`;
     this.#failWaiting(this.problem);
-    this.#environment.timers.clear(this.#joinTimer);
-    this.#joinTimer = this.#environment.timers.set(
-      () => {
-        if (this.#connected && !this.#joined) this.#join();
-      },
-      JOIN_RETRY_MS,
-      true,
-    );
+    const longestMs = Math.min(LAST_JOIN_PAUSE_MS, FIRST_JOIN_PAUSE_MS * 2 ** this.#joinFailures);
+    this.#joinFailures = Math.min(this.#joinFailures + 1, 10);
+    const pauseMs = Math.ceil(longestMs * this.#set.environment.random.fraction());
+    this.#set.alarms.set(this.#joinPause, pauseMs, this.#set.nowMs);
   }
 
   #failWaiting(message: string): void {
-    for (const request of this.#waitingForJoin.splice(0))
-      request.fail(failure('unreachable', message));
+    for (const collector of this.#afterJoin.splice(0))
+      collector.collect(this.index, failure('unreachable', message));
   }
 
-  #heard(): void {
-    this.#suspectedAtMs = 0;
-    this.#waitingSinceMs = this.#openRequests > 0 ? this.#now() : 0;
+  /** It answers in time again: callers that wait for votes may try. */
+  #speaks(): void {
+    this.isSilent = false;
+    if (this.state === 'voting') this.#listener.joined();
   }
 
-  /**
-   * Replaces a connection that has been silent for too long. Found silent twice, a node timeout apart: after a pause of
-   * our own process the answers are there and only have to be read.
-   */
-  #checkSilence(nowMs: number): void {
-    if (nowMs - this.#waitingSinceMs < this.#settings.silenceLimitMs) return;
-    if (this.#suspectedAtMs === 0) this.#suspectedAtMs = nowMs;
-    else if (nowMs - this.#suspectedAtMs > this.#settings.nodeTimeoutMs) {
-      this.#suspectedAtMs = nowMs;
-      this.node.reset();
-    }
+  #announce(quarantineMs: number): void {
+    if (this.#isAnnounced) return;
+    this.#isAnnounced = true;
+    this.#set.emit({ type: 'node-joined', address: this.address, quarantineMs });
   }
 
-  #now(): number {
-    return this.#environment.clock.monotonicMs();
+  #left(message: string): void {
+    if (!this.#isAnnounced) return;
+    this.#isAnnounced = false;
+    this.#set.emit({ type: 'node-left', address: this.address, message });
+  }
+
+  #isFailing(reason: string): void {
+    if (!this.#isAnnounced) return;
+    this.#isAnnounced = false;
+    this.#set.emit({ type: 'node-failing', address: this.address, reason });
   }
 }
 

@@ -2,13 +2,15 @@ import { FencedUsageError } from '../errors.ts';
 
 const MAX_KEYS = 1_000;
 const MAX_KEY_LENGTH = 1_024;
+/** Names of markers and floors, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
+const RESERVED = /^#|#marker$|#probe$|#floor:/;
 /** With the `u` flag a surrogate class matches unpaired ones only. */
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**
  * The keys of one lock: sorted, without duplicates and frozen, so that every caller asks for a set in one way.
  *
- * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
+ * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one that is reserved
  */
 export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
   if (typeof keys === 'string') return Object.freeze([validKey(keys)]);
@@ -37,9 +39,9 @@ function validKey(key: unknown): string {
       `A lock key has at most ${MAX_KEY_LENGTH} characters, not ${key.length}: use an identifier or a hash. Nothing was locked.`,
     );
   }
-  if (key.startsWith('#')) {
+  if (RESERVED.test(key)) {
     throw new FencedUsageError(
-      `Lock keys that start with '#' are reserved: ${JSON.stringify(key.slice(0, 100))}. Put a word in front, such as 'seat:${key.slice(0, 20)}'. Nothing was locked.`,
+      `Lock keys that start with '#', contain '#floor:', or end with '#marker' or '#probe' are reserved: ${JSON.stringify(key.slice(0, 100))}. Use another key, such as 'seat:${key.replaceAll('#', '').slice(0, 20)}'. Nothing was locked.`,
     );
   }
   if (!isWellFormed(key)) {

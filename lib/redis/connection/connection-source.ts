@@ -89,12 +89,12 @@ export class ConnectionSource {
 
   /** The first command of a client (its ready check at the latest) shows the class of commands that it works with. */
   #seeCommand(client: Redis): void {
-    const { sendCommand } = client;
+    const sendCommand = client.sendCommand.bind(client);
     client.sendCommand = (command, stream) => {
       client.sendCommand = sendCommand;
       this.#hasSeenCommand = true;
       this.ScriptCommand = scriptCommandClass(command.constructor as CommandClass);
-      return sendCommand.call(client, command, stream);
+      return sendCommand(command, stream);
     };
   }
 

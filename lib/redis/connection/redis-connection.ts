@@ -23,7 +23,7 @@ const PING_AFTER_MS = 10_000;
 /** Silence is counted in beats, of which so many make the limit. A late beat counts once: we did not read meanwhile. */
 const BEATS = 4;
 
-const { timers, afterPoll, random } = systemEnvironment;
+const { timers, random } = systemEnvironment;
 
 /** What we use of a client beyond its types; the same in versions 5 and 6. */
 interface ClientInternals {
@@ -97,15 +97,17 @@ export class RedisConnection implements ScriptCommandOwner {
     return this.wasReady && !this.#isOver && this.client.status === 'ready';
   }
 
-  /** Collects a command, or writes it at once when nothing else is collected and no answer is due. */
+  /** Collects a command and returns true, or writes it at once when nothing else is collected and no answer is due. */
   send<Request, Reply>(
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-  ): void {
+  ): boolean {
     this.#collected.push(new this.#source.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    if (length >= FLUSH_AT || (length === 1 && !this.#isDue)) this.flush();
+    const mayWait = length < FLUSH_AT && (length > 1 || this.#isDue);
+    if (!mayWait) this.flush();
+    return mayWait;
   }
 
   /** Takes back what was collected for this request. False when there is no such command: it was written. */
@@ -237,7 +239,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#hasReceived = false;
     this.#beatLater();
     // What has arrived while this process did not read is there after the next poll.
-    if (this.#missedBeats > BEATS) afterPoll(() => this.#doubt());
+    if (this.#missedBeats > BEATS) systemEnvironment.afterPoll(() => this.#doubt());
   }
 
   #rest(): void {

@@ -89,18 +89,18 @@ export class MemoryLockNode implements LockNode {
     this.#send<JoinReply>('join', () => this.server.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
     const run = () => (this.server.knowsScripts ? this.server.acquire(request) : NOSCRIPT);
-    this.#send<AcquireReply>('acquire', run, settle, request);
+    return this.#send<AcquireReply>('acquire', run, settle, request);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
+  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
     const run = () => (this.server.knowsScripts ? this.server.extend(request) : NOSCRIPT);
-    this.#send<ExtendReply>('extend', run, settle, request);
+    return this.#send<ExtendReply>('extend', run, settle, request);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
+  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+    return this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
   }
 
   flush(): void {
@@ -228,22 +228,27 @@ export class MemoryLockNode implements LockNode {
     else this.#timers.set(deliver, this.latencyMs / 2, true);
   }
 
-  /** With a request it is collected, so that it can be withdrawn. */
+  /** With a request it may be collected, so that it can be withdrawn: true then. */
   #send<Reply>(
     name: MemoryCommandName,
     run: () => Reply,
     settle: (reply: Reply) => void,
     request?: object,
-  ): void {
-    if (!this.#up || this.#connection === undefined) return settle(NOT_CONNECTED as Reply);
+  ): boolean {
+    const connection = this.#up ? this.#connection : undefined;
+    if (connection === undefined) {
+      settle(NOT_CONNECTED as Reply);
+      return false;
+    }
     const fault = this.#faults.take(name);
     const command: MemoryCommand = {
       request,
       execute: () => (fault === undefined ? run() : executeWith(fault, run)),
       settle: (reply) => settle(reply as Reply),
     };
-    if (request === undefined) this.#connection.send(command);
-    else this.#connection.collect(command);
+    if (request !== undefined) return connection.collect(command);
+    connection.send(command);
+    return false;
   }
 
   #subscribe(lockName: string): void {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Chance } from '../../simulation/chance.ts';
+import { Chance } from '../../simulation/world/chance.ts';
 import { eventually } from '../../support/eventually.ts';
 import type { RedisServer } from '../../support/redis-servers/index.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';

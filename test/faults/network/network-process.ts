@@ -1,4 +1,4 @@
-import { Chance } from '../../simulation/chance.ts';
+import { Chance } from '../../simulation/world/chance.ts';
 import { addLinkCounts } from './link-counts.ts';
 import type { LinkCounts } from './link-counts.ts';
 import type {

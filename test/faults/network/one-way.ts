@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Chance } from '../../simulation/chance.ts';
+import type { Chance } from '../../simulation/world/chance.ts';
 import type { LinkCounts } from './link-counts.ts';
 import type { LinkMode, Treatment } from './link-mode.ts';
 import { resetSocket, whenWritten } from './reset-socket.ts';

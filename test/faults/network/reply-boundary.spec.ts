@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Chance } from '../../simulation/chance.ts';
+import { Chance } from '../../simulation/world/chance.ts';
 import { LinkStage } from './link-stage.ts';
 import { encodeCommand } from './raw-client.ts';
 import { ReplyBoundary } from './reply-boundary.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Chance } from '../../simulation/chance.ts';
+import { Chance } from '../../simulation/world/chance.ts';
 import { eventually } from '../../support/eventually.ts';
 import { connectedClients, LinkStage, settled, untilCount } from './link-stage.ts';
 import type { LinkMode } from './link-mode.ts';

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { Chance } from '../../simulation/chance.ts';
+import { Chance } from '../../simulation/world/chance.ts';
 import { LinkConnection } from './link-connection.ts';
 import type { ConnectionLink, LinkTarget } from './link-connection.ts';
 import { emptyLinkCounts } from './link-counts.ts';

@@ -1,4 +1,4 @@
-import type { Edit } from '../../simulation/mutant.ts';
+import type { Edit } from '../../simulation/mutants/mutant.ts';
 
 /** How node is started so that it runs our TypeScript, with these changes to it. */
 export interface NodeSettings {
@@ -7,7 +7,10 @@ export interface NodeSettings {
 }
 
 export function nodeWithEdits(edits: readonly Edit[]): NodeSettings {
-  const loaders = ['./test/support/typescript-loader.mjs', './test/simulation/mutant-loader.mjs'];
+  const loaders = [
+    './test/support/typescript-loader.mjs',
+    './test/simulation/mutants/mutant-loader.mjs',
+  ];
   const used = edits.length > 0 ? loaders : loaders.slice(0, 1);
   return {
     execArgv: used.flatMap((loader) => ['--import', loader]),

@@ -1,0 +1,43 @@
+import type { Violation as HistoryViolation } from '../../history/check-history.ts';
+
+/** A promise that a run broke. */
+export interface Violation {
+  readonly rule:
+    | HistoryViolation['rule']
+    /** T3: an extension succeeded although a newer grant was complete when it was asked for. */
+    | 'extend-is-no-validation'
+    /** A lock whose validity had ended was extended. */
+    | 'revived'
+    /** A running process handed out a lock that had ended already. */
+    | 'dead-grant'
+    /** So many nodes said LOST that no quorum is left, and the holder was not told. */
+    | 'loss-not-told'
+    /** A lock was lost although at every moment a quorum had it or could have it again. */
+    | 'needless-loss'
+    /** R2: an older ballot after a newer one. */
+    | 'older-ballot'
+    /** A vote was asked for after the release on the same node. */
+    | 'vote-after-release'
+    /** A failed attempt that nobody can have taken for a holder woke the waiters. */
+    | 'loser-published'
+    /** A granted lock was released as abandoned: its fence would be forgotten. */
+    | 'granted-lock-abandoned'
+    /** T7: a key outlived every lock. */
+    | 'orphan'
+    /** A fenced resource refused a holder inside its validity. */
+    | 'legitimate-holder-refused'
+    /** An acquire took longer than its wait allows. */
+    | 'over-budget'
+    /** With a healthy quorum a lock could not be had in time. */
+    | 'no-progress'
+    /** An error that is none of ours. */
+    | 'raw-error'
+    /** Thrown where nobody can catch it. */
+    | 'uncaught'
+    | 'unhandled-rejection'
+    /** Timers, requests or promises left after close. */
+    | 'pending-after-close';
+  /** True time, ms; where it is known. */
+  readonly atMs?: number;
+  readonly message: string;
+}

@@ -1,0 +1,170 @@
+import type {
+  AcquireRequest,
+  ExtendRequest,
+  ReleaseRequest,
+} from '../../../lib/core/nodes/lock-node.ts';
+import type { WireKind } from '../network/wire-command.ts';
+
+/** What one process said to the nodes about one attempt. */
+interface WireAttempt {
+  ballot: number;
+  /** Latest ballot. */
+  answers: Map<number, string>;
+  answeredAtMs: number;
+  /** All ballots: nodes that hold it, or may. */
+  readonly mayHold: Set<number>;
+  /** All ballots: nodes that said that they hold it, or gave no clear answer to an earlier one in time. */
+  readonly accepted: Set<number>;
+  readonly released: Set<number>;
+}
+
+/** One extension of one lock: to all nodes at once, by one request object. */
+export interface WireExtension {
+  readonly request: ExtendRequest;
+  readonly sentAtMs: number;
+  readonly stalledMs: number;
+  extended: number;
+  lost: number;
+}
+
+export interface WireListener {
+  readonly quorum: number;
+  readonly nodeCount: number;
+  now(): { readonly atMs: number; readonly stalledMs: number };
+  broke(
+    rule: 'older-ballot' | 'vote-after-release' | 'loser-published' | 'granted-lock-abandoned',
+    message: string,
+  ): void;
+  /** Another ballot of the same attempt. */
+  reballot(): void;
+  /** A node set keys again that it had lost. */
+  recreated(keys: number): void;
+  wasGranted(holder: string): boolean;
+  /** A quorum agreed to an extension. */
+  extendedByQuorum(extension: WireExtension): void;
+  /** No quorum is left for an extension. */
+  lostByMajority(extension: WireExtension): void;
+  /** A command left. */
+  sent(): void;
+}
+
+/** Watches what one process says to its nodes, against the rules that can be seen on the wire alone. */
+export class WireMonitor {
+  readonly #listener: WireListener;
+  readonly #attempts = new Map<string, WireAttempt>();
+  readonly #extensions = new Map<unknown, WireExtension>();
+
+  constructor(listener: WireListener) {
+    this.#listener = listener;
+  }
+
+  sending(kind: WireKind, request: unknown, node: number): void {
+    if (kind === 'acquire') this.#acquiring(request as AcquireRequest, node);
+    else if (kind === 'extend') this.#extending(request as ExtendRequest, node);
+    else if (kind === 'release') this.#releasing(request as ReleaseRequest, node);
+  }
+
+  sent(): void {
+    this.#listener.sent();
+  }
+
+  answered(kind: WireKind, request: unknown, node: number, reply: { kind: string }): void {
+    if (kind === 'acquire') {
+      const { holder, ballot } = request as AcquireRequest;
+      const attempt = this.#attempts.get(holder);
+      if (attempt?.ballot !== ballot) return;
+      // It is asked again after a join, so this is no answer yet.
+      if (reply.kind === 'unjoined' || 'mustJoin' in reply) return;
+      attempt.answers.set(node, reply.kind);
+      const isUnknown =
+        reply.kind === 'failed' && !('nothingWritten' in reply && reply.nothingWritten);
+      if (reply.kind === 'accepted' || isUnknown) attempt.accepted.add(node);
+      if (!attempt.accepted.has(node)) attempt.mayHold.delete(node);
+      attempt.answeredAtMs = this.#listener.now().atMs;
+    } else if (kind === 'extend') this.#extendAnswered(request, reply);
+  }
+
+  #attempt(holder: string): WireAttempt {
+    let attempt = this.#attempts.get(holder);
+    if (!attempt) {
+      attempt = {
+        ballot: 0,
+        answers: new Map(),
+        answeredAtMs: 0,
+        mayHold: new Set(),
+        accepted: new Set(),
+        released: new Set(),
+      };
+      this.#attempts.set(holder, attempt);
+    }
+    return attempt;
+  }
+
+  #acquiring({ holder, ballot }: AcquireRequest, node: number): void {
+    const attempt = this.#attempt(holder);
+    this.#checkReleased(attempt, 'ACQUIRE', holder, node);
+    if (ballot !== attempt.ballot) {
+      // A node's clock may be a day behind ours; then the next ballot comes from that clock.
+      const isAhead = [...attempt.answers.values()].includes('ahead');
+      if (ballot < attempt.ballot && !isAhead) {
+        const message = `${holder} asks n${node} with ballot ${ballot} after ${attempt.ballot}`;
+        this.#listener.broke('older-ballot', message);
+      }
+      if (attempt.ballot !== 0) this.#listener.reballot();
+      // What was still open then is not asked about again.
+      for (const open of attempt.mayHold)
+        if (!attempt.answers.has(open)) attempt.accepted.add(open);
+      attempt.ballot = ballot;
+      attempt.answers = new Map();
+    }
+    attempt.mayHold.add(node);
+  }
+
+  #extending(request: ExtendRequest, node: number): void {
+    this.#checkReleased(this.#attempt(request.holder), 'EXTEND', request.holder, node);
+    if (this.#extensions.has(request)) return;
+    const { atMs: sentAtMs, stalledMs } = this.#listener.now();
+    this.#extensions.set(request, { request, sentAtMs, stalledMs, extended: 0, lost: 0 });
+  }
+
+  #releasing({ holder, granted, notify }: ReleaseRequest, node: number): void {
+    const attempt = this.#attempt(holder);
+    const isFirst = attempt.released.size === 0;
+    attempt.released.add(node);
+    if (granted) return;
+    if (this.#listener.wasGranted(holder)) {
+      const message = `${holder} is released on n${node} as if it had never been granted`;
+      this.#listener.broke('granted-lock-abandoned', message);
+    }
+    // Later, or after a time-out, answers may have come that the decision did not know.
+    const isDecision = isFirst && attempt.answeredAtMs === this.#listener.now().atMs;
+    if (!notify || !isDecision) return;
+    if (attempt.mayHold.size >= this.#listener.quorum) return;
+    const message = `${holder} failed with ${attempt.mayHold.size} possible votes and wakes the waiters`;
+    this.#listener.broke('loser-published', message);
+  }
+
+  #checkReleased(attempt: WireAttempt, what: string, holder: string, node: number): void {
+    if (!attempt.released.has(node)) return;
+    this.#listener.broke(
+      'vote-after-release',
+      `${what} of ${holder} to n${node} after its RELEASE`,
+    );
+  }
+
+  #extendAnswered(request: unknown, reply: { kind: string }): void {
+    const { kind } = reply;
+    const extension = this.#extensions.get(request);
+    if (!extension) return;
+    const { quorum, nodeCount } = this.#listener;
+    if (kind === 'extended') {
+      extension.extended += 1;
+      this.#listener.recreated((reply as unknown as { recreated: number }).recreated);
+      if (extension.extended === quorum) this.#listener.extendedByQuorum(extension);
+    } else if (kind === 'lost') {
+      extension.lost += 1;
+      const decided = extension.lost === nodeCount - quorum + 1;
+      if (decided && extension.extended < quorum) this.#listener.lostByMajority(extension);
+    }
+  }
+}

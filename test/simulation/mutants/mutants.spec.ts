@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { runCampaign } from '../campaign.ts';
+import { MUTANTS } from './mutants.ts';
+
+/** Every mutant must be caught within so many runs; most are within ten. */
+const SEEDS = 3_000;
+const LIMIT_MS = 600_000;
+
+describe('The simulation catches', () => {
+  it.each(MUTANTS)(
+    '$name: $claim',
+    async ({ edits, caughtBy, family }) => {
+      const result = await runCampaign({
+        from: 1,
+        seeds: SEEDS,
+        edits,
+        minimise: false,
+        ...(family && { family }),
+        stopAt: ({ violations }) => violations.some(({ rule }) => caughtBy.includes(rule)),
+      });
+      expect(result.crashes).toEqual([]);
+      const rules = result.failures.flatMap(({ violations }) => violations.map(({ rule }) => rule));
+      expect(rules.filter((rule) => caughtBy.includes(rule))).not.toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it.each(MUTANTS.flatMap(({ name, edits }) => edits.map((edit) => ({ name, ...edit }))))(
+    '$name only as long as its text is in $file exactly once',
+    ({ file, find }) => {
+      expect(readFileSync(file, 'utf8').split(find)).toHaveLength(2);
+    },
+  );
+});

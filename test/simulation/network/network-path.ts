@@ -1,0 +1,61 @@
+import type { Chance } from '../world/chance.ts';
+
+/** The way between one client process and one server, in both directions, with its faults. */
+export class NetworkPath {
+  /** One way, on average. */
+  latencyMs: number;
+  /** The client waits up to this before it connects again. */
+  readonly reconnectMs: number;
+  /** No new connection can be made. */
+  refused = false;
+  /** Share of replies that arrive as nonsense. */
+  garbledReplies = 0;
+  /** Share of hints that are lost. */
+  lostHints = 0;
+  /** Share of messages that take much longer. */
+  slowMessages = 0.02;
+  readonly #chance: Chance;
+  #requestHolds = 0;
+  #replyHolds = 0;
+  readonly #heldRequests: (() => void)[] = [];
+  readonly #heldReplies: (() => void)[] = [];
+
+  constructor(chance: Chance, latencyMs: number, reconnectMs: number) {
+    this.#chance = chance;
+    this.latencyMs = latencyMs;
+    this.reconnectMs = reconnectMs;
+  }
+
+  get isHeld(): boolean {
+    return this.#requestHolds > 0 || this.#replyHolds > 0;
+  }
+
+  /** One way for one message. */
+  delayMs(): number {
+    const tail = this.#chance.happens(this.slowMessages) ? 8 : 1;
+    return this.latencyMs * (0.4 + 1.2 * this.#chance.fraction()) * tail;
+  }
+
+  /** Nothing passes in this direction; what comes waits, in order, until every hold has ended. */
+  hold(direction: 'requests' | 'replies'): void {
+    if (direction === 'requests') this.#requestHolds += 1;
+    else this.#replyHolds += 1;
+  }
+
+  pass(direction: 'requests' | 'replies'): void {
+    if (direction === 'requests') this.#requestHolds -= 1;
+    else this.#replyHolds -= 1;
+    if (this.#requestHolds === 0) for (const arrive of this.#heldRequests.splice(0)) arrive();
+    if (this.#replyHolds === 0) for (const arrive of this.#heldReplies.splice(0)) arrive();
+  }
+
+  passRequest(arrive: () => void): void {
+    if (this.#requestHolds > 0) this.#heldRequests.push(arrive);
+    else arrive();
+  }
+
+  passReply(arrive: () => void): void {
+    if (this.#replyHolds > 0) this.#heldReplies.push(arrive);
+    else arrive();
+  }
+}

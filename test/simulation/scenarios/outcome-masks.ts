@@ -1,0 +1,84 @@
+import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import type { LockNames } from '../../../lib/core/nodes/lock-node.ts';
+import type { Stage } from '../world/stage.ts';
+
+/** What one node does with one command. */
+export const OUTCOMES = ['granted', 'held', 'stale', 'error', 'reply lost', 'late'] as const;
+export type NodeOutcome = (typeof OUTCOMES)[number];
+export type Mask = readonly NodeOutcome[];
+
+/** Every combination of outcomes on so many nodes. */
+export function* allMasks(nodes: number): Generator<Mask> {
+  if (nodes === 0) {
+    yield [];
+    return;
+  }
+  for (const rest of allMasks(nodes - 1)) for (const outcome of OUTCOMES) yield [outcome, ...rest];
+}
+
+export function count(mask: Mask, ...outcomes: readonly NodeOutcome[]): number {
+  return mask.filter((outcome) => outcomes.includes(outcome)).length;
+}
+
+const FOREIGN = 'foreign';
+const FOREIGN_TTL_MS = 60_000;
+/** Long enough to connect again, join, and repeat what was not delivered. */
+const SETTLING_MS = 250;
+
+/** Makes each node of one client answer by a mask, for one key at a time. */
+export class MaskedNodes {
+  readonly names: LockNames;
+  readonly #stage: Stage;
+  readonly #mask: Mask;
+
+  constructor(stage: Stage, mask: Mask, key: string) {
+    this.#stage = stage;
+    this.#mask = mask;
+    this.names = lockNames('lock:', [key]);
+  }
+
+  /** From now on. `fence`: where the fence of a node stands that has seen somebody newer. `refusal`: the error of a server. */
+  apply(fence: number, refusal: 'OOM' | 'READONLY'): void {
+    for (const [index, outcome] of this.#mask.entries()) {
+      const server = this.#stage.servers[index]!;
+      const { locks, floors } = server.memory.state;
+      const [lock, fenceName] = this.names.pairs as [string, string];
+      if (outcome === 'held') locks.set(lock, FOREIGN, FOREIGN_TTL_MS);
+      if (outcome === 'stale') locks.delete(lock);
+      if (outcome === 'held' || outcome === 'stale')
+        floors.set(fenceName, { floor: fence, previous: fence }, FOREIGN_TTL_MS);
+      if (outcome === 'error') server.error = refusal;
+      if (outcome === 'reply lost' || outcome === 'late') this.#path(index).hold('replies');
+    }
+  }
+
+  /** Late answers arrive, lost ones never do, errors end; and what has to be repeated is repeated. */
+  async end(): Promise<void> {
+    for (const [index, outcome] of this.#mask.entries()) {
+      this.#stage.servers[index]!.error = undefined;
+      if (outcome === 'reply lost') this.#stage.clients[0]!.nodes[index]!.breakOff('lost');
+      if (outcome === 'reply lost' || outcome === 'late') this.#path(index).pass('replies');
+    }
+    await this.#stage.advance(SETTLING_MS);
+  }
+
+  /** Who holds the key on each node. */
+  owners(): (string | undefined)[] {
+    return this.#stage.servers.map(({ memory }) => memory.state.locks.get(this.names.locks[0]!));
+  }
+
+  /** Where the fence stands on each node; 0 = nowhere. */
+  fences(): number[] {
+    const fenceName = this.names.pairs[1]!;
+    return this.#stage.servers.map(({ memory }) => memory.state.floors.get(fenceName)?.floor ?? 0);
+  }
+
+  /** Who must be left when everything of ours has ended. */
+  foreignOwners(): (string | undefined)[] {
+    return this.#mask.map((outcome) => (outcome === 'held' ? FOREIGN : undefined));
+  }
+
+  #path(index: number) {
+    return this.#stage.clients[0]!.nodes[index]!.ends.path;
+  }
+}

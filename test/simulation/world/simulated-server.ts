@@ -1,0 +1,141 @@
+import type { NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
+import { MemoryLockServer } from '../../../lib/testing/index.ts';
+import type { MemorySnapshot } from '../../../lib/testing/index.ts';
+import { EPOCH_MS } from './simulated-process.ts';
+import type { Trace } from './trace.ts';
+import type { WireCommand } from '../network/wire-command.ts';
+import type { World } from './world.ts';
+
+/** What a server that is in trouble answers, and to which commands. None of them writes anything. */
+export const ERROR_REPLIES = {
+  OOM: ['join', 'acquire', 'extend'],
+  READONLY: ['join', 'acquire', 'extend', 'release'],
+  LOADING: ['join', 'acquire', 'extend', 'release', 'inspect'],
+  NOAUTH: ['join', 'acquire', 'extend', 'release', 'inspect'],
+  BUSY: ['join', 'acquire', 'extend', 'release', 'inspect'],
+} as const;
+
+export type ErrorReply = keyof typeof ERROR_REPLIES;
+
+/** How a server comes back: with its data, with nothing, or with an older dump. */
+export type RestartData = 'kept' | 'empty' | 'older';
+
+export interface ServerSettings {
+  /** Speed of its clock against true time. */
+  readonly clockRate: number;
+  /** How far its clock is ahead at the start, ms. */
+  readonly clockErrorMs: number;
+}
+
+const NOSCRIPT: NodeFailure = {
+  kind: 'failed',
+  nothingWritten: true,
+  reason: 'error',
+  mustJoin: true,
+  message: 'NOSCRIPT No matching script.',
+};
+
+/** A server that connections are made to. */
+export interface ServerPeer {
+  serverDied(): void;
+}
+
+/** One Redis with its own clock: the shipped rules of a node (`MemoryLockServer`) behind a process that can stop and fail. */
+export class SimulatedServer {
+  readonly index: number;
+  readonly memory: MemoryLockServer;
+  readonly peers = new Set<ServerPeer>();
+  /** Its process is stopped (SIGSTOP). */
+  frozen = false;
+  /** It refuses what this reply stands for. */
+  error: ErrorReply | undefined;
+  /** One command takes so long. */
+  serviceMs = 0;
+  clockErrorMs: number;
+  readonly #world: World;
+  readonly #trace: Trace;
+  readonly #rate: number;
+  readonly #backlog: (() => void)[] = [];
+  #dump: MemorySnapshot | undefined;
+
+  constructor(world: World, trace: Trace, index: number, settings: ServerSettings) {
+    this.#world = world;
+    this.#trace = trace;
+    this.index = index;
+    this.#rate = settings.clockRate;
+    this.clockErrorMs = settings.clockErrorMs;
+    this.memory = new MemoryLockServer({ clock: { wallMicros: () => this.#wallMicros() } });
+  }
+
+  get name(): string {
+    return `n${this.index}`;
+  }
+
+  get running(): boolean {
+    return this.memory.running;
+  }
+
+  /** True time at which its clock shows `wallMs`, if it is not set until then. */
+  whenItShows(wallMs: number): number {
+    return (wallMs - EPOCH_MS - this.clockErrorMs) / this.#rate;
+  }
+
+  /** Runs `work` when the server's process runs. */
+  whenRunning(work: () => void): void {
+    if (this.frozen) this.#backlog.push(work);
+    else work();
+  }
+
+  execute(command: WireCommand): unknown {
+    const reply = this.#execute(command);
+    if (this.#trace.on) this.#trace.add(this.name, `${command.text} = ${JSON.stringify(reply)}`);
+    return reply;
+  }
+
+  freeze(): void {
+    this.frozen = true;
+  }
+
+  resume(): void {
+    this.frozen = false;
+    for (const work of this.#backlog.splice(0)) work();
+  }
+
+  /** What a later restart with older data starts from. */
+  saveDump(): void {
+    if (this.running) this.#dump = this.memory.snapshot();
+  }
+
+  kill(): void {
+    this.frozen = false;
+    this.memory.kill();
+    for (const peer of this.peers) peer.serverDied();
+    this.peers.clear();
+    // Nothing of it is executed any more, but whoever waited for an answer to a connect hears of it.
+    for (const work of this.#backlog.splice(0)) work();
+  }
+
+  restart(data: RestartData): void {
+    const older = data === 'older' ? this.#dump : undefined;
+    this.memory.restart({ keepData: data === 'kept', ...(older && { snapshot: older }) });
+  }
+
+  #execute(command: WireCommand): unknown {
+    const { kind } = command;
+    const { error } = this;
+    if (error !== undefined && (ERROR_REPLIES[error] as readonly string[]).includes(kind)) {
+      return {
+        kind: 'failed',
+        nothingWritten: true,
+        reason: 'error',
+        message: `${error} simulated`,
+      };
+    }
+    const needsScripts = kind === 'acquire' || kind === 'extend';
+    return needsScripts && !this.memory.knowsScripts ? NOSCRIPT : command.run(this.memory);
+  }
+
+  #wallMicros(): number {
+    return Math.floor((EPOCH_MS + this.#world.nowMs * this.#rate + this.clockErrorMs) * 1000);
+  }
+}
