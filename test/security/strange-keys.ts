@@ -78,7 +78,7 @@ const strange = fc.oneof(
 /** Any string that might be given as a key: also those that are refused. */
 export const anyKey: fc.Arbitrary<string> = strange;
 
-/** Names of ours under some prefix. */
+/** Names that a prefix makes for markers, probes and floors. */
 export const isReserved = (key: string): boolean => /^#|#floor:|#(marker|probe)$/.test(key);
 
 /** Keys that are taken. */

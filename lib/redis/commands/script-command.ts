@@ -119,7 +119,7 @@ export interface ScriptCommand<Request = any, Reply = any> {
   reject: (error: unknown) => void;
 }
 
-/** Hears of commands that were answered with an error, or not at all. */
+/** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
   rejected(command: ScriptCommand, error: unknown): void;
 }
@@ -134,7 +134,7 @@ export type ScriptCommandClass = new (
 /** The class of commands of one copy of ioredis. */
 export type CommandClass = (new (name: string) => object) & { readonly prototype: object };
 
-/** What ioredis keeps in a command; all of it is constant in ours. The text is ready: nothing is traced or transformed. */
+/** What ioredis keeps in a command; in ours all of it is constant. The text is ready: nothing is traced or transformed. */
 const FIELDS = {
   name: 'evalsha',
   args: [],

@@ -18,9 +18,9 @@ import type { ConnectionSource } from './connection-source.ts';
 
 /** With so many collected, writing costs less than waiting for more. */
 const FLUSH_AT = 32;
-/** After so much silence a PING asks whether anybody is there, give or take a quarter: clients must not beat in step. */
+/** After so much silence a PING asks for life; give or take a quarter, so that clients do not ask in step. */
 const PING_AFTER_MS = 10_000;
-/** Silence is counted in beats, of which so many make the limit. A late beat counts once: we did not read meanwhile. */
+/** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
 const BEATS = 4;
 
 const { timers, random } = systemEnvironment;
@@ -149,7 +149,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
   /** What the error of a command on this connection means. */
   failure(error: unknown): NodeFailure {
-    // Watchdog: a client that calls itself ready over a dead stream would stay so for ever.
+    // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
     return failureOf(error, (message) => this.#source.conceal(message));
   }
@@ -268,7 +268,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
 /**
  * Call before `connect`. ioredis listens for one error of its socket, but TLS can bring a second one: the server's answer
- * to a handshake that was given up because of its certificate. Heard by nobody, that would end the process.
+ * to a handshake that was given up because of its certificate. Without a listener it would end the process.
  */
 function ignoreLateErrors(client: Redis): void {
   const { connector } = client as unknown as ClientInternals;

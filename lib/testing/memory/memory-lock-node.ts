@@ -29,7 +29,7 @@ export interface MemoryLockNodeOptions {
   readonly address?: string;
   /** Round trip, ms; 0 = a few microtasks, so that also tests with fake timers get answers. @default 0 */
   readonly latencyMs?: number;
-  /** Pause before a lost connection is made anew, ms. @default 5 */
+  /** Pause before a lost connection is made again, ms. @default 5 */
   readonly reconnectDelayMs?: number;
   /** Carries latency and reconnects. @default the system's, which never keep a process alive */
   readonly timers?: Timers;
@@ -158,7 +158,7 @@ export class MemoryLockNode implements LockNode {
     this.#connection?.drain();
   }
 
-  /** Breaks the connection from the server's side: commands it has not executed are lost. It is made anew at once. */
+  /** Breaks the connection from the server's side: commands it has not executed are lost. It is made again at once. */
   disconnect(): void {
     this.#connection?.breakOff('disconnected');
   }
@@ -168,7 +168,7 @@ export class MemoryLockNode implements LockNode {
     this.server.kill();
   }
 
-  /** Starts the server anew: see {@link MemoryLockServer.restart}. */
+  /** Starts the server again: see {@link MemoryLockServer.restart}. */
   restart(options: { readonly keepData: boolean; readonly snapshot?: MemorySnapshot }): void {
     this.server.restart(options);
   }
