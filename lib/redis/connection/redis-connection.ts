@@ -18,12 +18,12 @@ import type { ConnectionSource } from './connection-source.ts';
 
 /** With so many collected, writing costs less than waiting for more. */
 const FLUSH_AT = 32;
-/** After so much silence a PING asks whether anybody is there, give or take a quarter: clients must not beat in step. */
+/** After so much silence a PING asks for life; give or take a quarter, so that clients do not ask in step. */
 const PING_AFTER_MS = 10_000;
-/** Silence is counted in beats, of which so many make the limit. A late beat counts once: we did not read meanwhile. */
+/** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
 const BEATS = 4;
 
-const { timers, afterPoll, random } = systemEnvironment;
+const { timers, random } = systemEnvironment;
 
 /** What we use of a client beyond its types; the same in versions 5 and 6. */
 interface ClientInternals {
@@ -66,12 +66,15 @@ export class RedisConnection implements ScriptCommandOwner {
   #hasReceived = false;
   #missedBeats = 0;
 
-  /** @throws what the client throws that can't be made */
+  /**
+   * Called in the context of the module: sockets keep the one in which they were made.
+   * @throws what the client throws that can't be made
+   */
   constructor(source: ConnectionSource, owner: RedisConnectionOwner, silenceLimitMs: number) {
     this.#source = source;
     this.#owner = owner;
     this.#beatMs = silenceLimitMs / BEATS;
-    this.client = inModuleContext(() => source.create());
+    this.client = source.create();
     ignoreLateErrors(this.client);
     this.closed = new Promise((resolve) => this.client.once('end', () => resolve()));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
@@ -86,7 +89,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
     this.client.once('ready', () => inModuleContext(() => this.#ready()));
     this.client.once('end', () => inModuleContext(() => this.#end()));
-    inModuleContext(() => this.client.connect()).catch((error: unknown) => this.#failed(error));
+    this.client.connect().catch((error: unknown) => this.#failed(error));
   }
 
   /** Commands can be written now. */
@@ -134,9 +137,9 @@ export class RedisConnection implements ScriptCommandOwner {
     return reply;
   }
 
-  /** A script that is harmless before a join goes by its text where the server does not know the digest. */
+  /** What is no vote goes by its text where the server does not know the digest. */
   rejected({ call, request, settle, text }: ScriptCommand, error: unknown): void {
-    if (!call.anyhow || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
+    if (call.isVote || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
     const [, , ...args] = argumentsOf(text);
     this.ask((client) => client.call('eval', [call.script.text, ...args])).then(
       (reply) => settle(call.parse(reply, request)),
@@ -146,7 +149,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
   /** What the error of a command on this connection means. */
   failure(error: unknown): NodeFailure {
-    // Watchdog: a client that calls itself ready over a dead stream would stay so for ever.
+    // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
     return failureOf(error, (message) => this.#source.conceal(message));
   }
@@ -236,7 +239,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#hasReceived = false;
     this.#beatLater();
     // What has arrived while this process did not read is there after the next poll.
-    if (this.#missedBeats > BEATS) afterPoll(() => this.#doubt());
+    if (this.#missedBeats > BEATS) systemEnvironment.afterPoll(() => this.#doubt());
   }
 
   #rest(): void {
@@ -265,7 +268,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
 /**
  * Call before `connect`. ioredis listens for one error of its socket, but TLS can bring a second one: the server's answer
- * to a handshake that was given up because of its certificate. Heard by nobody, that would end the process.
+ * to a handshake that was given up because of its certificate. Without a listener it would end the process.
  */
 function ignoreLateErrors(client: Redis): void {
   const { connector } = client as unknown as ClientInternals;

@@ -11,7 +11,7 @@ const LAST_RETRY_MS = 1_000;
 /** ioredis closes within its disconnect timeout; should it not say so, nobody waits longer than this. */
 const CLOSE_TIMEOUT_MS = 1_000;
 
-const { timers, afterPoll, random } = systemEnvironment;
+const { timers, random } = systemEnvironment;
 
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
@@ -134,7 +134,7 @@ export class RedisLink implements RedisConnectionOwner {
   #prove(successor: RedisConnection): void {
     this.#listener.prove(successor).then(
       // What the first one has received is known after the next poll.
-      () => afterPoll(() => this.#replaceBy(successor)),
+      () => systemEnvironment.afterPoll(() => this.#replaceBy(successor)),
       () => successor.drop('refused'),
     );
   }
