@@ -55,6 +55,7 @@ export class RedisConnection implements ScriptCommandOwner {
   problem = 'the connection was closed';
   isSilent = false;
   wasReady = false;
+  readonly #internals: ClientInternals;
   readonly #source: ConnectionSource;
   readonly #owner: RedisConnectionOwner;
   readonly #beatMs: number;
@@ -75,6 +76,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#owner = owner;
     this.#beatMs = silenceLimitMs / BEATS;
     this.client = source.create();
+    this.#internals = this.client as unknown as ClientInternals;
     ignoreLateErrors(this.client);
     this.closed = new Promise((resolve) => this.client.once('end', () => resolve()));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
@@ -105,7 +107,7 @@ export class RedisConnection implements ScriptCommandOwner {
   ): boolean {
     this.#collected.push(new this.#source.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const mayWait = length < FLUSH_AT && (length > 1 || this.#isDue);
+    const mayWait = length < FLUSH_AT && (length > 1 || this.#internals.commandQueue.length > 0);
     if (!mayWait) this.flush();
     return mayWait;
   }
@@ -122,11 +124,14 @@ export class RedisConnection implements ScriptCommandOwner {
     const commands = this.#collected;
     if (commands.length === 0) return;
     this.#collected = [];
-    for (const command of commands) this.#queue(command);
+    for (const command of commands) {
+      if (command.isNative) void this.client.sendCommand(command as never, this as never);
+      else this.#call(command);
+    }
     const text = this.#text;
     this.#text = '';
     if (text !== '') this.#internals.stream.write(text);
-    this.#watch();
+    if (this.#isResting) this.#watch();
   }
 
   /** Sends anything else, after what was collected. */
@@ -172,19 +177,8 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#text += text;
   }
 
-  get #internals(): ClientInternals {
-    return this.client as unknown as ClientInternals;
-  }
-
-  get #isDue(): boolean {
-    return this.#internals.commandQueue.length > 0;
-  }
-
-  #queue(command: ScriptCommand): void {
-    if (command.isNative) {
-      void this.client.sendCommand(command as never, this as never);
-      return;
-    }
+  /** For a copy of ioredis whose commands we don't know. */
+  #call(command: ScriptCommand): void {
     const [name = '', ...args] = argumentsOf(command.text);
     void this.ask((client) => client.call(String(name), args)).then(
       (reply) => command.resolve(reply),
@@ -233,7 +227,7 @@ export class RedisConnection implements ScriptCommandOwner {
   }
 
   #beat(): void {
-    if (!this.#isDue) return this.#rest();
+    if (this.#internals.commandQueue.length === 0) return this.#rest();
     // One more than the limit has, because the answer may be due since a moment ago.
     this.#missedBeats = this.#hasReceived ? 0 : this.#missedBeats + 1;
     this.#hasReceived = false;

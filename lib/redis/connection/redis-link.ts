@@ -29,6 +29,8 @@ export interface RedisLinkListener {
  * execute what the first one carried, so nothing is given up.
  */
 export class RedisLink implements RedisConnectionOwner {
+  /** The connection, when commands can be written. */
+  connection: RedisConnection | undefined;
   /** Why there is no connection. */
   problem = 'not connected yet';
   readonly #source: ConnectionSource;
@@ -56,11 +58,6 @@ export class RedisLink implements RedisConnectionOwner {
     inModuleContext(() => this.#connect());
   }
 
-  /** The connection, when commands can be written now. */
-  get connection(): RedisConnection | undefined {
-    return this.#current?.isUsable === true ? this.#current : undefined;
-  }
-
   /** Resolves when every socket is closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -82,6 +79,7 @@ export class RedisLink implements RedisConnectionOwner {
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
     this.problem = connection.problem;
+    this.connection = connection;
     this.#listener.opened(connection);
   }
 
@@ -91,7 +89,7 @@ export class RedisLink implements RedisConnectionOwner {
       this.#connectLater();
     }
     if (connection !== this.#current) return;
-    this.#current = undefined;
+    this.#current = this.connection = undefined;
     this.problem = connection.problem;
     const successor = this.#successor;
     this.#successor = undefined;
@@ -143,7 +141,7 @@ export class RedisLink implements RedisConnectionOwner {
     const silent = this.#current;
     if (successor !== this.#successor || silent === undefined || !successor.isUsable) return;
     this.#successor = undefined;
-    this.#current = successor;
+    this.#current = this.connection = successor;
     this.#failures = 0;
     silent.drop('given up: it was silent, and a second connection was answered');
     this.#listener.closed(silent.problem);
