@@ -172,7 +172,8 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Becomes lost when its validity has ended, though no timer has said so yet. */
   noticeEnd(): void {
-    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded([]);
+    const isUsed = this.state !== 'kept' && this.state !== 'over';
+    if (isUsed && this.validityMs <= 0) this.#lease.validityEnded([]);
   }
 
   async extend(): Promise<void> {
@@ -248,7 +249,9 @@ export class HeldLock implements Lock, ExtensionTarget {
       if (isInUse) this.#abort?.abort(error);
       for (const each of joined) each.notifyLoss();
     });
-    this.#over();
+    // Its holder has it no more.
+    this.#context = undefined;
+    this.#room.onEnd();
   }
 
   asked(nodes: number): void {
@@ -302,7 +305,9 @@ export class HeldLock implements Lock, ExtensionTarget {
         }),
       );
     }
-    this.#over();
+    // Its holder has it no more.
+    this.#context = undefined;
+    this.#room.onEnd();
     return this.#released;
   }
 
@@ -333,12 +338,6 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#lease.end();
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
     this.#room.table.freed(this, this.#records);
-  }
-
-  /** Its holder has it no more. */
-  #over(): void {
-    this.#context = undefined;
-    this.#room.onEnd();
   }
 
   /** Nested uses that have not ended are over at once; their listeners run later. */
