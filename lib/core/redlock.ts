@@ -2,6 +2,7 @@ import type { Environment } from './environment.ts';
 import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './holding/held-lock.ts';
+import type { LockRoom } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
 import { KeyTable } from './holding/key-table.ts';
@@ -30,6 +31,7 @@ export class Redlock {
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
+  readonly #lockRoom: LockRoom;
   readonly #acquisitions = new Set<Acquisition>();
   readonly #onJoined = new Set<() => void>();
   readonly #onReleased = new Set<() => void>();
@@ -60,6 +62,7 @@ export class Redlock {
       table: new KeyTable(this.#set),
       admission: new Admission(this.options.concurrentTries),
     };
+    this.#lockRoom = { ...this.#room, onEnd: this.#lookForReleased };
   }
 
   /** Connects to every node and joins. Call once, before anything else. */
@@ -81,15 +84,7 @@ export class Redlock {
     return this.#room.table.size;
   }
 
-  /**
-   * Acquires all of `keys` as one lock, waiting up to `wait`. In work that already holds them, joins that lock.
-   *
-   * @throws LockBusyError held by others all the time
-   * @throws QuorumUnavailableError too few nodes could vote
-   * @throws RedlockClosedError shutting down
-   * @throws RedlockConfigError FencedUsageError bad options or keys
-   * @throws the reason of `signal` when it is aborted; then nothing is held
-   */
+  /** See `LockService.acquire`. */
   async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     const names = normalizeKeys(keys);
     const settings = this.#resolve(options);
@@ -98,7 +93,7 @@ export class Redlock {
     return this.#acquire(names, settings, options?.signal);
   }
 
-  /** Like `acquire`, but null when busy; `wait` defaults to 0: one try. An outage is still an error. */
+  /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
     options?: AcquireOptions,
@@ -111,13 +106,7 @@ export class Redlock {
     }
   }
 
-  /**
-   * Runs `work` while the lock is held, and releases it when the returned promise settles.
-   *
-   * Work inside that asks for the same keys joins this lock, and keeps it until it ends, too. An error of the work is passed
-   * on as it is; when the work finished although the lock was lost, rejects with LockLostError carrying its result (see
-   * `onLost`).
-   */
+  /** See `LockService.withLock`. */
   async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
@@ -134,12 +123,12 @@ export class Redlock {
     return runSection(this, lock, lock, work, options);
   }
 
-  /** The lock of the innermost section of this async context that still runs, or undefined outside of one. */
+  /** See `LockService.current`. */
   current(): Lock | undefined {
     return currentLock(this);
   }
 
-  /** Whether this async context is inside a lock on all of `keys` that is still held, so that it would be joined. */
+  /** See `LockService.holds`. */
   holds(keys: string | readonly string[]): boolean {
     try {
       return enclosingLock(this, normalizeKeys(keys)) !== undefined;
@@ -148,7 +137,7 @@ export class Redlock {
     }
   }
 
-  /** What the nodes know of one key now; for people, not for decisions. Waits at most one node timeout. */
+  /** See `LockService.inspect`. */
   async inspect(key: string): Promise<LockInspection> {
     const [name] = normalizeKeys(key);
     return inspectKey(this.#set, name ?? key);
@@ -160,16 +149,23 @@ export class Redlock {
     for (const acquisition of this.#acquisitions)
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
     const { table } = this.#room;
+    const isUnused = () => ![...table.locks()].some((lock) => !lock.isUnused);
     await this.#until(
       this.#onReleased,
       timeoutMs,
-      () => this.#acquisitions.size === 0 && ![...table.locks()].some((lock) => !lock.isUnused),
+      () => this.#acquisitions.size === 0 && this.#isReleased() && isUnused(),
     );
     const ended = [...table.locks()].map((lock) => {
       lock.lost('closed', []);
       return lock.notified;
     });
     await Promise.all(ended);
+    // At most a node timeout: releases that were sent before may still be confirmed.
+    await this.#until(this.#onReleased, this.options.maxTtlMs, () => this.#isReleased());
+  }
+
+  #isReleased(): boolean {
+    return this.#set.releases.size === 0;
   }
 
   /** `drain(0)`, then closes the nodes. Idempotent. */
@@ -201,22 +197,24 @@ export class Redlock {
     const ticket = this.#arrivals;
     const acquisition = new Acquisition(this.#room, keys, settings, ticket, isInSection(this));
     const grantLock: GrantLock = (grant, records) =>
-      new HeldLock(keys, {
-        set: this.#set,
-        table: this.#room.table,
-        records,
-        settings,
-        grant,
-        ticket,
-        onEnd: () => this.#lookForReleased(),
-      });
+      new HeldLock(this.#lockRoom, keys, records, settings, grant, ticket);
     const abort = signal === undefined ? undefined : () => acquisition.cancel(signal.reason);
     if (abort !== undefined) signal?.addEventListener('abort', abort, { once: true });
     this.#acquisitions.add(acquisition);
     let lock: HeldLock | undefined;
     try {
       lock = await acquisition.run(grantLock);
-      await this.#hand(lock, acquisition);
+      const { tokenSource } = this.options;
+      if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
+      if (tokenSource === undefined) lock.start(new FencingToken(lock.ballot, keys, lock.holder));
+      else {
+        lock.watch();
+        lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
+      }
+      if (this.#set.hasOrdinaryListener) {
+        const { waitedMs, tries } = acquisition;
+        this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
+      }
       return lock;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
@@ -229,21 +227,6 @@ export class Redlock {
     }
   }
 
-  /** Gives the lock its token, and so to its holder. */
-  async #hand(lock: HeldLock, acquisition: Acquisition): Promise<void> {
-    const { keys, holder, ballot } = lock;
-    const { tokenSource } = this.options;
-    if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-    if (tokenSource === undefined) lock.start(new FencingToken(ballot, keys, holder));
-    else {
-      lock.watch();
-      lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
-    }
-    if (!this.#set.hasListener) return;
-    const { waitedMs, tries } = acquisition;
-    this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
-  }
-
   #reported(error: unknown, keys: readonly string[]): unknown {
     if (error instanceof LockBusyError)
       this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
@@ -253,9 +236,9 @@ export class Redlock {
     return error;
   }
 
-  #lookForReleased(): void {
+  readonly #lookForReleased = (): void => {
     for (const look of this.#onReleased) look();
-  }
+  };
 
   /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or at the end. */
   #until(

@@ -10,7 +10,7 @@ const INFO = 'redis_version:7.0.0\r\nrun_id:scripted\r\nrole:master\r\nloading:0
 export class ScriptedRedis {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Every command heard, in order. */
+  /** Every command received, in order. */
   readonly commands: (readonly string[])[] = [];
 
   private constructor(reply: ScriptedReply) {
@@ -58,7 +58,9 @@ export function shakeHands([name = '', ...rest]: readonly string[]): string | un
     case 'info':
       return bulk(INFO);
     case 'script':
-      return bulk(rest[0] ?? '');
+      return rest[0]?.toLowerCase() === 'exists'
+        ? `*${rest.length - 1}\r\n${':0\r\n'.repeat(rest.length - 1)}`
+        : bulk(rest[0] ?? '');
     case 'auth':
     case 'select':
     case 'client':

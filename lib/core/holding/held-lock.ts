@@ -3,8 +3,9 @@ import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } fr
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
+import { brokenInvariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Alarm } from '../nodes/deadlines.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
@@ -13,29 +14,26 @@ import type { ExtensionTarget } from '../voting/extension.ts';
 import type { JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
 import { Lease } from './lease.ts';
-import { releaseGranted } from './release.ts';
+import { ReleaseRound } from './release.ts';
 
 /**
  * - `granted`: a quorum voted for it; its holder does not have it yet.
  * - `held`: by the handle of its holder.
  * - `ending`: the handle was released, but sections that joined it still run.
- * - `kept`: nobody uses it; the nodes keep it until `minHold` has passed.
+ * - `kept`: no longer in use; the nodes keep it until `minHold` has passed.
  * - `over`: released, or lost for the reason in `lossError`.
  */
 export type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
 
-export interface HeldLockOptions {
+/** What all locks of one service share. */
+export interface LockRoom {
   readonly set: NodeSet;
   readonly table: KeyTable;
-  /** Of its keys, in their order. */
-  readonly records: readonly KeyRecord[];
-  readonly settings: ResolvedAcquire;
-  readonly grant: Granted;
-  /** Order of arrival of its caller. */
-  readonly ticket: number;
-  /** Called when it is released or lost. */
+  /** Called when a lock is released or lost, and when its release needs no more waiting for. */
   readonly onEnd: () => void;
 }
+
+const NONE: ReadonlySet<JoinedLock> = new Set();
 
 /** A lock from its grant to its end, and the handle of its holder. */
 export class HeldLock implements Lock, ExtensionTarget {
@@ -44,11 +42,16 @@ export class HeldLock implements Lock, ExtensionTarget {
   readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
+  readonly ttlMs: number;
+  readonly nodeTimeoutMs: number;
   /** Why its holder lost it; undefined while held, and when released. */
   lossError: LockLostError | undefined;
   /** The handle of its holder was released. */
   isHandleReleased = false;
-  readonly #options: HeldLockOptions;
+  readonly #room: LockRoom;
+  readonly #records: readonly KeyRecord[];
+  readonly #settings: ResolvedAcquire;
+  readonly #startedAtMs: number;
   readonly #set: NodeSet;
   readonly #lease: Lease;
   /** The call that acquired it: events and aborts run in its async context. */
@@ -56,6 +59,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     requireManualDestroy: true,
   });
   #token: FencingToken | undefined;
+  /** The ballot until the token is known. */
+  #tokenValue: number;
   #abort: AbortController | undefined;
   #released: Promise<void> | undefined;
   #mayHold: number;
@@ -64,27 +69,33 @@ export class HeldLock implements Lock, ExtensionTarget {
   #runningSections = 0;
   #endingSinceMs = 0;
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
-  #timer: LockTimer | undefined;
+  #timer: Alarm | undefined;
 
-  constructor(keys: readonly string[], options: HeldLockOptions) {
-    const { set, table, records, grant, ticket } = options;
+  /** `records` are those of its keys; `ticket` is the order of arrival of its caller. */
+  constructor(
+    room: LockRoom,
+    keys: readonly string[],
+    records: readonly KeyRecord[],
+    settings: ResolvedAcquire,
+    grant: Granted,
+    ticket: number,
+  ) {
+    if (grant.accepts < room.set.quorum)
+      throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
     this.names = grant.names;
     this.holder = grant.holder;
-    this.ballot = grant.ballot;
+    this.ballot = this.#tokenValue = grant.ballot;
+    this.ttlMs = settings.ttlMs;
+    this.nodeTimeoutMs = settings.nodeTimeoutMs;
     this.#mayHold = grant.mayHold;
-    this.#options = options;
-    this.#set = set;
-    this.#lease = new Lease(set, this, grant.validUntilMs);
-    table.granted(this, records, ticket);
-  }
-
-  get ttlMs(): number {
-    return this.#options.settings.ttlMs;
-  }
-
-  get nodeTimeoutMs(): number {
-    return this.#options.settings.nodeTimeoutMs;
+    this.#room = room;
+    this.#records = records;
+    this.#settings = settings;
+    this.#startedAtMs = grant.startedAtMs;
+    this.#set = room.set;
+    this.#lease = new Lease(room.set, this, grant.validUntilMs);
+    room.table.granted(this, records, ticket);
   }
 
   get token(): FencingToken {
@@ -120,7 +131,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.state === 'over' ? 0 : Math.max(0, this.#lease.validUntilMs - this.#set.nowMs);
   }
 
-  /** Nobody uses it any more. */
+  /** No longer in use. */
   get isUnused(): boolean {
     return this.state === 'kept' || this.state === 'over';
   }
@@ -133,8 +144,9 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** The grant is complete: hands the lock to its holder. */
   start(token: FencingToken): void {
     this.#token = token;
+    this.#tokenValue = token.value;
     this.state = 'held';
-    if (this.#options.settings.extend) this.#lease.keepExtended(this.#options.grant.startedAtMs);
+    if (this.#settings.extend) this.#lease.keepExtended(this.#startedAtMs);
     else this.#lease.watch();
   }
 
@@ -153,13 +165,15 @@ export class HeldLock implements Lock, ExtensionTarget {
   ensureValid(ms: number): void {
     this.noticeEnd();
     if (this.lossError !== undefined) throw this.lossError;
+    if (this.isUnused) throw this.#lossErrorOf('released', []);
     // Not `<`: what is not a number must not pass.
     if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
   }
 
   /** Becomes lost when its validity has ended, though no timer has said so yet. */
   noticeEnd(): void {
-    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded([]);
+    const isUsed = this.state !== 'kept' && this.state !== 'over';
+    if (isUsed && this.validityMs <= 0) this.#lease.validityEnded([]);
   }
 
   async extend(): Promise<void> {
@@ -189,11 +203,17 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Promise.resolve();
   }
 
+  /** As `release`, but waits no longer than until its bytes have left. */
+  releaseSent(): Promise<void> | undefined {
+    void this.release();
+    return this.#set.whenFlushed();
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
 
-  /** Resolves when the nodes were notified of its end, or nobody is left to wait for. */
+  /** Resolves when the nodes were notified of its end, or no answer is left to wait for. */
   get notified(): Promise<void> {
     return this.#released ?? Promise.resolve();
   }
@@ -212,24 +232,26 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
     if (this.state === 'over') return;
-    // A lock that is only kept for minHold has no holder who could lose it; its keys expire with their ttl.
+    // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
     if (this.state === 'kept') {
       this.#free();
       return;
     }
     const error = this.#lossErrorOf(reason, causes);
     const isInUse = !this.isHandleReleased;
-    const joined = this.#takeJoined();
+    const joined = this.#endJoined(error);
     if (isInUse) this.lossError = error;
-    this.#released = this.#releaseOnNodes();
+    this.#released = this.#releaseOnNodes(this.#set.nowMs);
     // What users run now may take its time: the bytes leave first.
     this.#set.flush();
     this.#inContext(() => {
       this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
       if (isInUse) this.#abort?.abort(error);
-      for (const each of joined ?? []) each.ended(error);
+      for (const each of joined) each.notifyLoss();
     });
-    this.#over();
+    // Its holder has it no more.
+    this.#context = undefined;
+    this.#room.onEnd();
   }
 
   asked(nodes: number): void {
@@ -237,7 +259,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   extended(remainingMs: number): void {
-    if (!this.#set.hasListener) return;
+    if (!this.#set.hasOrdinaryListener) return;
     this.#emit({ type: 'extended', keys: this.keys, token: this.#tokenValue, remainingMs });
   }
 
@@ -251,24 +273,21 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#lease.extendSoon();
   }
 
-  get #tokenValue(): number {
-    return this.#token?.value ?? this.ballot;
-  }
-
   #lossErrorOf(reason: LockLossReason, causes: readonly NodeCause[]): LockLostError {
     return new LockLostError(this.keys, reason, this.#tokenValue, causes);
   }
 
-  /** Nobody uses it any more: the nodes are notified, now or when `minHold` has passed. */
+  /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
-    const heldMs = this.#set.nowMs - this.#options.grant.startedAtMs;
-    const keepMs = this.#options.settings.minHoldMs - heldMs;
+    const { nowMs } = this.#set;
+    const heldMs = nowMs - this.#startedAtMs;
+    const keepMs = this.#settings.minHoldMs - heldMs;
     if (keepMs > 0) {
       this.#lease.stopExtending();
       this.state = 'kept';
-      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes());
+      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
       this.#released = Promise.resolve();
-    } else this.#released = this.#releaseOnNodes();
+    } else this.#released = this.#releaseOnNodes(nowMs);
     const released: LockEvent = {
       type: 'released',
       keys: this.keys,
@@ -276,33 +295,39 @@ export class HeldLock implements Lock, ExtensionTarget {
       heldMs,
     };
     const context = this.#context;
-    const joined = this.#takeJoined();
-    if (this.#set.hasListener || joined !== undefined) {
+    const joined =
+      this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
+    if (this.#set.hasOrdinaryListener || joined.size > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
           this.#set.emit(released);
-          for (const each of joined ?? []) each.ended(this.#lossErrorOf('released', []));
+          for (const each of joined) each.notifyLoss();
         }),
       );
     }
-    this.#over();
+    // Its holder has it no more.
+    this.#context = undefined;
+    this.#room.onEnd();
     return this.#released;
   }
 
-  #releaseOnNodes(): Promise<void> {
-    const { table } = this.#options;
-    const lock = {
-      keys: this.keys,
-      names: this.names,
-      holder: this.holder,
+  #releaseOnNodes(nowMs: number): Promise<void> {
+    const { keys, names, holder, ttlMs, nodeTimeoutMs } = this;
+    const round = new ReleaseRound(this.#set, {
+      keys,
+      names,
+      holder,
+      ttlMs,
+      nodeTimeoutMs,
       token: this.#tokenValue,
       mayHold: this.#mayHold,
       context: this.#context,
-    };
-    this.#lease.end();
-    const done = releaseGranted(this.#set, lock, this.#options.settings, (listeners) => {
-      for (const key of lock.keys) table.counted(key, listeners);
+      table: this.#room.table,
+      onEnd: this.#room.onEnd,
     });
+    // No extension may follow the release.
+    this.#lease.end();
+    const done = round.run(nowMs);
     this.#free();
     return done;
   }
@@ -312,18 +337,14 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.state = 'over';
     this.#lease.end();
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#options.table.freed(this, this.#options.records);
+    this.#room.table.freed(this, this.#records);
   }
 
-  /** Its holder has it no more. */
-  #over(): void {
-    this.#context = undefined;
-    this.#options.onEnd();
-  }
-
-  #takeJoined(): Set<JoinedLock> | undefined {
-    const joined = this.#joined;
+  /** Nested uses that have not ended are over at once; their listeners run later. */
+  #endJoined(error: LockLostError): ReadonlySet<JoinedLock> {
+    const joined = this.#joined ?? NONE;
     this.#joined = undefined;
+    for (const each of joined) each.lossError = error;
     return joined;
   }
 
@@ -335,7 +356,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   #setTimer(delayMs: number, onDeadline: () => void): void {
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#timer = new LockTimer(onDeadline);
+    this.#timer = new Alarm(onDeadline);
     this.#set.alarms.set(this.#timer, delayMs, this.#set.nowMs);
   }
 
@@ -346,15 +367,6 @@ export class HeldLock implements Lock, ExtensionTarget {
   #inContext(callback: () => void): void {
     if (this.#context === undefined) callback();
     else this.#context.runInAsyncScope(callback);
-  }
-}
-
-class LockTimer extends Deadline {
-  readonly onDeadline: () => void;
-
-  constructor(onDeadline: () => void) {
-    super();
-    this.onDeadline = onDeadline;
   }
 }
 

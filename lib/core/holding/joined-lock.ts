@@ -10,7 +10,7 @@ import { usedAfterRelease } from './held-lock.ts';
  */
 export class JoinedLock implements Lock {
   readonly keys: readonly string[];
-  /** A section has a known end; of a handle nobody knows whether it is ever released. */
+  /** A section has a known end; a handle may never be released. */
   readonly isSection: boolean;
   /** Why it was lost while in use. */
   lossError: LockLostError | undefined;
@@ -57,7 +57,13 @@ export class JoinedLock implements Lock {
     this.ensure();
   }
 
+  /** The nodes are notified by the lock itself. */
+  releaseSent(): void {
+    void this.release();
+  }
+
   async release(): Promise<void> {
+    this.#outer.noticeEnd();
     this.#isReleased = true;
     this.#outer.leave(this);
   }
@@ -66,9 +72,8 @@ export class JoinedLock implements Lock {
     return this.release();
   }
 
-  /** The lock ended before this use of it did. */
-  ended(error: LockLostError): void {
-    this.lossError = error;
-    this.#abort?.abort(error);
+  /** The lock ended before this use of it did, which `lossError` says already. */
+  notifyLoss(): void {
+    this.#abort?.abort(this.lossError);
   }
 }

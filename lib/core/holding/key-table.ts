@@ -1,5 +1,6 @@
 import type { NodeCause } from '../errors.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { brokenInvariant, isThorough } from '../invariant.ts';
+import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 import type { HeldLock } from './held-lock.ts';
@@ -9,14 +10,14 @@ const LINGER_MS = 1_000;
 /** Records kept for nothing but what they remember of floors and of grants in a row. */
 const MAX_REMEMBERED = 4_096;
 const MAX_OWN_HOLDERS = 8;
-/** As often one process may take a key in a row while others wait for it: hand-over inside a process is cheapest. */
+/** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
 const MAX_GRANTS_IN_A_ROW = 4;
 
 /** A caller that waits for keys. It stands in one line at a time. */
 export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
-  /** Ends its wait with the first telling answer, which it is owed within a node timeout. */
+  /** Ends its wait with the first conclusive answer, which it is owed within a node timeout. */
   readonly isImpatient: boolean;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
@@ -50,8 +51,8 @@ export class KeyRecord {
   /** The latest outage that a try for this key found, unless a later one had a quorum of answers. */
   outage: FailedAttempt | undefined;
   /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
-  readonly sets = new Set<Waiter>();
-  readonly claims: Waiter[] = [];
+  sets: Set<Waiter> | undefined;
+  claims: Waiter[] | undefined;
   first: Waiter | undefined;
   last: Waiter | undefined;
   /** Of those in line; saves a walk when there is none. */
@@ -71,17 +72,13 @@ export class KeyRecord {
   uses = 0;
   subscribers = 0;
   isSubscribed = false;
-  readonly linger: Linger;
-  /** Identities of locks and attempts of this process that were published: they tell us nothing. */
-  readonly #own: string[] = [];
+  /** Runs while its subscription outlives the last waiter. */
+  linger: Alarm | undefined;
+  /** Identities of locks and attempts of this process that were published: their hints say nothing new. */
+  #own: string[] | undefined;
 
-  constructor(key: string, linger: (record: KeyRecord) => void) {
+  constructor(key: string) {
     this.key = key;
-    this.linger = new Linger(() => linger(this));
-  }
-
-  get hasLine(): boolean {
-    return this.first !== undefined;
   }
 
   /** In order of arrival: mostly behind all others, and in front for one that moves or comes back from its try. */
@@ -115,29 +112,29 @@ export class KeyRecord {
     else if (previous === undefined) this.wake();
   }
 
-  /** The key may be free: who claims it looks first, then the head of the line. */
+  /** The key may be free: callers that claim it look first, then the head of the line. */
   wake(): void {
-    for (const claimant of this.claims) claimant.wake();
+    for (const claimant of this.claims ?? []) claimant.wake();
     this.first?.wake();
   }
 
-  /** There is a telling answer: those who wait for no more than that are notified. */
+  /** There is a conclusive answer: callers that wait for no more than that are notified. */
   wakeImpatient(): void {
-    if (this.impatient === 0) return;
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
   }
 
   published(holder: string): void {
+    this.#own ??= [];
     this.#own.push(holder);
     if (this.#own.length > MAX_OWN_HOLDERS) this.#own.shift();
   }
 
   isOwn(holder: string): boolean {
-    return this.#own.includes(holder);
+    return this.#own?.includes(holder) === true;
   }
 
-  /** Whether it is the turn of another process; the next grants are ours again. */
+  /** Whether it is the turn of another process; the next grants may be of this one again. */
   takeStepBack(): boolean {
     if (this.grantsInARow < MAX_GRANTS_IN_A_ROW) return false;
     this.grantsInARow = 0;
@@ -146,13 +143,9 @@ export class KeyRecord {
   }
 }
 
-class Linger extends Deadline {
-  readonly onDeadline: () => void;
-
-  constructor(end: () => void) {
-    super();
-    this.onDeadline = end;
-  }
+function isUnused({ lock, trying, first, sets, claims, subscribers }: KeyRecord): boolean {
+  const isFree = lock === undefined && trying === undefined && first === undefined;
+  return isFree && !sets?.size && !claims?.length && subscribers === 0;
 }
 
 /** One record per key that this process holds, tries for or waits for. */
@@ -175,7 +168,7 @@ export class KeyTable {
   use(key: string): KeyRecord {
     let record = this.#records.get(key);
     if (record === undefined) {
-      record = new KeyRecord(key, (each) => this.#unwatch(each));
+      record = new KeyRecord(key);
       this.#records.set(key, record);
     }
     record.uses += 1;
@@ -184,8 +177,8 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    // Without a line nobody listens for the end of it.
-    if (!record.hasLine) record.foreign = undefined;
+    // Without a line no caller listens for the end of it.
+    if (record.first === undefined) record.foreign = undefined;
     this.#forget(record);
   }
 
@@ -199,6 +192,7 @@ export class KeyTable {
   /** A lock was granted: it counts as a pass for sets that wait for one of its keys and came earlier. */
   granted(lock: HeldLock, records: readonly KeyRecord[], ticket: number): void {
     for (const record of records) {
+      if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
       record.trying = undefined;
       record.foreign = undefined;
@@ -208,8 +202,8 @@ export class KeyTable {
       record.uses += 1;
     }
     for (const record of records) {
-      for (const set of record.sets) if (set.ticket < ticket) set.passed();
-      record.wakeImpatient();
+      for (const set of record.sets ?? []) if (set.ticket < ticket) set.passed();
+      if (record.impatient > 0) record.wakeImpatient();
     }
   }
 
@@ -217,13 +211,13 @@ export class KeyTable {
   freed(lock: HeldLock, records: readonly KeyRecord[]): void {
     for (const record of records) if (record.lock === lock) record.lock = undefined;
     for (const record of records) {
-      record.published(lock.holder);
-      record.wake();
+      if (record.isSubscribed) record.published(lock.holder);
+      if (record.first !== undefined || record.claims !== undefined) record.wake();
       this.drop(record);
     }
   }
 
-  /** `listeners` connections received the release of this key; one of them may be ours. */
+  /** `listeners` connections received the release of this key; one of them may be of this process. */
   counted(key: string, listeners: number): void {
     const rivals = listeners - (this.#records.get(key)?.isSubscribed === true ? 1 : 0);
     const record = rivals > 0 ? this.use(key) : this.#records.get(key);
@@ -250,7 +244,7 @@ export class KeyTable {
   /** From now on releases of this key in other processes are received. */
   subscribe(record: KeyRecord): void {
     record.subscribers += 1;
-    this.#set.alarms.cancel(record.linger);
+    if (record.linger !== undefined) this.#set.alarms.cancel(record.linger);
     if (record.isSubscribed) return;
     record.isSubscribed = true;
     const lockName = this.#set.options.keyPrefix + record.key;
@@ -259,7 +253,9 @@ export class KeyTable {
 
   unsubscribe(record: KeyRecord): void {
     record.subscribers -= 1;
-    if (record.subscribers === 0) this.#set.alarms.set(record.linger, LINGER_MS, this.#set.nowMs);
+    if (record.subscribers > 0) return;
+    record.linger = new Alarm(() => this.#unwatch(record));
+    this.#set.alarms.set(record.linger, LINGER_MS, this.#set.nowMs);
   }
 
   /** A release was published by `holder`; `null` when something may have been missed. */
@@ -269,7 +265,7 @@ export class KeyTable {
     this.#hint(record, this.#set.nowMs);
   }
 
-  /** Everybody looks again: the set of voting nodes changed. */
+  /** All callers look again: the set of voting nodes changed. */
   hintAll(): void {
     const { nowMs } = this.#set;
     for (const record of [...this.#records.values()]) this.#hint(record, nowMs);
@@ -298,6 +294,8 @@ export class KeyTable {
     record.busyAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
+    if (isThorough && !isUnused(record))
+      throw brokenInvariant('a record that is not in use has no content');
     if (!isAhead && record.grantsInARow === 0) {
       this.#records.delete(record.key);
       return;

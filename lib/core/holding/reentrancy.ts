@@ -1,28 +1,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError, LockLostError, quoteKeys } from '../errors.ts';
 import type { Lock } from '../lock.ts';
+import type { WithLockOptions } from '../options/options.ts';
 import type { HeldLock } from './held-lock.ts';
 import type { JoinedLock } from './joined-lock.ts';
 
 /** Work that runs under a lock. Innermost first, sections are what an async context is inside of. */
-class Section {
+interface Section {
   /** Whose lock it is: two services in one process don't know each other's. */
   readonly service: object;
   readonly lock: HeldLock;
   readonly handle: HeldLock | JoinedLock;
   outer: Frame | undefined;
-
-  constructor(
-    service: object,
-    lock: HeldLock,
-    handle: HeldLock | JoinedLock,
-    outer: Frame | undefined,
-  ) {
-    this.service = service;
-    this.lock = lock;
-    this.handle = handle;
-    this.outer = outer;
-  }
 }
 
 /**
@@ -40,11 +29,6 @@ const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<Frame> };
 /** One for the process, also when two copies of this package are loaded. */
 const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Frame>());
 
-export interface SectionOptions {
-  /** What becomes of a result when the lock was lost meanwhile. @default 'reject' */
-  readonly onLost?: 'reject' | 'ignore';
-}
-
 /**
  * Runs `work` as a section of `lock`, and releases `handle` (the lock itself, or a nested use of it) when it settles. An
  * error of the work is passed on as it is; a loss is reported only when the work had none.
@@ -54,22 +38,23 @@ export async function runSection<Result>(
   lock: HeldLock,
   handle: HeldLock | JoinedLock,
   work: (lock: Lock) => Promise<Result> | Result,
-  options: SectionOptions | undefined,
+  options: WithLockOptions | undefined,
 ): Promise<Result> {
-  const section = new Section(service, lock, handle, running(storage.getStore()));
+  const store = storage.getStore();
+  const outer = store === undefined ? undefined : running(store);
+  const section: Section = { service, lock, handle, outer };
   const frame: Frame = { section, outer: undefined };
   let result: Result;
   try {
     result = await storage.run(frame, work, handle);
   } catch (error) {
     end(frame, section);
-    await handle.release();
+    await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
     throw error;
   }
-  lock.noticeEnd();
-  const { lossError } = handle;
   end(frame, section);
-  await handle.release();
+  await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
+  const { lossError } = handle;
   if (lossError === undefined || options?.onLost === 'ignore') return result;
   const { keys, reason, token, causes } = lossError;
   throw new LockLostError(keys, reason, token, causes, result);
@@ -85,6 +70,7 @@ export function currentLock(service: object): Lock | undefined {
 
 /** Whether this async context is inside a section of a lock of this service that is still held. */
 export function isInSection(service: object): boolean {
+  if (storage.getStore() === undefined) return false;
   for (let section = innermost(); section !== undefined; section = outerOf(section)) {
     if (section.service === service && section.handle.isHeld) return true;
   }
@@ -143,5 +129,5 @@ function running(frame: Frame | undefined): Frame | undefined {
 
 function end(frame: Frame, section: Section): void {
   frame.section = undefined;
-  frame.outer = running(section.outer);
+  if (section.outer !== undefined) frame.outer = running(section.outer);
 }

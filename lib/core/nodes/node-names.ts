@@ -5,24 +5,31 @@ export function markerName(keyPrefix: string): string {
   return `${keyPrefix}#marker`;
 }
 
-/** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved. */
-export function lockNames(keyPrefix: string, keys: readonly string[]): LockNames {
-  const [first] = keys;
-  // Nearly every lock has one key: no array that grows.
-  if (keys.length === 1 && first !== undefined) {
-    const lock = keyPrefix + first;
-    const floor = floorName(keyPrefix, first);
-    return {
-      locks: [lock],
-      pairs: [lock, floor],
-      withMarker: [markerName(keyPrefix), lock, floor],
-    };
+/** Held with every lock, so it keeps no more than it must. */
+class Names implements LockNames {
+  readonly marker: string;
+  readonly pairs: readonly string[];
+
+  constructor(marker: string, pairs: readonly string[]) {
+    this.marker = marker;
+    this.pairs = pairs;
   }
-  const locks = keys.map((key) => keyPrefix + key);
-  const pairs = keys.flatMap((key) => [keyPrefix + key, floorName(keyPrefix, key)]);
-  return { locks, pairs, withMarker: [markerName(keyPrefix), ...pairs] };
+
+  get locks(): readonly string[] {
+    return this.pairs.filter((_, index) => index % 2 === 0);
+  }
 }
 
-function floorName(keyPrefix: string, key: string): string {
-  return `${keyPrefix}#floor:${key}`;
+/** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved. */
+export function lockNames(
+  keyPrefix: string,
+  keys: readonly string[],
+  marker = markerName(keyPrefix),
+): LockNames {
+  const [first = ''] = keys;
+  // Nearly every lock has one key: an array that grows takes several times the memory.
+  const pairs = [keyPrefix + first, `${keyPrefix}#floor:${first}`];
+  for (let index = 1; index < keys.length; index += 1)
+    pairs.push(keyPrefix + keys[index]!, `${keyPrefix}#floor:${keys[index]!}`);
+  return new Names(marker, pairs);
 }

@@ -3,21 +3,25 @@ import type { LockEvent } from '../events.ts';
 import { FLOOR_RETENTION_MS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Deadlines } from './deadlines.ts';
+import type { Deadline } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
-import { SuspendWatch } from './suspend-watch.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
+/** Of the wall clock against the monotonic one; smaller steps are how they drift and are read one after the other. */
+const NOTICED_STEP_MS = 20;
+/** Time since boot comes in steps of 10 ms, and is read after the other clock. */
+const BOOT_CLOCK_ERROR_MS = 25;
 
 /** What the layers above do when something changes at the nodes. */
 export interface NodeSetListener {
-  /** One more node votes. */
+  /** One more node votes, or answers again. */
   joined(): void;
   hint(lockName: string, holder: string | null): void;
-  /** The clocks moved: what is held may have expired (`suspended`), or should be proven to be held (`wall-clock`). */
-  clockMoved(step: 'suspended' | 'wall-clock'): void;
+  /** The clocks moved: what is held should be proven to be held. */
+  clockMoved(): void;
 }
 
 /** Something whose time runs from the moment at which its bytes were handed to the sockets. */
@@ -28,9 +32,15 @@ export interface Collected {
 /** The nodes of one service with what is learnt about them; every operation works on it. */
 export class NodeSet {
   readonly sessions: readonly NodeSession[];
+  /** Votes that a lock needs. */
+  readonly quorum: number;
+  /** Whether there is a listener: saves building events in the common path. */
+  readonly hasOrdinaryListener: boolean;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
-  /** Of questions that somebody awaits. */
+  /** Name of the marker on every node. */
+  readonly marker: string;
+  /** Of questions whose answer a caller awaits. */
   readonly answers: Deadlines;
   /** Of callers that wait. */
   readonly budgets: Deadlines;
@@ -38,14 +48,21 @@ export class NodeSet {
   readonly alarms: Deadlines;
   /** Of nodes whose answers are due. */
   readonly silences: Deadlines;
+  /** Releases that may still be confirmed. */
+  readonly releases = new Set<Deadline>();
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
+  /** How long the system was suspended, as far as it was noticed. */
+  suspendedMs = 0;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
   readonly #listener: NodeSetListener;
-  readonly #suspends: SuspendWatch;
+  #wallAheadMs: number;
+  #bootAheadMs: number;
   readonly #collected: Collected[] = [];
   #isFlushDue = false;
+  #flushed: Promise<void> | undefined;
+  #resolveFlushed: (() => void) | undefined;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
@@ -57,39 +74,37 @@ export class NodeSet {
     listener: NodeSetListener,
   ) {
     this.options = options;
+    this.quorum = options.quorum;
+    this.hasOrdinaryListener =
+      options.onEvent !== undefined && options.onEvent.skipsOrdinary !== true;
     this.environment = environment;
+    this.marker = markerName(options.keyPrefix);
     this.#listener = listener;
-    this.#suspends = new SuspendWatch(environment);
+    this.#wallAheadMs = environment.clock.wallAheadMs();
+    this.#bootAheadMs = this.#readBootAheadMs();
     const nowMs = () => this.nowMs;
     this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
     this.budgets = new Deadlines(environment, nowMs);
     this.alarms = new Deadlines(environment, nowMs, { background: true });
     this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
-    this.sessions = nodes.map(
-      (node, index) =>
-        new NodeSession(index, node, this, (name, holder) => listener.hint(name, holder)),
-    );
-  }
-
-  /** Votes that a lock needs. */
-  get quorum(): number {
-    return this.options.quorum;
+    this.sessions = nodes.map((node, index) => new NodeSession(index, node, this, listener));
   }
 
   /** Monotonic milliseconds, with the time in which the system is known to have been suspended. Durations use nothing else. */
   get nowMs(): number {
-    return this.environment.clock.monotonicMs() + this.#suspends.suspendedMs;
+    return this.environment.clock.monotonicMs() + this.suspendedMs;
   }
 
-  /** How much of {@link nowMs} was noticed suspends. */
-  get suspendedMs(): number {
-    return this.#suspends.suspendedMs;
-  }
-
-  /** {@link nowMs} after a look at the other clocks, for what must not outlive a suspend. */
+  /**
+   * {@link nowMs} after a look at the other clocks, for what must not outlive a suspend: the servers were not suspended, so
+   * keys have expired meanwhile. A suspend moves the wall clock against the monotonic one, which is cheap to see; only then
+   * the clock since boot, which counts suspended time on Linux, is asked.
+   */
   get checkedNowMs(): number {
-    const step = this.#suspends.look();
-    if (step !== 'none') this.environment.endOfTick(() => this.#clockMoved(step));
+    const wallAheadMs = this.environment.clock.wallAheadMs();
+    const stepMs = wallAheadMs - this.#wallAheadMs;
+    this.#wallAheadMs = wallAheadMs;
+    if (stepMs > NOTICED_STEP_MS || stepMs < -NOTICED_STEP_MS) this.#clockStepped();
     return this.nowMs;
   }
 
@@ -100,11 +115,11 @@ export class NodeSet {
   }
 
   open(): void {
-    const { acquire, keyPrefix, restartGuardMs } = this.options;
+    const { acquire, restartGuardMs } = this.options;
     const settings: LinkSettings = {
       silenceLimitMs: Math.max(2 * acquire.nodeTimeoutMs, MINIMUM_SILENCE_LIMIT_MS),
       join: {
-        markerName: markerName(keyPrefix),
+        markerName: this.marker,
         restartGuardMs,
         floorRetentionMs: FLOOR_RETENTION_MS,
       },
@@ -127,16 +142,23 @@ export class NodeSet {
     for (const { node } of this.sessions) node.flush();
     const { nowMs } = this;
     for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
+    this.#resolveFlushed?.();
+    this.#flushed = this.#resolveFlushed = undefined;
+  }
+
+  /** Resolves when what is collected now has left; undefined when nothing is. */
+  whenFlushed(): Promise<void> | undefined {
+    if (!this.#isFlushDue) return undefined;
+    this.#flushed ??= new Promise((resolve) => {
+      this.#resolveFlushed = resolve;
+    });
+    return this.#flushed;
   }
 
   /** Calls after what is collected now has left; at once when nothing is. What users run may take its time. */
   afterFlush(callback: () => void): void {
     if (this.#isFlushDue) this.#collected.push({ sent: callback });
     else callback();
-  }
-
-  joined(): void {
-    this.#listener.joined();
   }
 
   /** A quorum answered after `elapsedMs`. */
@@ -149,11 +171,6 @@ export class NodeSet {
     if (nowMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
     this.#warnedAtMs = nowMs;
     this.emit({ type: 'slow-quorum', roundTripMs: elapsedMs, ttlMs });
-  }
-
-  /** Whether anybody listens: saves building events in the common path. */
-  get hasListener(): boolean {
-    return this.options.onEvent !== undefined;
   }
 
   /** A listener that throws, or rejects, must not change what happens to a lock. */
@@ -175,10 +192,25 @@ export class NodeSet {
       deadlines.close();
   }
 
-  #clockMoved(step: 'suspended' | 'wall-clock'): void {
-    this.#listener.clockMoved(step);
-    if (step !== 'suspended') return;
-    for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
+  #clockStepped(): void {
+    const bootAheadMs = this.#readBootAheadMs();
+    const missedMs = bootAheadMs - this.#bootAheadMs;
+    const isSuspend = missedMs > BOOT_CLOCK_ERROR_MS;
+    if (isSuspend) {
+      this.#bootAheadMs = bootAheadMs;
+      this.suspendedMs += missedMs;
+    }
+    // Not now: who looks at the clock may be a getter.
+    this.environment.endOfTick(() => {
+      this.#listener.clockMoved();
+      if (!isSuspend) return;
+      for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
+    });
+  }
+
+  #readBootAheadMs(): number {
+    const { clock } = this.environment;
+    return clock.sinceBootMs() - clock.monotonicMs();
   }
 
   #listenerFailed(error: unknown): void {

@@ -10,7 +10,7 @@ const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 /**
  * The keys of one lock: sorted, without duplicates and frozen, so that every caller asks for a set in one way.
  *
- * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
+ * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one that is reserved
  */
 export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
   if (typeof keys === 'string') return Object.freeze([validKey(keys)]);
@@ -44,7 +44,7 @@ function validKey(key: unknown): string {
       `Lock keys that start with '#', contain '#floor:', or end with '#marker' or '#probe' are reserved: ${JSON.stringify(key.slice(0, 100))}. Use another key, such as 'seat:${key.replaceAll('#', '').slice(0, 20)}'. Nothing was locked.`,
     );
   }
-  if (!isWellFormed(key)) {
+  if (LONE_SURROGATE.test(key)) {
     throw new FencedUsageError(
       'A lock key must be well-formed Unicode (it has half of a surrogate pair). Nothing was locked.',
     );

@@ -9,10 +9,10 @@ import { driftMs } from '../validity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
 export const MINIMUM_TTL_MS = 100;
-/** More votes cost more and tolerate nothing that seven would not; sets of nodes are kept as bits. */
+/** More votes cost more and add no useful fault tolerance over seven; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
-/** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in ours. */
+/** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in this process. */
 const DEFAULT_CONCURRENT_TRIES = 512;
 const MAXIMUM_CONCURRENT_TRIES = 100_000;
 
@@ -86,7 +86,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     },
     maxTtlMs,
     driftFactor,
-    keyPrefix: keyPrefix(options.keyPrefix),
+    keyPrefix: resolveKeyPrefix(options.keyPrefix),
     restartGuardMs,
     quorum: integer('quorum', options.quorum, Math.floor(nodeCount / 2) + 1, nodeCount),
     concurrentTries: integer(
@@ -195,13 +195,15 @@ function optionalDuration(
   return value === undefined ? undefined : durationMs(option, value);
 }
 
-function keyPrefix(value: string | undefined): string {
+/** Apart, because nodes are made with it before there is a service. @throws RedlockConfigError */
+export function resolveKeyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
-  if (typeof value !== 'string' || value.length > 200 || !isWellFormed(value)) {
+  const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
+  if (!isPlain || !isWellFormed(value)) {
     throw new RedlockConfigError(
       'keyPrefix',
       value,
-      'give a string of at most 200 characters in well-formed Unicode, such as "lock:"',
+      'give a string of at most 200 characters in well-formed Unicode and without "#", such as "lock:"',
     );
   }
   return value;

@@ -1,18 +1,18 @@
 import type { NodeCause } from '../errors.ts';
+import { isThorough } from '../invariant.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import { minimumValidityMs, validUntilMs } from '../validity.ts';
+import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
 import type { VoteCount } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
+import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
 
-/** Where ballots come from, and what is remembered of floors. */
-export interface BallotSource {
-  /** For a new attempt: above the wall clock of before and every floor seen of these keys. */
-  next(): number;
-  /** A node remembers `floor` for one of these keys. */
-  saw(floor: number): void;
+/** Remembers the floors that nodes report. */
+export interface FloorListener {
+  /** A node remembers `floor` for one of the keys. */
+  sawFloor(floor: number): void;
 }
 
 export interface AttemptOptions {
@@ -22,7 +22,9 @@ export interface AttemptOptions {
   readonly timeoutMs: number;
   /** No ballot is waited for after this. */
   readonly deadlineMs: number;
-  readonly ballots: BallotSource;
+  /** The first one; higher ones follow where nodes ask for them. */
+  readonly ballot: number;
+  readonly floors: FloorListener;
 }
 
 /** What an attempt ended with. */
@@ -33,6 +35,8 @@ export interface Granted {
   readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
+  /** How many nodes accepted this very ballot. */
+  readonly accepts: number;
   /** Nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
   /** From before the winning ballot. */
@@ -57,14 +61,15 @@ export interface FailedAttempt {
  * One try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
  * released on every node that may have accepted it, and can never be granted later.
  */
-export class Attempt {
+export class Attempt implements RoundOwner {
   /** Fresh per attempt, and for a ballot below one that was sent. */
   holder: string;
   readonly #set: NodeSet;
   readonly #options: AttemptOptions;
-  /** Nodes that accepted any ballot of ours, or may have, as bits. */
+  /** Nodes that accepted any ballot of this holder, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
+  #ballot = 0;
   #round: VoteRound | undefined;
   #isCancelled = false;
   #resolve: ((outcome: AttemptOutcome) => void) | undefined;
@@ -76,10 +81,10 @@ export class Attempt {
   }
 
   /** Never rejects. */
-  run(): Promise<AttemptOutcome> {
+  run(nowMs: number): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#propose(this.#options.ballots.next(), this.#set.nowMs);
+      this.#propose(this.#options.ballot, nowMs);
     });
   }
 
@@ -91,25 +96,22 @@ export class Attempt {
 
   #propose(ballot: number, nowMs: number): void {
     this.#ballots += 1;
+    this.#ballot = ballot;
     const { names, ttlMs, timeoutMs, deadlineMs } = this.#options;
-    const round = new VoteRound(
-      this.#set,
-      { kind: 'acquire', request: { names, holder: this.holder, ballot, ttlMs } },
-      decides,
-      () => this.#decided(ballot, round),
-    );
-    this.#round = round;
+    const request = { names, holder: this.holder, ballot, ttlMs };
+    this.#round = new VoteRound(this.#set, { kind: 'acquire', request }, this);
     // In whole milliseconds: rounds of one timeout share a timer.
-    round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)));
+    this.#round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)), nowMs);
   }
 
-  #decided(ballot: number, round: VoteRound): void {
+  ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { names, ttlMs, ballots, deadlineMs } = this.#options;
+    const { names, ttlMs, floors, deadlineMs } = this.#options;
+    const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
     const decision = votes.decideBallot(0);
     const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
-    const isInTime = validUntil - endedAtMs >= minimumValidityMs(ttlMs);
+    const isInTime = validUntil - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
     if (decision === 'won' && isInTime && !this.#isCancelled) {
       this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
       this.#resolve?.({
@@ -117,18 +119,19 @@ export class Attempt {
         names,
         holder: this.holder,
         ballot,
+        accepts: isThorough ? votes.accepts : votes.yes,
         mayHold: this.#mayHold,
         startedAtMs,
         validUntilMs: validUntil,
       });
       return;
     }
-    ballots.saw(votes.highestFloor);
+    floors.sawFloor(votes.highestFloor);
     const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
       const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();
-      ballots.saw(next);
+      floors.sawFloor(next);
       this.#propose(next, endedAtMs);
       return;
     }
@@ -157,16 +160,13 @@ export class Attempt {
   }
 
   #abandon(): void {
-    const { sessions, quorum } = this.#set;
+    const { sessions, quorum, nowMs } = this.#set;
     const { names, ttlMs } = this.#options;
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
-    // Losers wake nobody, unless others may have taken us for a holder.
+    // Losers wake no caller, unless others may have taken them for a holder.
     const notify = holders.length >= quorum;
     const request = { names, holder: this.holder, granted: false, notify };
-    for (const session of holders) session.release(request, ttlMs, () => undefined);
+    for (const session of holders)
+      if (session.release(request, ttlMs, nowMs)) this.#set.flushLater();
   }
-}
-
-function decides(votes: VoteCount): boolean {
-  return votes.decideBallot(votes.expected) !== 'open';
 }

@@ -41,26 +41,26 @@ export class VoteCount {
   pending = 0;
   /** Not answered, by nodes that were silent when asked, and by the others. */
   #silentOpen = 0;
-  #liveOpen: number;
+  liveOpen: number;
   #silentNodes = 0;
 
   constructor(nodeCount: number, quorum: number) {
     this.quorum = quorum;
-    this.replies = Array.from({ length: nodeCount });
-    this.#liveOpen = nodeCount;
+    this.replies = new Array<undefined>(nodeCount).fill(undefined);
+    this.liveOpen = nodeCount;
   }
 
   /** This node has an earlier answer overdue: it is asked, and waited for only where no quorum is possible without it. */
   silent(index: number): void {
     this.#silentNodes |= 1 << index;
     this.#silentOpen += 1;
-    this.#liveOpen -= 1;
+    this.liveOpen -= 1;
   }
 
   add(index: number, reply: VoteReply): void {
     this.replies[index] = reply;
-    if (this.isSilent(index)) this.#silentOpen -= 1;
-    else this.#liveOpen -= 1;
+    if ((this.#silentNodes & (1 << index)) !== 0) this.#silentOpen -= 1;
+    else this.liveOpen -= 1;
     switch (reply.kind) {
       case 'accepted':
       case 'extended':
@@ -85,6 +85,11 @@ export class VoteCount {
     }
   }
 
+  /** Nodes that accepted, counted again from their answers. */
+  get accepts(): number {
+    return this.replies.filter((reply) => reply?.kind === 'accepted').length;
+  }
+
   isSilent(index: number): boolean {
     return (this.#silentNodes & (1 << index)) !== 0;
   }
@@ -92,20 +97,23 @@ export class VoteCount {
   /** How many answers are worth waiting for. */
   get expected(): number {
     const reachable = this.replies.length - this.#silentOpen - this.failed;
-    return reachable < this.quorum ? this.#liveOpen + this.#silentOpen : this.#liveOpen;
+    return reachable < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
   }
 
-  /** The answers decided: nodes that had time left were not waited for, and are no sign of an outage. */
-  decided(): void {
-    this.pending = this.#liveOpen;
-  }
-
-  /** How many nodes may vote and did, for whomever. */
+  /** How many nodes may vote and did, for any holder. */
   get voted(): number {
     return this.yes + this.wrongNumber + this.held + this.lost;
   }
 
-  /** Decides as soon as the vote is decided, never waiting for an answer that can't change it. */
+  /** Whether no answer that is worth waiting for can change what the votes mean. */
+  isDecided(kind: 'acquire' | 'extend'): boolean {
+    if (this.yes >= this.quorum) return true;
+    const { expected } = this;
+    if (kind === 'extend') return expected === 0 || this.decideExtension() !== 'unknown';
+    return this.decideBallot(expected) !== 'open';
+  }
+
+  /** What a vote for a new lock means, when `expected` more answers may come. */
   decideBallot(expected: number): BallotDecision {
     const { yes, wrongNumber, quorum } = this;
     if (yes >= quorum) return 'won';
@@ -137,7 +145,7 @@ export class VoteCount {
     return Math.max(floor, ahead > 0 ? ahead : accepted) + 1;
   }
 
-  /** The highest floor that a node remembers of these keys, as far as answers tell; 0 when none does. */
+  /** The highest floor that a node remembers of these keys, as far as the answers say; 0 when none does. */
   get highestFloor(): number {
     let floor = 0;
     for (const reply of this.replies)
@@ -185,7 +193,7 @@ export class VoteCount {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
-  /** When so many leases and quarantines have ended that a quorum could vote for us; undefined when nobody can tell. */
+  /** When so many leases and quarantines have ended that a quorum could vote for us; undefined when that is unknown. */
   get freeInMs(): number | undefined {
     const times: number[] = [];
     for (const reply of this.replies) {

@@ -1,3 +1,5 @@
+import { brokenInvariant } from '../invariant.ts';
+
 /** A caller that wants to try. */
 export interface Candidate {
   /** Inside a section held here: it goes first, because others may wait for what it holds. */
@@ -6,7 +8,7 @@ export interface Candidate {
 }
 
 /**
- * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers in ours, until
+ * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers here, until
  * all of them time out. A slot is taken for the time of one try; extensions, releases and joins need none, so what holds a lock
  * never waits for one.
  */
@@ -42,6 +44,7 @@ export class Admission {
   /** A try has ended. */
   exit(): void {
     this.#inUse -= 1;
+    if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');
     const queue = this.#inSection.size > 0 ? this.#inSection : this.#others;
     for (const next of queue) {
       queue.delete(next);

@@ -20,12 +20,15 @@ const NOTHING_WRITTEN = new Set([
   'CLUSTERDOWN',
 ]);
 
+/** How ioredis refuses a command that it can't write now. */
+export const NOT_WRITABLE = "Stream isn't writeable";
+
 /** The command was not sent. */
 export function notSent(message: string): NodeFailure {
   return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
 }
 
-/** The server answered something that no script of ours returns. */
+/** The server answered something that none of our scripts returns. */
 export function unexpectedReply(command: string, reply: unknown): NodeFailure {
   const shape = Array.isArray(reply)
     ? `an array of ${reply.length}`
@@ -69,7 +72,7 @@ export function isErrorReply(error: unknown): error is Error {
 
 /** ioredis found the stream unwritable and did not queue. */
 export function isNotWritable(error: unknown): boolean {
-  return errorMessage(error).startsWith("Stream isn't writeable");
+  return errorMessage(error).startsWith(NOT_WRITABLE);
 }
 
 export function isNoScript(error: unknown): boolean {

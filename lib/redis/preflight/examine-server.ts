@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis';
 import type { NodeFacts } from '../../core/nodes/lock-node.ts';
 import { isErrorReply, isNoScript } from '../commands/node-failure.ts';
-import { scriptArguments } from '../commands/script-arguments.ts';
-import { PROBE } from '../scripts/index.ts';
+import type { RedisConnection } from '../connection/redis-connection.ts';
+import { PROBE } from '../scripts/probe.ts';
 
 /**
  * Asks one server what the start-up checks want to know, and tries every command that we need.
@@ -11,17 +11,22 @@ import { PROBE } from '../scripts/index.ts';
  * @throws what ioredis throws when the connection is lost meanwhile
  */
 export async function examineServer(
-  client: Redis,
+  connection: RedisConnection,
   probeNames: readonly string[],
 ): Promise<NodeFacts> {
-  const [, numberOfKeys, ...names] = scriptArguments(PROBE, probeNames);
-  const [info, loaded, bySha, byText] = await Promise.all([
-    answerOf(client.info()),
-    answerOf(client.script('LOAD', PROBE.text)),
-    answerOf(client.call('evalsha', [PROBE.sha1, numberOfKeys!, ...names])),
-    answerOf(client.call('eval', [PROBE.text, numberOfKeys!, ...names])),
-  ]);
-  const fields = parseInfo(info.reply);
+  const keys = [probeNames.length, ...probeNames];
+  const questions: readonly (readonly [right: string, ask: (client: Redis) => Promise<unknown>])[] =
+    [
+      ['info', (client) => client.info()],
+      ['ping', (client) => client.ping()],
+      ['script|exists', (client) => client.script('EXISTS', PROBE.sha1)],
+      ['script|load', (client) => client.script('LOAD', PROBE.text)],
+      ['evalsha', (client) => client.call('evalsha', [PROBE.sha1, ...keys])],
+      ['eval', (client) => client.call('eval', [PROBE.text, ...keys])],
+    ];
+  const answers = await Promise.all(questions.map(([, ask]) => answerOf(connection.ask(ask))));
+  const missing = questions.flatMap(([right], index) => refusal(right, answers[index]!));
+  const fields = parseInfo(answers[0]!.reply);
   return {
     kind: 'facts',
     runId: fields.get('run_id') ?? '',
@@ -30,16 +35,8 @@ export async function examineServer(
     clusterEnabled: fields.get('cluster_enabled') === '1',
     maxmemoryPolicy: fields.get('maxmemory_policy') ?? '',
     appendOnly: fields.get('aof_enabled') === '1',
-    missingRights: [
-      ...new Set([
-        ...refusal('info', info),
-        ...refusal('script|load', loaded),
-        ...refusal('evalsha', bySha),
-        ...refusal('eval', byText),
-        ...failuresOf(bySha.reply),
-        ...failuresOf(byText.reply),
-      ]),
-    ],
+    connectedReplicas: Number(fields.get('connected_slaves') ?? 0),
+    missingRights: [...new Set(missing)],
   };
 }
 
@@ -58,15 +55,11 @@ async function answerOf(command: Promise<unknown>): Promise<Answer> {
   }
 }
 
-function refusal(command: string, { error }: Answer): string[] {
-  return error === undefined || isNoScript(error) || isCondition(error.message)
-    ? []
-    : [`${command}: ${error.message}`];
-}
-
-function failuresOf(reply: unknown): string[] {
-  if (!Array.isArray(reply)) return [];
-  return reply.filter((failure) => typeof failure === 'string' && !isCondition(failure));
+/** What the answer says of missing rights: an error, or the list that PROBE returns. */
+function refusal(right: string, { error, reply }: Answer): string[] {
+  const failures = Array.isArray(reply) ? reply : [];
+  if (error !== undefined && !isNoScript(error)) failures.push(`${right}: ${error.message}`);
+  return failures.filter((failure) => typeof failure === 'string' && !isCondition(failure));
 }
 
 /** The server refuses everybody at the moment: no matter of rights. */

@@ -57,7 +57,7 @@ function connect(): void {
 }
 
 const release = (holder: string) =>
-  session.release({ names, holder, granted: true, notify: true }, 3_000, () => undefined);
+  session.release({ names, holder, granted: true, notify: true }, 3_000, world.set.nowMs);
 const types = () => world.events.map(({ type }) => type);
 const advance = (ms: number) => world.environment.advance(ms);
 const unreachable = (message: string) => [failed('unreachable', message)];

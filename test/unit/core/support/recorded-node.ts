@@ -43,31 +43,24 @@ export class RecordedNode extends MemoryLockNode {
     return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
   }
 
-  // Until the memory node collects.
-  readonly hasCollected = false;
-  flush(): void {}
-  withdraw(): boolean {
-    return false;
-  }
-
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
     this.#record('join', request);
     super.join(request, settle);
   }
 
-  override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+  override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
     this.#record('acquire', request);
-    super.acquire(request, settle);
+    return super.acquire(request, settle);
   }
 
-  override extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
+  override extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
     this.#record('extend', request);
-    super.extend(request, settle);
+    return super.extend(request, settle);
   }
 
-  override release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
+  override release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
     this.#record('release', request);
-    super.release(request, settle);
+    return super.release(request, settle);
   }
 
   override watch(lockName: string): void {

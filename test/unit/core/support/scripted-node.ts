@@ -86,9 +86,10 @@ export class ScriptedNode implements LockNode {
   }
 
   #receiver(name: Name) {
-    return (request: unknown, settle: (reply: never) => void): void => {
+    return (request: unknown, settle: (reply: never) => void): boolean => {
       this.waiting.push({ name, request, settle });
       this.story.push(name);
+      return this.hasCollected;
     };
   }
 }

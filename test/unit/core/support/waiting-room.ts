@@ -25,7 +25,7 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const world = scriptedSet({ size: 3, ttl: 10_000, retry: { maxDelay: 20 }, ...options });
   const { set, nodes, environment } = world;
   const table = new KeyTable(set);
-  const shared = { set, table, admission: new Admission(concurrentTries) };
+  const shared = { set, table, admission: new Admission(concurrentTries), onEnd: () => undefined };
   set.open();
   for (const node of nodes) {
     node.listener.opened();
@@ -37,10 +37,7 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
     const ticket = (tickets += 1);
     const acquisition = new Acquisition(shared, [...keys], settings, ticket, isInSection);
     const outcome = acquisition
-      .run((grant, records) => {
-        const all = { set, table, records, settings, grant, ticket, onEnd: () => undefined };
-        return new HeldLock([...keys], all);
-      })
+      .run((grant, records) => new HeldLock(shared, [...keys], records, settings, grant, ticket))
       .then(
         (lock) => ({ code: 'granted', lock, causes: [] as object[] }),
         ({ code, causes }) => ({ code, lock: undefined, causes }),

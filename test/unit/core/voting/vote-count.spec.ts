@@ -64,7 +64,7 @@ const FACTS: Record<string, (votes: VoteCount) => unknown> = {
   next: (votes) => votes.nextBallot(100),
   wrote: (votes) => votes.mayHaveWritten.toString(2),
   voted: (votes) => votes.voted,
-  contention: (votes) => (votes.decided(), votes.isContention),
+  contention: (votes) => ((votes.pending = votes.liveOpen), votes.isContention),
   refused: (votes) => votes.isRefused,
   quarantined: (votes) => votes.isQuarantined,
 };

@@ -180,7 +180,7 @@ describe('an extension', () => {
     nodes[0]!.failNext(...OOM);
     const lock = await tryOnce(process);
     expect(cluster.holdersOf('a')).toEqual([undefined, lock.token.holder, lock.token.holder]);
-    nodes[0]!.extend = (request, settle) => settle(cluster.servers[0]!.extend(request));
+    nodes[0]!.extend = (request, settle) => (settle(cluster.servers[0]!.extend(request)), false);
     await cluster.settle(lock.extend());
     expect(cluster.holdersOf('a')[0]).toBe(lock.token.holder);
     await cluster.settle(lock.release());

@@ -27,11 +27,12 @@ describe('the claim of a set', () => {
   async function pass(times: number, record = a): Promise<void> {
     for (let count = 0; count < times; count += 1) {
       await world.environment.advance(10);
+      record.lock = undefined;
       table.granted(lockOf(`${world.set.nowMs}`), [record], 9);
       claim.passed();
     }
   }
-  const claimed = () => [a, b].map(({ claims }) => claims.length);
+  const claimed = () => [a, b].map(({ claims }) => claims?.length ?? 0);
   const foreign = { untilMs: 9_000, freeAtMs: 9_000, causes: () => [] };
 
   it('begins with the eighth pass, of all its keys, and wakes it', async () => {
@@ -94,7 +95,7 @@ describe('the claim of a set', () => {
 
   it('leaves nothing behind when it ends early, and ends once', async () => {
     const other = new Caller(5);
-    for (const { claims } of [a, b]) claims.push(other);
+    for (const record of [a, b]) record.claims = [other];
     await pass(8);
     claim.end();
     woken.length = 0;

@@ -29,7 +29,7 @@ async function contended(waitedMs: number, size = 3, options: ProcessOptions = {
 
 /** A release of `a` by `holder` is published, though another one has it. */
 function forge({ servers }: Cluster, holder: string): void {
-  const names = { withMarker: [], pairs: ['lock:a', 'lock:#floor:a'], locks: ['lock:a'] };
+  const names = { marker: '', pairs: ['lock:a', 'lock:#floor:a'], locks: ['lock:a'] };
   for (const server of servers) {
     const { locks } = server.state;
     const holds = locks.get('lock:a')!;

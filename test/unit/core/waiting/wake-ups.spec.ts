@@ -77,7 +77,7 @@ function newTraffic(seed: number) {
     for (const [caller, sinceMs] of waiting) {
       const records = caller.keys.map(recordOf);
       const isFree = records.every(({ lock, trying, claims, foreign: holder }) => {
-        const isClaimed = claims.some(({ ticket }) => ticket < caller.ticket);
+        const isClaimed = claims?.some(({ ticket }) => ticket < caller.ticket) === true;
         const isHeldElsewhere = holder !== undefined && holder.untilMs > set.nowMs;
         return !lock && !trying && !isHeldElsewhere && (!isClaimed || caller.isInSection);
       });

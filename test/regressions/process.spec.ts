@@ -1,0 +1,141 @@
+import { spawn } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+
+const PROGRAM_START = `
+import { Redlock } from './lib/core/redlock.ts';
+import { RedisLockNode } from './lib/redis/redis-lock-node.ts';
+const nodes = process.env.URLS.split(',').map((url) => new RedisLockNode(url));
+const redlock = new Redlock(nodes, { ttl: 600, nodeTimeout: 100, restartGuard: false });
+redlock.open();
+await redlock.ready(10_000);
+const say = (word) => process.stdout.write(word + '\\n');
+const hear = (wanted) => new Promise((resolve) => process.stdin.on('data', (data) => {
+  if (String(data).includes(wanted)) resolve();
+}));
+`;
+
+interface Ended {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+/** Runs a program in a process of its own, which an unhandled rejection would end with an error. */
+function run(
+  program: string,
+  urls: readonly string[],
+  onLine: (line: string, tell: (word: string) => void) => void = () => undefined,
+): Promise<Ended> {
+  const child = spawn(
+    process.execPath,
+    [
+      '--unhandled-rejections=strict',
+      '--disable-warning=ExperimentalWarning',
+      '--import',
+      './test/support/typescript-loader.mjs',
+      '--input-type=module',
+      '--eval',
+      PROGRAM_START + program,
+    ],
+    { cwd: process.cwd(), env: { ...process.env, URLS: urls.join(',') } },
+  );
+  return new Promise((resolve) => {
+    let output = '';
+    const hang = setTimeout(() => child.kill('SIGKILL'), 25_000);
+    const collect = (data: Buffer) => {
+      output += String(data);
+      for (const line of String(data).split('\n').filter(Boolean)) {
+        onLine(line, (word) => child.stdin.write(`${word}\n`));
+      }
+    };
+    child.stdout.on('data', collect);
+    child.stderr.on('data', collect);
+    child.on('close', (code) => {
+      clearTimeout(hang);
+      resolve({ code, output });
+    });
+  });
+}
+
+describe('a process', () => {
+  let servers: RedisServer[];
+  beforeAll(async () => {
+    servers = await startRedisServers(3, { own: true });
+  });
+  afterAll(() => Promise.all(servers.map((server) => server.stop())));
+  const urls = () => servers.map(({ url }) => url);
+
+  it('is never crashed by errors of extensions and releases', async () => {
+    const ended = await run(
+      `
+      const lock = await redlock.acquire('crash');
+      const { signal } = lock;
+      say('held');
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      await lock.release();
+      await redlock.withLock('other', () => 1, { wait: 300 }).catch((error) => say(error.code));
+      process.stdin.unref();
+      await redlock.close();
+      say('closed');
+      `,
+      urls(),
+      (line) => {
+        if (line === 'held') for (const server of servers) void server.kill();
+      },
+    );
+    for (const server of servers) if (!server.isRunning) await server.restart();
+    expect(ended).toEqual({ code: 0, output: 'held\nQUORUM_UNAVAILABLE\nclosed\n' });
+  });
+
+  it('ends by itself after close, although an extension was under way and others waited', async () => {
+    const ended = await run(
+      `
+      const lock = await redlock.acquire('ends');
+      redlock.acquire('ends', { wait: '1h' }).catch((error) => say(error.code));
+      void lock.extend().catch((error) => say(error.code));
+      const closed = redlock.close();
+      await closed;
+      say('closed');
+      `,
+      urls(),
+    );
+    expect(ended.code).toBe(0);
+    expect(ended.output).toContain('REDLOCK_CLOSED');
+    expect(ended.output).toContain('closed');
+  });
+
+  it('that releases while an extension is under way is not kept alive by a timer of that lock', async () => {
+    const ended = await run(
+      `
+      const lock = await redlock.acquire('in-flight');
+      void lock.extend().catch(() => undefined);
+      await lock.release();
+      await redlock.close();
+      const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout');
+      say('timers ' + timers.length);
+      `,
+      urls(),
+    );
+    expect(ended).toEqual({ code: 0, output: 'timers 0\n' });
+  });
+
+  it('does not lose a healthy lock by a clock step of +10 s', async () => {
+    const ended = await run(
+      `
+      const lock = await redlock.acquire('step', { ttl: 600 });
+      const { signal } = lock;
+      const realNow = Date.now;
+      Date.now = () => realNow() + 10_000;
+      await lock.extend();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      Date.now = () => realNow() - 10_000;
+      await lock.extend();
+      say(lock.isHeld && !signal.aborted ? 'held' : 'lost');
+      await redlock.close();
+      `,
+      urls(),
+    );
+    expect(ended).toEqual({ code: 0, output: 'held\n' });
+  });
+});
