@@ -348,6 +348,18 @@ describe('the outcome of the try ahead, for one who waits for no more than one a
     const { caller } = await behindTry(keys, options, replies);
     expect([caller.tries, keyOf(caller)]).toEqual([0, 'a']);
   });
+
+  it('says nothing after a split vote: it tries itself, within its node timeout, and finds contention, too', async () => {
+    const ahead = room.call('a');
+    await room.flush();
+    const caller = room.call('a', { wait: 0 });
+    for (let turn = 0; turn < 25; turn += 1) {
+      await room.answer(...SPLIT);
+      await room.advance(20);
+    }
+    expect([ahead.tries > 1, caller.tries]).toEqual([true, 1]);
+    expect((await caller.outcome).code).toBe('LOCK_BUSY');
+  });
 });
 
 describe('an outage that a try found', () => {
