@@ -117,5 +117,11 @@ export function scriptedSet(
     clockMoved: nothing,
     ...listener,
   });
-  return { environment, nodes, set, events, node: nodes[0]! };
+  /** Opens all nodes, which vote then. */
+  const connect = () => {
+    set.open();
+    for (const { listener } of nodes) listener.opened();
+    for (const node of nodes) node.answer('join', { kind: 'joined', quarantineMs: 0 });
+  };
+  return { environment, nodes, set, events, node: nodes[0]!, connect };
 }

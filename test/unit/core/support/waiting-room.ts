@@ -26,11 +26,7 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const { set, nodes, environment } = world;
   const table = new KeyTable(set);
   const shared = { set, table, admission: new Admission(concurrentTries), onEnd: () => undefined };
-  set.open();
-  for (const node of nodes) {
-    node.listener.opened();
-    node.answer('join', { kind: 'joined', quarantineMs: 0 });
-  }
+  world.connect();
   let tickets = 0;
   const call = (keys: string, { isInSection = false, ...given }: CallOptions = {}) => {
     const settings = resolveAcquire(set.options, given);

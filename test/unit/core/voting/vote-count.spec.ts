@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { VoteReply } from '../../../../lib/core/nodes/node-session.ts';
 import { VoteCount } from '../../../../lib/core/voting/vote-count.ts';
+import { reply } from '../support/reply.ts';
 
 const sizes = [1, 2, 3, 4, 5, 6, 7];
 const quorums = sizes.flatMap((size) =>
@@ -17,29 +17,6 @@ function* counts(of: number, kinds: readonly string[]): Generator<string[]> {
   for (let number = 0; number <= of; number += 1)
     for (const rest of counts(of - number, others))
       yield [...Array.from({ length: number }, () => kind), ...rest];
-}
-
-/** What the numbers of an answer mean: `held:<holder>[@<index>]:<remainingMs>[:<floor>]`, and so on. */
-const FIELDS: Record<string, readonly string[]> = {
-  held: ['holder', 'remainingMs', 'floor'],
-  stale: ['floor', 'nowMicros', 'byClock'],
-  ahead: ['nowMicros', 'floor'],
-  quarantined: ['remainingMs'],
-};
-const FAILED = { kind: 'failed', reason: 'error', message: 'refused' };
-
-/** One answer, as the tables write it. */
-function reply(text: string): VoteReply {
-  const [kind = '', ...values] = text.split(':');
-  if (kind === 'yes') return { kind: values[0] === 'extended' ? 'extended' : 'accepted' } as never;
-  if (kind === 'refused' || kind === 'unknown')
-    return { ...FAILED, nothingWritten: kind === 'refused' } as never;
-  const fields = (FIELDS[kind] ?? []).map((name, field) => {
-    const value = values[field] ?? '0';
-    return [name, name === 'holder' ? value.split('@')[0] : value === 'clock' || Number(value)];
-  });
-  const index = Number(values[0]?.split('@')[1] ?? 0);
-  return { kind, index, byClock: false, ...Object.fromEntries(fields) };
 }
 
 /** The votes of nodes in order: `-` has not answered, `(…)` was silent when it was asked. */
