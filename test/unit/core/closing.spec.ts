@@ -37,17 +37,6 @@ describe('close', () => {
     expect([cluster.holders('a'), cluster.holders('b')]).toEqual([2, 0]);
   });
 
-  it('leaves no key behind when it comes during a vote', async () => {
-    const { cluster, redlock } = await newProcess();
-    const rejected = rejection(redlock.acquire('a'));
-    await cluster.advance(1.5);
-    expect(cluster.holders('a')).toBe(3);
-    await cluster.settle(redlock.close());
-    expect(await rejected).toMatchObject(CLOSED);
-    await cluster.advance(10);
-    expect(cluster.holders('a')).toBe(0);
-  });
-
   it.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12])(
     'gives away no lock and leaves no key when it comes %i ticks after the deciding vote',
     async (ticks) => {

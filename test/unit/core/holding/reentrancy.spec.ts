@@ -232,18 +232,6 @@ describe('a section that outlives the work whose lock it joined', () => {
     await cluster.advance(100);
     expect(cluster.holders('a')).toBe(0);
   });
-
-  it.each([
-    [2_000, 700, ['released']],
-    [200, 200, ['lost']],
-  ])('is waited for by drain(%i), for %i ms', async (drainMs, tookMs, events) => {
-    const { cluster, redlock, section, types } = await leftBehind(800, { latencyMs: 1 });
-    const startedAtMs = cluster.nowMs;
-    await cluster.settle(redlock.drain(drainMs));
-    expect(Math.abs(cluster.nowMs - startedAtMs - tookMs)).toBeLessThan(5);
-    await cluster.settle(section.catch(() => undefined));
-    expect(types()).toEqual(events);
-  });
 });
 
 describe('the handle of a nested acquire', () => {

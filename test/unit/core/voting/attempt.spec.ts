@@ -107,6 +107,18 @@ describe('an attempt', () => {
     expect([late.requests.size, late.released()]).toEqual([1, ['0:1!', '2:1!']]);
   });
 
+  it('has for its second ballot what the first one left', async () => {
+    const { set, outcome, answer, environment, requests } = begin(100);
+    await environment.advance(200);
+    answer('stale:300 stale:300 -');
+    await environment.advance(99);
+    answer('- - yes');
+    const endedAtMs = set.nowMs + 1;
+    await environment.advance(1);
+    expect(await outcome).toMatchObject({ kind: 'failed', endedAtMs, timeoutMs: 100 });
+    expect(requests.size).toBe(2);
+  });
+
   it('reports every floor that it learns', async () => {
     const { outcome, answer, floors } = begin(100);
     answer('stale:300 held:x:9:700 yes');

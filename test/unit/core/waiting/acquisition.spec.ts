@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
 import { Caller, lockOf } from '../support/callers.ts';
@@ -231,6 +232,12 @@ describe('a caller whose try failed', () => {
     ['the longest delay', SPLIT, { retry: { baseDelay: 300, maxDelay: 200 } }, 200],
     ['a node timeout', SPLIT, { retry: { baseDelay: 900 } }, 500],
     ['a ttl behind a holder whose lease is longer', [held()], {}, 10_000],
+    [
+      'two round trips behind a holder without ttl',
+      [{ ...held(), remainingMs: -1 }],
+      { retry: {} },
+      8,
+    ],
     ['a quarantine', [{ kind: 'quarantined', remainingMs: 700 }], {}, 705],
   ])('pauses, and listens, for %s at most', async (_, replies, options, ms) => {
     room = newRoom({ wait: '1m', ...options });
@@ -239,6 +246,10 @@ describe('a caller whose try failed', () => {
     await room.answer(...replies);
     await room.advance(ms - 1);
     expect([caller.tries, [...room.node.watching]]).toEqual([1, ['lock:a']]);
+    // The release of its try, which may be published, says nothing to itself.
+    const releases = room.node.waiting.filter(({ name }) => name === 'release');
+    const own = releases.map(({ request }) => (request as AcquireRequest).holder);
+    expect(own.every((holder) => room.record('a').isOwn(holder))).toBe(true);
     await room.advance(1.5);
     expect(caller.tries).toBe(2);
   });

@@ -81,15 +81,6 @@ describe('the admission', () => {
 describe('a process with as many tries under way as it may have', () => {
   const newProcess = processFactory();
 
-  it('makes the others wait for their turn, and grants all of them', async () => {
-    const { cluster, redlock, node } = await newProcess({ concurrentTries: 10 });
-    const locks = Promise.all(Array.from({ length: 50 }, (_, key) => redlock.acquire(`${key}`)));
-    await cluster.environment.flush();
-    expect(node.asked('acquire')).toHaveLength(10);
-    await cluster.settle(locks);
-    expect(node.asked('acquire')).toHaveLength(50);
-  });
-
   it('calls it an overload, never contention, when the time of a caller is over', async () => {
     const { cluster, redlock } = await newProcess({ concurrentTries: 1, ttl: '10s' });
     cluster.servers[1]!.freeze();

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
+import { clusterFactory } from '../support/cluster.ts';
 import type { Cluster, LockProcess, ProcessOptions } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
-const newProcess = processFactory();
 
 /** The tries that a process made: one holder each. */
 const tries = ({ nodes }: LockProcess) =>
@@ -70,39 +69,6 @@ describe('a release in another process', () => {
     }
     expect(await cluster.failure(acquired)).toMatchObject({ code: 'LOCK_BUSY' });
     expect(tries(waiter)).toBeGreaterThan(5);
-  });
-});
-
-describe('the tries of a waiter', () => {
-  it('do not wake itself', async () => {
-    const waiter = await newProcess({ wait: '2s', retry: { baseDelay: 300, maxDelay: 300 } });
-    const { cluster, redlock, node } = waiter;
-    // One node accepts, one refuses, one never answers: others may take us for a holder, so our release is published.
-    cluster.occupy('a', [1], 60_000);
-    cluster.servers[2]?.freeze();
-    await cluster.failure(redlock.acquire('a'));
-    expect(node.asked('release').some(({ request }) => request.notify)).toBe(true);
-    // Up to 300 ms apart, 150 on average; woken by itself it would come back within 40 ms.
-    expect(tries(waiter)).toBeLessThan(25);
-  });
-
-  it('wake others only when these may have taken it for a holder, a vote that was lost included', async () => {
-    const { cluster, redlock, nodes } = await newProcess({ ttl: 60_000 });
-    const published = (node: number) =>
-      nodes[node]!.asked('release').map(({ request }) => request.notify);
-    cluster.occupy('a', [0, 1], 60_000);
-    await cluster.failure(redlock.acquire('a', { wait: 0 }));
-    expect(published(2)).toEqual([false]);
-    cluster.servers[2]?.freeze();
-    cluster.occupy('b', [0], 60_000);
-    await cluster.failure(redlock.acquire('b', { wait: 0 }));
-    expect(published(1)).toEqual([true]);
-    nodes[1]!.failNext('lose-reply', { command: 'acquire' });
-    const failed = rejection(redlock.acquire('c', { wait: 0 }));
-    await cluster.advance(10);
-    nodes[1]!.disconnect();
-    await cluster.settle(failed);
-    expect(published(0)).toEqual([true]);
   });
 });
 

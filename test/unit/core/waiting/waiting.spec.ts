@@ -102,34 +102,14 @@ describe('between processes', () => {
     expect(cluster.nowMs - startedAtMs).toBeLessThan(4_200);
   });
 
-  it('a key without ttl, which never expires, is asked for again and again', async () => {
-    const { cluster, redlock, node } = await newProcess({ wait: '1m' });
-    for (const { state } of cluster.servers) state.locks.set('lock:a', 'foreign', null);
-    const acquired = redlock.acquire('a');
-    await cluster.advance(10_000);
-    const tries = node.asked('acquire').length;
-    expect([tries > 10, tries < 200]).toEqual([true, true]);
-    for (const server of cluster.servers) server.deleteLock('lock:a');
-    const freeAtMs = cluster.nowMs;
-    await cluster.settle(acquired);
-    expect(cluster.nowMs - freeAtMs).toBeLessThan(310);
-  });
-
-  it.each([
-    ['the other is slower to receive a release and to ask', () => undefined],
-    [
-      'the last node that answers does not know of it',
-      (busy: LockProcess, other: LockProcess) => {
-        busy.nodes[1]!.latencyMs = 2.2;
-        busy.nodes[2]!.latencyMs = 4;
-        other.nodes[1]!.watch = () => undefined;
-      },
-    ],
-  ])('a process with many waiters lets another one go first, although %s', async (_, prepare) => {
+  it('a process with many waiters lets another one go first, however slow that is and whatever one node knows', async () => {
     const cluster = await newCluster(3);
     const busy = await cluster.process({ wait: '1m' });
     const other = await cluster.process({ wait: '1m', latencyMs: 6 });
-    prepare(busy, other);
+    // The last node that answers does not know of the other.
+    busy.nodes[1]!.latencyMs = 2.2;
+    busy.nodes[2]!.latencyMs = 4;
+    other.nodes[1]!.watch = () => undefined;
     let [all, others] = [0, 0];
     const caller = async ({ redlock }: LockProcess): Promise<void> => {
       while (all < 300) {
@@ -171,25 +151,6 @@ describe('the budget', () => {
       expect([lateMs >= -2, lateMs <= 3]).toEqual([true, true]);
     },
   );
-
-  it('holds over several ballots of one try', async () => {
-    const cluster = await newCluster();
-    const ahead = await cluster.process({ wallErrorMs: 60_000 });
-    await cluster.settle((await cluster.settle(ahead.redlock.acquire('a'))).release());
-    // Accepted, stale, and no answer: the round lasts to its end, and then there is a second one.
-    cluster.servers[0]?.state.floors.delete('lock:#floor:a');
-    const { redlock, nodes } = await cluster.process();
-    cluster.servers[2]?.freeze();
-    const startedAtMs = cluster.nowMs;
-    const outcome = cluster.failure(redlock.acquire('a', { wait: 400 }));
-    await cluster.advance(50);
-    cluster.servers[1]?.freeze();
-    await cluster.advance(200);
-    expect(nodes[0]!.asked('acquire')).toHaveLength(1);
-    await outcome;
-    expect(nodes[0]!.asked('acquire')).toHaveLength(2);
-    expect(cluster.nowMs - startedAtMs).toBeLessThanOrEqual(403);
-  });
 
   it('of a place in line ends in time, and the error has what the one ahead knows', async () => {
     const { cluster, redlock } = await newProcess();
