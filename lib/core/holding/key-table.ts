@@ -108,8 +108,13 @@ export class KeyRecord {
     else next.previousInLine = previous;
     waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
     if (waiter.isImpatient) this.impatient -= 1;
-    if (this.first === undefined) this.foreign = undefined;
+    if (this.first === undefined) this.forgetForeign();
     else if (previous === undefined) this.wake();
+  }
+
+  /** It is kept while a caller, in this line or in another one, listens for its end. */
+  forgetForeign(): void {
+    if (this.first === undefined && this.subscribers === 0) this.foreign = undefined;
   }
 
   /** The key may be free: callers that claim it look first, then the head of the line. */
@@ -177,8 +182,7 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    // Without a line no caller listens for the end of it.
-    if (record.first === undefined) record.foreign = undefined;
+    record.forgetForeign();
     this.#forget(record);
   }
 

@@ -29,8 +29,8 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
  *
- * It stands in the line of one key at a time, that which it is blocked on, and reserves nothing: no free key is refused
- * because a set waits for another one.
+ * It stands in the line of one key at a time, that which it is blocked on, until that is free, and reserves nothing: no free
+ * key is refused because a set waits for another one.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {
   readonly keys: readonly string[];
@@ -162,7 +162,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     let blocking: KeyRecord | undefined;
     let inUse: KeyRecord | undefined;
     for (const record of this.#records) {
-      if (this.#isBlocking(record, nowMs)) blocking ??= record;
+      if (this.#isBlocking(record, nowMs) && (!blocking || record === this.place))
+        blocking = record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
     }
     // On arrival in the line of its first key that is in use here.
@@ -273,16 +274,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
-    const { isCancelled } = outcome;
-    let blockedOn: KeyRecord | undefined;
     for (const record of this.#records) record.published(holder);
-    if (!isCancelled) {
+    if (!outcome.isCancelled) {
       this.#findings.failed(outcome);
       this.#sawHolders(outcome);
-      blockedOn = this.#planNextTry(outcome, hints);
+      const blockedOn = this.#planNextTry(outcome, hints);
+      // It stands in front of those who came later, before they look.
+      (blockedOn ?? this.#records[0])?.enter(this);
     }
-    // It stands in front of those who came later, before they look.
-    if (!isCancelled) (blockedOn ?? this.#records[0])?.enter(this);
     for (const record of this.#records) record.wake();
   }
 
