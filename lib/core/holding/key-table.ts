@@ -19,6 +19,8 @@ export interface Waiter {
   readonly ticket: number;
   /** Ends its wait with the first conclusive answer, which it is owed within a node timeout. */
   readonly isImpatient: boolean;
+  /** Inside a section held here, which others may wait for: no claim binds it. */
+  readonly isInSection: boolean;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
@@ -117,10 +119,24 @@ export class KeyRecord {
     if (this.first === undefined && this.subscribers === 0) this.foreign = undefined;
   }
 
-  /** The key may be free: callers that claim it look first, then the head of the line. */
+  /** Whether it may try before all others in line: the head, and one that no claim binds behind those that one binds. */
+  isNext(waiter: Waiter): boolean {
+    let next = this.first;
+    if (waiter.isInSection && this.claims !== undefined) {
+      const oldest = Math.min(...this.claims.map(({ ticket }) => ticket));
+      while (next !== undefined && next.ticket >= oldest && !next.isInSection)
+        next = next.nextInLine;
+    }
+    return next === waiter;
+  }
+
+  /** The key may be free: callers that claim it look first, then the head of the line and those that no claim binds. */
   wake(): void {
     for (const claimant of this.claims ?? []) claimant.wake();
     this.first?.wake();
+    if (this.claims === undefined || this.claims.length === 0) return;
+    for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
+      if (waiter.isInSection) waiter.wake();
   }
 
   /** There is a conclusive answer: callers that wait for no more than that are notified. */

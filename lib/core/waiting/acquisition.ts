@@ -168,7 +168,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     }
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
-    const isHead = this.place === undefined || this.place.first === this;
+    const isHead = this.place === undefined || this.place.isNext(this);
     if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
     if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
