@@ -17,7 +17,7 @@ function newTraffic(seed: number) {
   const fraction = () => random.fraction();
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(fraction() * items.length)]!;
   const foreign = new Map<string, string>();
-  /** Keys of which this process knows that they are held elsewhere, while somebody waits for them. */
+  /** Keys of which this process knows that they are held elsewhere, while somebody listens for their release. */
   const known = new Set<string>();
   /** Since when their keys have been free, as far as this process knows. */
   const waiting = new Map<Acquisition, number>();
@@ -69,9 +69,9 @@ function newTraffic(seed: number) {
   };
   const look = () => {
     for (const key of KEYS) {
-      const { trying, foreign: holder } = recordOf(key);
+      const { trying, foreign: holder, subscribers } = recordOf(key);
       if (holder !== undefined) known.add(key);
-      if (![...waiting.keys()].some(({ keys }) => keys.includes(key))) known.delete(key);
+      if (subscribers === 0) known.delete(key);
       if (trying !== undefined && known.has(key)) mistakes.push(`tried for ${key}`);
     }
     for (const [caller, sinceMs] of waiting) {
