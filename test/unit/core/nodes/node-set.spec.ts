@@ -54,10 +54,12 @@ describe('a look at the clocks', () => {
     expect(await look()).toEqual([20_500, 2]);
   });
 
-  it('says so at the end of the tick: who looks may be a getter', () => {
+  it('says so at the end of the tick: who looks may be a getter', async () => {
     world.environment.suspend(20_000);
     expect(world.set.nowMs).toBe(1_000);
     expect([world.set.checkedNowMs, moves]).toEqual([21_000, 0]);
+    await world.environment.flush();
+    expect(moves).toBe(1);
   });
 
   it.each(['alarms', 'budgets'] as const)(
