@@ -20,11 +20,9 @@ interface Requests {
 type Name = keyof Requests;
 
 /** One command that the core gave to a node. */
-export interface RecordedCommand<Of extends Name = Name> {
-  readonly name: Of;
-  readonly atMs: number;
-  readonly request: Requests[Of];
-}
+export type RecordedCommand<Of extends Name = Name> = {
+  [Each in Of]: { readonly name: Each; readonly atMs: number; readonly request: Requests[Each] };
+}[Of];
 
 /** A node in memory that remembers what it was asked, in order. */
 export class RecordedNode extends MemoryLockNode {
@@ -74,6 +72,6 @@ export class RecordedNode extends MemoryLockNode {
   }
 
   #record(name: Name, request: Requests[Name]): void {
-    this.commands.push({ name, atMs: this.#nowMs(), request });
+    this.commands.push({ name, atMs: this.#nowMs(), request } as RecordedCommand);
   }
 }
