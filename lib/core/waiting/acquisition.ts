@@ -286,8 +286,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   }
 
   /** One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted. */
-  #sawHolders({ votes, endedAtMs }: FailedAttempt): void {
-    if (!votes.isContention) return;
+  #sawHolders({ votes, endedAtMs, isTooSlow }: FailedAttempt): void {
+    if (isTooSlow || !votes.isContention) return;
     for (const reply of votes.replies) {
       if (reply?.kind !== 'held') continue;
       const record = this.#records[reply.index]!;
