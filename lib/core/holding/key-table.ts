@@ -110,13 +110,10 @@ export class KeyRecord {
     else next.previousInLine = previous;
     waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
     if (waiter.isImpatient) this.impatient -= 1;
-    if (this.first === undefined) this.forgetForeign();
-    else if (previous === undefined) this.wake();
-  }
-
-  /** It is kept while a caller, in this line or in another one, listens for its end. */
-  forgetForeign(): void {
-    if (this.first === undefined && this.subscribers === 0) this.foreign = undefined;
+    if (this.first === undefined) {
+      // Another line may have a caller that listens for the end of the holder.
+      if (this.subscribers === 0) this.foreign = undefined;
+    } else if (previous === undefined) this.wake();
   }
 
   /** Whether it may try before all others in line: the head, and one that no claim binds behind those that one binds. */
@@ -198,7 +195,7 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    record.forgetForeign();
+    if (record.first === undefined && record.subscribers === 0) record.foreign = undefined;
     this.#forget(record);
   }
 

@@ -48,6 +48,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly #settings: ResolvedAcquire;
   readonly #records: readonly KeyRecord[];
   readonly #arrivedAtMs: number;
+  readonly #budgetMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #attempt: Attempt | undefined;
@@ -83,6 +84,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
     this.#records = records;
     this.#arrivedAtMs = room.set.nowMs;
+    this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
     for (const record of this.#records) (record.sets ??= new Set()).add(this);
@@ -358,10 +360,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         budgets.set(this, this.#budgetMs, this.#arrivedAtMs, nowMs);
       else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
-  }
-
-  get #budgetMs(): number {
-    return Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
