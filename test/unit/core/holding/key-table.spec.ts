@@ -77,7 +77,9 @@ describe('the line of a key', () => {
       let next: Waiter | undefined;
       return Object.defineProperty(caller(ticket), 'nextInLine', {
         get: () => (reads++, next),
-        set: (after) => void (next = after),
+        set: (after) => {
+          next = after;
+        },
       });
     });
     for (const one of all) a.enter(one);
@@ -114,6 +116,17 @@ describe('the line of a key', () => {
     a.leave(second!);
     table.drop(table.use('b'));
     expect([a.foreign, b.foreign]).toEqual([undefined, undefined]);
+  });
+
+  it('keeps a foreign holder for those who listen from another line', () => {
+    const [first, set] = callers(1, 2);
+    b.enter(set!);
+    table.subscribe(a);
+    a.enter(first!);
+    a.foreign = FOREIGN;
+    a.leave(first!);
+    table.drop(table.use('a'));
+    expect(a.foreign).toBe(FOREIGN);
   });
 });
 

@@ -22,14 +22,26 @@ describe('durationMs', () => {
     ]);
   });
 
-  it.each<unknown>([
-    ...[Number.NaN, Number.POSITIVE_INFINITY, -1, MAX_DURATION_MS + 1, 5n, true, null, {}, ['5s']],
-    ...['10', '10 s', '-5s', '1e3ms', '10S', 's', '', 'Infinityms', '1d', '999999h'],
-  ])('refuses %p, naming option, value and fix', (value) => {
-    const parse = () => durationMs('wait', value as Duration);
-    expect(parse).toThrow(RedlockConfigError);
-    expect(parse).toThrow(/^Option 'wait' can't be .+: give milliseconds .+'30s'/);
-  });
+  const values = [
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    -1,
+    MAX_DURATION_MS + 1,
+    5n,
+    true,
+    null,
+    {},
+  ];
+  const texts = ['10', '10 s', '-5s', '1e3ms', '10S', 's', '', 'Infinityms', '1d', '999999h'];
+
+  it.each<unknown>([...values, ['5s'], ...texts])(
+    'refuses %p, naming option, value and fix',
+    (value) => {
+      const parse = () => durationMs('wait', value as Duration);
+      expect(parse).toThrow(RedlockConfigError);
+      expect(parse).toThrow(/^Option 'wait' can't be .+: give milliseconds .+'30s'/);
+    },
+  );
 
   it('names the lower bound that was broken', () => {
     expect(() => durationMs('ttl', 50, 100)).toThrow(/can't be 50: .* from 100 ms/);

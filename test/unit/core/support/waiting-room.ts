@@ -31,9 +31,12 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const call = (keys: string, { isInSection = false, ...given }: CallOptions = {}) => {
     const settings = resolveAcquire(set.options, given);
     const ticket = (tickets += 1);
-    const acquisition = new Acquisition(shared, [...keys], settings, ticket, isInSection);
+    const acquisition = new Acquisition(shared, keys.split(''), settings, ticket, isInSection);
     const outcome = acquisition
-      .run((grant, records) => new HeldLock(shared, [...keys], records, settings, grant, ticket))
+      .run(
+        (grant, records) =>
+          new HeldLock(shared, acquisition.keys, records, settings, grant, ticket),
+      )
       .then(
         (lock) => ({ code: 'granted', lock, causes: [] as object[] }),
         ({ code, causes }) => ({ code, lock: undefined, causes }),
