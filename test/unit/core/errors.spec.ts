@@ -34,7 +34,19 @@ describe('a message says what happened and what to do', () => {
     );
   });
 
-  it.each<LockLossReason>(['expired', 'suspended', 'taken', 'closed', 'released', 'short'])(
+  it('when unavailable for want of time or slots in this process: that the servers are not at fault', () => {
+    const own = { ...cause, address: 'this process' };
+    const { message } = new QuorumUnavailableError(['a'], 0, 2, 3, [own]);
+    expect(message).toMatch(/servers are not at fault: wait longer \('wait'\), or start fewer/);
+  });
+
+  it('when too little validity is left: that the lock is held, and to stop before the step', () => {
+    expect(new LockLostError(['a'], 'short', 17).message).toMatch(
+      /^Lock "a" \(token 17\) is still held, but .*\. Stop before that step, or extend the lock\.$/,
+    );
+  });
+
+  it.each<LockLossReason>(['expired', 'suspended', 'taken', 'closed', 'released'])(
     'when lost: %s, and carries what the work returned',
     (reason) => {
       const { message, result } = new LockLostError(['a'], reason, 17, [], { paid: true });
