@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { durationMs } from '../../core/options/duration.ts';
 import { RedlockConfigError, type StaleTokenError } from '../../core/errors.ts';
 import { advanceFence } from './advance-fence.ts';
 import type {
