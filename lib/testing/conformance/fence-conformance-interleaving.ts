@@ -20,10 +20,16 @@ export async function interleaveFenceWriters(
   const [older, newer] = [ticket(resource, 1), ticket(resource, 2)];
   const history = new FenceHistory(store, resource);
   await store.claim(older);
-  const { pause, entered, open } = gate();
-  const olderWrite = history.readAndWrite(older, skipFirst(pause));
+  let open!: () => void;
+  const isOpen = new Promise<void>((resolve) => (open = resolve));
+  let enter!: () => void;
+  const hasEntered = new Promise<void>((resolve) => (enter = resolve));
+  const olderWrite = history.readAndWrite(older, noPause, () => {
+    enter();
+    return isOpen;
+  });
   // The older may also end without passing the gate.
-  await Promise.race([entered, Promise.allSettled([olderWrite])]);
+  await Promise.race([hasEntered, Promise.allSettled([olderWrite])]);
   const newerWork = newerSession(store, history, newer);
   const timer = setTimeout(open, gateMs);
   await Promise.allSettled([newerWork]);
@@ -40,28 +46,4 @@ async function newerSession(
 ): Promise<void> {
   demand(!(await isRefused(store, store.claim(newer))), 'the newer claim was refused');
   demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
-}
-
-function gate(): { pause: () => Promise<void>; entered: Promise<void>; open: () => void } {
-  let enter!: () => void;
-  let open!: () => void;
-  const entered = new Promise<void>((resolve) => (enter = resolve));
-  const isOpen = new Promise<void>((resolve) => (open = resolve));
-  return {
-    entered,
-    open,
-    pause: () => {
-      enter();
-      return isOpen;
-    },
-  };
-}
-
-/** The pause between read and write is passed; the one inside the write is the gate. */
-function skipFirst(pause: () => Promise<void>): () => Promise<void> {
-  let calls = 0;
-  return () => {
-    calls += 1;
-    return calls === 1 ? Promise.resolve() : pause();
-  };
 }
