@@ -17,7 +17,7 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { executeWith, NOSCRIPT, NOT_CONNECTED, PlannedFaults } from './memory-fault.ts';
+import { executeWith, NOSCRIPT, NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
 import { MemoryConnection } from './memory-connection.ts';
 import type { MemoryCommand } from './memory-connection.ts';
@@ -33,6 +33,13 @@ export interface MemoryLockNodeOptions {
   readonly reconnectDelayMs?: number;
   /** Carries latency and reconnects. @default the system's, which never keep a process alive */
   readonly timers?: Timers;
+}
+
+interface PlannedFault {
+  readonly fault: MemoryFault;
+  /** Any command when it is missing. */
+  readonly command?: MemoryCommandName;
+  left: number;
 }
 
 let nodeCount = 0;
@@ -51,12 +58,13 @@ export class MemoryLockNode implements LockNode {
   latencyMs: number;
   readonly #timers: Timers;
   readonly #reconnectDelayMs: number;
-  readonly #faults = new PlannedFaults();
+  /** Those that wait for their command, oldest first. */
+  #faults: PlannedFault[] = [];
   readonly #watched = new Set<string>();
   #listener: LockNodeListener | undefined;
   #connection: MemoryConnection | undefined;
-  /** The connection was answered: what is sent now reaches the server unless something breaks. */
-  #up = false;
+  /** The connection once it was answered: what is sent now reaches the server unless something breaks. */
+  #up: MemoryConnection | undefined;
   /** Closed by us while requests were stuck in the network. */
   readonly #abandoned = new Set<MemoryConnection>();
   #frozen = false;
@@ -133,10 +141,8 @@ export class MemoryLockNode implements LockNode {
   /** What was collected is sent, and executed however late. */
   async close(): Promise<void> {
     const connection = this.#connection;
-    const listener = this.#up ? this.#listener : undefined;
-    this.#listener = undefined;
-    this.#connection = undefined;
-    this.#up = false;
+    const listener = this.#up && this.#listener;
+    this.#listener = this.#connection = this.#up = undefined;
     this.#timers.clear(this.#reconnectTimer);
     this.#watched.clear();
     connection?.flush();
@@ -178,39 +184,41 @@ export class MemoryLockNode implements LockNode {
     fault: MemoryFault,
     options: { readonly command?: MemoryCommandName; readonly times?: number } = {},
   ): void {
-    this.#faults.add(fault, options.command, options.times ?? 1);
+    this.#faults.push({ fault, command: options.command, left: options.times ?? 1 });
   }
 
   /** Forgets the planned faults that nothing has met yet. */
   clearFaults(): void {
-    this.#faults.clear();
+    this.#faults = [];
   }
 
   #connect(): void {
     const connection: MemoryConnection = new MemoryConnection(this.server, {
       travel: (arrive) => this.#travel(arrive),
       isFrozen: () => this.#frozen,
-      lost: (message) => this.#lost(connection, message),
+      lost: (message) => this.#lost(message),
       published: (channel, holder) => this.#hint(channel, holder),
     });
     if (!this.server.connect(connection)) return this.#reconnectLater();
     this.#connection = connection;
     // A stopped server accepts connections but answers nothing: its first answer makes this one count.
-    connection.send({ execute: () => 'PONG', settle: () => this.#opened(connection) });
+    connection.send({
+      execute: () => 'PONG',
+      settle: (reply) => {
+        if (reply === 'PONG') this.#opened(connection);
+      },
+    });
   }
 
   #opened(connection: MemoryConnection): void {
-    if (this.#connection !== connection || connection.closed) return;
-    this.#up = true;
+    this.#up = connection;
     for (const lockName of this.#watched) this.#subscribe(lockName);
     this.#listener?.opened();
   }
 
-  #lost(connection: MemoryConnection, message: string): void {
-    if (this.#connection !== connection) return;
-    const wasUp = this.#up;
-    this.#connection = undefined;
-    this.#up = false;
+  #lost(message: string): void {
+    const wasUp = this.#up !== undefined;
+    this.#connection = this.#up = undefined;
     this.#reconnectLater();
     if (wasUp) this.#listener?.closed(message);
   }
@@ -235,15 +243,15 @@ export class MemoryLockNode implements LockNode {
     settle: (reply: Reply) => void,
     request?: object,
   ): boolean {
-    const connection = this.#up ? this.#connection : undefined;
+    const connection = this.#up;
     if (connection === undefined) {
       settle(NOT_CONNECTED as Reply);
       return false;
     }
-    const fault = this.#faults.take(name);
+    const fault = this.#takeFault(name);
     const command: MemoryCommand = {
       request,
-      execute: () => (fault === undefined ? run() : executeWith(fault, run)),
+      execute: () => executeWith(fault, run),
       settle: (reply) => settle(reply as Reply),
     };
     if (request !== undefined) return connection.collect(command);
@@ -251,10 +259,16 @@ export class MemoryLockNode implements LockNode {
     return false;
   }
 
+  #takeFault(name: MemoryCommandName): MemoryFault | undefined {
+    const planned = this.#faults.find(({ command = name }) => command === name);
+    if (planned !== undefined) planned.left -= 1;
+    this.#faults = this.#faults.filter(({ left }) => left > 0);
+    return planned?.fault;
+  }
+
   #subscribe(lockName: string): void {
-    const connection = this.#connection;
-    if (!this.#up || connection === undefined) return;
-    connection.send({
+    const connection = this.#up;
+    connection?.send({
       execute: () => {
         if (this.#watched.has(lockName)) this.server.subscribe(lockName, connection);
         return 'subscribed';

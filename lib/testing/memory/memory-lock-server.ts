@@ -19,10 +19,10 @@ import type { MemorySnapshot } from './memory-state.ts';
 
 /** What a server reports to a connection. */
 export interface MemoryServerClient {
-  /** The server died: this connection is gone, and what had not been executed never will be. */
-  serverDied(): void;
-  /** The server runs again after {@link MemoryLockServer.freeze}. */
-  serverResumed(): void;
+  /** The server's side ends it: what has not been executed never will be. */
+  breakOff(message: string): void;
+  /** Delivers what has arrived, unless something is frozen. */
+  drain(): void;
   /** A release was published on a channel this connection subscribed to. */
   published(channel: string, holder: string): void;
 }
@@ -34,7 +34,8 @@ export interface MemoryLockServerOptions {
   readonly facts?: Partial<NodeFacts>;
 }
 
-let serverCount = 0;
+let startCount = 0;
+const newRunId = (): string => `memory-${++startCount}`;
 
 /**
  * One Redis in memory: the keys of the locks and what the scripts do with them, by the server's own clock.
@@ -43,12 +44,11 @@ let serverCount = 0;
  * per simulated process) may share one server.
  */
 export class MemoryLockServer {
-  readonly #state: MemoryState;
+  /** The keys themselves, to look at or to damage in a test. */
+  readonly state: MemoryState;
   readonly #clients = new Set<MemoryServerClient>();
   readonly #subscriptions = new Map<string, Set<MemoryServerClient>>();
   readonly #facts: Partial<NodeFacts>;
-  readonly #number: number;
-  #starts = 0;
   #clockOffsetMs = 0;
   #running = true;
   #frozen = false;
@@ -56,17 +56,9 @@ export class MemoryLockServer {
 
   constructor(options: MemoryLockServerOptions = {}) {
     const clock = options.clock ?? systemEnvironment.clock;
-    this.#number = ++serverCount;
     this.#facts = options.facts ?? {};
-    this.#state = new MemoryState(
-      () => clock.wallMicros() + this.#clockOffsetMs * 1000,
-      this.#newRunId(),
-    );
-  }
-
-  /** The keys themselves, to look at or to damage in a test. */
-  get state(): MemoryState {
-    return this.#state;
+    const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
+    this.state = new MemoryState(nowMicros, newRunId());
   }
 
   get running(): boolean {
@@ -84,29 +76,29 @@ export class MemoryLockServer {
 
   join(request: JoinRequest): JoinReply {
     this.#knowsScripts = true;
-    return join(this.#state, request);
+    return join(this.state, request);
   }
 
   acquire(request: AcquireRequest): AcquireReply {
-    return acquire(this.#state, request);
+    return acquire(this.state, request);
   }
 
   extend(request: ExtendRequest): ExtendReply {
-    return extend(this.#state, request);
+    return extend(this.state, request);
   }
 
   release(request: ReleaseRequest): ReleaseReply {
-    return release(this.#state, request, (channel, holder) => this.#publish(channel, holder));
+    return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
   }
 
   inspect(request: InspectRequest): InspectReply {
-    return inspect(this.#state, request);
+    return inspect(this.state, request);
   }
 
   examine(): NodeFacts {
     return {
       kind: 'facts',
-      runId: this.#state.runId,
+      runId: this.state.runId,
       version: '7.2.0',
       role: 'master',
       clusterEnabled: false,
@@ -120,12 +112,12 @@ export class MemoryLockServer {
 
   /** Deletes a lock key, as an operator's DEL or a too early expiry does; its floor stays. True when it existed. */
   deleteLock(lockName: string): boolean {
-    return this.#state.locks.delete(lockName);
+    return this.state.locks.delete(lockName);
   }
 
   /** FLUSHALL: every key is gone, connections and scripts stay. */
   flush(): void {
-    this.#state.clear();
+    this.state.clear();
   }
 
   /** SCRIPT FLUSH. */
@@ -147,7 +139,7 @@ export class MemoryLockServer {
   resume(): void {
     if (!this.#frozen) return;
     this.#frozen = false;
-    for (const client of this.#clients) client.serverResumed();
+    for (const client of this.#clients) client.drain();
   }
 
   /** SIGKILL: every connection breaks, and none can be made until {@link restart}. */
@@ -157,7 +149,7 @@ export class MemoryLockServer {
     this.#frozen = false;
     this.#knowsScripts = false;
     this.#subscriptions.clear();
-    for (const client of this.#clients) client.serverDied();
+    for (const client of this.#clients) client.breakOff('the server died');
     this.#clients.clear();
   }
 
@@ -169,15 +161,15 @@ export class MemoryLockServer {
    */
   restart(options: { readonly keepData: boolean; readonly snapshot?: MemorySnapshot }): void {
     this.kill();
-    if (options.snapshot) this.#state.load(options.snapshot);
-    else if (!options.keepData) this.#state.clear();
-    this.#state.runId = this.#newRunId();
+    if (options.snapshot) this.state.load(options.snapshot);
+    else if (!options.keepData) this.state.clear();
+    this.state.runId = newRunId();
     this.#running = true;
   }
 
   /** The present data, for a later {@link restart} from an older dump. */
   snapshot(): MemorySnapshot {
-    return this.#state.dump();
+    return this.state.dump();
   }
 
   /** A connection was made. False when there is no server to answer. */
@@ -207,9 +199,5 @@ export class MemoryLockServer {
     const clients = this.#subscriptions.get(channel) ?? new Set();
     for (const client of clients) client.published(channel, holder);
     return clients.size;
-  }
-
-  #newRunId(): string {
-    return `memory-${this.#number}-${++this.#starts}`;
   }
 }

@@ -13,7 +13,7 @@ import type {
 } from '../../core/nodes/lock-node.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
 import type { LockPair, Marker, MemoryState } from './memory-state.ts';
-import { floorOf, markerNameOf, pairsOf } from './memory-state.ts';
+import { floorOf, pairsOf } from './memory-state.ts';
 
 /** What the Lua scripts do, as functions over the state of one server. */
 
@@ -26,78 +26,58 @@ type VotingRight =
 
 /** JOIN: the server remembers since when this start of it may vote. */
 export function join(state: MemoryState, request: JoinRequest): JoinReply {
+  const { markerName, floorRetentionMs } = request;
+  const { runId } = state;
   // Read once: time stands still inside a script.
   const nowMs = state.nowMs();
-  const marker = state.markers.get(request.markerName);
-  if (marker?.runId === state.runId && marker.floorRetentionMs !== request.floorRetentionMs) {
-    return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
+  const marker = state.markers.get(markerName);
+  let { restartGuardMs } = request;
+  let joinedAtMs = nowMs;
+  // Otherwise nobody joined this start yet, or everything was flushed.
+  if (marker?.runId === runId) {
+    if (marker.floorRetentionMs !== floorRetentionMs)
+      return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
+    restartGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
+    // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time
+    // of the join stays, the guard grows.
+    const wentBack = marker.voteAfterMs - nowMs > marker.restartGuardMs;
+    if (!wentBack) joinedAtMs = marker.voteAfterMs - marker.restartGuardMs;
   }
-  const next = nextMarker(state, marker, request, nowMs);
-  state.markers.set(request.markerName, next);
-  return { kind: 'joined', quarantineMs: Math.max(0, next.voteAfterMs - nowMs) };
-}
-
-function nextMarker(
-  state: MemoryState,
-  marker: Marker | undefined,
-  { restartGuardMs, floorRetentionMs }: JoinRequest,
-  nowMs: number,
-): Marker {
-  const { runId } = state;
-  // A start that nobody joined yet, or everything was flushed.
-  if (marker === undefined || marker.runId !== runId) {
-    return { voteAfterMs: nowMs + restartGuardMs, runId, restartGuardMs, floorRetentionMs };
-  }
-  const longerGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
-  // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time
-  // of the join stays, the guard grows.
-  const wentBack = marker.voteAfterMs - nowMs > marker.restartGuardMs;
-  const joinedAtMs = wentBack ? nowMs : marker.voteAfterMs - marker.restartGuardMs;
-  return { ...marker, voteAfterMs: joinedAtMs + longerGuardMs, restartGuardMs: longerGuardMs };
+  const voteAfterMs = joinedAtMs + restartGuardMs;
+  state.markers.set(markerName, { voteAfterMs, runId, restartGuardMs, floorRetentionMs });
+  return { kind: 'joined', quarantineMs: Math.max(0, voteAfterMs - nowMs) };
 }
 
 /** ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. */
 export function acquire(state: MemoryState, request: AcquireRequest): AcquireReply {
-  const right = votingRight(state, request.names);
+  const { names, holder, ballot, ttlMs } = request;
+  const right = votingRight(state, names);
   if (right.kind !== 'open') return right;
-  const pairs = pairsOf(request.names);
-  return (
-    held(state, request, pairs) ??
-    refused(state, request, pairs, right.marker) ??
-    accept(state, request, pairs, right.marker)
-  );
-}
-
-function held(
-  state: MemoryState,
-  request: AcquireRequest,
-  pairs: readonly LockPair[],
-): AcquireReply | undefined {
+  const pairs = pairsOf(names);
+  const highest = highestFloor(state, pairs);
   for (const [index, { lock }] of pairs.entries()) {
-    const holder = state.locks.get(lock);
-    if (holder !== undefined && holder !== request.holder) {
-      const remainingMs = state.locks.remainingMs(lock);
-      return { kind: 'held', index, remainingMs, floor: highestFloor(state, pairs), holder };
-    }
+    const other = state.locks.get(lock) ?? holder;
+    const remainingMs = state.locks.remainingMs(lock);
+    if (other !== holder)
+      return { kind: 'held', index, remainingMs, floor: highest, holder: other };
   }
-  return undefined;
-}
-
-function refused(
-  state: MemoryState,
-  { holder, ballot }: AcquireRequest,
-  pairs: readonly LockPair[],
-  marker: Marker,
-): AcquireReply | undefined {
   const nowMicros = state.nowMicros();
   const known = Math.max(...pairs.map((pair) => refusedUpTo(state, pair, holder, ballot)));
-  const clock = clockFloor(marker, nowMicros);
+  const clock = clockFloor(right.marker, nowMicros);
   const floor = Math.max(known, clock);
   if (ballot <= floor) return { kind: 'stale', floor, nowMicros, byClock: clock > known };
-  const highest = highestFloor(state, pairs);
   if (ballot > Math.max(nowMicros, highest) + DAY_MICROS)
     return { kind: 'ahead', nowMicros, floor: highest };
-  return undefined;
+  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
+  const keepMs = floorLifeMs(state, ballot, ttlMs, right.marker.floorRetentionMs);
+  for (const pair of pairs) {
+    const before = state.floors.get(pair.floor);
+    const mine = state.locks.get(pair.lock) === holder;
+    const previous = (mine ? before?.previous : before?.floor) ?? 0;
+    state.floors.setForAtLeast(pair.floor, { floor: ballot, previous }, keepMs);
+    state.locks.set(pair.lock, holder, ttlMs);
+  }
+  return { kind: 'accepted' };
 }
 
 /** The floor, except that a duplicate of our own accepted ballot is accepted again. */
@@ -112,24 +92,6 @@ function clockFloor(marker: Marker, nowMicros: number): number {
   const expired = nowMicros - marker.floorRetentionMs * 500;
   if (marker.restartGuardMs === 0) return expired;
   return Math.max(expired, marker.voteAfterMs * 1000 - marker.restartGuardMs * 500);
-}
-
-function accept(
-  state: MemoryState,
-  { holder, ballot, ttlMs }: AcquireRequest,
-  pairs: readonly LockPair[],
-  marker: Marker,
-): AcquireReply {
-  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
-  const keepMs = floorLifeMs(state, ballot, ttlMs, marker.floorRetentionMs);
-  for (const pair of pairs) {
-    const before = state.floors.get(pair.floor);
-    const mine = state.locks.get(pair.lock) === holder;
-    const previous = (mine ? before?.previous : before?.floor) ?? 0;
-    state.floors.setForAtLeast(pair.floor, { floor: ballot, previous }, keepMs);
-    state.locks.set(pair.lock, holder, ttlMs);
-  }
-  return { kind: 'accepted' };
 }
 
 /** EXTEND: all keys or nothing, never shortens; a missing key is set again where nobody newer was accepted. */
@@ -159,8 +121,7 @@ function renew(
   const floorRemainingMs = state.floors.remainingMs(pair.floor);
   // Without marker the distance that acquire put between lock and floor stands for R.
   const retentionMs =
-    state.markers.get(markerNameOf(names))?.floorRetentionMs ??
-    Math.max(0, floorRemainingMs - lockLifeMs);
+    state.markers.get(names.marker)?.floorRetentionMs ?? Math.max(0, floorRemainingMs - lockLifeMs);
   const before = state.floors.get(pair.floor);
   const missing = state.locks.get(pair.lock) === undefined;
   const raise = before === undefined || before.floor < ballot || missing;
@@ -209,7 +170,7 @@ export function inspect(state: MemoryState, { names }: InspectRequest): InspectR
 
 /** Whether this server may vote now, from the marker that join wrote. */
 function votingRight(state: MemoryState, names: LockNames): VotingRight {
-  const marker = state.markers.get(markerNameOf(names));
+  const marker = state.markers.get(names.marker);
   if (marker === undefined) return { kind: 'unjoined' };
   const leftMicros = marker.voteAfterMs * 1000 - state.nowMicros();
   // More than the whole quarantine is left: the clock went back since the join.
