@@ -25,7 +25,7 @@ export const NOT_WRITABLE = "Stream isn't writeable";
 
 /** The command was not sent. */
 export function notSent(message: string): NodeFailure {
-  return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
+  return failure('unreachable', message, true);
 }
 
 /** The server answered something that none of our scripts returns. */
@@ -35,12 +35,7 @@ export function unexpectedReply(command: string, reply: unknown): NodeFailure {
     : reply === null
       ? 'null'
       : `a ${typeof reply}`;
-  return {
-    kind: 'failed',
-    nothingWritten: false,
-    reason: 'error',
-    message: `unexpected reply to ${command} (${shape}): is this a Redis server?`,
-  };
+  return failure('error', `unexpected reply to ${command} (${shape}): is this a Redis server?`);
 }
 
 /** What a rejected command means. */
@@ -48,26 +43,30 @@ export function failureOf(error: unknown, conceal: (message: string) => string):
   const message = errorMessage(error);
   if (isErrorReply(error)) {
     const code = /^[A-Z]+/.exec(message)?.[0] ?? '';
-    return {
-      kind: 'failed',
-      nothingWritten: NOTHING_WRITTEN.has(code),
-      reason: 'error',
-      message: conceal(message),
-      ...(code === 'NOSCRIPT' ? { mustJoin: true } : {}),
-    };
+    const refused = failure('error', conceal(message), NOTHING_WRITTEN.has(code));
+    return code === 'NOSCRIPT' ? { ...refused, mustJoin: true } : refused;
   }
   if (isNotWritable(error)) return notSent('the connection is closing');
-  return {
-    kind: 'failed',
-    nothingWritten: false,
-    reason: 'unreachable',
-    message: 'the connection was closed before the answer',
-  };
+  return failure('unreachable', 'the connection was closed before the answer');
+}
+
+function failure(
+  reason: NodeFailure['reason'],
+  message: string,
+  nothingWritten = false,
+): NodeFailure {
+  return { kind: 'failed', nothingWritten, reason, message };
 }
 
 /** An error that the server sent; by name, since it may be of another copy of ioredis. */
 export function isErrorReply(error: unknown): error is Error {
   return isErrorLike(error) && error.name === 'ReplyError';
+}
+
+/** The server's own refusal is an answer; anything else is thrown. */
+export function orErrorReply(error: unknown): Error {
+  if (isErrorReply(error)) return error;
+  throw error;
 }
 
 /** ioredis found the stream unwritable and did not queue. */

@@ -16,9 +16,9 @@ const { timers, random } = systemEnvironment;
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
   /** Once for each `opened`. */
-  closed(message: string): void;
+  closed?(message: string): void;
   /** An attempt to connect came to nothing. */
-  failed(message: string): void;
+  failed?(message: string): void;
   /** Resolves when the server answered on this second connection, rejects when it refused. */
   prove(connection: RedisConnection): Promise<unknown>;
 }
@@ -95,8 +95,8 @@ export class RedisLink implements RedisConnectionOwner {
     this.#successor = undefined;
     successor?.drop(this.problem);
     this.#connectLater();
-    if (connection.wasReady) this.#listener.closed(this.problem);
-    else if (!this.#isClosed) this.#listener.failed(this.problem);
+    if (connection.wasReady) this.#listener.closed?.(this.problem);
+    else if (!this.#isClosed) this.#listener.failed?.(this.problem);
   }
 
   silent(connection: RedisConnection): void {
@@ -120,7 +120,7 @@ export class RedisLink implements RedisConnectionOwner {
     } catch (error) {
       this.problem = this.#source.conceal(errorMessage(error));
       this.#connectLater();
-      this.#listener.failed(this.problem);
+      this.#listener.failed?.(this.problem);
       return;
     }
     if (this.#current === undefined) this.#current = connection;
@@ -144,7 +144,7 @@ export class RedisLink implements RedisConnectionOwner {
     this.#current = this.connection = successor;
     this.#failures = 0;
     silent.drop('given up: it was silent, and a second connection was answered');
-    this.#listener.closed(silent.problem);
+    this.#listener.closed?.(silent.problem);
     this.problem = successor.problem;
     if (!this.#isClosed) this.#listener.opened(successor);
   }

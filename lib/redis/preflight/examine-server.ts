@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { NodeFacts } from '../../core/nodes/lock-node.ts';
-import { isErrorReply, isNoScript } from '../commands/node-failure.ts';
+import { isErrorReply, isNoScript, orErrorReply } from '../commands/node-failure.ts';
 import type { RedisConnection } from '../connection/redis-connection.ts';
 import { PROBE } from '../scripts/probe.ts';
 
@@ -15,18 +15,19 @@ export async function examineServer(
   probeNames: readonly string[],
 ): Promise<NodeFacts> {
   const keys = [probeNames.length, ...probeNames];
-  const questions: readonly (readonly [right: string, ask: (client: Redis) => Promise<unknown>])[] =
-    [
-      ['info', (client) => client.info()],
-      ['ping', (client) => client.ping()],
-      ['script|exists', (client) => client.script('EXISTS', PROBE.sha1)],
-      ['script|load', (client) => client.script('LOAD', PROBE.text)],
-      ['evalsha', (client) => client.call('evalsha', [PROBE.sha1, ...keys])],
-      ['eval', (client) => client.call('eval', [PROBE.text, ...keys])],
-    ];
-  const answers = await Promise.all(questions.map(([, ask]) => answerOf(connection.ask(ask))));
-  const missing = questions.flatMap(([right], index) => refusal(right, answers[index]!));
-  const fields = parseInfo(answers[0]!.reply);
+  const questions: Readonly<Record<string, (client: Redis) => Promise<unknown>>> = {
+    info: (client) => client.info(),
+    ping: (client) => client.ping(),
+    'script|exists': (client) => client.script('EXISTS', PROBE.sha1),
+    'script|load': (client) => client.script('LOAD', PROBE.text),
+    evalsha: (client) => client.call('evalsha', [PROBE.sha1, ...keys]),
+    eval: (client) => client.call('eval', [PROBE.text, ...keys]),
+  };
+  const asked = Object.values(questions).map((ask) => connection.ask(ask).catch(orErrorReply));
+  const answers = await Promise.all(asked);
+  const rights = Object.keys(questions);
+  const missing = rights.flatMap((right, index) => refusal(right, answers[index]));
+  const fields = parseInfo(answers[0]);
   return {
     kind: 'facts',
     runId: fields.get('run_id') ?? '',
@@ -40,25 +41,10 @@ export async function examineServer(
   };
 }
 
-interface Answer {
-  readonly reply?: unknown;
-  readonly error?: Error;
-}
-
-/** The server's own refusal is an answer; anything else is thrown. */
-async function answerOf(command: Promise<unknown>): Promise<Answer> {
-  try {
-    return { reply: await command };
-  } catch (error) {
-    if (isErrorReply(error)) return { error };
-    throw error;
-  }
-}
-
 /** What the answer says of missing rights: an error, or the list that PROBE returns. */
-function refusal(right: string, { error, reply }: Answer): string[] {
-  const failures = Array.isArray(reply) ? reply : [];
-  if (error !== undefined && !isNoScript(error)) failures.push(`${right}: ${error.message}`);
+function refusal(right: string, answer: unknown): string[] {
+  const failures = Array.isArray(answer) ? answer : [];
+  if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
   return failures.filter((failure) => typeof failure === 'string' && !isCondition(failure));
 }
 
