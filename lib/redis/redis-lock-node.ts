@@ -33,13 +33,11 @@ import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import { examineServer } from './preflight/examine-server.ts';
-import { ACQUIRE } from './scripts/acquire.ts';
-import { EXTEND } from './scripts/extend.ts';
-import { INSPECT } from './scripts/inspect.ts';
 import { JOIN } from './scripts/join.ts';
-import { RELEASE } from './scripts/release.ts';
 
-const LOADED_AFTER_JOIN = [ACQUIRE, EXTEND, RELEASE, INSPECT];
+const LOADED_AFTER_JOIN = [ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, INSPECT_CALL].map(
+  ({ script }) => script,
+);
 
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
