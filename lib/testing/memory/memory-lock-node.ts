@@ -205,15 +205,12 @@ export class MemoryLockNode implements LockNode {
     connection.send({
       execute: () => 'PONG',
       settle: (reply) => {
-        if (reply === 'PONG') this.#opened(connection);
+        if (reply !== 'PONG') return;
+        this.#up = connection;
+        for (const lockName of this.#watched) this.#subscribe(lockName);
+        this.#listener?.opened();
       },
     });
-  }
-
-  #opened(connection: MemoryConnection): void {
-    this.#up = connection;
-    for (const lockName of this.#watched) this.#subscribe(lockName);
-    this.#listener?.opened();
   }
 
   #lost(message: string): void {

@@ -46,8 +46,8 @@ const newRunId = (): string => `memory-${++startCount}`;
 export class MemoryLockServer {
   /** The keys themselves, to look at or to damage in a test. */
   readonly state: MemoryState;
-  readonly #clients = new Set<MemoryServerClient>();
-  readonly #subscriptions = new Map<string, Set<MemoryServerClient>>();
+  /** Every connection, with the channels it is subscribed to. */
+  readonly #clients = new Map<MemoryServerClient, Set<string>>();
   readonly #facts: Partial<NodeFacts>;
   #clockOffsetMs = 0;
   #running = true;
@@ -139,7 +139,7 @@ export class MemoryLockServer {
   resume(): void {
     if (!this.#frozen) return;
     this.#frozen = false;
-    for (const client of this.#clients) client.drain();
+    for (const client of this.#clients.keys()) client.drain();
   }
 
   /** SIGKILL: every connection breaks, and none can be made until {@link restart}. */
@@ -148,8 +148,7 @@ export class MemoryLockServer {
     this.#running = false;
     this.#frozen = false;
     this.#knowsScripts = false;
-    this.#subscriptions.clear();
-    for (const client of this.#clients) client.breakOff('the server died');
+    for (const client of this.#clients.keys()) client.breakOff('the server died');
     this.#clients.clear();
   }
 
@@ -174,30 +173,26 @@ export class MemoryLockServer {
 
   /** A connection was made. False when there is no server to answer. */
   connect(client: MemoryServerClient): boolean {
-    if (this.#running) this.#clients.add(client);
+    if (this.#running) this.#clients.set(client, new Set());
     return this.#running;
   }
 
   disconnect(client: MemoryServerClient): void {
     this.#clients.delete(client);
-    for (const subscribers of this.#subscriptions.values()) subscribers.delete(client);
   }
 
   subscribe(channel: string, client: MemoryServerClient): void {
-    const subscribers = this.#subscriptions.get(channel) ?? new Set();
-    this.#subscriptions.set(channel, subscribers.add(client));
+    this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(channel));
   }
 
   unsubscribe(channel: string, client: MemoryServerClient): void {
-    const subscribers = this.#subscriptions.get(channel);
-    subscribers?.delete(client);
-    if (subscribers?.size === 0) this.#subscriptions.delete(channel);
+    this.#clients.get(client)?.delete(channel);
   }
 
   /** Returns how many connections received it. */
   #publish(channel: string, holder: string): number {
-    const clients = this.#subscriptions.get(channel) ?? new Set();
-    for (const client of clients) client.published(channel, holder);
-    return clients.size;
+    const subscribed = [...this.#clients].filter(([, channels]) => channels.has(channel));
+    for (const [client] of subscribed) client.published(channel, holder);
+    return subscribed.length;
   }
 }

@@ -19,11 +19,6 @@ import { floorOf, pairsOf } from './memory-state.ts';
 
 const DAY_MICROS = 86_400_000_000;
 
-type VotingRight =
-  | { readonly kind: 'open'; readonly marker: Marker }
-  | { readonly kind: 'quarantined'; readonly remainingMs: number }
-  | { readonly kind: 'unjoined' };
-
 /** JOIN: the server remembers since when this start of it may vote. */
 export function join(state: MemoryState, request: JoinRequest): JoinReply {
   const { markerName, floorRetentionMs } = request;
@@ -96,39 +91,34 @@ function clockFloor(marker: Marker, nowMicros: number): number {
 
 /** EXTEND: all keys or nothing, never shortens; a missing key is set again where nobody newer was accepted. */
 export function extend(state: MemoryState, request: ExtendRequest): ExtendReply {
-  const pairs = pairsOf(request.names);
+  const { names, holder, ballot, ttlMs } = request;
+  const pairs = pairsOf(names);
   if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
-  const missing = pairs.filter((pair) => state.locks.get(pair.lock) === undefined);
-  const right = votingRight(state, request.names);
+  const right = votingRight(state, names);
+  const recreated = pairs.filter((pair) => state.locks.get(pair.lock) === undefined).length;
   // Setting a key again is a vote.
-  if (missing.length > 0 && right.kind !== 'open') return right;
-  if (!Number.isInteger(request.ttlMs)) return NOT_AN_INTEGER;
-  for (const pair of pairs) renew(state, request, pair);
-  return { kind: 'extended', recreated: missing.length };
+  if (recreated > 0 && right.kind !== 'open') return right;
+  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
+  for (const pair of pairs) {
+    const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
+    // Without marker the distance that acquire put between lock and floor stands for R.
+    const retentionMs =
+      state.markers.get(names.marker)?.floorRetentionMs ??
+      Math.max(0, state.floors.remainingMs(pair.floor) - lockLifeMs);
+    const before = state.floors.get(pair.floor);
+    const missing = state.locks.get(pair.lock) === undefined;
+    const raise = before === undefined || before.floor < ballot || missing;
+    const next = raise ? { floor: ballot, previous: ballot } : before;
+    const keepMs = floorLifeMs(state, next.floor, ttlMs, retentionMs);
+    state.floors.setForAtLeast(pair.floor, next, keepMs);
+    state.locks.setForAtLeast(pair.lock, holder, ttlMs);
+  }
+  return { kind: 'extended', recreated };
 }
 
 function isLost(state: MemoryState, request: ExtendRequest, pair: LockPair): boolean {
   const holder = state.locks.get(pair.lock);
   return holder === undefined ? floorOf(state, pair) > request.ballot : holder !== request.holder;
-}
-
-function renew(
-  state: MemoryState,
-  { names, holder, ballot, ttlMs }: ExtendRequest,
-  pair: LockPair,
-): void {
-  const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
-  const floorRemainingMs = state.floors.remainingMs(pair.floor);
-  // Without marker the distance that acquire put between lock and floor stands for R.
-  const retentionMs =
-    state.markers.get(names.marker)?.floorRetentionMs ?? Math.max(0, floorRemainingMs - lockLifeMs);
-  const before = state.floors.get(pair.floor);
-  const missing = state.locks.get(pair.lock) === undefined;
-  const raise = before === undefined || before.floor < ballot || missing;
-  const next = raise ? { floor: ballot, previous: ballot } : before;
-  const keepMs = floorLifeMs(state, next.floor, ttlMs, retentionMs);
-  state.floors.setForAtLeast(pair.floor, next, keepMs);
-  state.locks.setForAtLeast(pair.lock, holder, ttlMs);
 }
 
 /** RELEASE: deletes only what this holder has; an abandoned attempt leaves the floor as it found it. */
@@ -169,14 +159,14 @@ export function inspect(state: MemoryState, { names }: InspectRequest): InspectR
 }
 
 /** Whether this server may vote now, from the marker that join wrote. */
-function votingRight(state: MemoryState, names: LockNames): VotingRight {
+function votingRight(state: MemoryState, names: LockNames) {
   const marker = state.markers.get(names.marker);
-  if (marker === undefined) return { kind: 'unjoined' };
-  const leftMicros = marker.voteAfterMs * 1000 - state.nowMicros();
+  if (marker === undefined) return { kind: 'unjoined' } as const;
+  const leftMs = Math.ceil((marker.voteAfterMs * 1000 - state.nowMicros()) / 1000);
   // More than the whole quarantine is left: the clock went back since the join.
-  if (leftMicros > marker.restartGuardMs * 1000) return { kind: 'unjoined' };
-  if (leftMicros > 0) return { kind: 'quarantined', remainingMs: Math.ceil(leftMicros / 1000) };
-  return { kind: 'open', marker };
+  if (leftMs > marker.restartGuardMs) return { kind: 'unjoined' } as const;
+  if (leftMs > 0) return { kind: 'quarantined', remainingMs: leftMs } as const;
+  return { kind: 'open', marker } as const;
 }
 
 /** ttl + R past the later of now and the ballot. */
