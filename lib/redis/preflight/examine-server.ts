@@ -27,16 +27,17 @@ export async function examineServer(
   const answers = await Promise.all(asked);
   const rights = Object.keys(questions);
   const missing = rights.flatMap((right, index) => refusal(right, answers[index]));
-  const fields = parseInfo(answers[0]);
+  const info = String(answers[0]);
+  const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
   return {
     kind: 'facts',
-    runId: fields.get('run_id') ?? '',
-    version: fields.get('redis_version') ?? '',
-    role: fields.get('role') ?? '',
-    clusterEnabled: fields.get('cluster_enabled') === '1',
-    maxmemoryPolicy: fields.get('maxmemory_policy') ?? '',
-    appendOnly: fields.get('aof_enabled') === '1',
-    connectedReplicas: Number(fields.get('connected_slaves') ?? 0),
+    runId: field('run_id'),
+    version: field('redis_version'),
+    role: field('role'),
+    clusterEnabled: field('cluster_enabled') === '1',
+    maxmemoryPolicy: field('maxmemory_policy'),
+    appendOnly: field('aof_enabled') === '1',
+    connectedReplicas: Number(field('connected_slaves')),
     missingRights: [...new Set(missing)],
   };
 }
@@ -51,14 +52,4 @@ function refusal(right: string, answer: unknown): string[] {
 /** The server refuses everybody at the moment: no matter of rights. */
 function isCondition(message: string): boolean {
   return /\b(READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|LOADING|BUSY)\b/.test(message);
-}
-
-function parseInfo(info: unknown): Map<string, string> {
-  const fields = new Map<string, string>();
-  if (typeof info !== 'string') return fields;
-  for (const line of info.split('\n')) {
-    const separator = line.indexOf(':');
-    if (separator > 0) fields.set(line.slice(0, separator), line.slice(separator + 1).trim());
-  }
-  return fields;
 }

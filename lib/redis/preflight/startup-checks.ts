@@ -60,16 +60,14 @@ export function checkNodes(
   nodes: readonly ExaminedNode[],
   options: StartupCheckOptions,
 ): StartupFinding[] {
-  const findings = [
+  const findings: StartupFinding[] = [
     ...checkCount(nodes),
     ...nodes.flatMap((node) => checkNode(node, options)),
     ...checkReachable(nodes, options),
     ...checkDistinct(nodes),
   ];
-  return [
-    ...findings.filter(({ severity }) => severity === 'error'),
-    ...findings.filter(({ severity }) => severity === 'warning'),
-  ];
+  // By name errors come first.
+  return findings.sort((one, other) => one.severity.localeCompare(other.severity));
 }
 
 /** One report of all findings, a line each; an empty string when there are none. */

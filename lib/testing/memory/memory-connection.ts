@@ -45,13 +45,17 @@ export class MemoryConnection implements MemoryServerClient {
     this.#owner = owner;
   }
 
-  /** Collects a command and returns true, or sends it at once when nothing else is collected and no answer is due. */
-  collect(command: MemoryCommand): boolean {
+  /**
+   * Sends a command after what was collected. One with a request is collected instead, and true returned, unless nothing
+   * else is collected and no answer is due.
+   */
+  send(command: MemoryCommand): boolean {
     this.#collected.push(command);
     const { length } = this.#collected;
     const mayWait = length < FLUSH_AT && (length > 1 || this.#unsettled.size > 0);
-    if (!mayWait) this.flush();
-    return mayWait;
+    const waits = mayWait && command.request !== undefined;
+    if (!waits) this.flush();
+    return waits;
   }
 
   /** Takes back what was collected for this request. */
@@ -62,13 +66,10 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   flush(): void {
-    for (const command of this.#collected.splice(0)) this.#send(command);
-  }
-
-  /** Sends a command after what was collected. */
-  send(command: MemoryCommand): void {
-    this.flush();
-    this.#send(command);
+    for (const command of this.#collected.splice(0)) {
+      this.#unsettled.add(command);
+      this.#travel(this.#requests, () => this.#execute(command));
+    }
   }
 
   drain(): void {
@@ -107,11 +108,6 @@ export class MemoryConnection implements MemoryServerClient {
     const unsettled = [...this.#unsettled];
     this.#unsettled.clear();
     for (const command of unsettled) command.settle(failure);
-  }
-
-  #send(command: MemoryCommand): void {
-    this.#unsettled.add(command);
-    this.#travel(this.#requests, () => this.#execute(command));
   }
 
   #execute(command: MemoryCommand): void {

@@ -17,10 +17,9 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { executeWith, NOSCRIPT, NOT_CONNECTED } from './memory-fault.ts';
+import { executeWith, NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
 import { MemoryConnection } from './memory-connection.ts';
-import type { MemoryCommand } from './memory-connection.ts';
 import { MemoryLockServer } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
@@ -94,21 +93,19 @@ export class MemoryLockNode implements LockNode {
   }
 
   join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
-    this.#send<JoinReply>('join', () => this.server.join(request), settle);
+    this.#send('join', () => this.server.join(request), settle);
   }
 
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
-    const run = () => (this.server.knowsScripts ? this.server.acquire(request) : NOSCRIPT);
-    return this.#send<AcquireReply>('acquire', run, settle, request);
+    return this.#send('acquire', () => this.server.acquire(request), settle, request);
   }
 
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
-    const run = () => (this.server.knowsScripts ? this.server.extend(request) : NOSCRIPT);
-    return this.#send<ExtendReply>('extend', run, settle, request);
+    return this.#send('extend', () => this.server.extend(request), settle, request);
   }
 
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
-    return this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
+    return this.#send('release', () => this.server.release(request), settle, request);
   }
 
   flush(): void {
@@ -120,11 +117,11 @@ export class MemoryLockNode implements LockNode {
   }
 
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
-    this.#send<InspectReply>('inspect', () => this.server.inspect(request), settle);
+    this.#send('inspect', () => this.server.inspect(request), settle);
   }
 
   examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
-    this.#send<NodeFacts | NodeFailure>('examine', () => this.server.examine(), settle);
+    this.#send('examine', () => this.server.examine(), settle);
   }
 
   watch(lockName: string): void {
@@ -246,14 +243,11 @@ export class MemoryLockNode implements LockNode {
       return false;
     }
     const fault = this.#takeFault(name);
-    const command: MemoryCommand = {
+    return connection.send({
       request,
       execute: () => executeWith(fault, run),
       settle: (reply) => settle(reply as Reply),
-    };
-    if (request !== undefined) return connection.collect(command);
-    connection.send(command);
-    return false;
+    });
   }
 
   #takeFault(name: MemoryCommandName): MemoryFault | undefined {

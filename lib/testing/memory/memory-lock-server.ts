@@ -13,6 +13,7 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
+import { NOSCRIPT } from './memory-fault.ts';
 import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
 import { MemoryState } from './memory-state.ts';
 import type { MemorySnapshot } from './memory-state.ts';
@@ -80,11 +81,11 @@ export class MemoryLockServer {
   }
 
   acquire(request: AcquireRequest): AcquireReply {
-    return acquire(this.state, request);
+    return this.#knowsScripts ? acquire(this.state, request) : NOSCRIPT;
   }
 
   extend(request: ExtendRequest): ExtendReply {
-    return extend(this.state, request);
+    return this.#knowsScripts ? extend(this.state, request) : NOSCRIPT;
   }
 
   release(request: ReleaseRequest): ReleaseReply {
