@@ -19,6 +19,11 @@ export class FenceHistory {
     private readonly resource: string,
   ) {}
 
+  /** @returns false when the ticket was refused */
+  async claim(ticket: FenceTicket): Promise<boolean> {
+    return !(await isRefused(this.store, this.store.claim(ticket)));
+  }
+
   /**
    * Reads and writes what was derived from it.
    * @returns false when the ticket was refused

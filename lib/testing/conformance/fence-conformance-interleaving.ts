@@ -1,12 +1,5 @@
 import { FenceHistory } from './fence-conformance-history.ts';
-import {
-  demand,
-  isRefused,
-  noPause,
-  ticket,
-  type FenceStore,
-  type FenceTicket,
-} from '../fence-store.ts';
+import { demand, noPause, ticket, type FenceStore } from '../fence-store.ts';
 
 /**
  * The older holder is held between its check and its write. Meanwhile a newer one claims, reads and writes. A right store
@@ -30,20 +23,14 @@ export async function interleaveFenceWriters(
   });
   // The older may also end without passing the gate.
   await Promise.race([hasEntered, Promise.allSettled([olderWrite])]);
-  const newerWork = newerSession(store, history, newer);
+  const newerWork = (async () => {
+    demand(await history.claim(newer), 'the newer claim was refused');
+    demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
+  })();
   const timer = setTimeout(open, gateMs);
   await Promise.allSettled([newerWork]);
   clearTimeout(timer);
   open();
   await Promise.all([olderWrite, newerWork]);
   await history.check(newer);
-}
-
-async function newerSession(
-  store: FenceStore,
-  history: FenceHistory,
-  newer: FenceTicket,
-): Promise<void> {
-  demand(!(await isRefused(store, store.claim(newer))), 'the newer claim was refused');
-  demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
 }
