@@ -146,7 +146,15 @@ export function scriptCommandClass(Base?: CommandClass) {
 
     /** Bound, because tracers take it from the command and call it alone; made only when it is read. */
     get resolve(): (reply: unknown) => void {
-      return (reply) => this.answered(reply);
+      return (reply) => {
+        try {
+          const isReady = typeof reply === 'number' || !this.isNative;
+          const value = isReady ? reply : this.transformReply?.(reply);
+          this.settle(this.call.parse(value, this.request));
+        } catch (thrown) {
+          throwLater(thrown);
+        }
+      };
     }
 
     set resolve(value) {
@@ -155,7 +163,14 @@ export function scriptCommandClass(Base?: CommandClass) {
 
     /** Reached while somebody else writes or closes. */
     get reject(): (error: unknown) => void {
-      return (error) => inModuleContext(() => this.rejected(error));
+      return (error) =>
+        inModuleContext(() => {
+          try {
+            this.owner.rejected(this, error);
+          } catch (thrown) {
+            throwLater(thrown);
+          }
+        });
     }
 
     set reject(value) {
@@ -167,24 +182,6 @@ export function scriptCommandClass(Base?: CommandClass) {
     }
 
     setReplyContext(): void {}
-
-    answered(reply: unknown): void {
-      try {
-        const isReady = typeof reply === 'number' || !this.isNative;
-        const value = isReady ? reply : this.transformReply?.(reply);
-        this.settle(this.call.parse(value, this.request));
-      } catch (thrown) {
-        throwLater(thrown);
-      }
-    }
-
-    rejected(error: unknown): void {
-      try {
-        this.owner.rejected(this, error);
-      } catch (thrown) {
-        throwLater(thrown);
-      }
-    }
   }
   const isNative =
     Base !== undefined && Object.keys(new Base('ping')).every((key) => KNOWN.has(key));
