@@ -12,8 +12,9 @@ import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
-/** After a hint, callers behave as if they had failed so often at most; more only spreads them further apart. */
+/** For the jitter after a hint a caller counts at most this many failures; more would only spread callers further. */
 const FAIR_FAILURES = 3;
+/** A process that has let others go first waits longest. */
 const STEPPED_BACK_FAILURES = 5;
 
 /** What all callers of one service share. */
@@ -29,7 +30,7 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
  *
- * It stands in the line of one key at a time, that which it is blocked on, and reserves nothing: no free key is refused
+ * It stands in the line of one key at a time, the one that blocks it, and reserves nothing: no free key is refused
  * because a set waits for another one.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {
@@ -231,9 +232,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    // A caller that is owed an answer within a node timeout needs the rest of it for one more try.
-    const latestMs = this.#arrivedAtMs + this.#settings.nodeTimeoutMs / 2;
-    return this.isImpatient && this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
+    // Half of its time is over: it needs the rest for a try.
+    const latestMs = this.#arrivedAtMs + this.#budgetMs / 2;
+    return this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -355,11 +356,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         resolve();
       };
       // Callers with the same budget share a timer.
-      const budgetMs = Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
-      if (untilMs >= this.#arrivedAtMs + budgetMs)
-        budgets.set(this, budgetMs, this.#arrivedAtMs, nowMs);
+      if (untilMs >= this.#arrivedAtMs + this.#budgetMs)
+        budgets.set(this, this.#budgetMs, this.#arrivedAtMs, nowMs);
       else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
+  }
+
+  get #budgetMs(): number {
+    return Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */

@@ -5,7 +5,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 
-/** Whose acquire it is, and what it stands before. */
+/** The acquire that a verdict is about. */
 export interface VerdictSubject {
   readonly keys: readonly string[];
   readonly records: readonly KeyRecord[];
@@ -33,7 +33,7 @@ export class Verdict {
     this.#sawHolderAtMs = nowMs;
   }
 
-  /** What a try of its own means. An outage that counts for everybody who waits for these keys is left in their records. */
+  /** Records what a try of this caller means. An outage that counts for every waiter of these keys is kept in their records. */
   failed(outcome: FailedAttempt): void {
     const { votes, isTooSlow, timeoutMs } = outcome;
     const { records, settings } = this.#subject;
@@ -47,7 +47,7 @@ export class Verdict {
     }
   }
 
-  /** What can be told now; undefined while nothing conclusive is known. */
+  /** What can be reported now; undefined while nothing conclusive is known. */
   answer(nowMs: number): 'busy' | FailedAttempt | undefined {
     const { records, arrivedAtMs } = this.#subject;
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
@@ -86,7 +86,7 @@ export class Verdict {
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
   }
 
-  /** Somebody was last known to hold one of the keys: what is left to say where nothing was found out since it came. */
+  /** A key was seen in use within the last two node timeouts: reported as busy when the caller found out nothing itself. */
   #isInUse(nowMs: number): boolean {
     const { records, settings } = this.#subject;
     return records.some(({ busyAtMs }) => nowMs - busyAtMs <= 2 * settings.nodeTimeoutMs);
