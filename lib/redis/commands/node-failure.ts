@@ -1,24 +1,11 @@
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 
+const OF_THE_SERVER = ['NOSCRIPT', 'BUSY', 'LOADING', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'OOM'];
+const OF_A_WRITE = ['WRONGTYPE', 'READONLY', 'MASTERDOWN', 'MISCONF', 'NOREPLICAS'];
+const OF_A_CLUSTER = ['MOVED', 'ASK', 'CROSSSLOT', 'CLUSTERDOWN'];
+
 /** Errors with which a server refuses a command, or a script before its first write. */
-const NOTHING_WRITTEN = new Set([
-  'NOSCRIPT',
-  'BUSY',
-  'LOADING',
-  'NOAUTH',
-  'WRONGPASS',
-  'NOPERM',
-  'READONLY',
-  'WRONGTYPE',
-  'MASTERDOWN',
-  'MISCONF',
-  'NOREPLICAS',
-  'OOM',
-  'MOVED',
-  'ASK',
-  'CROSSSLOT',
-  'CLUSTERDOWN',
-]);
+const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTER]);
 
 /** How ioredis refuses a command that it can't write now. */
 export const NOT_WRITABLE = "Stream isn't writeable";

@@ -1,25 +1,13 @@
 import type { NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 
+const SENT = ['info', 'ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
+const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', 'set', 'psetex', 'pttl', 'del', 'publish'];
+const FOR_HINTS = ['subscribe', 'unsubscribe'];
+
 /** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
-export const REQUIRED_COMMANDS: readonly string[] = Object.freeze([
-  'info',
-  'ping',
-  'script|exists',
-  'script|load',
-  'evalsha',
-  'eval',
-  'time',
-  'mget',
-  'get',
-  'exists',
-  'set',
-  'psetex',
-  'pttl',
-  'del',
-  'publish',
-  'subscribe',
-  'unsubscribe',
-]);
+export const REQUIRED_COMMANDS: readonly string[] = Object.freeze(
+  [SENT, IN_SCRIPTS, FOR_HINTS].flat(),
+);
 
 /** The rules of an ACL user that may do what a lock node needs, and nothing else. */
 export function requiredAclRules(keyPrefix: string): string {
