@@ -1,21 +1,6 @@
 import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { inModuleContext } from '../../core/module-context.ts';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LockNode,
-  LockNodeListener,
-  NodeFacts,
-  NodeFailure,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../core/nodes/lock-node.ts';
+import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { executeWith, NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
@@ -49,7 +34,7 @@ let nodeCount = 0;
  * Commands and replies keep their order, and every answer comes asynchronously. A fault stays until its opposite is
  * called; all of them are safe to call at any time.
  */
-export class MemoryLockNode implements LockNode {
+export class MemoryLockNode implements port.LockNode {
   readonly address: string;
   /** The server behind this node. Other nodes may share it. */
   readonly server: MemoryLockServer;
@@ -60,7 +45,7 @@ export class MemoryLockNode implements LockNode {
   /** Those that wait for their command, oldest first. */
   #faults: PlannedFault[] = [];
   readonly #watched = new Set<string>();
-  #listener: LockNodeListener | undefined;
+  #listener: port.LockNodeListener | undefined;
   #connection: MemoryConnection | undefined;
   /** The connection once it was answered: what is sent now reaches the server unless something breaks. */
   #up: MemoryConnection | undefined;
@@ -82,7 +67,7 @@ export class MemoryLockNode implements LockNode {
   }
 
   /** @throws Error when it is open already: one node belongs to one lock service (after `close` it may be opened again) */
-  open(listener: LockNodeListener): void {
+  open(listener: port.LockNodeListener): void {
     if (this.#listener !== undefined) {
       throw new Error(
         `${this.address} is already open: give each lock service nodes of its own; they may share a server.`,
@@ -92,19 +77,19 @@ export class MemoryLockNode implements LockNode {
     this.#connect();
   }
 
-  join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
+  join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     this.#send('join', () => this.server.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
+  acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
     return this.#send('acquire', () => this.server.acquire(request), settle, request);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
+  extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
     return this.#send('extend', () => this.server.extend(request), settle, request);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+  release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
     return this.#send('release', () => this.server.release(request), settle, request);
   }
 
@@ -112,15 +97,15 @@ export class MemoryLockNode implements LockNode {
     this.#connection?.flush();
   }
 
-  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
     return this.#connection?.withdraw(request) ?? false;
   }
 
-  inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
+  inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     this.#send('inspect', () => this.server.inspect(request), settle);
   }
 
-  examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
+  examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
     this.#send('examine', () => this.server.examine(), settle);
   }
 

@@ -1,17 +1,5 @@
 import type { Clock } from '../../core/environment.ts';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  NodeFacts,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../core/nodes/lock-node.ts';
+import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { NOSCRIPT } from './memory-fault.ts';
 import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
@@ -32,7 +20,7 @@ export interface MemoryLockServerOptions {
   /** The server's own clock; only `wallMicros` is used. @default the system's */
   readonly clock?: Pick<Clock, 'wallMicros'>;
   /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
-  readonly facts?: Partial<NodeFacts>;
+  readonly facts?: Partial<port.NodeFacts>;
 }
 
 let startCount = 0;
@@ -49,7 +37,7 @@ export class MemoryLockServer {
   readonly state: MemoryState;
   /** Every connection, with the channels it is subscribed to. */
   readonly #clients = new Map<MemoryServerClient, Set<string>>();
-  readonly #facts: Partial<NodeFacts>;
+  readonly #facts: Partial<port.NodeFacts>;
   #clockOffsetMs = 0;
   #running = true;
   #frozen = false;
@@ -75,28 +63,28 @@ export class MemoryLockServer {
     return this.#knowsScripts;
   }
 
-  join(request: JoinRequest): JoinReply {
+  join(request: port.JoinRequest): port.JoinReply {
     this.#knowsScripts = true;
     return join(this.state, request);
   }
 
-  acquire(request: AcquireRequest): AcquireReply {
+  acquire(request: port.AcquireRequest): port.AcquireReply {
     return this.#knowsScripts ? acquire(this.state, request) : NOSCRIPT;
   }
 
-  extend(request: ExtendRequest): ExtendReply {
+  extend(request: port.ExtendRequest): port.ExtendReply {
     return this.#knowsScripts ? extend(this.state, request) : NOSCRIPT;
   }
 
-  release(request: ReleaseRequest): ReleaseReply {
+  release(request: port.ReleaseRequest): port.ReleaseReply {
     return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
   }
 
-  inspect(request: InspectRequest): InspectReply {
+  inspect(request: port.InspectRequest): port.InspectReply {
     return inspect(this.state, request);
   }
 
-  examine(): NodeFacts {
+  examine(): port.NodeFacts {
     return {
       kind: 'facts',
       runId: this.state.runId,

@@ -1,16 +1,4 @@
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LockNames,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../core/nodes/lock-node.ts';
+import type * as port from '../../core/nodes/lock-node.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
 import type { LockPair, Marker, MemoryState } from './memory-state.ts';
 import { floorOf, pairsOf } from './memory-state.ts';
@@ -20,7 +8,7 @@ import { floorOf, pairsOf } from './memory-state.ts';
 const DAY_MICROS = 86_400_000_000;
 
 /** JOIN: the server remembers since when this start of it may vote. */
-export function join(state: MemoryState, request: JoinRequest): JoinReply {
+export function join(state: MemoryState, request: port.JoinRequest): port.JoinReply {
   const { markerName, floorRetentionMs } = request;
   const { runId } = state;
   // Read once: time stands still inside a script.
@@ -44,7 +32,7 @@ export function join(state: MemoryState, request: JoinRequest): JoinReply {
 }
 
 /** ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. */
-export function acquire(state: MemoryState, request: AcquireRequest): AcquireReply {
+export function acquire(state: MemoryState, request: port.AcquireRequest): port.AcquireReply {
   const { names, holder, ballot, ttlMs } = request;
   const right = votingRight(state, names);
   if (right.kind !== 'open') return right;
@@ -90,7 +78,7 @@ function clockFloor(marker: Marker, nowMicros: number): number {
 }
 
 /** EXTEND: all keys or nothing, never shortens; a missing key is set again where nobody newer was accepted. */
-export function extend(state: MemoryState, request: ExtendRequest): ExtendReply {
+export function extend(state: MemoryState, request: port.ExtendRequest): port.ExtendReply {
   const { names, holder, ballot, ttlMs } = request;
   const pairs = pairsOf(names);
   if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
@@ -116,7 +104,7 @@ export function extend(state: MemoryState, request: ExtendRequest): ExtendReply 
   return { kind: 'extended', recreated };
 }
 
-function isLost(state: MemoryState, request: ExtendRequest, pair: LockPair): boolean {
+function isLost(state: MemoryState, request: port.ExtendRequest, pair: LockPair): boolean {
   const holder = state.locks.get(pair.lock);
   return holder === undefined ? floorOf(state, pair) > request.ballot : holder !== request.holder;
 }
@@ -124,9 +112,9 @@ function isLost(state: MemoryState, request: ExtendRequest, pair: LockPair): boo
 /** RELEASE: deletes only what this holder has; an abandoned attempt leaves the floor as it found it. */
 export function release(
   state: MemoryState,
-  { names, holder, granted, notify }: ReleaseRequest,
+  { names, holder, granted, notify }: port.ReleaseRequest,
   publish: (lockName: string, holder: string) => number,
-): ReleaseReply {
+): port.ReleaseReply {
   const own = pairsOf(names).filter((pair) => state.locks.get(pair.lock) === holder);
   let listeners = 0;
   for (const pair of own) {
@@ -146,7 +134,7 @@ function restoreFloor(state: MemoryState, pair: LockPair): void {
 }
 
 /** INSPECT: who holds longest, and the highest floor. */
-export function inspect(state: MemoryState, { names }: InspectRequest): InspectReply {
+export function inspect(state: MemoryState, { names }: port.InspectRequest): port.InspectReply {
   const pairs = pairsOf(names);
   let longest: { holder: string | null; remainingMs: number } = { holder: null, remainingMs: 0 };
   for (const { lock } of pairs) {
@@ -159,7 +147,7 @@ export function inspect(state: MemoryState, { names }: InspectRequest): InspectR
 }
 
 /** Whether this server may vote now, from the marker that join wrote. */
-function votingRight(state: MemoryState, names: LockNames) {
+function votingRight(state: MemoryState, names: port.LockNames) {
   const marker = state.markers.get(names.marker);
   if (marker === undefined) return { kind: 'unjoined' } as const;
   const leftMs = Math.ceil((marker.voteAfterMs * 1000 - state.nowMicros()) / 1000);
