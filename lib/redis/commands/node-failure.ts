@@ -75,10 +75,5 @@ export function errorMessage(error: unknown): string {
 
 /** Not `instanceof`: errors of sockets may come from another realm (jest, vm). */
 function isErrorLike(value: unknown): value is Error {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'message' in value &&
-    typeof value.message === 'string'
-  );
+  return typeof (value as Partial<Error> | null | undefined)?.message === 'string';
 }

@@ -92,9 +92,5 @@ async function failureOf(run: Promise<void>, timeoutMs: number): Promise<string 
     () => undefined,
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   );
-  try {
-    return await Promise.race([outcome, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return Promise.race([outcome, late]).finally(() => clearTimeout(timer));
 }
