@@ -1,5 +1,6 @@
 import type {
   AcquireReply,
+  AcquireRequest,
   ExtendReply,
   InspectReply,
   JoinReply,
@@ -14,13 +15,16 @@ const ACCEPTED = Object.freeze({ kind: 'accepted' } as const);
 const NO_FIELDS: readonly unknown[] = [];
 const LOST = Object.freeze({ kind: 'lost' } as const);
 
-/** `keys`: how many the request had. */
-export function parseAcquireReply(reply: unknown, keys: number): AcquireReply {
+export function parseAcquireReply(
+  reply: unknown,
+  { names }: Pick<AcquireRequest, 'names'>,
+): AcquireReply {
   if (reply === 1) return ACCEPTED;
   const fields = fieldsOf(reply);
   const [code, first, second, third, index] = fields;
   if (code === 0 && fields.length === 5) {
-    const isHeld = isPttl(first) && isDigits(second) && isCount(index) && index < keys;
+    const isHeld =
+      isPttl(first) && isDigits(second) && isCount(index) && 2 * index < names.pairs.length;
     if (isHeld && typeof third === 'string')
       return { kind: 'held', index, remainingMs: first, floor: Number(second), holder: third };
   } else if (code === -1 && fields.length === 4) {

@@ -27,12 +27,7 @@ export interface ScriptCall<Request, Reply> {
   parse(reply: unknown, request: Request): Reply;
 }
 
-export const ACQUIRE_CALL = scriptCall(
-  'vote',
-  ACQUIRE,
-  valuesOfVote,
-  (reply, { names }: AcquireRequest) => parseAcquireReply(reply, names.pairs.length / 2),
-);
+export const ACQUIRE_CALL = scriptCall('vote', ACQUIRE, valuesOfVote, parseAcquireReply);
 export const EXTEND_CALL = scriptCall('vote', EXTEND, valuesOfVote, parseExtendReply);
 export const RELEASE_CALL = scriptCall('no vote', RELEASE, valuesOfRelease, parseReleaseReply);
 export const INSPECT_CALL = scriptCall('no vote', INSPECT, () => [], parseInspectReply);
