@@ -50,6 +50,11 @@ export class MemoryConnection implements MemoryServerClient {
    * else is collected and no answer is due.
    */
   send(command: MemoryCommand): boolean {
+    // What is settled when it closes may lead to the next command at once.
+    if (this.#closed) {
+      command.settle(NOT_CONNECTED);
+      return false;
+    }
     this.#collected.push(command);
     const { length } = this.#collected;
     const mayWait = length < FLUSH_AT && (length > 1 || this.#unsettled.size > 0);
