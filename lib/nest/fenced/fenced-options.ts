@@ -1,4 +1,5 @@
 import { durationMs, type Duration } from '../../core/options/duration.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { oneOf } from '../../core/options/resolve-options.ts';
 import type { FencedKey } from './fenced-key.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
