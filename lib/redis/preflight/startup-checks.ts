@@ -1,7 +1,8 @@
 import type { NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 
 const SENT = ['info', 'ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
-const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', 'set', 'psetex', 'pttl', 'del', 'publish'];
+const WRITES = ['set', 'psetex', 'pexpire', 'del'];
+const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl', 'publish'];
 const FOR_HINTS = ['subscribe', 'unsubscribe'];
 
 /** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
