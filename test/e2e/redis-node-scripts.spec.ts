@@ -5,6 +5,7 @@ import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { RELEASE } from '../../lib/redis/scripts/release.ts';
 import { requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
+import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -333,6 +334,8 @@ describe('a user with the least rights', () => {
     'pttl',
     'del',
     'publish',
+    'subscribe',
+    'unsubscribe',
   ])('is examined, and %s is reported when it is missing', async (command) => {
     const rules = requiredAclRules('lock:').replace(
       new RegExp(`\\+${command.replace('|', '\\|')}(?= |$)`),
@@ -351,11 +354,12 @@ describe('a user with the least rights', () => {
     }
   });
 
-  it('without channels still releases, and its watches are silent', async () => {
-    const limited = await nodeOfUser(requiredAclRules('lock:').replace(' &lock:*', ''));
+  it.each([' &lock:*', ' +subscribe'])('without%s releases, and refuses watches', async (right) => {
+    const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
     try {
       await limited.join();
       limited.node.watch(names.locks[0]!);
+      await eventually(() => expect(limited.refusedWatches).toEqual(names.locks));
       await limited.acquire(names, 'a', ballotNow());
       expect(await limited.release(names, 'a', { notify: true })).toEqual({
         kind: 'released',

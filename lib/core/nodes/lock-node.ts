@@ -53,6 +53,8 @@ export interface LockNodeListener {
   unreachable?(message: string): void;
   /** A release was published, by `holder`; `null` when a watch became active and what happened before it is unknown. */
   hint(lockName: string, holder: string | null): void;
+  /** The server refused a watch: no hint will come from it. */
+  watchRefused?(lockName: string): void;
 }
 
 /** No answer of the protocol. */

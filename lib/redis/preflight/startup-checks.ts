@@ -101,7 +101,7 @@ function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Gener
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
-  for (const right of missingRights.filter((each) => !isPublish(each)))
+  for (const right of missingRights.filter((each) => withoutHint(each) === undefined))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
@@ -122,8 +122,11 @@ function* warningsOf(
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '')
     yield 'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true';
-  for (const right of missingRights.filter(isPublish))
-    yield `waiters will not be woken by a release, only by their back-off (${right}): grant +publish &${keyPrefix}*`;
+  for (const right of missingRights) {
+    const [command = ''] = right.toLowerCase().split(':');
+    const effect = withoutHint(right);
+    if (effect !== undefined) yield `${effect} (${right}): grant +${command} &${keyPrefix}*`;
+  }
 }
 
 /** False where the version is unknown. */
@@ -132,9 +135,14 @@ function isOlderThan(major: number, minor: number, version: string): boolean {
   return version !== '' && (ofMajor < major || (ofMajor === major && ofMinor < minor));
 }
 
-/** Without it locks are as safe: it only wakes waiters. */
-function isPublish(right: string): boolean {
-  return right.startsWith('PUBLISH: ');
+/** What follows where the right is one that only wakes waiters: locks are as safe without it. */
+function withoutHint(right: string): string | undefined {
+  if (right.startsWith('PUBLISH: '))
+    return 'releases are not published, so waiters in other processes may wait until the lease would have ended';
+  if (right.startsWith('SUBSCRIBE: '))
+    return 'waiters here are not woken by releases, they ask again with their back-off';
+  if (right.startsWith('UNSUBSCRIBE: ')) return 'subscriptions outlive their waiters';
+  return undefined;
 }
 
 function* checkReachable(

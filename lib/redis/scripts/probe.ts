@@ -22,6 +22,11 @@ try('SET', floor, '0', 'KEEPTTL')
 try('EXISTS', lock)
 try('PTTL', lock)
 try('PUBLISH', lock, '0')
+-- Scripts can't call these; Redis 6.2 can't tell.
+for _, command in ipairs(redis.acl_check_cmd and {'SUBSCRIBE', 'UNSUBSCRIBE'} or {}) do
+  local known, allowed = pcall(redis.acl_check_cmd, command, lock)
+  if not known or not allowed then failures[#failures + 1] = command .. ': the user may not, or not on ' .. lock end
+end
 try('DEL', lock)
 try('DEL', floor)
 return failures

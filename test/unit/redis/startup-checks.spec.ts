@@ -57,7 +57,24 @@ describe('start-up checks', () => {
       'error',
       /PSETEX: NOPERM x.*\+psetex/,
     ],
-    ['no right to publish', { missingRights: ['PUBLISH: NOPERM x'] }, 'warning', /back-off/],
+    [
+      'no right to publish',
+      { missingRights: ['PUBLISH: NOPERM x'] },
+      'warning',
+      /until the lease would have ended.*\(PUBLISH: NOPERM x\): grant \+publish &lock:\*$/,
+    ],
+    [
+      'no right to subscribe',
+      { missingRights: ['SUBSCRIBE: NOPERM x'] },
+      'warning',
+      /back-off \(SUBSCRIBE: NOPERM x\): grant \+subscribe &lock:\*$/,
+    ],
+    [
+      'no right to unsubscribe',
+      { missingRights: ['UNSUBSCRIBE: NOPERM x'] },
+      'warning',
+      /outlive.*\(UNSUBSCRIBE: NOPERM x\): grant \+unsubscribe &lock:\*$/,
+    ],
   ] as const)('find %s', (_, changes, severity, message) => {
     expect(check(facts(changes))).toEqual([
       { severity, address: 'node1:6379', message: expect.stringMatching(message) },
