@@ -184,6 +184,8 @@ export interface NodeFacts {
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
+  /** After how many seconds it closes idle clients, 0 = never; undefined where our user may not know. */
+  readonly idleTimeoutS?: number | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */
   readonly missingRights: readonly string[];
 }

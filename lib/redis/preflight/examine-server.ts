@@ -27,8 +27,10 @@ export async function examineServer(
   const answers = await Promise.all(asked);
   const rights = Object.keys(questions);
   const refusals = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
-  const info = String(answers[0]);
-  const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
+  const [info, , , , probed] = answers;
+  const mayConfigure = Array.isArray(probed) && probed[0] === 1;
+  const field = (name: string) =>
+    new RegExp(`^${name}:(.*)$`, 'm').exec(String(info))?.[1]?.trim() ?? '';
   return {
     kind: 'facts',
     runId: field('run_id'),
@@ -38,8 +40,15 @@ export async function examineServer(
     maxmemoryPolicy: field('maxmemory_policy'),
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
+    idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
     missingRights: [...new Set(refusals)].filter((each) => !isOfCluster(each)),
   };
+}
+
+async function idleTimeoutS(connection: RedisConnection): Promise<number> {
+  const ask = (client: Redis) => client.config('GET', 'timeout');
+  const answer: unknown = await connection.ask(ask).catch(orErrorReply);
+  return (Array.isArray(answer) && Number(answer[1])) || 0;
 }
 
 /** What the answer says of what the server refuses: an error, or the list that PROBE returns. */

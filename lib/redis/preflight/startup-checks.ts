@@ -1,5 +1,8 @@
 import type { NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 
+/** Idle connections carry a PING more often than this. */
+const LONGEST_IDLE_S = 15;
+
 const SENT = ['info', 'ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
 const WRITES = ['set', 'psetex', 'pexpire', 'del'];
 const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl', 'publish'];
@@ -113,6 +116,7 @@ function* warningsOf(
     yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead, the same on all nodes`;
   if (reply.kind === 'failed') return;
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
+  const { idleTimeoutS = 0 } = reply;
   // Before version 7 they go into the append-only file and to replicas.
   if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
@@ -122,6 +126,8 @@ function* warningsOf(
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '')
     yield 'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true';
+  if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
+    yield `closes clients that are idle for ${idleTimeoutS} s: nodes leave again and again, and calls that come then fail: set timeout 0`;
   for (const right of missingRights) {
     const [command = ''] = right.toLowerCase().split(':');
     const effect = withoutHint(right);
