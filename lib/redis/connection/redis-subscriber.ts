@@ -57,9 +57,8 @@ export class RedisSubscriber {
   }
 
   #opened(connection: RedisConnection): void {
-    connection.client.on('message', (lockName: string, holder: string) =>
-      inModuleContext(() => this.#received(lockName, holder)),
-    );
+    connection.onMessage = (lockName, holder) =>
+      inModuleContext(() => this.#received(lockName, holder));
     const names = [...this.#watched];
     for (let at = 0; at < names.length; at += NAMES_PER_COMMAND)
       this.#subscribe(connection, names.slice(at, at + NAMES_PER_COMMAND));
