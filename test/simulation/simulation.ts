@@ -4,7 +4,7 @@ import { playBoundary } from './families/boundary.ts';
 import { Caller } from './world/caller.ts';
 import { Chance } from './world/chance.ts';
 import { checkRun } from './checks/check-run.ts';
-import { ClientProcess, describe } from './world/client-process.ts';
+import { ClientProcess } from './world/client-process.ts';
 import type { Plan } from './families/plan.ts';
 import { playReballots } from './families/reballots.ts';
 import { Resource } from './checks/resource.ts';
@@ -159,22 +159,18 @@ class Simulation implements Fleet {
       (plan.guard ? plan.maxTtlMs : 0) + 2 * plan.maxTtlMs + this.#clockBackMs() + RECONNECT_MS;
     for (const client of this.clients) {
       for (const key of plan.keys) {
-        let outcome: string | undefined;
-        const calledAtMs = client.process.nowMs;
+        let outcome = 'still waiting';
         client.process.deliver(() => {
-          client.redlock.acquire(key, { wait: waitMs, extend: false }).then(
-            (lock) => {
-              client.granted(lock, calledAtMs);
-              client.releasing(lock);
-              void lock.release();
-              outcome = 'granted';
-            },
-            (error: unknown) => (outcome = describe(error)),
-          );
+          void client.ask([key], { wait: waitMs, extend: false }).then((lock) => {
+            outcome = lock === undefined ? 'refused' : 'granted';
+            if (lock === undefined) return;
+            client.releasing(lock);
+            void lock.release();
+          });
         });
-        await world.runWhile(() => outcome === undefined, world.nowMs + waitMs * 3 + 60_000);
+        await world.runWhile(() => outcome === 'still waiting', world.nowMs + waitMs * 3 + 60_000);
         if (outcome === 'granted') continue;
-        const message = `${client.name} could not get ${key} within ${waitMs} ms although everything had healed: ${outcome ?? 'still waiting'}`;
+        const message = `${client.name} could not get ${key} within ${waitMs} ms although everything had healed: ${outcome}`;
         broke(this.context, 'no-progress', message);
       }
     }
@@ -206,7 +202,10 @@ class Simulation implements Fleet {
     }
     const lateMs = 3 * plan.maxTtlMs + this.#clockBackMs();
     await world.runUntil(world.nowMs + lateMs * (1 + plan.driftFactor) + MAX_BACKGROUND_MS + 100);
-    for (const client of this.clients) this.#checkClosed(client, 'background', () => true);
+    for (const client of this.clients) {
+      this.#checkClosed(client, 'background', () => true);
+      client.closed();
+    }
     for (const server of servers) {
       const orphans = server.memory.state.locks.names();
       if (orphans.length === 0) continue;

@@ -28,6 +28,14 @@ export interface Violation {
     | 'legitimate-holder-refused'
     /** An acquire took longer than its wait allows. */
     | 'over-budget'
+    /** Contention was told although nobody had the lock as far as the process could know. */
+    | 'false-busy'
+    /** An outage was told although a quorum of nodes voted all the time. */
+    | 'false-outage'
+    /** An extension or a release was reported as failed although the nodes answered. */
+    | 'false-alarm'
+    /** A node joined or left twice in a row; a lock ended twice or never. */
+    | 'unpaired-event'
     /** With a healthy quorum a lock could not be had in time. */
     | 'no-progress'
     /** An error that is none of ours. */

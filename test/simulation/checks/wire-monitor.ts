@@ -1,4 +1,5 @@
 import type {
+  AcquireReply,
   AcquireRequest,
   ExtendRequest,
   ReleaseRequest,
@@ -39,6 +40,8 @@ export interface WireListener {
   reballot(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
+  /** A node said that somebody else has this lock for so long, or had it just now. */
+  taken(lockName: string, remainingMs: number): void;
   wasGranted(holder: string): boolean;
   /** A quorum agreed to an extension. */
   extendedByQuorum(extension: WireExtension): void;
@@ -70,7 +73,13 @@ export class WireMonitor {
 
   answered(kind: WireKind, request: unknown, node: number, reply: { kind: string }): void {
     if (kind === 'acquire') {
-      const { holder, ballot } = request as AcquireRequest;
+      const { holder, ballot, names } = request as AcquireRequest;
+      if (reply.kind === 'held') {
+        const { index, remainingMs } = reply as AcquireReply & { kind: 'held' };
+        this.#listener.taken(names.locks[index]!, remainingMs);
+      } else if (reply.kind === 'stale') {
+        for (const lockName of names.locks) this.#listener.taken(lockName, 0);
+      }
       const attempt = this.#attempts.get(holder);
       if (attempt?.ballot !== ballot) return;
       // It is asked again after a join, so this is no answer yet.

@@ -58,6 +58,8 @@ function planScript(
     wallStepMicros: 1,
     timerLatenessMs: 0.5,
     readingsPerStall: Infinity,
+    commandMs: 0,
+    keepsLocks: false,
     durationMs: 0,
     servers: Array.from({ length: nodes }, () => ({
       clockRate: nodeRate,

@@ -17,7 +17,19 @@ import type { ServerSettings } from '../world/simulated-server.ts';
  * - `reballots`: the second ballot of a try is lost or held back on its way.
  */
 export type Family =
-  'steady' | 'amnesia' | 'early' | 'repair' | 'calendar' | 'boundary' | 'reballots';
+  | 'steady'
+  | 'amnesia'
+  | 'early'
+  | 'repair'
+  | 'calendar'
+  | 'boundary'
+  | 'reballots'
+  | 'bursts'
+  | 'sets'
+  | 'blocked-loops'
+  | 'detached'
+  | 'silent-connections'
+  | 'suspends';
 
 export interface ClientPlan {
   readonly clockRate: number;
@@ -39,6 +51,10 @@ export interface Plan {
   readonly wallStepMicros: number;
   readonly timerLatenessMs: number;
   readonly readingsPerStall: number;
+  /** What writing or reading one command costs a client. */
+  readonly commandMs: number;
+  /** Callers neither stop by themselves nor let locks expire, and nothing takes a lock from them. */
+  readonly keepsLocks: boolean;
   /** A client waits up to this before it connects again. */
   readonly reconnectMs: number;
   /** How long the faults last. */
@@ -97,6 +113,8 @@ export function planOf(seed: number, only?: Family): Plan {
     wallStepMicros: chance.pick([1, 1, 1000, 10_000]),
     timerLatenessMs: family === 'repair' ? 0.5 : 0.9,
     readingsPerStall: family === 'repair' ? Infinity : chance.pick([Infinity, 400, 150, 60]),
+    commandMs: 0,
+    keepsLocks: family === 'repair',
     reconnectMs: 40,
     durationMs: ttlMs * chance.between(5, 9),
     servers: Array.from({ length: nodeCount }, () => ({

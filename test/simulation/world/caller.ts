@@ -1,4 +1,3 @@
-import { isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions } from '../../../lib/core/options/options.ts';
 import type { Chance } from './chance.ts';
@@ -6,9 +5,6 @@ import { describe } from './client-process.ts';
 import type { ClientProcess } from './client-process.ts';
 import { broke } from './run-context.ts';
 import type { RunContext } from './run-context.ts';
-
-/** Timers are late, and an acquire takes several of them. */
-const BUDGET_SLACK_MS = 30;
 
 /** One caller inside a client process: acquires, works, extends, releases, and is interrupted, for as long as it may. */
 export class Caller {
@@ -45,15 +41,16 @@ export class Caller {
   }
 
   async #once(): Promise<void> {
-    const { keys, ttlMs, maxTtlMs, family } = this.#run.plan;
+    const { keys, ttlMs, maxTtlMs, family, keepsLocks } = this.#run.plan;
     const chance = this.#chance;
     const chosen = chance.happens(0.2)
       ? [chance.pick(keys), chance.pick(keys)]
       : [chance.pick(keys)];
     const options: AcquireOptions = {
       wait: family === 'repair' ? chance.pick([0, 10]) : chance.pick([0, 10, ttlMs, 3 * ttlMs]),
-      ...(chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
-      ...(family !== 'repair' && chance.happens(0.3) && { extend: false }),
+      ...(family !== 'blocked-loops' &&
+        chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
+      ...(!keepsLocks && chance.happens(0.3) && { extend: false }),
       ...(chance.happens(0.05) && { minHold: ttlMs / 4 }),
     };
     if (chance.happens(0.15)) await this.#withLock(chosen, options);
@@ -73,23 +70,13 @@ export class Caller {
     else await lock.release();
   }
 
-  async #withLock(keys: string[], options: AcquireOptions): Promise<void> {
-    const calledAtMs = this.client.process.nowMs;
-    const { redlock } = this.client;
-    try {
-      await redlock.withLock(
-        keys,
-        async (lock) => {
-          this.client.granted(lock, calledAtMs);
-          await this.#hold(lock, this.#chance.between(0, 10));
-          if (this.#isHeld(lock)) await this.#enterAgain(lock);
-          this.client.releasing(lock);
-        },
-        options,
-      );
-    } catch (error) {
-      this.#refused(error, keys);
-    }
+  #withLock(keys: string[], options: AcquireOptions): Promise<void> {
+    const work = async (lock: Lock): Promise<void> => {
+      await this.#hold(lock, this.#chance.between(0, 10));
+      if (this.#isHeld(lock)) await this.#enterAgain(lock);
+      this.client.releasing(lock);
+    };
+    return this.client.section(keys, work, options);
   }
 
   async #enterAgain(outer: Lock): Promise<void> {
@@ -115,44 +102,14 @@ export class Caller {
   }
 
   /** Acquires within its budget, perhaps interrupted. Undefined when it got none. */
-  async #acquire(keys: string[], options: AcquireOptions): Promise<Lock | undefined> {
-    const { process, redlock, nodeTimeoutMs } = this.client;
-    const controller = this.#chance.happens(0.1) ? new AbortController() : undefined;
-    let abortedAtMs = Infinity;
-    if (controller) {
-      void process.sleep(this.#chance.between(0, 60)).then(() => {
-        abortedAtMs = process.nowMs;
-        controller.abort(new Error('interrupted'));
-      });
-    }
-    const calledAtMs = process.nowMs;
-    const stalledBefore = process.stalledMs;
-    let lock: Lock | undefined;
-    try {
-      lock = await redlock.acquire(keys, { ...options, signal: controller?.signal });
-      this.client.granted(lock, calledAtMs);
-      this.#checkAlive(lock, stalledBefore);
-    } catch (error) {
-      if (!controller?.signal.aborted || error !== controller.signal.reason) {
-        this.#refused(error, keys);
-      }
-    }
-    const allowedMs = process.trueMs(Number(options.wait) + 4 * nodeTimeoutMs) + BUDGET_SLACK_MS;
-    const dueMs = Math.min(calledAtMs + allowedMs, abortedAtMs + nodeTimeoutMs + BUDGET_SLACK_MS);
-    const lateMs = process.nowMs - dueMs - (process.stalledMs - stalledBefore);
-    if (lateMs > 0) {
-      const message = `acquire of ${keys.join()} with wait ${Number(options.wait)} took ${(process.nowMs - calledAtMs).toFixed(1)} ms, ${lateMs.toFixed(1)} ms too long`;
-      broke(this.#run, 'over-budget', message);
-    }
-    return lock;
-  }
-
-  #checkAlive(lock: Lock, stalledBefore: number): void {
+  #acquire(keys: string[], options: AcquireOptions): Promise<Lock | undefined> {
     const { process } = this.client;
-    if (process.stalledMs !== stalledBefore || process.observe(() => lock.isHeld)) return;
-    if (lock.signal.aborted && (lock.signal.reason as { reason?: string }).reason === 'closed')
-      return;
-    broke(this.#run, 'dead-grant', `${lock.token.holder} had ended when it was handed out`);
+    if (!this.#chance.happens(0.1)) return this.client.ask(keys, options);
+    const controller = new AbortController();
+    void process
+      .sleep(this.#chance.between(0, 60))
+      .then(() => controller.abort(new Error('interrupted')));
+    return this.client.ask(keys, { ...options, signal: controller.signal });
   }
 
   #isHeld(lock: Lock): boolean {
@@ -184,7 +141,7 @@ export class Caller {
   #write(lock: Lock): void {
     const { process } = this.client;
     const { world, resource, plan } = this.#run;
-    const stops = this.#chance.happens(0.03) && plan.family !== 'repair';
+    const stops = this.#chance.happens(0.03) && !plan.keepsLocks;
     if (stops) process.stall(this.#chance.pick([1, plan.ttlMs, 2 * plan.ttlMs]));
     const delayMs = this.#chance.happens(0.05) ? plan.ttlMs * 1.5 : this.#chance.between(0, 2);
     const { value: token, holder } = lock.token;
@@ -201,24 +158,11 @@ export class Caller {
     try {
       await lock.extend();
     } catch (error) {
-      this.#refused(error, lock.keys);
+      this.client.refused(error, lock.keys);
       return;
     }
     const { value: ballot, holder } = lock.token;
     const names = { locks: lock.keys.map((key) => `lock:${key}`), pairs: [], withMarker: [] };
     this.client.checkValidated({ request: { names, holder, ballot, ttlMs: 0 }, sentAtMs });
-  }
-
-  #refused(error: unknown, keys: readonly string[]): void {
-    const { counts, trace } = this.#run;
-    const { name, process } = this.client;
-    if (!isRedlockError(error)) {
-      broke(this.#run, 'raw-error', `${name}: ${describe(error)}`);
-      return;
-    }
-    if (error.code === 'LOCK_BUSY') counts.busy += 1;
-    if (error.code === 'QUORUM_UNAVAILABLE') counts.unavailable += 1;
-    if (error.code === 'REDLOCK_CLOSED') this.stopped = true;
-    trace.add(name, `refused ${keys.join()}: ${error.code}`, process.nowMs);
   }
 }

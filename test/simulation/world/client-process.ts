@@ -1,6 +1,10 @@
+import { isRedlockError } from '../../../lib/core/errors.ts';
 import type { LockEvent } from '../../../lib/core/events.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
+import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
+import { CallCheck, nodeTimeoutMs } from '../checks/call-check.ts';
+import { EventCheck } from '../checks/event-check.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import type { Chance } from './chance.ts';
 import { NetworkPath } from '../network/network-path.ts';
@@ -37,7 +41,12 @@ export class ClientProcess {
   readonly #run: RunContext;
   readonly #quorum: number;
   readonly #nodeCount: number;
+  readonly #events: EventCheck;
+  /** Up to when somebody has a lock, as far as this process knows; by key. */
+  readonly #takenUntilMs = new Map<string, number>();
   #crashAfterSends = Infinity;
+  /** Blocks the event loop when so many more commands have left. */
+  #block: { afterSends: number; readonly ms: number } | undefined;
 
   constructor(run: RunContext, index: number, start: number, membership: Membership = {}) {
     const { plan, world, trace } = run;
@@ -66,14 +75,18 @@ export class ClientProcess {
         holder: (holder) => this.attempts.set(holder, this.process.nowMs),
       },
     );
-    this.nodeTimeoutMs = Math.min(Math.max(50, Math.min(plan.ttlMs / 10, 500)), plan.ttlMs / 3);
+    this.#events = new EventCheck((message) =>
+      broke(run, 'unpaired-event', `${this.name}: ${message}`, this.process.nowMs),
+    );
+    this.nodeTimeoutMs = nodeTimeoutMs(plan.ttlMs);
     this.nodes = servers.map((server) => {
       const ends = {
         world,
         chance,
         process: this.process,
         server,
-        path: new NetworkPath(chance, plan.latencyMs, plan.reconnectMs),
+        path: new NetworkPath(world, chance, plan.latencyMs, plan.reconnectMs),
+        commandMs: plan.commandMs,
       };
       return new SimulatedNode(ends, this.#monitor(), trace);
     });
@@ -99,6 +112,67 @@ export class ClientProcess {
     this.process.deliver(() => this.redlock.open());
   }
 
+  /** Acquires. Undefined where that was refused. */
+  async ask(keys: readonly string[], options: AcquireOptions = {}): Promise<Lock | undefined> {
+    const call = new CallCheck(this.#run, this, keys, options);
+    try {
+      const lock = await this.redlock.acquire(keys, options);
+      call.granted(lock);
+      return lock;
+    } catch (error) {
+      call.refused(error);
+      return undefined;
+    }
+  }
+
+  /** Works in a section of its own. */
+  async section(
+    keys: readonly string[],
+    work: (lock: Lock) => Promise<void>,
+    options: WithLockOptions = {},
+  ): Promise<void> {
+    const call = new CallCheck(this.#run, this, keys, options);
+    let wasGranted = false;
+    try {
+      await this.redlock.withLock(
+        keys,
+        (lock) => {
+          wasGranted = true;
+          call.granted(lock);
+          return work(lock);
+        },
+        options,
+      );
+    } catch (error) {
+      if (wasGranted) this.refused(error, keys);
+      else call.refused(error);
+    }
+  }
+
+  refused(error: unknown, keys: readonly string[]): void {
+    const { counts, trace } = this.#run;
+    if (!isRedlockError(error)) {
+      broke(this.#run, 'raw-error', `${this.name}: ${describe(error)}`);
+      return;
+    }
+    if (error.code === 'LOCK_BUSY') counts.busy += 1;
+    if (error.code === 'QUORUM_UNAVAILABLE') counts.unavailable += 1;
+    trace.add(this.name, `refused ${keys.join()}: ${error.code}`, this.process.nowMs);
+  }
+
+  /** Up to when somebody has this key, as far as this process knows. */
+  takenUntilMs(key: string): number {
+    for (const { lock } of this.locks.values()) if (lock.keys.includes(key)) return Infinity;
+    return this.#takenUntilMs.get(key) ?? -Infinity;
+  }
+
+  /** A quorum of nodes has answered and voted since then, and this process ran; a blocked loop is no outage. */
+  hadQuorumSince(sinceMs: number): boolean {
+    const ran = this.process.ranSinceMs <= sinceMs || this.#run.plan.family === 'blocked-loops';
+    const well = this.nodes.filter(({ wellSinceMs }) => wellSinceMs <= sinceMs);
+    return ran && well.length >= this.#quorum;
+  }
+
   /** Nothing goes wrong with it by chance any more. */
   calm(): void {
     this.process.calm();
@@ -109,6 +183,12 @@ export class ClientProcess {
   crashAfter(sends: number): void {
     this.#crashAfterSends = sends;
     if (sends === 0) this.crash();
+  }
+
+  /** Its event loop is blocked for `ms` as soon as so many more commands have left. */
+  blockAfter(afterSends: number, ms: number): void {
+    if (afterSends === 0) this.process.block(ms);
+    else this.#block = { afterSends, ms };
   }
 
   crash(): void {
@@ -130,6 +210,11 @@ export class ClientProcess {
       ({ atMs, holder }) => atMs <= world.nowMs || !this.attempts.has(holder),
     );
     grants.splice(0, grants.length, ...past);
+  }
+
+  /** Everything of it has ended. */
+  closed(): void {
+    this.#events.closed();
   }
 
   /** A caller received `lock`. */
@@ -167,7 +252,7 @@ export class ClientProcess {
     const at = this.process.nowMs;
     history.push({ type: 'released', process: this.name, holder: lock.token.holder, at });
     trace.add(this.name, `RELEASES ${lock.token.holder}`, at);
-    this.locks.delete(lock.token.holder);
+    this.#ended(lock);
   }
 
   #lost(lock: Lock): void {
@@ -178,25 +263,35 @@ export class ClientProcess {
     counts.losses += 1;
     history.push({ type: 'lost', process: this.name, holder: lock.token.holder, at, reason });
     trace.add(this.name, `LOST ${lock.token.holder}: ${reason}`, at);
-    this.locks.delete(lock.token.holder);
+    this.#ended(lock);
     const { value: token } = lock.token;
     const isNewer = (grant: CompletedGrant): boolean =>
       grant.token > token && lock.keys.includes(grant.key);
     const needless = reason !== 'closed' && !this.#run.grants.some(isNewer);
-    if (plan.family === 'repair' && needless) {
+    if (plan.keepsLocks && needless) {
       broke(this.#run, 'needless-loss', `${lock.token.holder}: ${reason}`, at);
     }
   }
 
+  /** It may be kept for a minimum time, and is then released on the nodes. */
+  #ended({ keys, token }: Lock): void {
+    this.locks.delete(token.holder);
+    const untilMs = this.process.nowMs + this.process.trueMs(this.#run.plan.ttlMs / 4);
+    for (const key of keys) this.#takenUntilMs.set(key, untilMs);
+  }
+
   #heard(event: LockEvent): void {
     if (!this.alive) return;
+    this.#events.heard(event);
+    this.#checkAlarm(event);
     const { counts, history, trace } = this.#run;
     if (event.type === 'node-joined' && event.quarantineMs > 0) counts.quarantines += 1;
     if (event.type !== 'extended') return;
     counts.extensions += 1;
     const at = this.process.nowMs;
     for (const [holder, known] of this.locks) {
-      if (known.lock.token.value !== event.token || known.lock.keys !== event.keys) continue;
+      const { keys, token } = known.lock;
+      if (token.value !== event.token || keys.join() !== event.keys.join()) continue;
       const validUntil = at + this.process.trueMs(event.remainingMs);
       if (known.validUntilMs <= at) {
         const message = `${holder} was extended at ${at.toFixed(3)} ms, its validity had ended at ${known.validUntilMs.toFixed(3)} ms`;
@@ -206,6 +301,16 @@ export class ClientProcess {
       history.push({ type: 'extended', process: this.name, holder, at, validUntil });
       trace.add(this.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
     }
+  }
+
+  /** Nodes that answered are not reported as silent. */
+  #checkAlarm(event: LockEvent): void {
+    if (event.type !== 'release-incomplete' && event.type !== 'extension-failed') return;
+    const sinceMs = this.process.nowMs - 2 * this.process.trueMs(this.nodeTimeoutMs);
+    const unanswered = event.causes.filter(({ reason }) => reason === 'timeout').length;
+    if (unanswered <= this.nodes.length - this.#quorum || !this.hadQuorumSince(sinceMs)) return;
+    const message = `${this.name}: ${event.type} of ${event.keys.join()}: ${JSON.stringify(event.causes)}`;
+    broke(this.#run, 'false-alarm', message, this.process.nowMs);
   }
 
   #stalled(from: number, to: number): void {
@@ -222,6 +327,11 @@ export class ClientProcess {
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),
       recreated: (keys) => (this.#run.counts.recreatedKeys += keys),
+      taken: (lockName, remainingMs) => {
+        const key = lockName.slice('lock:'.length);
+        const untilMs = this.process.nowMs + this.process.trueMs(remainingMs);
+        this.#takenUntilMs.set(key, Math.max(this.takenUntilMs(key), untilMs));
+      },
       wasGranted: (holder) => this.#run.grants.some((grant) => grant.holder === holder),
       extendedByQuorum: (extension) => this.checkValidated(extension),
       lostByMajority: (extension) => this.#checkTold(extension),
@@ -234,6 +344,9 @@ export class ClientProcess {
   #sent(): void {
     this.#crashAfterSends -= 1;
     if (this.#crashAfterSends <= 0) this.crash();
+    if (this.#block === undefined || --this.#block.afterSends > 0) return;
+    this.process.stall(this.#block.ms);
+    this.#block = undefined;
   }
 
   /** T3: nobody newer was complete before the extension was asked for. */

@@ -3,6 +3,7 @@ import { MemoryLockServer } from '../../../lib/testing/index.ts';
 import type { MemorySnapshot } from '../../../lib/testing/index.ts';
 import { EPOCH_MS } from './simulated-process.ts';
 import type { Trace } from './trace.ts';
+import { textOf } from '../network/wire-command.ts';
 import type { WireCommand } from '../network/wire-command.ts';
 import type { World } from './world.ts';
 
@@ -51,6 +52,7 @@ export class SimulatedServer {
   error: ErrorReply | undefined;
   /** One command takes so long. */
   serviceMs = 0;
+  #troubledUntilMs = 0;
   clockErrorMs: number;
   readonly #world: World;
   readonly #trace: Trace;
@@ -75,6 +77,21 @@ export class SimulatedServer {
     return this.memory.running;
   }
 
+  /** Since when it has voted without an error; Infinity when it doesn't. */
+  get wellSinceMs(): number {
+    const isWell = this.running && !this.frozen && this.error === undefined && !this.serviceMs;
+    const { knowsScripts, state } = this.memory;
+    const [marker] = state.markers.values();
+    if (!isWell || !knowsScripts || marker?.runId !== state.runId) return Infinity;
+    if (marker.voteAfterMs - state.nowMs() > marker.restartGuardMs) return Infinity;
+    return Math.max(this.#troubledUntilMs, this.whenItShows(marker.voteAfterMs));
+  }
+
+  /** Something was wrong until now. */
+  troubled(): void {
+    this.#troubledUntilMs = this.#world.nowMs;
+  }
+
   /** True time at which its clock shows `wallMs`, if it is not set until then. */
   whenItShows(wallMs: number): number {
     return (wallMs - EPOCH_MS - this.clockErrorMs) / this.#rate;
@@ -88,7 +105,11 @@ export class SimulatedServer {
 
   execute(command: WireCommand): unknown {
     const reply = this.#execute(command);
-    if (this.#trace.on) this.#trace.add(this.name, `${command.text} = ${JSON.stringify(reply)}`);
+    if (this.#trace.on)
+      this.#trace.add(
+        this.name,
+        `${textOf(command)} of ${command.from} = ${JSON.stringify(reply)}`,
+      );
     return reply;
   }
 

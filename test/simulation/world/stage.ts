@@ -1,4 +1,3 @@
-import { isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import { Chance } from './chance.ts';
 import { ClientProcess } from './client-process.ts';
@@ -121,17 +120,7 @@ export class Stage {
 
   /** A lock that is not extended by itself, and goes into the history; undefined when there was none to be had. */
   acquire(client: number, waitMs = 0): Promise<Lock | undefined> {
-    return this.do(client, async (process) => {
-      const calledAtMs = process.process.nowMs;
-      try {
-        const lock = await process.redlock.acquire('a', { wait: waitMs, extend: false });
-        process.granted(lock, calledAtMs);
-        return lock;
-      } catch (error) {
-        if (!isRedlockError(error)) throw error;
-        return undefined;
-      }
-    });
+    return this.do(client, (process) => process.ask(['a'], { wait: waitMs, extend: false }));
   }
 
   release(client: number, lock: Lock): Promise<void> {
@@ -165,6 +154,8 @@ function newStage(options: StageOptions): Stage {
     wallStepMicros: 1,
     timerLatenessMs: 0.5,
     readingsPerStall: Infinity,
+    commandMs: 0,
+    keepsLocks: false,
     reconnectMs: 40,
     durationMs: 0,
     servers: Array.from({ length: nodes }, () => ({ clockRate: 1, clockErrorMs: 0 })),
