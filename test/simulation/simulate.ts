@@ -3,7 +3,7 @@ import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
 import type { Mutant } from './mutants/mutant.ts';
-import { DIRECTED_FAMILIES, FAMILIES } from './families/plan.ts';
+import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
 import type { FailureReport } from './worker.ts';
 
 // npm run simulate -- --seeds 100000 --from 1      any number of runs, with progress

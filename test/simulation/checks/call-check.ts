@@ -40,6 +40,7 @@ export class CallCheck {
 
   granted(lock: Lock): void {
     this.#checkBudget();
+    this.#checkStarved('granted');
     this.#client.granted(lock, this.#calledAtMs);
     const { process } = this.#client;
     if (process.stalledMs !== this.#stalledMs || process.observe(() => lock.isHeld)) return;
@@ -53,7 +54,8 @@ export class CallCheck {
     const { signal } = this.#options;
     if (signal?.aborted === true && error === signal.reason) return;
     this.#client.refused(error, this.#keys);
-    if (!isRedlockError(error)) return;
+    if (!isRedlockError(error) || error.code === 'REDLOCK_CLOSED') return;
+    this.#checkStarved(error.code);
     if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy) this.#broke('false-busy', error);
     if (error.code === 'QUORUM_UNAVAILABLE' && this.#couldVote) this.#broke('false-outage', error);
   }
@@ -77,6 +79,14 @@ export class CallCheck {
     if (lateMs <= 0) return;
     const message = `acquire of ${this.#keys.join()} with wait ${waitMs} took ${(process.nowMs - this.#calledAtMs).toFixed(1)} ms, ${lateMs.toFixed(1)} ms too long`;
     broke(this.#run, 'over-budget', message);
+  }
+
+  #checkStarved(end: string): void {
+    const tookMs = this.#client.process.nowMs - this.#calledAtMs;
+    const { grantedWithinMs } = this.#run.plan;
+    if (grantedWithinMs === Infinity || (end === 'granted' && tookMs <= grantedWithinMs)) return;
+    const message = `${this.#client.name}: ${this.#keys.join()} ${end} after ${tookMs.toFixed(1)} ms`;
+    broke(this.#run, 'starved', message);
   }
 
   #broke(rule: 'false-busy' | 'false-outage', error: Error): void {

@@ -34,6 +34,18 @@ export interface Violation {
     | 'false-outage'
     /** An extension or a release was reported as failed although the nodes answered. */
     | 'false-alarm'
+    /** A caller waited although its keys were free for long. */
+    | 'asleep'
+    /** With healthy nodes and one process a call was not granted in time. */
+    | 'starved'
+    /** A section that joined a lock ran beside the next holder, and was not told. */
+    | 'joined-beside-holder'
+    /** An event or an abort came in the async context of another caller. */
+    | 'foreign-context'
+    /** Locks that are over stay in memory. */
+    | 'kept-record'
+    /** A node was joined again and again. */
+    | 'join-storm'
     /** A node joined or left twice in a row; a lock ended twice or never. */
     | 'unpaired-event'
     /** With a healthy quorum a lock could not be had in time. */

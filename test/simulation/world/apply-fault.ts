@@ -59,6 +59,19 @@ export function applyFault(
         fleet.clients[index]?.process.stall(drawStallMs(run.plan.ttlMs, run.chance));
       }
       return undefined;
+    case 'forget':
+      return onPaths(fleet, fault, (node) => node.forget(fault.what));
+    case 'suspend':
+      for (const index of fault.clients) fleet.clients[index]?.suspend(fault.forMs);
+      return undefined;
+    case 'block':
+      for (const index of fault.clients)
+        fleet.clients[index]?.blockAfter(fault.afterSends, fault.forMs);
+      return undefined;
+    case 'burst':
+      for (const index of fault.clients)
+        fleet.clients[index]?.burst(fault.keys, `burst-${number}-${index}`, fault.waitMs);
+      return undefined;
     case 'crash':
       return all(fault.clients, (index) => {
         fleet.clients[index]?.crashAfter(fault.afterSends);

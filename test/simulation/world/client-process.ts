@@ -4,11 +4,12 @@ import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { CallCheck, nodeTimeoutMs } from '../checks/call-check.ts';
+import { KEYS_VANISH } from '../checks/check-run.ts';
 import { EventCheck } from '../checks/event-check.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import type { Chance } from './chance.ts';
 import { NetworkPath } from '../network/network-path.ts';
-import { broke } from './run-context.ts';
+import { broke, requests } from './run-context.ts';
 import type { CompletedGrant, RunContext } from './run-context.ts';
 import { SimulatedNode } from '../network/simulated-node.ts';
 import { SimulatedProcess } from './simulated-process.ts';
@@ -18,8 +19,16 @@ import type { WireExtension } from '../checks/wire-monitor.ts';
 /** A lock that a caller received, with what the checks need to know of it. */
 interface KnownLock {
   readonly lock: Lock;
+  /** Whose call acquired it. */
+  readonly request: string | undefined;
   /** True time up to which it may be believed. */
   validUntilMs: number;
+}
+
+/** A caller that waits, and since when all its keys have been free. */
+interface Waiter {
+  readonly keys: readonly string[];
+  freeSinceMs: number;
 }
 
 /** Which servers a process knows and how many votes it wants; those of the plan unless said otherwise. */
@@ -36,6 +45,10 @@ export class ClientProcess {
   readonly redlock: Redlock;
   readonly nodeTimeoutMs: number;
   readonly locks = new Map<string, KnownLock>();
+  readonly #byToken = new Map<string, KnownLock>();
+  readonly #granted = new Set<string>();
+  /** Callers that are neither granted nor refused. */
+  readonly waiting = new Set<Waiter>();
   /** When the attempt with this holder began, true time. */
   readonly attempts = new Map<string, number>();
   readonly #run: RunContext;
@@ -115,6 +128,7 @@ export class ClientProcess {
   /** Acquires. Undefined where that was refused. */
   async ask(keys: readonly string[], options: AcquireOptions = {}): Promise<Lock | undefined> {
     const call = new CallCheck(this.#run, this, keys, options);
+    const waiter = this.#wait(keys);
     try {
       const lock = await this.redlock.acquire(keys, options);
       call.granted(lock);
@@ -122,29 +136,34 @@ export class ClientProcess {
     } catch (error) {
       call.refused(error);
       return undefined;
+    } finally {
+      this.waiting.delete(waiter);
     }
   }
 
-  /** Works in a section of its own. */
+  #wait(keys: readonly string[]): Waiter {
+    const waiter = { keys, freeSinceMs: this.#run.world.nowMs };
+    this.waiting.add(waiter);
+    return waiter;
+  }
+
+  /** Works in a section, of its own or joined. */
   async section(
     keys: readonly string[],
     work: (lock: Lock) => Promise<void>,
     options: WithLockOptions = {},
   ): Promise<void> {
     const call = new CallCheck(this.#run, this, keys, options);
-    let wasGranted = false;
+    const waiter = this.#wait(keys);
+    const enter = (lock: Lock): Promise<void> => {
+      this.waiting.delete(waiter);
+      if (!this.locks.has(lock.token.holder)) call.granted(lock);
+      return work(lock);
+    };
     try {
-      await this.redlock.withLock(
-        keys,
-        (lock) => {
-          wasGranted = true;
-          call.granted(lock);
-          return work(lock);
-        },
-        options,
-      );
+      await this.redlock.withLock(keys, enter, options);
     } catch (error) {
-      if (wasGranted) this.refused(error, keys);
+      if (!this.waiting.delete(waiter)) this.refused(error, keys);
       else call.refused(error);
     }
   }
@@ -183,6 +202,28 @@ export class ClientProcess {
   crashAfter(sends: number): void {
     this.#crashAfterSends = sends;
     if (sends === 0) this.crash();
+  }
+
+  /** Its system sleeps. Its uptime has coarse steps, so what ends when it wakes up is nobody's fault. */
+  suspend(ms: number): void {
+    let untilMs = this.process.nowMs + ms;
+    const endsAbout = ({ validUntilMs }: KnownLock): boolean =>
+      Math.abs(validUntilMs - untilMs) < 25;
+    while ([...this.locks.values()].some(endsAbout)) untilMs += 30;
+    this.process.suspend(untilMs - this.process.nowMs);
+  }
+
+  /** So many free keys are wanted at the same moment. */
+  burst(count: number, name: string, waitMs: number): void {
+    const one = async (key: string): Promise<void> => {
+      const lock = await this.ask([key], { wait: waitMs });
+      if (lock === undefined) return;
+      this.releasing(lock);
+      await lock.release();
+    };
+    this.process.deliver(() => {
+      for (let index = 0; index < count; index += 1) void one(`${name}-${index}`);
+    });
   }
 
   /** Its event loop is blocked for `ms` as soon as so many more commands have left. */
@@ -240,8 +281,16 @@ export class ClientProcess {
     });
     for (const key of lock.keys) grants.push({ key, token, atMs: at, holder });
     trace.add(this.name, `GRANTED ${holder} token ${token} until ${validUntil.toFixed(3)}`, at);
-    this.locks.set(holder, { lock, validUntilMs: validUntil });
-    const lost = (): void => this.#lost(lock);
+    const request = requests.getStore();
+    const known = { lock, request, validUntilMs: validUntil };
+    this.locks.set(holder, known);
+    this.#byToken.set(`${token} ${lock.keys.join()}`, known);
+    this.#granted.add(holder);
+    this.#checkBeside(lock, at);
+    const lost = (): void => {
+      this.#checkContext(request, `the abort of ${holder}`);
+      this.#lost(lock);
+    };
     if (lock.signal.aborted) lost();
     else lock.signal.addEventListener('abort', lost, { once: true });
   }
@@ -274,8 +323,11 @@ export class ClientProcess {
   }
 
   /** It may be kept for a minimum time, and is then released on the nodes. */
-  #ended({ keys, token }: Lock): void {
+  #ended(lock: Lock): void {
+    const { keys, token } = lock;
     this.locks.delete(token.holder);
+    this.#byToken.delete(`${token.value} ${keys.join()}`);
+    if (this.#run.plan.family === 'detached') this.#run.ended.push(new WeakRef(lock));
     const untilMs = this.process.nowMs + this.process.trueMs(this.#run.plan.ttlMs / 4);
     for (const key of keys) this.#takenUntilMs.set(key, untilMs);
   }
@@ -286,20 +338,41 @@ export class ClientProcess {
     this.#checkAlarm(event);
     const { counts, history, trace } = this.#run;
     if (event.type === 'node-joined' && event.quarantineMs > 0) counts.quarantines += 1;
-    if (event.type !== 'extended') return;
-    counts.extensions += 1;
+    if (event.type === 'extended') counts.extensions += 1;
+    if (!('token' in event)) return;
     const at = this.process.nowMs;
-    for (const [holder, known] of this.locks) {
-      const { keys, token } = known.lock;
-      if (token.value !== event.token || keys.join() !== event.keys.join()) continue;
-      const validUntil = at + this.process.trueMs(event.remainingMs);
-      if (known.validUntilMs <= at) {
-        const message = `${holder} was extended at ${at.toFixed(3)} ms, its validity had ended at ${known.validUntilMs.toFixed(3)} ms`;
-        broke(this.#run, 'revived', message, at);
-      }
-      known.validUntilMs = Math.max(known.validUntilMs, validUntil);
-      history.push({ type: 'extended', process: this.name, holder, at, validUntil });
-      trace.add(this.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
+    const known = this.#byToken.get(`${event.token} ${event.keys.join()}`);
+    if (known === undefined) return;
+    const { holder } = known.lock.token;
+    this.#checkContext(known.request, `${event.type} of ${holder}`);
+    if (event.type === 'released') this.releasing(known.lock);
+    if (event.type !== 'extended') return;
+    const validUntil = at + this.process.trueMs(event.remainingMs);
+    if (known.validUntilMs <= at) {
+      const message = `${holder} was extended at ${at.toFixed(3)} ms, its validity had ended at ${known.validUntilMs.toFixed(3)} ms`;
+      broke(this.#run, 'revived', message, at);
+    }
+    known.validUntilMs = Math.max(known.validUntilMs, validUntil);
+    history.push({ type: 'extended', process: this.name, holder, at, validUntil });
+    trace.add(this.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
+  }
+
+  #checkContext(request: string | undefined, what: string): void {
+    const present = requests.getStore();
+    if (present === request) return;
+    const message = `${what}, acquired by ${request}, was told to ${present}`;
+    broke(this.#run, 'foreign-context', message, this.process.nowMs);
+  }
+
+  /** Nobody holds a lock while a section of the holder before it runs and does not know of a loss. */
+  #checkBeside({ keys, token }: Lock, at: number): void {
+    if (KEYS_VANISH.includes(this.#run.plan.family)) return;
+    for (const { lock, client } of this.#run.sections) {
+      if (lock.token.holder === token.holder || !lock.keys.some((key) => keys.includes(key)))
+        continue;
+      if (lock.signal.aborted || !client.alive || client.process.nowMs > at + 1) continue;
+      const message = `${token.holder} was granted while a section of ${lock.token.holder} runs`;
+      broke(this.#run, 'joined-beside-holder', message, at);
     }
   }
 
@@ -332,7 +405,7 @@ export class ClientProcess {
         const untilMs = this.process.nowMs + this.process.trueMs(remainingMs);
         this.#takenUntilMs.set(key, Math.max(this.takenUntilMs(key), untilMs));
       },
-      wasGranted: (holder) => this.#run.grants.some((grant) => grant.holder === holder),
+      wasGranted: (holder) => this.#granted.has(holder),
       extendedByQuorum: (extension) => this.checkValidated(extension),
       lostByMajority: (extension) => this.#checkTold(extension),
       sent: () => this.#sent(),
