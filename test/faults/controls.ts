@@ -1,4 +1,4 @@
-import type { Edit } from '../simulation/mutants/mutant.ts';
+import type { Edit } from '../simulation/mutants/mutants.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
 import type { CampaignViolation } from './checks/run-verdict.ts';
 

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import type { Edit } from './mutants/mutant.ts';
+import type { Edit } from './mutants/mutants.ts';
 import type { Family } from './families/plan.ts';
 import { emptyCounts } from './world/run-context.ts';
 import type { RunCounts } from './world/run-context.ts';

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
-import type { Mutant } from './mutants/mutant.ts';
+import type { Mutant } from './mutants/mutants.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
 import type { FailureReport } from './worker.ts';
 

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import type { Edit } from '../../simulation/mutants/mutant.ts';
+import type { Edit } from '../../simulation/mutants/mutants.ts';
 import { nodeWithEdits } from '../run/node-with-edits.ts';
 
 /** The process of the resource, seen from its parent. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { HistoryFile, readHistory } from '../../history/history-file.ts';
 import { recordStalls } from '../../load/record-stalls.ts';
 import { WorkerProcess } from '../../load/worker-process.ts';
-import type { Edit } from '../../simulation/mutants/mutant.ts';
+import type { Edit } from '../../simulation/mutants/mutants.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
 import type { RedisServer } from '../../support/redis-servers/redis-server.ts';
 import type { CampaignEvent } from '../campaign-event.ts';

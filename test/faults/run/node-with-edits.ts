@@ -1,4 +1,4 @@
-import type { Edit } from '../../simulation/mutants/mutant.ts';
+import type { Edit } from '../../simulation/mutants/mutants.ts';
 
 /** How node is started so that it runs our TypeScript, with these changes to it. */
 export interface NodeSettings {

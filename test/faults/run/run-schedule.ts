@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Edit } from '../../simulation/mutants/mutant.ts';
+import type { Edit } from '../../simulation/mutants/mutants.ts';
 import { historyNow } from '../../history/lock-history.ts';
 import { SeededRandom } from '../../load/seeded-random.ts';
 import type { CampaignEvent, ProblemEvent } from '../campaign-event.ts';
