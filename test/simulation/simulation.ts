@@ -155,7 +155,7 @@ class Simulation implements Fleet {
           void client.ask([key], { wait: waitMs, extend: false }).then((lock) => {
             outcome = lock === undefined ? 'refused' : 'granted';
             if (lock === undefined) return;
-            client.releasing(lock);
+            client.record.releasing(lock);
             void lock.release();
           });
         });

@@ -41,7 +41,7 @@ export class CallCheck {
   granted(lock: Lock): void {
     this.#checkBudget();
     this.#checkStarved('granted');
-    this.#client.granted(lock, this.#calledAtMs);
+    this.#client.record.granted(lock, this.#calledAtMs);
     const { process } = this.#client;
     if (process.stalledMs !== this.#stalledMs || process.observe(() => lock.isHeld)) return;
     if (lock.signal.aborted && (lock.signal.reason as { reason?: string }).reason === 'closed')
@@ -62,7 +62,7 @@ export class CallCheck {
 
   /** Somebody had one of the keys, as far as this process could know. */
   get #mayBeBusy(): boolean {
-    return this.#keys.some((key) => this.#client.takenUntilMs(key) >= this.#calledAtMs);
+    return this.#keys.some((key) => this.#client.record.takenUntilMs(key) >= this.#calledAtMs);
   }
 
   /** A quorum of nodes voted all the time, also while those before this one in its line tried. */

@@ -78,7 +78,7 @@ export class Caller {
     if (later.length > 0 && chance.happens(this.#habits.nested))
       await this.#byHand([chance.pick(later)], options);
     if (options.extend === false && chance.happens(0.3)) return;
-    this.client.releasing(lock);
+    this.client.record.releasing(lock);
     if (chance.happens(0.5)) void lock.release();
     else await lock.release();
   }
@@ -128,7 +128,7 @@ export class Caller {
       }
       if (!this.#isHeld(inner)) return;
       const { history, sections } = this.#run;
-      const section = { lock: inner, client: this.client };
+      const section = { lock: inner, process: at };
       history.push({ type: 'reentered', process, holder, at: at.nowMs, token: inner.token.value });
       sections.add(section);
       await at.sleep(forMs);
@@ -200,6 +200,6 @@ export class Caller {
     }
     const { value: ballot, holder } = lock.token;
     const names = { locks: lock.keys.map((key) => `lock:${key}`), pairs: [], withMarker: [] };
-    this.client.checkValidated({ request: { names, holder, ballot, ttlMs: 0 }, sentAtMs });
+    this.client.record.checkValidated({ request: { names, holder, ballot, ttlMs: 0 }, sentAtMs });
   }
 }

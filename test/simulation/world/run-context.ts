@@ -5,7 +5,7 @@ import { Resource } from '../checks/resource.ts';
 import type { Violation } from '../checks/violations.ts';
 import type { Plan } from '../families/plan.ts';
 import { Chance } from './chance.ts';
-import type { ClientProcess } from './client-process.ts';
+import type { SimulatedProcess } from './simulated-process.ts';
 import { SimulatedServer } from './simulated-server.ts';
 import { Trace } from './trace.ts';
 import { World } from './world.ts';
@@ -21,7 +21,7 @@ export interface CompletedGrant {
 /** A section that joined a lock and runs. */
 export interface JoinedSection {
   readonly lock: Lock;
-  readonly client: ClientProcess;
+  readonly process: SimulatedProcess;
 }
 
 /** Which caller it is, in the async context of everything that it does. */

@@ -122,7 +122,7 @@ export class Stage {
 
   release(client: number, lock: Lock): Promise<void> {
     return this.do(client, (process) => {
-      process.releasing(lock);
+      process.record.releasing(lock);
       return lock.release();
     });
   }
