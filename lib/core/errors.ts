@@ -10,11 +10,19 @@ export type RedlockErrorCode =
 
 /** Why one node did not vote for us. */
 export type NodeFailureReason =
-  'held' | 'stale' | 'quarantined' | 'timeout' | 'unreachable' | 'overloaded' | 'lost' | 'error';
+  | 'held'
+  | 'stale'
+  | 'quarantined'
+  | 'timeout'
+  | 'unreachable'
+  | 'overloaded'
+  | 'not-tried'
+  | 'lost'
+  | 'error';
 
 /** What one node did with our request. */
 export interface NodeCause {
-  /** Host and port; never a password. */
+  /** Host and port, never a password; `this process` when no node was asked. */
   readonly address: string;
   readonly reason: NodeFailureReason;
   /** For people. */
@@ -92,7 +100,7 @@ export class QuorumUnavailableError extends RedlockError {
 }
 
 /** Why a held lock ended before its release. */
-export type LockLossReason = 'expired' | 'taken' | 'closed' | 'short';
+export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'released' | 'short';
 
 /** The lock was held, and is not any more. Work done since may overlap with a newer holder's: the fence decides. */
 export class LockLostError extends RedlockError {
@@ -101,8 +109,10 @@ export class LockLostError extends RedlockError {
   constructor(
     keys: readonly string[],
     /**
-     * `expired`: could not be extended in time; `taken`: a majority of nodes no longer knows it; `closed`: shut down;
-     * `short`: `ensure` asked for more validity than is left (the lock itself is still held).
+     * `expired`: could not be extended in time; `suspended`: the operating system was suspended for longer than the lock was
+     * valid; `taken`: a majority of nodes no longer knows it; `closed`: shut down; `released`: a nested handle was used after
+     * the lock that it had joined was released; `short`: `ensure` asked for more validity than is left (the lock itself is
+     * still held).
      */
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
@@ -113,7 +123,7 @@ export class LockLostError extends RedlockError {
     readonly result?: unknown,
   ) {
     super(
-      `Lock ${quoteKeys(keys)} (token ${token}) was lost: ${LOSS[reason]}. Stop the work; what was written with this token is refused by a fenced resource once a newer holder wrote.`,
+      `Lock ${quoteKeys(keys)} (token ${token}) was lost: ${LOSS[reason]}. Stop the work; a fenced resource rejects further writes with this token once a newer holder has claimed it.`,
       keys,
     );
   }
@@ -121,8 +131,10 @@ export class LockLostError extends RedlockError {
 
 const LOSS: Record<LockLossReason, string> = {
   expired: 'its validity ended before a quorum extended it',
-  taken: 'so many nodes no longer hold it for us that a quorum is impossible',
+  suspended: 'the operating system was suspended while its validity ended',
+  taken: 'too few nodes still hold it to form a quorum',
   closed: 'the lock service was closed while it was held',
+  released: 'the lock that this nested use had joined was released',
   short: 'less validity is left than the next step needs',
 };
 

@@ -1,64 +1,56 @@
 import type { LockLostError, NodeCause, StaleTokenError } from './errors.ts';
 
+/** What every event about a lock carries. */
+interface AboutKeys {
+  readonly keys: readonly string[];
+}
+
+interface AboutLock extends AboutKeys {
+  /** Value of the token; the ballot while a token source has not issued one. */
+  readonly token: number;
+}
+
 /** What happens to locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
-  | {
-      readonly type: 'acquired';
-      readonly keys: readonly string[];
-      readonly token: number;
-      readonly waitedMs: number;
-      readonly tries: number;
-    }
-  | { readonly type: 'busy'; readonly keys: readonly string[]; readonly waitedMs: number }
-  | {
+  | (AboutLock & { readonly type: 'acquired'; readonly waitedMs: number; readonly tries: number })
+  | (AboutKeys & { readonly type: 'busy'; readonly waitedMs: number })
+  | (AboutKeys & {
       readonly type: 'unavailable';
-      readonly keys: readonly string[];
       readonly waitedMs: number;
       readonly causes: readonly NodeCause[];
-    }
-  | {
-      readonly type: 'extended';
-      readonly keys: readonly string[];
-      readonly token: number;
-      readonly remainingMs: number;
-    }
-  /** An extension got no quorum; it is neither lost nor renewed, and is tried again. */
-  | {
+    })
+  | (AboutLock & { readonly type: 'extended'; readonly remainingMs: number })
+  /** An extension got no quorum; the lock is neither lost nor renewed, and the extension is tried again. */
+  | (AboutLock & {
       readonly type: 'extension-failed';
-      readonly keys: readonly string[];
-      readonly token: number;
       readonly remainingMs: number;
       readonly causes: readonly NodeCause[];
-    }
-  | {
-      readonly type: 'lost';
-      readonly keys: readonly string[];
-      readonly token: number;
-      readonly error: LockLostError;
-    }
-  | {
-      readonly type: 'released';
-      readonly keys: readonly string[];
-      readonly token: number;
-      readonly heldMs: number;
-    }
+    })
+  /** At most once for each lock, and never together with `released`. */
+  | (AboutLock & { readonly type: 'lost'; readonly error: LockLostError })
+  /** The last section ended, and the nodes are being notified; once for each lock that was not lost. */
+  | (AboutLock & { readonly type: 'released'; readonly heldMs: number })
+  /** The outer work ended more than one ttl ago, but sections that joined its lock still run and keep it. Once. */
+  | (AboutLock & {
+      readonly type: 'release-delayed';
+      readonly sections: number;
+      readonly sinceMs: number;
+    })
+  /** Fewer nodes than a quorum confirmed the release; it is repeated, and the key expires with its TTL at the latest. */
+  | (AboutLock & { readonly type: 'release-incomplete'; readonly causes: readonly NodeCause[] })
   /** The fence of the module refused a token that is not the newest any more; nothing was written with it. */
-  | {
-      readonly type: 'stale';
-      readonly keys: readonly string[];
-      readonly error: StaleTokenError;
-    }
-  /** Fewer nodes than a quorum confirmed the release; the rest is repeated, and dies with its TTL at the latest. */
-  | {
-      readonly type: 'release-incomplete';
-      readonly keys: readonly string[];
-      readonly token: number;
-      readonly causes: readonly NodeCause[];
-    }
+  | (AboutKeys & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */
   | { readonly type: 'slow-quorum'; readonly roundTripMs: number; readonly ttlMs: number }
+  /** The node votes, after the quarantine if there is one. Each is followed by `node-left` or `node-failing` before the next. */
   | { readonly type: 'node-joined'; readonly address: string; readonly quarantineMs: number }
-  | { readonly type: 'node-left'; readonly address: string; readonly message: string };
+  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
+  | { readonly type: 'node-left'; readonly address: string; readonly message: string }
+  /** The node answers but refuses to vote, or is too slow to count, three times in a row: one fault less is tolerated. */
+  | { readonly type: 'node-failing'; readonly address: string; readonly reason: string };
 
-/** Receives events. It must not throw; what it throws is dropped. */
+/**
+ * Receives events. It runs in the async context of the call that acquired the lock. What it throws, or rejects with, changes
+ * nothing: the first time, a process warning reports it.
+ */
 export type LockEventListener = (event: LockEvent) => void;

@@ -1,26 +1,24 @@
-import { createArena } from './waiting/arena.ts';
-import type { Arena } from './waiting/arena.ts';
-import { Contender } from './waiting/acquisition.ts';
 import type { Environment } from './environment.ts';
 import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './holding/held-lock.ts';
-import { inspectKey } from './nodes/inspect.ts';
-import type { LockInspection } from './nodes/inspection.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
-import { currentLock, enclosingLock } from './holding/lock-context.ts';
-import { normalizeKeys } from './options/lock-keys.ts';
-import type { LockNode } from './nodes/lock-node.ts';
+import { KeyTable } from './holding/key-table.ts';
+import { currentLock, enclosingLock, isInSection, runSection } from './holding/reentrancy.ts';
 import type { Lock } from './lock.ts';
-import { NodeSession } from './nodes/node-session.ts';
-import type { NodeSessionListener } from './nodes/node-session.ts';
-import { sessionSettings } from './nodes/session-settings.ts';
+import { inspectKey } from './nodes/inspect.ts';
+import type { LockInspection } from './nodes/inspection.ts';
+import type { LockNode } from './nodes/lock-node.ts';
+import { NodeSet } from './nodes/node-set.ts';
+import { normalizeKeys } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { resolveAcquire, resolveOptions } from './options/resolve-options.ts';
-import type { ResolvedOptions } from './options/resolve-options.ts';
-import { runWithLock } from './holding/run-with-lock.ts';
+import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
+import { Acquisition } from './waiting/acquisition.ts';
+import type { GrantLock, WaitingRoom } from './waiting/acquisition.ts';
+import { Admission } from './waiting/admission.ts';
 
 /**
  * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/protocol.md).
@@ -28,12 +26,15 @@ import { systemEnvironment } from './system-environment.ts';
  * `open` it once, then acquire; `drain` and `close` end it.
  */
 export class Redlock {
-  readonly #options: ResolvedOptions;
-  readonly #arena: Arena;
-  readonly #contenders = new Set<Contender>();
+  /** As they apply, with all defaults filled in. */
+  readonly options: ResolvedOptions;
+  readonly #set: NodeSet;
+  readonly #room: WaitingRoom;
+  readonly #acquisitions = new Set<Acquisition>();
   readonly #onJoined = new Set<() => void>();
   readonly #onReleased = new Set<() => void>();
   readonly #onClose = new Set<() => void>();
+  #arrivals = 0;
   #closing = false;
   #closed: Promise<void> | undefined;
 
@@ -43,16 +44,27 @@ export class Redlock {
     options: RedlockOptions = {},
     environment: Environment = systemEnvironment,
   ) {
-    this.#options = resolveOptions(options, nodes.length);
-    const sessions = this.#sessions(nodes, environment);
-    this.#arena = createArena(sessions, this.#options, environment, () => {
-      for (const look of this.#onReleased) look();
+    this.options = resolveOptions(options, nodes.length);
+    this.#set = new NodeSet(nodes, this.options, environment, {
+      joined: () => {
+        this.#room.table.hintAll();
+        for (const look of this.#onJoined) look();
+      },
+      hint: (lockName, holder) => this.#room.table.hint(lockName, holder),
+      clockMoved: () => {
+        for (const lock of this.#room.table.locks()) lock.extendSoon();
+      },
     });
+    this.#room = {
+      set: this.#set,
+      table: new KeyTable(this.#set),
+      admission: new Admission(this.options.concurrentTries),
+    };
   }
 
   /** Connects to every node and joins. Call once, before anything else. */
   open(): void {
-    for (const session of this.#arena.quorum.sessions) session.open();
+    this.#set.open();
   }
 
   /** Resolves true as soon as a quorum of nodes has joined (they may still be in quarantine), false after `timeoutMs`. */
@@ -60,8 +72,13 @@ export class Redlock {
     return this.#until(
       this.#onJoined,
       timeoutMs,
-      () => this.#arena.quorum.joinedCount >= this.#options.quorum,
+      () => this.#set.votingCount >= this.options.quorum,
     );
+  }
+
+  /** How many keys this process knows something of: held, waited for, or remembered for a while. */
+  get keyCount(): number {
+    return this.#room.table.size;
   }
 
   /**
@@ -75,9 +92,10 @@ export class Redlock {
    */
   async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     const names = normalizeKeys(keys);
+    const settings = this.#resolve(options);
     const enclosing = enclosingLock(this, names);
-    if (enclosing !== undefined) return new JoinedLock(enclosing, names);
-    return this.#acquire(names, options);
+    if (enclosing !== undefined) return new JoinedLock(enclosing, names, false);
+    return this.#acquire(names, settings, options?.signal);
   }
 
   /** Like `acquire`, but null when busy; `wait` defaults to 0: one try. An outage is still an error. */
@@ -96,8 +114,9 @@ export class Redlock {
   /**
    * Runs `work` while the lock is held, and releases it when the returned promise settles.
    *
-   * Work inside that asks for the same keys joins this lock. An error of the work is passed on as it is; when the work
-   * finished although the lock was lost, rejects with LockLostError carrying its result (see `onLost`).
+   * Work inside that asks for the same keys joins this lock, and keeps it until it ends, too. An error of the work is passed
+   * on as it is; when the work finished although the lock was lost, rejects with LockLostError carrying its result (see
+   * `onLost`).
    */
   async withLock<Result>(
     keys: string | readonly string[],
@@ -105,35 +124,50 @@ export class Redlock {
     options?: WithLockOptions,
   ): Promise<Result> {
     const names = normalizeKeys(keys);
+    const settings = this.#resolve(options);
     const enclosing = enclosingLock(this, names);
-    if (enclosing !== undefined)
-      return runWithLock(this, enclosing, new JoinedLock(enclosing, names), work, options);
-    const lock = await this.#acquire(names, options);
-    return runWithLock(this, lock, lock, work, options);
+    if (enclosing !== undefined) {
+      const joined = new JoinedLock(enclosing, names, true);
+      return runSection(this, enclosing, joined, work, options);
+    }
+    const lock = await this.#acquire(names, settings, options?.signal);
+    return runSection(this, lock, lock, work, options);
   }
 
-  /** The innermost lock of this async context, or undefined. It may have been released or lost since: see `isHeld`. */
+  /** The lock of the innermost section of this async context that still runs, or undefined outside of one. */
   current(): Lock | undefined {
     return currentLock(this);
+  }
+
+  /** Whether this async context is inside a lock on all of `keys` that is still held, so that it would be joined. */
+  holds(keys: string | readonly string[]): boolean {
+    try {
+      return enclosingLock(this, normalizeKeys(keys)) !== undefined;
+    } catch {
+      return false;
+    }
   }
 
   /** What the nodes know of one key now; for people, not for decisions. Waits at most one node timeout. */
   async inspect(key: string): Promise<LockInspection> {
     const [name] = normalizeKeys(key);
-    return inspectKey(this.#arena.quorum, name ?? key);
+    return inspectKey(this.#set, name ?? key);
   }
 
   /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
-    for (const contender of this.#contenders)
-      contender.cancel(new RedlockClosedError(contender.keys));
-    const { held } = this.#arena;
-    const over = () => held.isIdle && this.#contenders.size === 0;
-    await this.#until(this.#onReleased, timeoutMs, over);
-    const ended = [...held.all()].map((lock) => {
+    for (const acquisition of this.#acquisitions)
+      acquisition.cancel(new RedlockClosedError(acquisition.keys));
+    const { table } = this.#room;
+    await this.#until(
+      this.#onReleased,
+      timeoutMs,
+      () => this.#acquisitions.size === 0 && ![...table.locks()].some((lock) => !lock.isUnused),
+    );
+    const ended = [...table.locks()].map((lock) => {
       lock.lost('closed', []);
-      return lock.release();
+      return lock.notified;
     });
     await Promise.all(ended);
   }
@@ -146,75 +180,81 @@ export class Redlock {
 
   async #close(): Promise<void> {
     await this.drain(0);
-    const { quorum, hints } = this.#arena;
-    hints.close();
     for (const giveUp of this.#onClose) giveUp();
-    await Promise.all(quorum.sessions.map((session) => session.close()));
-    quorum.close();
+    await this.#set.close();
   }
 
-  async #acquire(keys: readonly string[], options: AcquireOptions | undefined): Promise<HeldLock> {
-    const settings = resolveAcquire(this.#options, options);
-    const signal = options?.signal;
-    signal?.throwIfAborted();
+  /** Of a nested use, too: what is wrong in its options must not pass unnoticed. */
+  #resolve(options: AcquireOptions | undefined): ResolvedAcquire {
+    const settings = resolveAcquire(this.options, options);
+    options?.signal?.throwIfAborted();
+    return settings;
+  }
+
+  async #acquire(
+    keys: readonly string[],
+    settings: ResolvedAcquire,
+    signal: AbortSignal | undefined,
+  ): Promise<HeldLock> {
     if (this.#closing) throw new RedlockClosedError(keys);
-    const { quorum, held } = this.#arena;
-    const contender = new Contender(this.#arena, keys, settings);
-    const stopListening = contender.cancelOn(signal);
-    this.#contenders.add(contender);
+    this.#arrivals += 1;
+    const ticket = this.#arrivals;
+    const acquisition = new Acquisition(this.#room, keys, settings, ticket, isInSection(this));
+    const grantLock: GrantLock = (grant, records) =>
+      new HeldLock(keys, {
+        set: this.#set,
+        table: this.#room.table,
+        records,
+        settings,
+        grant,
+        ticket,
+        onEnd: () => this.#lookForReleased(),
+      });
+    const abort = signal === undefined ? undefined : () => acquisition.cancel(signal.reason);
+    if (abort !== undefined) signal?.addEventListener('abort', abort, { once: true });
+    this.#acquisitions.add(acquisition);
+    let lock: HeldLock | undefined;
     try {
-      const lock = await contender.run(
-        (granted) => new HeldLock(quorum, held, settings, keys, granted),
-      );
-      if (this.#options.tokenSource === undefined) {
-        lock.start(new FencingToken(lock.ballot, keys, lock.holder));
-      } else {
-        lock.watch();
-        lock.start(await issueToken(this.#options.tokenSource, lock, signal));
-      }
-      if (signal?.aborted === true) {
-        await lock.release();
-        throw signal.reason;
-      }
-      if (quorum.hasListener) {
-        const { waitedMs, tries } = contender;
-        quorum.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
-      }
+      lock = await acquisition.run(grantLock);
+      await this.#hand(lock, acquisition);
       return lock;
     } catch (error) {
-      this.#report(error, keys);
-      throw error;
+      // Whatever went wrong between the last vote and the hand-over: nothing may be held.
+      await lock?.release();
+      throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
-      this.#contenders.delete(contender);
-      stopListening?.();
-      if (this.#closing) for (const look of this.#onReleased) look();
+      this.#acquisitions.delete(acquisition);
+      if (abort !== undefined) signal?.removeEventListener('abort', abort);
+      if (this.#closing) this.#lookForReleased();
     }
   }
 
-  #report(error: unknown, keys: readonly string[]): void {
-    const { quorum } = this.#arena;
+  /** Gives the lock its token, and so to its holder. */
+  async #hand(lock: HeldLock, acquisition: Acquisition): Promise<void> {
+    const { keys, holder, ballot } = lock;
+    const { tokenSource } = this.options;
+    if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
+    if (tokenSource === undefined) lock.start(new FencingToken(ballot, keys, holder));
+    else {
+      lock.watch();
+      lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
+    }
+    if (!this.#set.hasListener) return;
+    const { waitedMs, tries } = acquisition;
+    this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
+  }
+
+  #reported(error: unknown, keys: readonly string[]): unknown {
     if (error instanceof LockBusyError)
-      quorum.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
+      this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
     else if (error instanceof QuorumUnavailableError) {
-      quorum.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
+      this.#set.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
     }
+    return error;
   }
 
-  #sessions(nodes: readonly LockNode[], environment: Environment): NodeSession[] {
-    const listener: NodeSessionListener = {
-      joined: ({ address }, quarantineMs) => {
-        this.#arena.quorum.emit({ type: 'node-joined', address, quarantineMs });
-        this.#arena.hints.hintAll();
-        for (const look of this.#onJoined) look();
-      },
-      left: ({ address }, message) =>
-        this.#arena.quorum.emit({ type: 'node-left', address, message }),
-      hint: (lockName, holder) => this.#arena.hints.hint(lockName, holder),
-    };
-    const settings = sessionSettings(this.#options);
-    return nodes.map(
-      (node, index) => new NodeSession(index, node, settings, environment, listener),
-    );
+  #lookForReleased(): void {
+    for (const look of this.#onReleased) look();
   }
 
   /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or at the end. */
@@ -224,7 +264,7 @@ export class Redlock {
     condition: () => boolean,
   ): Promise<boolean> {
     if (condition()) return Promise.resolve(true);
-    const { timers } = this.#arena.quorum.environment;
+    const { timers } = this.#set.environment;
     return new Promise((resolve) => {
       const finish = (met: boolean) => {
         timers.clear(timer);

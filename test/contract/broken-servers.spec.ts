@@ -7,8 +7,8 @@ import { createMemoryHarness } from './memory-harness.ts';
 
 /** Which check must notice which broken server: the contract is worth only what it catches. */
 const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
-  [broken.NeverRestores, 'abandon: where there was no fence none stays'],
-  [broken.NeverRestores, 'abandon: the fence is again what it was, with at least the life it had'],
+  [broken.NeverRestores, 'abandon: where there was no floor none stays'],
+  [broken.NeverRestores, 'abandon: the floor is again what it was, with at least the life it had'],
   [broken.NeverRestores, 'extend: attempts that gave up never stand in the way of the holder (P1)'],
   [
     broken.RestoresGranted,
@@ -25,30 +25,31 @@ const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
   ],
   [
     broken.ReballotForgetsPrevious,
-    'acquire: a higher ballot of the same attempt raises the fence and keeps what was before',
+    'acquire: a higher ballot of the same attempt raises the floor and keeps what was before',
   ],
   [
-    broken.ExtendsWithoutFence,
+    broken.ExtendsWithoutFloor,
     'extend: a missing lock is not set again once a newer ballot was accepted there',
   ],
   [broken.ExtendsPartially, 'several keys: extend renews and sets again all of them or none'],
-  [broken.Shortens, 'extend: never shortens a lock or a fence'],
+  [broken.Shortens, 'extend: never shortens a lock or a floor'],
   [
     broken.IgnoresHeld,
-    'acquire: HELD names owner, its remaining life and the fence, and writes nothing',
+    'acquire: HELD names the holder, its remaining life and the floor, and writes nothing',
   ],
-  [broken.IgnoresHeld, 'several keys: one that is held refuses all, and HELD tells of the longest'],
+  [broken.IgnoresHeld, 'several keys: one that is held refuses all, and HELD names the first'],
+  [broken.NamesTheLongest, 'several keys: one that is held refuses all, and HELD names the first'],
   [broken.RefusesDuplicates, 'acquire: a duplicate is accepted again and changes nothing'],
   [
     broken.AcceptsEqualBallots,
-    'acquire: STALE at and below the fence, with floor and clock, and writes nothing',
+    'acquire: STALE at and below the floor, with floor and clock, and writes nothing',
   ],
   [
     broken.AcceptsEqualBallots,
     'acquire: a ballot is accepted for one holder only, also when the lock key vanished',
   ],
   [broken.AcceptsEqualBallots, 'numbers: exact up to 2^53-1 in every command'],
-  [broken.ReleasesAnything, 'release: never touches what another holder owns, nor its fence'],
+  [broken.ReleasesAnything, 'release: never touches what another holder owns, nor its floor'],
   [
     broken.SkipsQuarantine,
     'join: with a guard the node is in quarantine first, and writes nothing',
@@ -67,8 +68,8 @@ const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
     'hints: one per deleted lock with its holder; none without notify, without a deletion, or after unwatch',
   ],
   [
-    broken.FencesDieWithLocks,
-    'lock: expires by itself, and its fence still refuses the old ballot',
+    broken.FloorsDieWithLocks,
+    'lock: expires by itself, and its floor still refuses the old ballot',
   ],
 ];
 

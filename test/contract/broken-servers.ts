@@ -30,22 +30,22 @@ export class ReballotForgetsPrevious extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {
     const before = pairsOf(request.names).map((pair) => ({
       pair,
-      fence: this.state.fences.get(pair.fence)?.fence ?? 0,
+      floor: this.state.floors.get(pair.floor)?.floor ?? 0,
     }));
     const reply = super.acquire(request);
     if (reply.kind !== 'accepted') return reply;
-    for (const { pair, fence } of before) {
-      this.state.fences.replace(pair.fence, { fence: request.ballot, previous: fence });
+    for (const { pair, floor } of before) {
+      this.state.floors.replace(pair.floor, { floor: request.ballot, previous: floor });
     }
     return reply;
   }
 }
 
 /** Sets a missing lock again although a newer ballot was accepted. */
-export class ExtendsWithoutFence extends MemoryLockServer {
+export class ExtendsWithoutFloor extends MemoryLockServer {
   override extend(request: ExtendRequest): ExtendReply {
     for (const pair of pairsOf(request.names)) {
-      if (this.state.locks.get(pair.lock) === undefined) this.state.fences.delete(pair.fence);
+      if (this.state.locks.get(pair.lock) === undefined) this.state.floors.delete(pair.floor);
     }
     return super.extend(request);
   }
@@ -85,6 +85,18 @@ export class IgnoresHeld extends MemoryLockServer {
   }
 }
 
+/** Names the held key that stays held longest, so that nodes may name different ones. */
+export class NamesTheLongest extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    const reply = super.acquire(request);
+    const longest = this.inspect(request);
+    if (reply.kind !== 'held' || longest.kind !== 'inspected' || longest.holder === null)
+      return reply;
+    const { holder, remainingMs } = longest;
+    return { ...reply, holder, remainingMs };
+  }
+}
+
 /** Refuses its own accepted message when it comes twice. */
 export class RefusesDuplicates extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {
@@ -111,9 +123,9 @@ export class RefusesDuplicates extends MemoryLockServer {
 export class AcceptsEqualBallots extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {
     for (const pair of pairsOf(request.names)) {
-      const fence = this.state.fences.get(pair.fence);
-      if (fence?.fence === request.ballot && this.state.locks.get(pair.lock) === undefined) {
-        this.state.fences.replace(pair.fence, { ...fence, fence: fence.fence - 1 });
+      const floor = this.state.floors.get(pair.floor);
+      if (floor?.floor === request.ballot && this.state.locks.get(pair.lock) === undefined) {
+        this.state.floors.replace(pair.floor, { ...floor, floor: floor.floor - 1 });
       }
     }
     return super.acquire(request);
@@ -154,13 +166,13 @@ export class PublishesAlways extends MemoryLockServer {
 }
 
 /** Remembers nothing beyond the life of the lock, and has no clock floor to make up for it. */
-export class FencesDieWithLocks extends MemoryLockServer {
+export class FloorsDieWithLocks extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {
     const reply = super.acquire(request);
     for (const pair of pairsOf(request.names)) {
-      const fence = this.state.fences.get(pair.fence);
-      if (reply.kind === 'accepted' && fence)
-        this.state.fences.set(pair.fence, fence, request.ttlMs);
+      const floor = this.state.floors.get(pair.floor);
+      if (reply.kind === 'accepted' && floor)
+        this.state.floors.set(pair.floor, floor, request.ttlMs);
     }
     return reply;
   }

@@ -5,8 +5,8 @@ export type Capability =
   /** `advance`: the server's clock jumps ahead or back. */
   'clock';
 
-export interface RawFence {
-  readonly fence: number;
+export interface RawFloor {
+  readonly floor: number;
   readonly previous: number;
 }
 
@@ -22,13 +22,13 @@ export interface ContractHarness {
 
   readLock(
     lockName: string,
-  ): Promise<{ readonly owner: string; readonly remainingMs: number } | null>;
+  ): Promise<{ readonly holder: string; readonly remainingMs: number } | null>;
   /** `null`: no expiry, like a lock of another program. */
-  writeLock(lockName: string, owner: string, ttlMs: number | null): Promise<void>;
+  writeLock(lockName: string, holder: string, ttlMs: number | null): Promise<void>;
   deleteLock(lockName: string): Promise<void>;
-  readFence(fenceName: string): Promise<(RawFence & { readonly remainingMs: number }) | null>;
-  writeFence(fenceName: string, fence: RawFence, ttlMs: number): Promise<void>;
-  deleteFence(fenceName: string): Promise<void>;
+  readFloor(floorName: string): Promise<(RawFloor & { readonly remainingMs: number }) | null>;
+  writeFloor(floorName: string, floor: RawFloor, ttlMs: number): Promise<void>;
+  deleteFloor(floorName: string): Promise<void>;
   deleteMarker(): Promise<void>;
 
   /** FLUSHALL. */

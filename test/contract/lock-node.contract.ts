@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { acquireChecks } from './checks/acquire-checks.ts';
 import { connectionChecks } from './checks/connection-checks.ts';
 import { extendChecks } from './checks/extend-checks.ts';
-import { fenceChecks } from './checks/fence-checks.ts';
+import { floorChecks } from './checks/floor-checks.ts';
 import { joinChecks } from './checks/join-checks.ts';
 import { multiKeyChecks } from './checks/multi-key-checks.ts';
 import { releaseChecks } from './checks/release-checks.ts';
@@ -17,7 +17,7 @@ export const contractChecks: readonly ContractCheck[] = [
   ...extendChecks,
   ...multiKeyChecks,
   ...joinChecks,
-  ...fenceChecks,
+  ...floorChecks,
   ...connectionChecks,
 ];
 

@@ -19,26 +19,28 @@ export function createMemoryHarness(server = new MemoryLockServer()): ContractHa
     names: (...keys) => lockNames(PREFIX, keys),
     nowMicros: async () => state.nowMicros(),
     async readLock(lockName) {
-      const owner = state.locks.get(lockName);
-      return owner === undefined ? null : { owner, remainingMs: state.locks.remainingMs(lockName) };
+      const holder = state.locks.get(lockName);
+      return holder === undefined
+        ? null
+        : { holder, remainingMs: state.locks.remainingMs(lockName) };
     },
-    async writeLock(lockName, owner, ttlMs) {
-      state.locks.set(lockName, owner, ttlMs);
+    async writeLock(lockName, holder, ttlMs) {
+      state.locks.set(lockName, holder, ttlMs);
     },
     async deleteLock(lockName) {
       server.deleteLock(lockName);
     },
-    async readFence(fenceName) {
-      const fence = state.fences.get(fenceName);
-      return fence === undefined
+    async readFloor(floorName) {
+      const floor = state.floors.get(floorName);
+      return floor === undefined
         ? null
-        : { ...fence, remainingMs: state.fences.remainingMs(fenceName) };
+        : { ...floor, remainingMs: state.floors.remainingMs(floorName) };
     },
-    async writeFence(fenceName, fence, ttlMs) {
-      state.fences.set(fenceName, fence, ttlMs);
+    async writeFloor(floorName, floor, ttlMs) {
+      state.floors.set(floorName, floor, ttlMs);
     },
-    async deleteFence(fenceName) {
-      state.fences.delete(fenceName);
+    async deleteFloor(floorName) {
+      state.floors.delete(floorName);
     },
     async deleteMarker() {
       state.markers.delete(markerName(PREFIX));

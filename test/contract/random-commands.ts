@@ -21,7 +21,7 @@ export type RandomCommand =
       readonly ttlMs: number;
     }
   | { readonly kind: 'release' | 'abandon'; readonly keys: string[]; readonly holder: string }
-  | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFence'; readonly keys: string[] }
+  | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFloor'; readonly keys: string[] }
   | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
 
 /** `count` commands over few keys, holders and ballots around `base`, so that they collide often. */
@@ -54,7 +54,7 @@ export function randomCommands(seed: number, count: number, base: number): Rando
     if (chance < 0.8) return { kind: 'abandon', keys: vote.keys, holder: vote.holder };
     if (chance < 0.86) return { kind: 'inspect', keys: vote.keys };
     if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
-    if (chance < 0.96) return { kind: 'deleteFence', keys: [pick(KEYS)] };
+    if (chance < 0.96) return { kind: 'deleteFloor', keys: [pick(KEYS)] };
     if (chance < 0.97) return { kind: 'unguard' };
     if (chance < 0.975) return { kind: 'flush' };
     return { kind: chance < 0.99 ? 'join' : 'otherRetention' };
@@ -68,7 +68,7 @@ export interface PlayedCommand {
   readonly keys: readonly unknown[];
 }
 
-/** Plays one command and tells what can be compared: reply without clocks, then owners and fences of every key. */
+/** Plays one command and tells what can be compared: reply without clocks, then owners and floors of every key. */
 export async function play(
   command: RandomCommand,
   client: ContractClient,
@@ -78,15 +78,15 @@ export async function play(
   const names = harness.names(...KEYS);
   const keys = await Promise.all(
     KEYS.map(async (key, index) => {
-      const [lock, fence] = [
+      const [lock, floor] = [
         await harness.readLock(names.locks[index]!),
-        await harness.readFence(names.pairs[2 * index + 1]!),
+        await harness.readFloor(names.pairs[2 * index + 1]!),
       ];
       return {
         key,
-        owner: lock?.owner ?? null,
-        fence: fence?.fence ?? 0,
-        previous: fence?.previous ?? 0,
+        holder: lock?.holder ?? null,
+        floor: floor?.floor ?? 0,
+        previous: floor?.previous ?? 0,
       };
     }),
   );
@@ -112,8 +112,8 @@ async function perform(
       return client.inspect(names as LockNames);
     case 'deleteLock':
       return harness.deleteLock(names!.locks[0]!);
-    case 'deleteFence':
-      return harness.deleteFence(names!.pairs[1]!);
+    case 'deleteFloor':
+      return harness.deleteFloor(names!.pairs[1]!);
     case 'unguard':
       return harness.deleteMarker();
     case 'flush':

@@ -5,7 +5,7 @@ import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 import { lacks } from './lock-node.contract.ts';
 
-const FENCE_DIGITS = 16;
+const FLOOR_DIGITS = 16;
 let harnesses = 0;
 
 /** The contract's harness around a real server; it must have been started with an append-only file. */
@@ -27,26 +27,26 @@ export async function createRedisHarness(server: RedisServer): Promise<ContractH
       return Number(seconds) * 1_000_000 + Number(micros);
     },
     async readLock(lockName) {
-      const owner = await admin.get(lockName);
-      return owner === null ? null : { owner, remainingMs: await admin.pttl(lockName) };
+      const holder = await admin.get(lockName);
+      return holder === null ? null : { holder, remainingMs: await admin.pttl(lockName) };
     },
-    async writeLock(lockName, owner, ttlMs) {
-      await (ttlMs === null ? admin.set(lockName, owner) : admin.psetex(lockName, ttlMs, owner));
+    async writeLock(lockName, holder, ttlMs) {
+      await (ttlMs === null ? admin.set(lockName, holder) : admin.psetex(lockName, ttlMs, holder));
     },
     async deleteLock(lockName) {
       await admin.del(lockName);
     },
-    async readFence(fenceName) {
-      const value = await admin.get(fenceName);
+    async readFloor(floorName) {
+      const value = await admin.get(floorName);
       if (value === null) return null;
-      const [fence, previous] = value.split(' ').map(Number) as [number, number];
-      return { fence, previous, remainingMs: await admin.pttl(fenceName) };
+      const [floor, previous] = value.split(' ').map(Number) as [number, number];
+      return { floor, previous, remainingMs: await admin.pttl(floorName) };
     },
-    async writeFence(fenceName, { fence, previous }, ttlMs) {
-      await admin.psetex(fenceName, ttlMs, `${digits(fence)} ${digits(previous)}`);
+    async writeFloor(floorName, { floor, previous }, ttlMs) {
+      await admin.psetex(floorName, ttlMs, `${digits(floor)} ${digits(previous)}`);
     },
-    async deleteFence(fenceName) {
-      await admin.del(fenceName);
+    async deleteFloor(floorName) {
+      await admin.del(floorName);
     },
     async deleteMarker() {
       await admin.del(markerName(prefix));
@@ -67,5 +67,5 @@ export async function createRedisHarness(server: RedisServer): Promise<ContractH
 }
 
 function digits(value: number): string {
-  return String(value).padStart(FENCE_DIGITS, '0');
+  return String(value).padStart(FLOOR_DIGITS, '0');
 }

@@ -64,9 +64,9 @@ describe('a connection that is lost', () => {
     expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
     expect(await driver.inspect(names)).toEqual({
       kind: 'inspected',
-      owner: null,
+      holder: null,
       remainingMs: 0,
-      fence: 0,
+      floor: 0,
     });
     expect(driver.settled).toBe(4);
   });
@@ -81,7 +81,7 @@ describe('a connection that is lost', () => {
     await server.restart();
     await driver.untilEvents(3);
     await driver.join();
-    expect(await driver.inspect(names)).toMatchObject({ owner: null, fence: 0 });
+    expect(await driver.inspect(names)).toMatchObject({ holder: null, floor: 0 });
   });
 
   it('forgets the scripts with the server: an acquire before the join is answered "join first"', async () => {
@@ -229,7 +229,7 @@ describe('close', () => {
     expect(await released).toMatchObject({ kind: expect.stringMatching(/released|failed/) });
     const next = await NodeDriver.open(newNode());
     await next.join();
-    await eventually(async () => expect(await next.inspect(names)).toMatchObject({ owner: null }));
+    await eventually(async () => expect(await next.inspect(names)).toMatchObject({ holder: null }));
   });
 
   it('is quick and complete while nothing answers', async () => {

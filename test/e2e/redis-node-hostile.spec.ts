@@ -39,7 +39,7 @@ describe('a server that answers what no script returns', () => {
     // Below 32 kB: for more, the parser of ioredis 5 keeps a timer of its own for a while.
     ['a long text', bulk('x'.repeat(30_000))],
     ['a huge array', `*100000\r\n${':1\r\n'.repeat(100_000)}`],
-    ['a held lock without owner', '*4\r\n:0\r\n:5\r\n:5\r\n$-1\r\n'],
+    ['a held lock without holder', '*5\r\n:0\r\n:5\r\n$1\r\n5\r\n$-1\r\n:0\r\n'],
     ['an unknown error', '-ERR something else\r\n'],
   ])('is no vote: %s', async (_, answer) => {
     const driver = await against(() => answer);

@@ -74,23 +74,23 @@ describe('after SCRIPT FLUSH', () => {
   it('releases and looks still work, by text', async () => {
     await driver.acquire(names, 'a', ballotNow());
     await admin.script('FLUSH');
-    expect(await driver.inspect(names)).toMatchObject({ kind: 'inspected', owner: 'a' });
+    expect(await driver.inspect(names)).toMatchObject({ kind: 'inspected', holder: 'a' });
     expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
   });
 });
 
-describe('the fence', () => {
+describe('the floor', () => {
   it('is two numbers of 16 digits, and outlives its lock by the retention', async () => {
     const ballot = ballotNow();
     await driver.acquire(names, 'a', ballot, 10_000);
     await driver.release(names, 'a');
     await driver.acquire(names, 'b', ballot + 1, 10_000);
-    const [lock, fence] = names.pairs as [string, string];
-    expect(await admin.get(fence)).toBe(`${ballot + 1} ${ballot}`);
-    expect(await admin.pttl(fence)).toBeGreaterThan((await admin.pttl(lock)) + 599_000);
+    const [lock, floor] = names.pairs as [string, string];
+    expect(await admin.get(floor)).toBe(`${ballot + 1} ${ballot}`);
+    expect(await admin.pttl(floor)).toBeGreaterThan((await admin.pttl(lock)) + 599_000);
     await driver.release(names, 'b', { granted: false });
-    expect(await admin.get(fence)).toBe(`${ballot} ${ballot}`);
-    expect(await admin.pttl(fence)).toBeGreaterThan(599_000);
+    expect(await admin.get(floor)).toBe(`${ballot} ${ballot}`);
+    expect(await admin.pttl(floor)).toBeGreaterThan(599_000);
   });
 
   it('is gone after the first attempt of a key was abandoned', async () => {
@@ -99,8 +99,8 @@ describe('the fence', () => {
     expect(await admin.exists(...names.pairs)).toBe(0);
   });
 
-  it('is written before the lock, and restored before the lock goes: no owner is ever without its fence', async () => {
-    const [lock, fence] = names.pairs as [string, string];
+  it('is written before the lock, and restored before the lock goes: no holder is ever without its floor', async () => {
+    const [lock, floor] = names.pairs as [string, string];
     const both = lockNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
     const ballot = ballotNow();
     const written = await writesDuring(async () => {
@@ -109,42 +109,42 @@ describe('the fence', () => {
       await driver.acquire(both, 'b', ballot + 1);
       await driver.release(both, 'b', { granted: false });
       await driver.acquire(names, 'c', ballot + 2);
-      await admin.unlink(lock, fence);
+      await admin.unlink(lock, floor);
       await driver.extend(names, 'c', ballot + 2);
     });
     expect(written).toEqual([
-      `psetex ${fence}`,
+      `psetex ${floor}`,
       `set ${lock}`,
       `del ${lock}`,
-      `psetex ${fence}`,
+      `psetex ${floor}`,
       `psetex ${lock}`,
-      `psetex ${fence}:b`,
+      `psetex ${floor}:b`,
       `psetex ${lock}:b`,
-      `set ${fence}`,
+      `set ${floor}`,
       `del ${lock}`,
-      `del ${fence}:b`,
+      `del ${floor}:b`,
       `del ${lock}:b`,
-      `psetex ${fence}`,
+      `psetex ${floor}`,
       `set ${lock}`,
-      `psetex ${fence}`,
+      `psetex ${floor}`,
       `psetex ${lock}`,
     ]);
   });
 
   it('that is no number refuses, and nothing is written', async () => {
-    const [lock, fence] = names.pairs as [string, string];
-    await admin.set(fence, 'not a fence');
+    const [lock, floor] = names.pairs as [string, string];
+    await admin.set(floor, 'not a floor');
     const reply = await driver.acquire(names, 'a', ballotNow());
     expect(reply).toMatchObject({ kind: 'failed', reason: 'error' });
     expect(await admin.exists(lock)).toBe(0);
-    expect(await admin.get(fence)).toBe('not a fence');
+    expect(await admin.get(floor)).toBe('not a floor');
   });
 
   it('is exact up to 2^53 - 1', async () => {
-    const [, fence] = names.pairs as [string, string];
+    const [, floor] = names.pairs as [string, string];
     const most = Number.MAX_SAFE_INTEGER;
-    await admin.set(fence, `${most} ${most - 1}`);
-    expect(await driver.inspect(names)).toMatchObject({ fence: most });
+    await admin.set(floor, `${most} ${most - 1}`);
+    expect(await driver.inspect(names)).toMatchObject({ floor: most });
     expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject({
       kind: 'stale',
       floor: most,
@@ -158,7 +158,7 @@ describe('a lock of another program', () => {
     await admin.set(lock, 'other');
     expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject({
       kind: 'held',
-      owner: 'other',
+      holder: 'other',
       remainingMs: -1,
     });
     expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 0 });
@@ -168,7 +168,7 @@ describe('a lock of another program', () => {
 
 describe("data of the user under a lock's name", () => {
   it('is never overwritten: a single lock, a set of locks and an extension leave it as it is', async () => {
-    const [lock, fence] = names.pairs as [string, string];
+    const [lock, floor] = names.pairs as [string, string];
     await admin.hset(lock, 'customer', 'ana');
     const pair = lockNames('lock:', ['other', lock.slice('lock:'.length)]);
     const refused = { kind: 'failed', nothingWritten: true, reason: 'error' };
@@ -176,7 +176,7 @@ describe("data of the user under a lock's name", () => {
     expect(await driver.acquire(pair, 'a', ballotNow())).toMatchObject(refused);
     expect(await driver.extend(names, 'a', ballotNow())).toMatchObject({ kind: 'lost' });
     expect(await admin.hgetall(lock)).toEqual({ customer: 'ana' });
-    expect(await admin.exists(fence, ...pair.pairs.slice(0, 2))).toBe(0);
+    expect(await admin.exists(floor, ...pair.pairs.slice(0, 2))).toBe(0);
   });
 });
 

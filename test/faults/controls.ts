@@ -53,10 +53,10 @@ export const CONTROLS: readonly Control[] = [
     'servers accept every ballot',
     'clocks of workers jump',
     TOKENS,
-    ['lib/redis/scripts/acquire.ts', '#fence == 33 and A[1] > fence', '#fence == 33'],
+    ['lib/redis/scripts/acquire.ts', '#floor == 33 and A[1] > floor', '#floor == 33'],
   ),
   broken(
-    'script-without-owner-check',
+    'script-without-holder-check',
     'a release deletes the lock of whoever holds it',
     'worker stopped',
     OVERLAP,

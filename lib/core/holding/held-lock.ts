@@ -1,59 +1,91 @@
-import type { Granted } from '../voting/attempt.ts';
-import type { TimerHandle } from '../environment.ts';
+import { AsyncResource } from 'node:async_hooks';
 import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
+import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
-import type { HeldLocks } from './held-locks.ts';
-import { Lease } from './lease.ts';
-import type { LeaseOwner } from './lease.ts';
+import { invariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
-import type { Quorum } from '../nodes/node-set.ts';
-import { releaseGranted } from './release.ts';
+import { Deadline } from '../nodes/deadlines.ts';
+import type { LockNames } from '../nodes/lock-node.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import type { Granted } from '../voting/attempt.ts';
+import type { ExtensionTarget } from '../voting/extension.ts';
+import type { JoinedLock } from './joined-lock.ts';
+import type { KeyRecord, KeyTable } from './key-table.ts';
+import { Lease } from './lease.ts';
+import { releaseGranted } from './release.ts';
 
-/** A lock from its grant to its end. */
-export class HeldLock implements Lock, LeaseOwner {
+/**
+ * - `granted`: a quorum voted for it; its holder does not have it yet.
+ * - `held`: by the handle of its holder.
+ * - `ending`: the handle was released, but sections that joined it still run.
+ * - `kept`: nobody uses it; the nodes keep it until `minHold` has passed.
+ * - `over`: released, or lost for the reason in `lossError`.
+ */
+export type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
+
+export interface HeldLockOptions {
+  readonly set: NodeSet;
+  readonly table: KeyTable;
+  /** Of its keys, in their order. */
+  readonly records: readonly KeyRecord[];
+  readonly settings: ResolvedAcquire;
+  readonly grant: Granted;
+  /** Order of arrival of its caller. */
+  readonly ticket: number;
+  /** Called when it is released or lost. */
+  readonly onEnd: () => void;
+}
+
+/** A lock from its grant to its end, and the handle of its holder. */
+export class HeldLock implements Lock, ExtensionTarget {
+  state: HeldLockState = 'granted';
   readonly keys: readonly string[];
+  readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
-  readonly #startedAtMs: number;
-  readonly #quorum: Quorum;
-  readonly #held: HeldLocks;
-  readonly #settings: ResolvedAcquire;
+  /** Why its holder lost it; undefined while held, and when released. */
+  lossError: LockLostError | undefined;
+  /** The handle of its holder was released. */
+  isHandleReleased = false;
+  readonly #options: HeldLockOptions;
+  readonly #set: NodeSet;
   readonly #lease: Lease;
+  /** The call that acquired it: events and aborts run in its async context. */
+  #context: AsyncResource | undefined = new AsyncResource('RedlockLock', {
+    requireManualDestroy: true,
+  });
   #token: FencingToken | undefined;
   #abort: AbortController | undefined;
-  #lossError: LockLostError | undefined;
   #released: Promise<void> | undefined;
-  /** Runs while a released lock is kept for `minHold`. */
-  #keepTimer: TimerHandle;
   #mayHold: number;
+  /** Nested uses that have not ended. */
+  #joined: Set<JoinedLock> | undefined;
+  #runningSections = 0;
+  #endingSinceMs = 0;
+  /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
+  #timer: LockTimer | undefined;
 
-  constructor(
-    quorum: Quorum,
-    held: HeldLocks,
-    settings: ResolvedAcquire,
-    keys: readonly string[],
-    grant: Granted,
-  ) {
+  constructor(keys: readonly string[], options: HeldLockOptions) {
+    const { set, table, records, grant, ticket } = options;
     this.keys = keys;
+    this.names = grant.names;
     this.holder = grant.holder;
     this.ballot = grant.ballot;
     this.#mayHold = grant.mayHold;
-    this.#startedAtMs = grant.startedAtMs;
-    this.#quorum = quorum;
-    this.#held = held;
-    this.#settings = settings;
-    this.#lease = new Lease(quorum, this, grant.validUntilMs);
-    held.add(this);
+    this.#options = options;
+    this.#set = set;
+    this.#lease = new Lease(set, this, grant.validUntilMs);
+    table.granted(this, records, ticket);
   }
 
   get ttlMs(): number {
-    return this.#settings.ttlMs;
+    return this.#options.settings.ttlMs;
   }
 
   get nodeTimeoutMs(): number {
-    return this.#settings.nodeTimeoutMs;
+    return this.#options.settings.nodeTimeoutMs;
   }
 
   get token(): FencingToken {
@@ -65,7 +97,7 @@ export class HeldLock implements Lock, LeaseOwner {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.#lossError !== undefined) this.#abort.abort(this.#lossError);
+      if (this.lossError !== undefined) this.#abort.abort(this.lossError);
     }
     return this.#abort.signal;
   }
@@ -75,30 +107,38 @@ export class HeldLock implements Lock, LeaseOwner {
   }
 
   get remainingMs(): number {
-    return this.#released === undefined ? this.#lease.remainingMs : 0;
+    return this.isHandleReleased ? 0 : this.validityMs;
   }
 
-  /** Why it was lost; undefined while held or when released. */
-  get lossError(): LockLostError | undefined {
-    if (this.#released === undefined && this.#lossError === undefined && !this.isHeld)
-      this.lost('expired', []);
-    return this.#lossError;
+  /** Of the lock itself, for its handle and for sections that joined it. */
+  get validityMs(): number {
+    if (this.state === 'kept' || this.state === 'over') return 0;
+    return Math.max(0, this.#lease.validUntilMs - this.#set.checkedNowMs);
   }
 
-  /** Released by its holder; the nodes may still keep it for `minHold`. */
-  get isReleased(): boolean {
-    return this.#released !== undefined;
-  }
-
-  /** How long others in this process need not ask for it: also while a released lock is kept for `minHold`. */
+  /** How long others in this process need not ask for it: also while it is only kept. */
   get occupiedMs(): number {
-    return this.#lease.remainingMs;
+    return this.state === 'over' ? 0 : Math.max(0, this.#lease.validUntilMs - this.#set.nowMs);
+  }
+
+  /** Nobody uses it any more. */
+  get isUnused(): boolean {
+    return this.state === 'kept' || this.state === 'over';
+  }
+
+  /** Sections that joined it and still run. */
+  get sections(): number {
+    return this.#runningSections;
   }
 
   /** The grant is complete: hands the lock to its holder. */
   start(token: FencingToken): void {
+    const { grant } = this.#options;
+    const hasQuorum = grant.accepts >= this.#set.quorum;
+    invariant(hasQuorum, 'a grant has a quorum of accepts of one ballot');
     this.#token = token;
-    if (this.#settings.extend) this.#lease.keepExtended(this.#startedAtMs);
+    this.state = 'held';
+    if (this.#options.settings.extend) this.#lease.keepExtended(grant.startedAtMs);
     else this.#lease.watch();
   }
 
@@ -109,54 +149,91 @@ export class HeldLock implements Lock, LeaseOwner {
 
   ensure(ms = 0): void {
     // A lock that was lost says so, also when it has been released since.
-    if (this.#lossError !== undefined) throw this.#lossError;
-    if (this.#released !== undefined) {
-      throw new FencedUsageError(
-        `Lock ${quoteKeys(this.keys)} is used after its release.`,
-        this.keys,
-      );
-    }
-    const { lossError } = this;
-    if (lossError !== undefined) throw lossError;
+    if (this.lossError === undefined && this.isHandleReleased) throw usedAfterRelease(this.keys);
+    this.ensureValid(ms);
+  }
+
+  /** @throws LockLostError unless the lock itself has so much validity left */
+  ensureValid(ms: number): void {
+    this.noticeEnd();
+    if (this.lossError !== undefined) throw this.lossError;
     // Not `<`: what is not a number must not pass.
-    if (!(this.remainingMs >= ms)) throw this.#lossErrorOf('short', []);
+    if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
+  }
+
+  /** Becomes lost when its validity has ended, though no timer has said so yet. */
+  noticeEnd(): void {
+    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded([]);
   }
 
   async extend(): Promise<void> {
     this.ensure();
-    const outcome = await this.#lease.extendNow();
+    await this.extendNow();
     this.ensure();
-    if (outcome.kind === 'extended') return;
-    const { votesNeeded, sessions } = this.#quorum;
-    throw new QuorumUnavailableError(this.keys, 0, votesNeeded, sessions.length, outcome.causes());
+  }
+
+  /** @throws QuorumUnavailableError when no quorum answered; then the old validity stands */
+  async extendNow(): Promise<void> {
+    const outcome = await this.#lease.extendNow();
+    // One that was lost meanwhile says so itself.
+    if (outcome.decision === 'extended' || this.state === 'over') return;
+    const { quorum, sessions } = this.#set;
+    throw new QuorumUnavailableError(this.keys, 0, quorum, sessions.length, outcome.causes());
   }
 
   release(): Promise<void> {
-    if (this.#released === undefined) {
-      const lost = this.lossError !== undefined;
-      this.#released = lost ? Promise.resolve() : this.#releaseOrKeep();
-    }
-    return this.#released;
+    if (this.isHandleReleased) return this.notified;
+    this.noticeEnd();
+    this.isHandleReleased = true;
+    if (this.state === 'over') return Promise.resolve();
+    if (this.#runningSections === 0) return this.#end();
+    this.state = 'ending';
+    this.#endingSinceMs = this.#set.nowMs;
+    this.#setTimer(this.ttlMs, () => this.#delayed());
+    return Promise.resolve();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
 
+  /** Resolves when the nodes were notified of its end, or nobody is left to wait for. */
+  get notified(): Promise<void> {
+    return this.#released ?? Promise.resolve();
+  }
+
+  /** A nested use begins; one that is a section keeps the lock until it ends. */
+  join(joined: JoinedLock): void {
+    (this.#joined ??= new Set()).add(joined);
+    if (joined.isSection) this.#runningSections += 1;
+  }
+
+  leave(joined: JoinedLock): void {
+    if (this.#joined?.delete(joined) !== true || !joined.isSection) return;
+    this.#runningSections -= 1;
+    if (this.#runningSections === 0 && this.state === 'ending') void this.#end();
+  }
+
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
-    if (this.#lossError !== undefined) return;
-    // A lock that is only kept for minHold has no holder who could lose it; its keys die with their ttl.
-    if (this.#released !== undefined) {
-      this.#quorum.environment.timers.clear(this.#keepTimer);
-      this.#forget();
+    if (this.state === 'over') return;
+    // A lock that is only kept for minHold has no holder who could lose it; its keys expire with their ttl.
+    if (this.state === 'kept') {
+      this.#free();
       return;
     }
     const error = this.#lossErrorOf(reason, causes);
-    this.#lossError = error;
-    this.#forget();
-    this.#quorum.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
-    this.#abort?.abort(error);
-    void this.#releaseOnNodes();
+    const isInUse = !this.isHandleReleased;
+    const joined = this.#takeJoined();
+    if (isInUse) this.lossError = error;
+    this.#released = this.#releaseOnNodes();
+    // What users run now may take its time: the bytes leave first.
+    this.#set.flush();
+    this.#inContext(() => {
+      this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
+      if (isInUse) this.#abort?.abort(error);
+      for (const each of joined ?? []) each.ended(error);
+    });
+    this.#over();
   }
 
   asked(nodes: number): void {
@@ -164,18 +241,18 @@ export class HeldLock implements Lock, LeaseOwner {
   }
 
   extended(remainingMs: number): void {
-    if (!this.#quorum.hasListener) return;
-    this.#quorum.emit({ type: 'extended', keys: this.keys, token: this.#tokenValue, remainingMs });
+    if (!this.#set.hasListener) return;
+    this.#emit({ type: 'extended', keys: this.keys, token: this.#tokenValue, remainingMs });
   }
 
   extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void {
-    this.#quorum.emit({
-      type: 'extension-failed',
-      keys: this.keys,
-      token: this.#tokenValue,
-      remainingMs,
-      causes,
-    });
+    const { keys } = this;
+    this.#emit({ type: 'extension-failed', keys, token: this.#tokenValue, remainingMs, causes });
+  }
+
+  /** Proves to itself that it is still held, soon: a clock has moved. */
+  extendSoon(): void {
+    this.#lease.extendSoon();
   }
 
   get #tokenValue(): number {
@@ -186,41 +263,105 @@ export class HeldLock implements Lock, LeaseOwner {
     return new LockLostError(this.keys, reason, this.#tokenValue, causes);
   }
 
-  #releaseOrKeep(): Promise<void> {
-    const heldMs = this.#quorum.nowMs - this.#startedAtMs;
-    if (this.#quorum.hasListener) {
-      this.#quorum.emit({ type: 'released', keys: this.keys, token: this.#tokenValue, heldMs });
+  /** Nobody uses it any more: the nodes are notified, now or when `minHold` has passed. */
+  #end(): Promise<void> {
+    const heldMs = this.#set.nowMs - this.#options.grant.startedAtMs;
+    const keepMs = this.#options.settings.minHoldMs - heldMs;
+    if (keepMs > 0) {
+      this.#lease.stopExtending();
+      this.state = 'kept';
+      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes());
+      this.#released = Promise.resolve();
+    } else this.#released = this.#releaseOnNodes();
+    const released: LockEvent = {
+      type: 'released',
+      keys: this.keys,
+      token: this.#tokenValue,
+      heldMs,
+    };
+    const context = this.#context;
+    const joined = this.#takeJoined();
+    if (this.#set.hasListener || joined !== undefined) {
+      this.#set.afterFlush(() =>
+        context?.runInAsyncScope(() => {
+          this.#set.emit(released);
+          for (const each of joined ?? []) each.ended(this.#lossErrorOf('released', []));
+        }),
+      );
     }
-    const keepMs = this.#settings.minHoldMs - heldMs;
-    if (keepMs <= 0) {
-      this.#forget();
-      return this.#releaseOnNodes();
-    }
-    this.#lease.stopExtending();
-    this.#keepTimer = this.#quorum.environment.timers.set(
-      () => {
-        this.#forget();
-        void this.#releaseOnNodes();
-      },
-      keepMs,
-      true,
-    );
-    return Promise.resolve();
-  }
-
-  #forget(): void {
-    this.#lease.end();
-    this.#held.delete(this);
+    this.#over();
+    return this.#released;
   }
 
   #releaseOnNodes(): Promise<void> {
-    const { keys, holder } = this;
-    const lock = { keys, holder, token: this.#tokenValue, mayHold: this.#mayHold };
-    const done = releaseGranted(this.#quorum, lock, this.#settings, (listeners) =>
-      this.#held.heard(this, listeners),
-    );
-    // The release is on its way on every connection, so whoever is next here can already ask.
-    this.#held.released(this);
+    const { table } = this.#options;
+    const lock = {
+      keys: this.keys,
+      names: this.names,
+      holder: this.holder,
+      token: this.#tokenValue,
+      mayHold: this.#mayHold,
+      context: this.#context,
+    };
+    this.#lease.end();
+    const done = releaseGranted(this.#set, lock, this.#options.settings, (listeners) => {
+      for (const key of lock.keys) table.counted(key, listeners);
+    });
+    this.#free();
     return done;
   }
+
+  /** Others in this process may ask for its keys. */
+  #free(): void {
+    this.state = 'over';
+    this.#lease.end();
+    if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
+    this.#options.table.freed(this, this.#options.records);
+  }
+
+  /** Its holder has it no more. */
+  #over(): void {
+    this.#context = undefined;
+    this.#options.onEnd();
+  }
+
+  #takeJoined(): Set<JoinedLock> | undefined {
+    const joined = this.#joined;
+    this.#joined = undefined;
+    return joined;
+  }
+
+  #delayed(): void {
+    const sinceMs = this.#set.nowMs - this.#endingSinceMs;
+    const { keys, sections } = this;
+    this.#emit({ type: 'release-delayed', keys, token: this.#tokenValue, sections, sinceMs });
+  }
+
+  #setTimer(delayMs: number, onDeadline: () => void): void {
+    if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
+    this.#timer = new LockTimer(onDeadline);
+    this.#set.alarms.set(this.#timer, delayMs, this.#set.nowMs);
+  }
+
+  #emit(event: LockEvent): void {
+    this.#inContext(() => this.#set.emit(event));
+  }
+
+  #inContext(callback: () => void): void {
+    if (this.#context === undefined) callback();
+    else this.#context.runInAsyncScope(callback);
+  }
+}
+
+class LockTimer extends Deadline {
+  readonly onDeadline: () => void;
+
+  constructor(onDeadline: () => void) {
+    super();
+    this.onDeadline = onDeadline;
+  }
+}
+
+export function usedAfterRelease(keys: readonly string[]): FencedUsageError {
+  return new FencedUsageError(`Lock ${quoteKeys(keys)} is used after its release.`, keys);
 }

@@ -5,18 +5,18 @@ import type { TokenSource } from '../token-source.ts';
 
 /**
  * Gets the token of a lock that was just granted from `source`, while the lock is held and not extended: a source that
- * hangs costs one ttl. Releases the lock and rejects with the source's own error, the loss, or `cancelled`'s reason.
+ * hangs costs one ttl. Rejects with the source's own error, the loss, or `cancelled`'s reason; the caller releases the lock.
  */
 export async function issueToken(
   source: TokenSource,
   lock: HeldLock,
-  cancelled: AbortSignal | undefined,
+  cancelled: AbortSignal,
 ): Promise<FencingToken> {
   const { keys, holder, signal } = lock;
   const ended = new AbortController();
   const interrupted = new Promise<never>((_, reject) => {
     for (const cause of [signal, cancelled]) {
-      cause?.addEventListener('abort', () => reject(cause.reason), {
+      cause.addEventListener('abort', () => reject(cause.reason), {
         once: true,
         signal: ended.signal,
       });
@@ -24,7 +24,7 @@ export async function issueToken(
   });
   interrupted.catch(() => undefined);
   try {
-    cancelled?.throwIfAborted();
+    cancelled.throwIfAborted();
     const issued = Promise.resolve(source.issue({ keys, holder, signal }));
     const value = await Promise.race([issued, interrupted]);
     // A token fetched too late could belong to a lock that somebody else has by now.
@@ -36,9 +36,6 @@ export async function issueToken(
       );
     }
     return new FencingToken(value, keys, holder);
-  } catch (error) {
-    await lock.release();
-    throw error;
   } finally {
     ended.abort();
   }

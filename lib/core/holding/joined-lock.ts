@@ -1,17 +1,28 @@
-import { FencedUsageError, quoteKeys } from '../errors.ts';
+import type { LockLostError } from '../errors.ts';
 import type { FencingToken } from '../fencing-token.ts';
-import type { HeldLock } from './held-lock.ts';
 import type { Lock } from '../lock.ts';
+import type { HeldLock } from './held-lock.ts';
+import { usedAfterRelease } from './held-lock.ts';
 
-/** A nested use of a lock that the same async context holds: same token, and its release leaves the outer lock alone. */
+/**
+ * A nested use of a lock that the same async context holds: same token. As a section it keeps the lock until it ends; as a
+ * handle it leaves the lock alone, and is lost when its holder releases it.
+ */
 export class JoinedLock implements Lock {
   readonly keys: readonly string[];
+  /** A section has a known end; of a handle nobody knows whether it is ever released. */
+  readonly isSection: boolean;
+  /** Why it was lost while in use. */
+  lossError: LockLostError | undefined;
   readonly #outer: HeldLock;
-  #released = false;
+  #abort: AbortController | undefined;
+  #isReleased = false;
 
-  constructor(outer: HeldLock, keys: readonly string[]) {
+  constructor(outer: HeldLock, keys: readonly string[], isSection: boolean) {
     this.#outer = outer;
     this.keys = keys;
+    this.isSection = isSection;
+    outer.join(this);
   }
 
   get token(): FencingToken {
@@ -19,40 +30,45 @@ export class JoinedLock implements Lock {
   }
 
   get signal(): AbortSignal {
-    return this.#outer.signal;
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.lossError !== undefined) this.#abort.abort(this.lossError);
+    }
+    return this.#abort.signal;
   }
 
   get remainingMs(): number {
-    return this.#released ? 0 : this.#outer.remainingMs;
+    return this.#isReleased || this.lossError !== undefined ? 0 : this.#outer.validityMs;
   }
 
   get isHeld(): boolean {
     return this.remainingMs > 0;
   }
 
-  ensure(ms?: number): void {
-    this.#checkReleased();
-    this.#outer.ensure(ms);
+  ensure(ms = 0): void {
+    if (this.lossError !== undefined) throw this.lossError;
+    if (this.#isReleased) throw usedAfterRelease(this.keys);
+    this.#outer.ensureValid(ms);
   }
 
   async extend(): Promise<void> {
-    this.#checkReleased();
-    await this.#outer.extend();
+    this.ensure();
+    await this.#outer.extendNow();
+    this.ensure();
   }
 
   async release(): Promise<void> {
-    this.#released = true;
+    this.#isReleased = true;
+    this.#outer.leave(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
 
-  #checkReleased(): void {
-    if (!this.#released) return;
-    throw new FencedUsageError(
-      `Lock ${quoteKeys(this.keys)} is used after its release.`,
-      this.keys,
-    );
+  /** The lock ended before this use of it did. */
+  ended(error: LockLostError): void {
+    this.lossError = error;
+    this.#abort?.abort(error);
   }
 }

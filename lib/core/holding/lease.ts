@@ -1,15 +1,11 @@
+import type { NodeCause } from '../errors.ts';
+import { thoroughInvariant } from '../invariant.ts';
 import { Deadline } from '../nodes/deadlines.ts';
-import type { LockLossReason, NodeCause } from '../errors.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
 import { extendOnce } from '../voting/extension.ts';
-import type { ExtensionOutcome, ExtensionTarget, OpenExtension } from '../voting/extension.ts';
-import type { Quorum } from '../nodes/node-set.ts';
-
-/** Who owns a lease. */
-export interface LeaseOwner extends ExtensionTarget {
-  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
-  extended(remainingMs: number): void;
-  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void;
-}
+import type { ExtensionOutcome } from '../voting/extension.ts';
+import type { VoteRound } from '../voting/vote-round.ts';
+import type { HeldLock } from './held-lock.ts';
 
 /**
  * Keeps the validity of one held lock: extends it at a third of the ttl, and calls `lost` before it ends.
@@ -18,28 +14,26 @@ export interface LeaseOwner extends ExtensionTarget {
  * neither lost nor renewed: the old validity stands, and it is tried again, paced, while time is left.
  */
 export class Lease extends Deadline {
-  /** Monotonic. */
   validUntilMs: number;
-  readonly #quorum: Quorum;
-  readonly #owner: LeaseOwner;
+  readonly #set: NodeSet;
+  readonly #lock: HeldLock;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
   #ended = false;
+  /** Suspends that were known when the validity was computed. */
+  #suspendedMs: number;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
-  #open: Set<OpenExtension> | undefined;
+  #open: Set<VoteRound> | undefined;
 
-  constructor(quorum: Quorum, owner: LeaseOwner, validUntilMs: number) {
+  constructor(set: NodeSet, lock: HeldLock, validUntilMs: number) {
     super();
-    this.#quorum = quorum;
-    this.#owner = owner;
+    this.#set = set;
+    this.#lock = lock;
     this.validUntilMs = validUntilMs;
+    this.#suspendedMs = set.suspendedMs;
   }
 
-  get remainingMs(): number {
-    return this.#ended ? 0 : Math.max(0, this.validUntilMs - this.#quorum.nowMs);
-  }
-
-  /** From now on tells of the loss when validity ends. */
+  /** From now on reports the loss when validity ends. */
   watch(): void {
     this.#arm();
   }
@@ -47,7 +41,14 @@ export class Lease extends Deadline {
   /** As `watch`, and from now on extends by itself; first at a third of the ttl after `startedAtMs`. */
   keepExtended(startedAtMs: number): void {
     this.#keeps = true;
-    this.#nextExtensionMs = startedAtMs + this.#owner.ttlMs / 3;
+    this.#nextExtensionMs = startedAtMs + this.#lock.ttlMs / 3;
+    this.#arm();
+  }
+
+  /** The next extension is due at once, where there are any. */
+  extendSoon(): void {
+    if (!this.#keeps || this.#ended || this.#nextExtensionMs === Number.POSITIVE_INFINITY) return;
+    this.#nextExtensionMs = this.#set.nowMs;
     this.#arm();
   }
 
@@ -59,7 +60,7 @@ export class Lease extends Deadline {
 
   /** One extension now, outside the rhythm. */
   async extendNow(): Promise<ExtensionOutcome> {
-    const outcome = await extendOnce(this.#quorum, this.#owner, (this.#open ??= new Set()));
+    const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
     this.#apply(outcome);
     return outcome;
   }
@@ -67,58 +68,64 @@ export class Lease extends Deadline {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    this.#quorum.alarms.cancel(this);
+    this.#set.alarms.cancel(this);
     // A node that has to be joined again would be asked once more, after the release.
     for (const extension of this.#open ?? []) extension.cancel();
   }
 
-  #arm(): void {
-    if (this.#ended) return;
-    const now = this.#quorum.nowMs;
-    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs()) - now;
-    // Few different delays, so that thousands of locks share a timer; what comes early looks again.
-    const stepMs = delayMs > 2 * this.#stepMs() ? this.#stepMs() : 1;
-    this.#quorum.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), now);
-  }
-
-  #stepMs(): number {
-    return Math.max(1, Math.floor(this.#owner.ttlMs / 64));
-  }
-
-  /** The holder is told this much before validity ends, because timers are late and work needs time to stop. */
-  #leadMs(): number {
-    return Math.max(4, this.#owner.ttlMs / 200);
-  }
-
   onDeadline(): void {
     if (this.#ended) return;
-    const now = this.#quorum.nowMs;
-    if (now >= this.validUntilMs - this.#leadMs()) {
-      this.#owner.lost('expired', []);
+    const nowMs = this.#set.checkedNowMs;
+    if (nowMs >= this.validUntilMs - this.#leadMs()) {
+      this.validityEnded([]);
       return;
     }
-    if (now >= this.#nextExtensionMs - this.#stepMs()) {
+    if (nowMs >= this.#nextExtensionMs - this.#stepMs()) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }
     this.#arm();
   }
 
+  /** The validity is over, or so close to its end that the work needs the rest to stop. */
+  validityEnded(causes: readonly NodeCause[]): void {
+    const { nowMs, suspendedMs } = this.#set;
+    const awakeMs = nowMs - (suspendedMs - this.#suspendedMs);
+    const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs();
+    this.#lock.lost(wouldBeValid ? 'suspended' : 'expired', causes);
+  }
+
+  #arm(): void {
+    if (this.#ended) return;
+    const { nowMs } = this.#set;
+    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs()) - nowMs;
+    // Few different delays, so that thousands of locks share a timer; what comes early looks again.
+    const stepMs = delayMs > 2 * this.#stepMs() ? this.#stepMs() : 1;
+    this.#set.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), nowMs);
+  }
+
+  #stepMs(): number {
+    return Math.max(1, Math.floor(this.#lock.ttlMs / 64));
+  }
+
+  /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
+  #leadMs(): number {
+    return Math.max(4, this.#lock.ttlMs / 200);
+  }
+
   async #extendInRhythm(): Promise<void> {
-    const { ttlMs, nodeTimeoutMs } = this.#owner;
-    const startedAtMs = this.#quorum.nowMs;
-    const outcome = await extendOnce(this.#quorum, this.#owner, (this.#open ??= new Set()));
+    const { ttlMs, nodeTimeoutMs } = this.#lock;
+    const startedAtMs = this.#set.nowMs;
+    const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
     if (!this.#keeps || this.#ended) return;
-    const now = this.#quorum.nowMs;
-    if (outcome.kind === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;
+    const { nowMs } = this.#set;
+    if (outcome.decision === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;
     else
       this.#nextExtensionMs =
-        now + (nodeTimeoutMs / 2) * (1 + this.#quorum.environment.random.fraction());
+        nowMs + (nodeTimeoutMs / 2) * (1 + this.#set.environment.random.fraction());
     if (outcome.quarantineMs !== undefined) {
-      this.#nextExtensionMs = Math.min(
-        this.#nextExtensionMs,
-        now + Math.max(1, outcome.quarantineMs),
-      );
+      const againAtMs = nowMs + Math.max(1, outcome.quarantineMs);
+      this.#nextExtensionMs = Math.min(this.#nextExtensionMs, againAtMs);
     }
     this.#apply(outcome);
     this.#arm();
@@ -126,13 +133,18 @@ export class Lease extends Deadline {
 
   #apply(outcome: ExtensionOutcome): void {
     if (this.#ended) return;
-    const now = this.#quorum.nowMs;
+    const nowMs = this.#set.checkedNowMs;
     // A late answer never brings a validity back that has ended.
-    if (now >= this.validUntilMs) this.#owner.lost('expired', outcome.causes());
-    else if (outcome.kind === 'taken') this.#owner.lost('taken', outcome.causes());
-    else if (outcome.kind === 'extended') {
+    if (nowMs >= this.validUntilMs) this.validityEnded(outcome.causes());
+    else if (outcome.decision === 'taken') this.#lock.lost('taken', outcome.causes());
+    else if (outcome.decision === 'extended') {
+      thoroughInvariant(
+        () => !this.#ended && nowMs < this.validUntilMs,
+        'validity never comes back',
+      );
       this.validUntilMs = Math.max(this.validUntilMs, outcome.validUntilMs);
-      this.#owner.extended(this.validUntilMs - now);
-    } else this.#owner.extensionFailed(this.validUntilMs - now, outcome.causes());
+      this.#suspendedMs = this.#set.suspendedMs;
+      this.#lock.extended(this.validUntilMs - nowMs);
+    } else this.#lock.extensionFailed(this.validUntilMs - nowMs, outcome.causes());
   }
 }

@@ -1,5 +1,8 @@
 import type { Environment, TimerHandle } from '../environment.ts';
 
+/** Lines that wait for answers and fire later than this were late because the process did not read. */
+const LATE_MS = 10;
+
 /** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost nothing. */
 export abstract class Deadline {
   /** Set while it is waiting; for {@link Deadlines} only. */
@@ -13,11 +16,25 @@ export abstract class Deadline {
 
 /** All deadlines of one delay, in the order in which they end, and the one timer they share. */
 interface DeadlineLine {
+  readonly delayMs: number;
   first: Deadline | undefined;
   last: Deadline | undefined;
   timer: TimerHandle;
-  /** Its deadlines are being called; the timer is set again after the last of them. */
+  /** What the timer was set for. */
+  timerDueMs: number;
+  /** Its deadlines are being called, or will be after the next poll; the timer is set again after the last of them. */
   firing: boolean;
+}
+
+export interface DeadlinesOptions {
+  /** They don't keep the process alive. @default false */
+  readonly background?: boolean;
+  /**
+   * They end the wait for answers. When the event loop was blocked, timers run before the sockets are read, so a line that
+   * fires late is called only after the next poll: what has arrived by then is known. Exactly once, so that a loop which is
+   * always late still ends its waits. @default false
+   */
+  readonly awaitsAnswers?: boolean;
 }
 
 /**
@@ -26,30 +43,45 @@ interface DeadlineLine {
  */
 export class Deadlines {
   readonly #environment: Environment;
+  readonly #nowMs: () => number;
   readonly #background: boolean;
+  readonly #awaitsAnswers: boolean;
   readonly #lines = new Map<number, DeadlineLine>();
 
-  /** `background`: they don't keep the process alive. */
-  constructor(environment: Environment, background: boolean) {
+  constructor(
+    environment: Environment,
+    nowMs: () => number,
+    { background = false, awaitsAnswers = false }: DeadlinesOptions = {},
+  ) {
     this.#environment = environment;
+    this.#nowMs = nowMs;
     this.#background = background;
+    this.#awaitsAnswers = awaitsAnswers;
   }
 
-  /** Calls `deadline.onDeadline` once, `delayMs` from `nowMs`. */
-  set(deadline: Deadline, delayMs: number, nowMs: number): void {
+  /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, which may lie in the past. */
+  set(deadline: Deadline, delayMs: number, fromMs: number): void {
     this.cancel(deadline);
     let line = this.#lines.get(delayMs);
     if (line === undefined) {
-      line = { first: undefined, last: undefined, timer: undefined, firing: false };
+      line = {
+        delayMs,
+        first: undefined,
+        last: undefined,
+        timer: undefined,
+        timerDueMs: 0,
+        firing: false,
+      };
       this.#lines.set(delayMs, line);
     }
-    deadline.line = line;
-    deadline.dueMs = nowMs + delayMs;
-    deadline.previous = line.last;
-    if (line.last === undefined) line.first = deadline;
-    else line.last.next = deadline;
-    line.last = deadline;
-    if (line.timer === undefined && !line.firing) this.#arm(line, delayMs, delayMs);
+    deadline.dueMs = fromMs + delayMs;
+    insert(line, deadline);
+    if (line.firing) return;
+    if (line.timer !== undefined) {
+      if (line.timerDueMs <= deadline.dueMs) return;
+      this.#environment.timers.clear(line.timer);
+    }
+    this.#arm(line, deadline.dueMs, this.#nowMs());
   }
 
   cancel(deadline: Deadline): void {
@@ -62,24 +94,45 @@ export class Deadlines {
     deadline.line = deadline.next = deadline.previous = undefined;
   }
 
+  /** Calls what is due although its timer has not fired: time has passed that timers did not count. */
+  callDue(): void {
+    for (const line of [...this.#lines.values()]) {
+      if (line.firing) continue;
+      this.#environment.timers.clear(line.timer);
+      this.#call(line);
+    }
+  }
+
   /** Forgets all; nothing fires any more. */
   close(): void {
     for (const line of this.#lines.values()) this.#environment.timers.clear(line.timer);
     this.#lines.clear();
   }
 
-  #arm(line: DeadlineLine, lineDelayMs: number, afterMs: number): void {
+  #arm(line: DeadlineLine, dueMs: number, nowMs: number): void {
+    line.timerDueMs = dueMs;
     line.timer = this.#environment.timers.set(
-      () => this.#fire(line, lineDelayMs),
-      afterMs,
+      () => this.#fire(line),
+      Math.max(dueMs - nowMs, 0),
       this.#background,
     );
   }
 
-  #fire(line: DeadlineLine, lineDelayMs: number): void {
+  #fire(line: DeadlineLine): void {
+    const lateMs = this.#nowMs() - line.timerDueMs;
+    if (!this.#awaitsAnswers || lateMs <= Math.min(LATE_MS, line.delayMs / 4)) {
+      this.#call(line);
+      return;
+    }
+    line.firing = true;
+    this.#environment.afterPoll(() => this.#call(line));
+  }
+
+  #call(line: DeadlineLine): void {
+    if (this.#lines.get(line.delayMs) !== line) return;
     line.timer = undefined;
     line.firing = true;
-    const nowMs = this.#environment.clock.monotonicMs();
+    const nowMs = this.#nowMs();
     try {
       while (line.first !== undefined && line.first.dueMs <= nowMs) {
         const deadline = line.first;
@@ -88,18 +141,32 @@ export class Deadlines {
       }
     } finally {
       line.firing = false;
-      this.#armAgain(line, lineDelayMs);
+      this.#armAgain(line);
     }
   }
 
   /** The first may be due long before one that was set just now, and what was called may have taken its time. */
-  #armAgain(line: DeadlineLine, lineDelayMs: number): void {
-    if (this.#lines.get(lineDelayMs) !== line) return;
-    if (line.first === undefined) {
-      this.#lines.delete(lineDelayMs);
-      return;
+  #armAgain(line: DeadlineLine): void {
+    if (this.#lines.get(line.delayMs) !== line) return;
+    if (line.first === undefined) this.#lines.delete(line.delayMs);
+    // A millisecond at least: a timer that came early must not be set for no time at all.
+    else {
+      const nowMs = this.#nowMs();
+      this.#arm(line, Math.max(line.first.dueMs, nowMs + 1), nowMs);
     }
-    const nowMs = this.#environment.clock.monotonicMs();
-    this.#arm(line, lineDelayMs, Math.max(1, line.first.dueMs - nowMs));
   }
+}
+
+/** In order; nearly always at the end. */
+function insert(line: DeadlineLine, deadline: Deadline): void {
+  let before = line.last;
+  while (before !== undefined && before.dueMs > deadline.dueMs) before = before.previous;
+  const after = before === undefined ? line.first : before.next;
+  deadline.line = line;
+  deadline.previous = before;
+  deadline.next = after;
+  if (before === undefined) line.first = deadline;
+  else before.next = deadline;
+  if (after === undefined) line.last = deadline;
+  else after.previous = deadline;
 }

@@ -2,19 +2,19 @@ import type { LockInspection, NodeInspection } from './inspection.ts';
 import { lockNames } from './node-names.ts';
 import type { InspectReply } from './lock-node.ts';
 import type { NodeSession } from './node-session.ts';
-import type { Quorum } from './node-set.ts';
+import type { NodeSet } from './node-set.ts';
 
 /** Asks every node what it knows of `key`; waits at most one node timeout. */
-export async function inspectKey(quorum: Quorum, key: string): Promise<LockInspection> {
-  const names = lockNames(quorum.options.keyPrefix, [key]);
-  const { timers } = quorum.environment;
+export async function inspectKey(set: NodeSet, key: string): Promise<LockInspection> {
+  const names = lockNames(set.options.keyPrefix, [key]);
+  const { timers } = set.environment;
   const answers = await Promise.all(
-    quorum.sessions.map(
+    set.sessions.map(
       (session) =>
         new Promise<NodeInspection>((resolve) => {
           const timer = timers.set(() => {
             resolve(unanswered(session, 'timeout', 'no answer in time'));
-          }, quorum.options.acquire.nodeTimeoutMs);
+          }, set.options.acquire.nodeTimeoutMs);
           session.node.inspect({ names }, (reply) => {
             timers.clear(timer);
             resolve(nodeInspection(session, reply));
@@ -22,7 +22,7 @@ export async function inspectKey(quorum: Quorum, key: string): Promise<LockInspe
         }),
     ),
   );
-  return summarize(key, answers, quorum.votesNeeded);
+  return summarize(key, answers, set.quorum);
 }
 
 function summarize(

@@ -18,6 +18,8 @@ export interface LockNode {
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void;
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void;
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void;
+  /** Whether anything was collected that `flush` would write. */
+  readonly hasCollected: boolean;
   /** Hands all that was collected to the socket, in one write. */
   flush(): void;
   /** Takes a vote back whose bytes have not left: true when it will never be sent. Its `settle` is not called then. */

@@ -1,241 +1,341 @@
-import type { Environment, TimerHandle } from '../environment.ts';
+import { thoroughInvariant } from '../invariant.ts';
+import { Deadline } from './deadlines.ts';
 import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
   JoinReply,
+  LinkSettings,
   LockNode,
   LockNodeListener,
   NodeFailure,
   ReleaseRequest,
 } from './lock-node.ts';
-import { OpenRequest } from './open-request.ts';
-import type { OpenRequestOwner, VoteCollector, VoteReply } from './open-request.ts';
+import type { NodeSet } from './node-set.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 import type { ReleaseSettle } from './release-outbox.ts';
-import type { NodeSessionSettings } from './session-settings.ts';
 
 /** With this many unanswered votes a silent node is only sent releases. */
-const MAX_OPEN_REQUESTS = 64;
-/** Pause before a failed join is repeated. */
-const JOIN_RETRY_MS = 50;
+const MAX_OPEN_VOTES = 64;
+const FIRST_JOIN_PAUSE_MS = 50;
+const LAST_JOIN_PAUSE_MS = 1_000;
+/** So many refusals, or whole timeouts, in a row make a node a failing one. */
+const FAILING_AFTER = 3;
 
-export interface NodeSessionListener {
-  joined(session: NodeSession, quarantineMs: number): void;
-  left(session: NodeSession, message: string): void;
-  hint(lockName: string, holder: string | null): void;
+/** A vote that is asked of every node: for a new lock or for an extension. */
+export type VoteRequest =
+  | { readonly kind: 'acquire'; readonly request: AcquireRequest }
+  | { readonly kind: 'extend'; readonly request: ExtendRequest };
+
+export type VoteReply = AcquireReply | ExtendReply;
+
+/** Who asked for votes: receives each node's answer once, by its index. */
+export interface VoteCollector {
+  readonly vote: VoteRequest;
+  /** It no longer listens. */
+  readonly ended: boolean;
+  collect(index: number, reply: VoteReply): void;
 }
 
 /**
- * One node over all its connections: joins first on each, votes only after that, notices silence, and sees to it that
- * every release arrives.
+ * - `down`: no connection.
+ * - `joining`: connected, and asked or about to be asked again when it may vote.
+ * - `voting`: joined on this very connection.
  */
-export class NodeSession implements LockNodeListener, OpenRequestOwner {
+export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
+
+/** One node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
+export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
+  state: NodeSessionState = 'down';
+  /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
+  isSilent = false;
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
-  readonly #settings: NodeSessionSettings;
-  readonly #environment: Environment;
-  readonly #listener: NodeSessionListener;
+  readonly #set: NodeSet;
+  readonly #onHint: (lockName: string, holder: string | null) => void;
   readonly #outbox: ReleaseOutbox;
-  readonly #waitingForJoin: OpenRequest[] = [];
+  #settings: LinkSettings | undefined;
+  /** Votes that are asked again once the node has been joined. */
+  readonly #afterJoin: VoteCollector[] = [];
+  /** Which connection this is: late answers of earlier ones change nothing here. */
   #connection = 0;
-  #connected = false;
-  #joining = false;
-  #joined = false;
-  #openRequests = 0;
+  #isJoinAsked = false;
+  readonly #joinPause: JoinPause;
+  #joinFailures = 0;
+  #openVotes = 0;
   /** A vote on this connection failed in such a way that the node may have it all the same. */
-  #unknownOutcome = false;
-  /** When the answer that is due next was first waited for; 0 when none is. In order, so any answer shows life. */
+  #hasUnknownOutcome = false;
+  /** Since when an answer has been due; 0 when none is. Answers come in order, so any one proves life. */
   #waitingSinceMs = 0;
-  /** When it was first found to be silent for too long; 0 when not. */
-  #suspectedAtMs = 0;
-  #joinTimer: TimerHandle;
-  #closed = false;
+  /** Its listeners know it as voting: `node-joined` was the last event. */
+  #isAnnounced = false;
+  #refusals = 0;
+  #slowTimeouts = 0;
+  #quorumAtTimeoutMs = 0;
 
   constructor(
     index: number,
     node: LockNode,
-    settings: NodeSessionSettings,
-    environment: Environment,
-    listener: NodeSessionListener,
+    set: NodeSet,
+    onHint: (lockName: string, holder: string | null) => void,
   ) {
+    super();
     this.index = index;
     this.node = node;
-    this.#settings = settings;
-    this.#environment = environment;
-    this.#listener = listener;
-    this.#outbox = new ReleaseOutbox(node, environment, settings.nodeTimeoutMs);
+    this.#set = set;
+    this.#onHint = onHint;
+    this.#joinPause = new JoinPause(() => this.#join());
+    this.#outbox = new ReleaseOutbox(node, set.environment, set.options.acquire.nodeTimeoutMs, () =>
+      set.flushLater(),
+    );
   }
 
   get address(): string {
     return this.node.address;
   }
 
-  /** True between a successful join and the end of its connection. */
-  get hasJoined(): boolean {
-    return this.#joined;
+  open(settings: LinkSettings): void {
+    this.#settings = settings;
+    this.node.open(this, settings);
   }
 
-  /** An earlier answer is overdue: it is still asked, but no decision waits for it. */
-  isSilentAt(nowMs: number): boolean {
-    return (
-      this.#waitingSinceMs !== 0 && nowMs - this.#waitingSinceMs > this.#settings.nodeTimeoutMs
-    );
-  }
-
-  open(): void {
-    this.node.open(this);
-  }
-
-  /** Asks for a vote; `collector` hears the answer, at once when the node can't be asked. */
+  /** Asks for a vote; `collector` receives the answer, at once when the node can't be asked. */
   ask(collector: VoteCollector, nowMs: number): void {
-    if (this.#waitingSinceMs !== 0) this.#checkSilence(nowMs);
-    const request = new OpenRequest(this, collector);
-    if (!this.#joined) request.fail(failure('unreachable', this.problem));
-    else if (this.#openRequests >= MAX_OPEN_REQUESTS && this.isSilentAt(nowMs)) {
-      request.fail(failure('overloaded', `${MAX_OPEN_REQUESTS} earlier requests are unanswered`));
-    } else this.#send(request, nowMs);
+    if (this.state !== 'voting') {
+      collector.collect(this.index, failure('unreachable', this.problem));
+    } else if (this.#openVotes >= MAX_OPEN_VOTES && this.isSilent) {
+      const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
+      collector.collect(this.index, failure('overloaded', message));
+    } else this.#send(collector, nowMs, false);
   }
 
-  /** Tells the node that the lock is over. Undelivered ones are repeated until `lifeMs` has passed. */
+  /** Takes a vote back whose bytes have not left; false when the node may receive it. */
+  withdraw({ request }: VoteRequest): boolean {
+    if (!this.node.withdraw(request)) return false;
+    this.#openVotes -= 1;
+    if (this.#openVotes === 0) this.#waitingSinceMs = 0;
+    return true;
+  }
+
+  /** Notifies the node that the lock is over. What can't be delivered is repeated until `lifeMs` has passed. */
   release(request: ReleaseRequest, lifeMs: number, settle: ReleaseSettle): void {
-    if (this.#closed || !this.#connected) {
+    if (this.state === 'closed' || this.state === 'down') {
       this.#outbox.add(request, lifeMs);
       settle(failure('unreachable', this.problem), 0);
       return;
     }
     this.#outbox.send(request, lifeMs, settle);
+    if (this.node.hasCollected) this.#set.flushLater();
   }
 
-  answered(request: OpenRequest, reply: VoteReply): void {
-    if (request.connection !== this.#connection) return;
-    this.#openRequests -= 1;
-    if (reply.kind === 'failed' && !reply.nothingWritten) this.#unknownOutcome = true;
-    this.#heard();
-  }
-
-  mustJoin(request: OpenRequest, again: boolean): boolean {
-    if (request.connection !== this.#connection || !this.#connected) return false;
-    if (this.#joined) {
-      this.#joined = false;
-      this.problem = 'has to be joined again';
+  /** Answers have been due for a node timeout in which this process read its sockets. */
+  onDeadline(): void {
+    if (this.#waitingSinceMs === 0) return;
+    const { nowMs } = this.#set;
+    const dueInMs = this.#waitingSinceMs + this.#timeoutMs - nowMs;
+    if (dueInMs > 0) {
+      this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
+      return;
     }
-    if (again) this.#waitingForJoin.push(request);
-    this.#join();
-    return again;
+    this.isSilent = true;
+    const othersAnswered = this.#set.lastQuorumAtMs > this.#quorumAtTimeoutMs;
+    this.#quorumAtTimeoutMs = nowMs;
+    this.#slowTimeouts = othersAnswered ? this.#slowTimeouts + 1 : 0;
+    if (this.#slowTimeouts >= FAILING_AFTER)
+      this.#isFailing(
+        `no answer within the node timeout (${this.#timeoutMs} ms) while others answered`,
+      );
+    this.#set.silences.set(this, this.#timeoutMs, nowMs);
   }
 
   opened(): void {
     this.#connection += 1;
-    this.#connected = true;
-    this.#openRequests = 0;
-    this.#unknownOutcome = false;
-    this.#heard();
+    this.state = 'joining';
+    this.#openVotes = 0;
+    this.#hasUnknownOutcome = false;
+    this.#answered();
     this.#join();
   }
 
   closed(message: string): void {
-    const wasJoined = this.#joined;
+    if (this.state === 'closed') return;
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const unanswered = this.#openRequests > 0 || this.#unknownOutcome;
+    const unanswered = this.#openVotes > 0 || this.#hasUnknownOutcome;
     this.#connection += 1;
-    this.#connected = false;
-    this.#joined = false;
-    this.#joining = false;
-    this.#openRequests = 0;
-    this.#heard();
+    this.state = 'down';
+    this.#isJoinAsked = false;
+    this.#openVotes = 0;
+    this.#answered();
     this.problem = message;
-    this.#environment.timers.clear(this.#joinTimer);
-    this.#outbox.connectionClosed(unanswered ? this.#settings.maxTtlMs : 0);
+    this.#set.alarms.cancel(this.#joinPause);
+    this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
     this.#failWaiting(message);
-    if (wasJoined && !this.#closed) this.#listener.left(this, message);
+    this.#left(message);
   }
 
   unreachable(message: string): void {
-    if (!this.#connected) this.problem = message;
+    if (this.state === 'down') this.problem = message;
   }
 
   hint(lockName: string, holder: string | null): void {
-    this.#listener.hint(lockName, holder);
+    this.#onHint(lockName, holder);
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#environment.timers.clear(this.#joinTimer);
+    this.state = 'closed';
+    this.#set.alarms.cancel(this.#joinPause);
+    this.#set.silences.cancel(this);
     this.#outbox.close();
+    this.#failWaiting('closed');
     await this.node.close();
   }
 
-  #send(request: OpenRequest, nowMs: number): void {
-    request.connection = this.#connection;
-    this.#openRequests += 1;
-    if (this.#waitingSinceMs === 0) this.#waitingSinceMs = nowMs;
-    request.send(this.node);
+  get #timeoutMs(): number {
+    return this.#set.options.acquire.nodeTimeoutMs;
+  }
+
+  #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): void {
+    thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
+    const connection = this.#connection;
+    const { vote } = collector;
+    this.#openVotes += 1;
+    if (this.#waitingSinceMs === 0) {
+      this.#waitingSinceMs = nowMs;
+      if (this.line === undefined) this.#set.silences.set(this, this.#timeoutMs, nowMs);
+    }
+    const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
+    if (vote.kind === 'acquire') this.node.acquire(vote.request, settle);
+    else this.node.extend(vote.request, settle);
+    if (isRepeat) this.#set.flushLater();
+  }
+
+  #settled(
+    collector: VoteCollector,
+    connection: number,
+    isRepeat: boolean,
+    reply: VoteReply,
+  ): void {
+    if (connection === this.#connection) {
+      this.#openVotes -= 1;
+      this.#answered();
+      this.#judge(reply);
+      const mustJoin =
+        reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true);
+      if (mustJoin) {
+        // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
+        const again = !isRepeat && !collector.ended;
+        if (again) this.#afterJoin.push(collector);
+        this.#mustJoin();
+        if (again) return;
+      }
+    }
+    collector.collect(this.index, reply);
+  }
+
+  /** Does this answer say that the node can't vote for anybody? */
+  #judge(reply: VoteReply): void {
+    if (reply.kind === 'failed') {
+      if (!reply.nothingWritten) this.#hasUnknownOutcome = true;
+      if (reply.reason !== 'error' || reply.mustJoin === true) return;
+      this.#refusals += 1;
+      if (this.#refusals >= FAILING_AFTER) this.#isFailing(reply.message);
+      return;
+    }
+    if (reply.kind === 'unjoined') return;
+    this.#refusals = 0;
+    this.#slowTimeouts = 0;
+    this.#joinFailures = 0;
+    if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
+  }
+
+  #mustJoin(): void {
+    if (this.state === 'voting') {
+      this.state = 'joining';
+      this.problem = 'has to be joined again';
+      this.#left(this.problem);
+    }
+    this.#join();
   }
 
   #join(): void {
-    if (this.#joining || this.#closed) return;
-    this.#joining = true;
+    if (this.state !== 'joining' || this.#isJoinAsked || this.#settings === undefined) return;
+    this.#isJoinAsked = true;
     const connection = this.#connection;
-    if (this.#waitingSinceMs === 0) this.#waitingSinceMs = this.#now();
     this.node.join(this.#settings.join, (reply) => {
-      if (connection !== this.#connection || this.#closed) return;
-      this.#joining = false;
-      this.#heard();
+      if (connection !== this.#connection || this.state !== 'joining') return;
+      this.#isJoinAsked = false;
+      this.#answered();
       this.#joinAnswered(reply);
     });
   }
 
   #joinAnswered(reply: JoinReply): void {
     if (reply.kind === 'joined') {
-      this.#joined = true;
+      this.state = 'voting';
       this.problem = 'connection lost';
+      this.#refusals = 0;
       this.#outbox.flush();
       // One that ended meanwhile has been released, and must not arrive after its release.
-      for (const request of this.#waitingForJoin.splice(0))
-        if (!request.ended) this.#send(request, this.#now());
-      this.#listener.joined(this, reply.quarantineMs);
+      for (const collector of this.#afterJoin.splice(0))
+        if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
+      this.#announce(reply.quarantineMs);
+      this.#set.joined();
       return;
     }
+    const { floorRetentionMs = 0 } = this.#settings?.join ?? {};
     this.problem =
       reply.kind === 'disagree'
-        ? `another client remembers fences for ${reply.floorRetentionMs} ms, this one for ${this.#settings.join.floorRetentionMs} ms: use one version of this package everywhere`
+        ? `another client remembers floors for ${reply.floorRetentionMs} ms, this one for ${floorRetentionMs} ms: use one version of this package everywhere`
         : `join failed: ${reply.message}`;
     this.#failWaiting(this.problem);
-    this.#environment.timers.clear(this.#joinTimer);
-    this.#joinTimer = this.#environment.timers.set(
-      () => {
-        if (this.#connected && !this.#joined) this.#join();
-      },
-      JOIN_RETRY_MS,
-      true,
-    );
+    const longestMs = Math.min(LAST_JOIN_PAUSE_MS, FIRST_JOIN_PAUSE_MS * 2 ** this.#joinFailures);
+    this.#joinFailures = Math.min(this.#joinFailures + 1, 10);
+    const pauseMs = Math.ceil(longestMs * this.#set.environment.random.fraction());
+    this.#set.alarms.set(this.#joinPause, pauseMs, this.#set.nowMs);
   }
 
   #failWaiting(message: string): void {
-    for (const request of this.#waitingForJoin.splice(0))
-      request.fail(failure('unreachable', message));
+    for (const collector of this.#afterJoin.splice(0))
+      collector.collect(this.index, failure('unreachable', message));
   }
 
-  #heard(): void {
-    this.#suspectedAtMs = 0;
-    this.#waitingSinceMs = this.#openRequests > 0 ? this.#now() : 0;
+  /** The connection is alive. */
+  #answered(): void {
+    this.#waitingSinceMs = this.#openVotes > 0 ? this.#set.nowMs : 0;
+    if (!this.isSilent) return;
+    this.isSilent = false;
+    if (this.state === 'voting') this.#set.joined();
   }
 
-  /**
-   * Replaces a connection that has been silent for too long. Found silent twice, a node timeout apart: after a pause of
-   * our own process the answers are there and only have to be read.
-   */
-  #checkSilence(nowMs: number): void {
-    if (nowMs - this.#waitingSinceMs < this.#settings.silenceLimitMs) return;
-    if (this.#suspectedAtMs === 0) this.#suspectedAtMs = nowMs;
-    else if (nowMs - this.#suspectedAtMs > this.#settings.nodeTimeoutMs) {
-      this.#suspectedAtMs = nowMs;
-      this.node.reset();
-    }
+  #announce(quarantineMs: number): void {
+    if (this.#isAnnounced) return;
+    this.#isAnnounced = true;
+    this.#set.emit({ type: 'node-joined', address: this.address, quarantineMs });
   }
 
-  #now(): number {
-    return this.#environment.clock.monotonicMs();
+  #left(message: string): void {
+    if (!this.#isAnnounced) return;
+    this.#isAnnounced = false;
+    this.#set.emit({ type: 'node-left', address: this.address, message });
+  }
+
+  #isFailing(reason: string): void {
+    if (!this.#isAnnounced) return;
+    this.#isAnnounced = false;
+    this.#set.emit({ type: 'node-failing', address: this.address, reason });
+  }
+}
+
+/** Until a join that failed is asked again. */
+class JoinPause extends Deadline {
+  readonly onDeadline: () => void;
+
+  constructor(join: () => void) {
+    super();
+    this.onDeadline = join;
   }
 }
 

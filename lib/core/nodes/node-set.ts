@@ -1,51 +1,142 @@
-import { Deadlines } from './deadlines.ts';
 import type { Environment } from '../environment.ts';
 import type { LockEvent } from '../events.ts';
-import type { NodeSession } from './node-session.ts';
-import { Ballots } from './ballots.ts';
+import { FLOOR_RETENTION_MS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
+import { Deadlines } from './deadlines.ts';
+import type { LinkSettings, LockNode } from './lock-node.ts';
+import { markerName } from './node-names.ts';
+import { NodeSession } from './node-session.ts';
+import { SuspendWatch } from './suspend-watch.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
+const MINIMUM_SILENCE_LIMIT_MS = 2_000;
+
+/** What the layers above do when something changes at the nodes. */
+export interface NodeSetListener {
+  /** One more node votes, or answers again. */
+  joined(): void;
+  hint(lockName: string, holder: string | null): void;
+  /** The clocks moved: what is held may have expired (`suspended`), or should be proven to be held (`wall-clock`). */
+  clockMoved(step: 'suspended' | 'wall-clock'): void;
+}
+
+/** Something whose time runs from the moment at which its bytes were handed to the sockets. */
+export interface Collected {
+  sent(nowMs: number): void;
+}
 
 /** The nodes of one service with what is learnt about them; every operation works on it. */
-export class Quorum {
+export class NodeSet {
   readonly sessions: readonly NodeSession[];
-  /** Votes that a lock needs. */
-  readonly votesNeeded: number;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
-  readonly proposals: Ballots;
   /** Of questions that somebody awaits. */
-  readonly deadlines: Deadlines;
+  readonly answers: Deadlines;
+  /** Of callers that wait. */
+  readonly budgets: Deadlines;
   /** Of held locks: they don't keep a process alive. */
   readonly alarms: Deadlines;
+  /** Of nodes whose answers are due. */
+  readonly silences: Deadlines;
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
+  /** When a quorum of nodes last answered a try. */
+  lastQuorumAtMs = Number.NEGATIVE_INFINITY;
+  readonly #listener: NodeSetListener;
+  readonly #suspends: SuspendWatch;
+  readonly #collected: Collected[] = [];
+  #isFlushDue = false;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
+  #hasReportedListener = false;
 
   constructor(
-    sessions: readonly NodeSession[],
+    nodes: readonly LockNode[],
     options: ResolvedOptions,
     environment: Environment,
+    listener: NodeSetListener,
   ) {
-    this.sessions = sessions;
-    this.votesNeeded = options.quorum;
     this.options = options;
     this.environment = environment;
-    this.proposals = new Ballots(environment.clock);
-    this.deadlines = new Deadlines(environment, false);
-    this.alarms = new Deadlines(environment, true);
+    this.#listener = listener;
+    this.#suspends = new SuspendWatch(environment);
+    const nowMs = () => this.nowMs;
+    this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
+    this.budgets = new Deadlines(environment, nowMs);
+    this.alarms = new Deadlines(environment, nowMs, { background: true });
+    this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
+    this.sessions = nodes.map(
+      (node, index) =>
+        new NodeSession(index, node, this, (name, holder) => listener.hint(name, holder)),
+    );
   }
 
+  /** Votes that a lock needs. */
+  get quorum(): number {
+    return this.options.quorum;
+  }
+
+  /** Monotonic milliseconds, with the time in which the system is known to have been suspended. Durations use nothing else. */
   get nowMs(): number {
-    return this.environment.clock.monotonicMs();
+    return this.environment.clock.monotonicMs() + this.#suspends.suspendedMs;
   }
 
-  get joinedCount(): number {
+  /** How much of {@link nowMs} was noticed suspends. */
+  get suspendedMs(): number {
+    return this.#suspends.suspendedMs;
+  }
+
+  /** {@link nowMs} after a look at the other clocks, for what must not outlive a suspend. */
+  get checkedNowMs(): number {
+    const step = this.#suspends.look();
+    if (step !== 'none') this.environment.endOfTick(() => this.#clockMoved(step));
+    return this.nowMs;
+  }
+
+  get votingCount(): number {
     let count = 0;
-    for (const session of this.sessions) if (session.hasJoined) count += 1;
+    for (const session of this.sessions) if (session.state === 'voting') count += 1;
     return count;
+  }
+
+  open(): void {
+    const { acquire, keyPrefix, restartGuardMs } = this.options;
+    const settings: LinkSettings = {
+      silenceLimitMs: Math.max(2 * acquire.nodeTimeoutMs, MINIMUM_SILENCE_LIMIT_MS),
+      join: {
+        markerName: markerName(keyPrefix),
+        restartGuardMs,
+        floorRetentionMs: FLOOR_RETENTION_MS,
+      },
+    };
+    for (const session of this.sessions) session.open(settings);
+  }
+
+  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
+  flushLater(collected?: Collected): void {
+    if (collected !== undefined) this.#collected.push(collected);
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    this.environment.endOfTick(() => this.flush());
+  }
+
+  /** Hands everything that was collected to the sockets now. */
+  flush(): void {
+    if (!this.#isFlushDue) return;
+    this.#isFlushDue = false;
+    for (const { node } of this.sessions) node.flush();
+    const { nowMs } = this;
+    for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
+  }
+
+  /** Calls after what is collected now has left; at once when nothing is. What users run may take its time. */
+  afterFlush(callback: () => void): void {
+    if (this.#isFlushDue) this.#collected.push({ sent: callback });
+    else callback();
+  }
+
+  joined(): void {
+    this.#listener.joined();
   }
 
   /** A quorum answered after `elapsedMs`. */
@@ -65,17 +156,38 @@ export class Quorum {
     return this.options.onEvent !== undefined;
   }
 
-  /** No deadline keeps a process alive after this, or does anything. */
-  close(): void {
-    this.deadlines.close();
-    this.alarms.close();
-  }
-
+  /** A listener that throws, or rejects, must not change what happens to a lock. */
   emit(event: LockEvent): void {
     try {
-      this.options.onEvent?.(event);
-    } catch {
-      // A listener that throws must not change what happens to a lock.
+      const result: unknown = this.options.onEvent?.(event);
+      // An async function is assignable to a listener.
+      if (typeof result === 'object' && result !== null && 'then' in result)
+        Promise.resolve(result).catch((error: unknown) => this.#listenerFailed(error));
+    } catch (error) {
+      this.#listenerFailed(error);
     }
+  }
+
+  async close(): Promise<void> {
+    this.flush();
+    await Promise.all(this.sessions.map((session) => session.close()));
+    for (const deadlines of [this.answers, this.budgets, this.alarms, this.silences])
+      deadlines.close();
+  }
+
+  #clockMoved(step: 'suspended' | 'wall-clock'): void {
+    this.#listener.clockMoved(step);
+    if (step !== 'suspended') return;
+    for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
+  }
+
+  #listenerFailed(error: unknown): void {
+    if (this.#hasReportedListener) return;
+    this.#hasReportedListener = true;
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    process.emitWarning(
+      `A lock event listener (onEvent) failed; locks go on, and later failures are not reported. ${message}`,
+      { code: 'REDLOCK_LISTENER_FAILED' },
+    );
   }
 }

@@ -1,7 +1,7 @@
 import type { Environment, TimerHandle } from '../environment.ts';
 import type { LockNode, NodeFailure, ReleaseRequest } from './lock-node.ts';
 
-/** Hears what became of a release: why it was not delivered, or how many connections heard the hint. */
+/** Receives what became of a release: why it was not delivered, or how many connections received the hint. */
 export type ReleaseSettle = (failure: NodeFailure | undefined, listeners: number) => void;
 
 /** Releases that are kept for one node; beyond it the oldest is dropped and its key dies with its ttl. */
@@ -24,6 +24,7 @@ export class ReleaseOutbox {
   readonly #node: LockNode;
   readonly #environment: Environment;
   readonly #pauseMs: number;
+  readonly #onSent: () => void;
   readonly #entries = new Map<string, Entry>();
   #timer: TimerHandle;
   /** Of releases that were delivered, and are delivered once more. */
@@ -31,13 +32,15 @@ export class ReleaseOutbox {
   #repeatUntilMs = 0;
   #closed = false;
 
-  constructor(node: LockNode, environment: Environment, pauseMs: number) {
+  /** `onSent` is called after releases were given to the node outside of `send`. */
+  constructor(node: LockNode, environment: Environment, pauseMs: number, onSent: () => void) {
     this.#node = node;
+    this.#onSent = onSent;
     this.#environment = environment;
     this.#pauseMs = pauseMs;
   }
 
-  /** Sends on the present connection; `settle` hears of a failure, and then it is repeated. */
+  /** Sends on the present connection; `settle` receives a failure, and then it is repeated. */
   send(request: ReleaseRequest, lifeMs: number, settle: ReleaseSettle): void {
     const repeat = this.#repeatUntilMs !== 0 && this.#repeatUntilMs > this.#now();
     const expiresAtMs = this.#now() + lifeMs;
@@ -75,6 +78,7 @@ export class ReleaseOutbox {
       if (entry.expiresAtMs <= now) continue;
       this.send(entry.request, entry.expiresAtMs - now, () => undefined);
     }
+    if (entries.length > 0) this.#onSent();
   }
 
   /** `unknownForMs`: how long keys of commands without an answer can live; 0 when there were none. */
@@ -98,6 +102,7 @@ export class ReleaseOutbox {
         this.#node.release(entry.request, (reply) => {
           if (reply.kind === 'failed') this.#keep(entry);
         });
+        this.#onSent();
       },
       this.#pauseMs,
       true,

@@ -10,12 +10,12 @@ const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/;
 export const MAX_DURATION_MS = 2_147_483_647;
 
 /**
- * Milliseconds of `value`.
+ * Whole milliseconds of `value`, rounded: servers take no others, and `'16.1s'` or `10_000 / 3` are none.
  *
  * @throws RedlockConfigError when it is not a finite duration between `minMs` and {@link MAX_DURATION_MS}.
  */
 export function durationMs(option: string, value: Duration, minMs = 0): number {
-  const ms = typeof value === 'number' ? value : parseDuration(value);
+  const ms = Math.round(typeof value === 'number' ? value : parseDuration(value));
   if (Number.isFinite(ms) && ms >= minMs && ms <= MAX_DURATION_MS) return ms;
   throw new RedlockConfigError(
     option,

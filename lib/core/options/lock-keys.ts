@@ -2,6 +2,8 @@ import { FencedUsageError } from '../errors.ts';
 
 const MAX_KEYS = 1_000;
 const MAX_KEY_LENGTH = 1_024;
+/** Names of markers and floors, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
+const RESERVED = /^#|#marker$|#probe$|#floor:/;
 /** With the `u` flag a surrogate class matches unpaired ones only. */
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
@@ -37,9 +39,9 @@ function validKey(key: unknown): string {
       `A lock key has at most ${MAX_KEY_LENGTH} characters, not ${key.length}: use an identifier or a hash. Nothing was locked.`,
     );
   }
-  if (key.startsWith('#')) {
+  if (RESERVED.test(key)) {
     throw new FencedUsageError(
-      `Lock keys that start with '#' are reserved: ${JSON.stringify(key.slice(0, 100))}. Put a word in front, such as 'seat:${key.slice(0, 20)}'. Nothing was locked.`,
+      `Lock keys that start with '#', contain '#floor:', or end with '#marker' or '#probe' are reserved: ${JSON.stringify(key.slice(0, 100))}. Use another key, such as 'seat:${key.replaceAll('#', '').slice(0, 20)}'. Nothing was locked.`,
     );
   }
   if (!isWellFormed(key)) {

@@ -56,8 +56,13 @@ export interface RedlockOptions {
    * the set of nodes"). @default floor(nodes / 2) + 1
    */
   readonly quorum?: number;
+  /**
+   * How many tries for locks this process has under way at once; further ones wait for their turn, within their `wait`. Keeps
+   * a burst from burying its own answers. Extensions and releases don't count. @default 512
+   */
+  readonly concurrentTries?: number;
   readonly retry?: RetryOptions;
-  /** Hears what happens to locks and nodes. */
+  /** Receives what happens to locks and nodes. */
   readonly onEvent?: LockEventListener;
 }
 
@@ -90,5 +95,5 @@ export const REDLOCK_DEFAULTS = Object.freeze({
   tokens: 'quorum',
 } as const);
 
-/** R: how long a fence outlives its last use. One constant for all clients of a server. */
+/** R: how long a floor outlives its last use. One constant for all clients of a server. */
 export const FLOOR_RETENTION_MS = 600_000;

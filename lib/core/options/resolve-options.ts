@@ -12,6 +12,9 @@ export const MINIMUM_TTL_MS = 100;
 /** More votes cost more and tolerate nothing that seven would not; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
+/** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in ours. */
+const DEFAULT_CONCURRENT_TRIES = 512;
+const MAXIMUM_CONCURRENT_TRIES = 100_000;
 
 /** What one acquire uses, all of it checked. */
 export interface ResolvedAcquire {
@@ -32,6 +35,7 @@ export interface ResolvedOptions {
   /** W; 0 = no guard. */
   readonly restartGuardMs: number;
   readonly quorum: number;
+  readonly concurrentTries: number;
   readonly tokenSource: TokenSource | undefined;
   /** Undefined: two measured round trips. */
   readonly retryBaseDelayMs: number | undefined;
@@ -84,7 +88,13 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     driftFactor,
     keyPrefix: keyPrefix(options.keyPrefix),
     restartGuardMs,
-    quorum: quorum(options.quorum, nodeCount),
+    quorum: integer('quorum', options.quorum, Math.floor(nodeCount / 2) + 1, nodeCount),
+    concurrentTries: integer(
+      'concurrentTries',
+      options.concurrentTries ?? DEFAULT_CONCURRENT_TRIES,
+      1,
+      MAXIMUM_CONCURRENT_TRIES,
+    ),
     tokenSource: tokenSource(options.tokens),
     retryBaseDelayMs: optionalDuration('retry.baseDelay', options.retry?.baseDelay),
     retryMaxDelayMs: optionalDuration('retry.maxDelay', options.retry?.maxDelay),
@@ -95,14 +105,28 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   return Object.freeze(resolved);
 }
 
+/** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
+const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, ResolvedAcquire>>();
+
 /** The options of one call; those of the service where the call says nothing. @throws RedlockConfigError */
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
 ): ResolvedAcquire {
+  if (options === undefined) return resolved.acquire;
+  if (!Object.isFrozen(options)) return resolveCall(resolved, options);
+  let known = resolvedCalls.get(resolved);
+  if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
+  let acquire = known.get(options);
+  if (acquire === undefined) known.set(options, (acquire = resolveCall(resolved, options)));
+  return acquire;
+}
+
+function resolveCall(
+  resolved: ResolvedOptions,
+  { ttl, wait, extend, minHold }: AcquireOptions,
+): ResolvedAcquire {
   const base = resolved.acquire;
-  if (options === undefined) return base;
-  const { ttl, wait, extend, minHold } = options;
   if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
     return base;
   const ttlMs = ttl === undefined ? base.ttlMs : durationMs('ttl', ttl, MINIMUM_TTL_MS);
@@ -119,7 +143,7 @@ export function resolveAcquire(
 }
 
 function derivedNodeTimeoutMs(ttlMs: number): number {
-  return Math.min(Math.max(50, Math.min(ttlMs / 10, 500)), ttlMs / 3);
+  return Math.floor(Math.min(Math.max(50, Math.min(ttlMs / 10, 500)), ttlMs / 3));
 }
 
 function checkRelations(
@@ -173,25 +197,22 @@ function optionalDuration(
 
 function keyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
-  if (typeof value !== 'string' || value.length > 200 || !isWellFormed(value)) {
+  const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
+  if (!isPlain || !isWellFormed(value)) {
     throw new RedlockConfigError(
       'keyPrefix',
       value,
-      'give a string of at most 200 characters in well-formed Unicode, such as "lock:"',
+      'give a string of at most 200 characters in well-formed Unicode and without "#", such as "lock:"',
     );
   }
   return value;
 }
 
-function quorum(value: number | undefined, nodeCount: number): number {
-  const majority = Math.floor(nodeCount / 2) + 1;
-  if (value === undefined) return majority;
-  if (!Number.isInteger(value) || value < majority || value > nodeCount) {
-    throw new RedlockConfigError(
-      'quorum',
-      value,
-      `with ${nodeCount} nodes give an integer from ${majority} to ${nodeCount}`,
-    );
+/** An absent one is the smallest. */
+function integer(option: string, value: number | undefined, min: number, max: number): number {
+  if (value === undefined) return min;
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new RedlockConfigError(option, value, `give an integer from ${min} to ${max}`);
   }
   return value;
 }

@@ -1,35 +1,57 @@
 import type { NodeCause } from '../errors.ts';
-import { lockNames } from '../nodes/node-names.ts';
-import type { AcquireReply, LockNames } from '../nodes/lock-node.ts';
-import type { Quorum } from '../nodes/node-set.ts';
-import { decideBallot, nextBallot } from './vote-count.ts';
-import type { BallotDecision } from './vote-count.ts';
+import type { LockNames } from '../nodes/lock-node.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
 import { minimumValidityMs, validUntilMs } from '../validity.ts';
+import type { VoteCount } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
+
+/** Where ballots come from, and what is remembered of floors. */
+export interface BallotSource {
+  /** For a new attempt: above the wall clock of before and every floor seen of these keys. */
+  next(): number;
+  /** A node remembers `floor` for one of these keys. */
+  saw(floor: number): void;
+}
+
+export interface AttemptOptions {
+  readonly names: LockNames;
+  readonly ttlMs: number;
+  /** How long a node may take to answer one ballot. */
+  readonly timeoutMs: number;
+  /** No ballot is waited for after this. */
+  readonly deadlineMs: number;
+  readonly ballots: BallotSource;
+}
 
 /** What an attempt ended with. */
 export type AttemptOutcome = Granted | FailedAttempt;
 
 export interface Granted {
   readonly kind: 'granted';
+  readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
+  /** How many nodes accepted this very ballot. */
+  readonly accepts: number;
   /** Nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
-  /** Monotonic, from before the winning ballot. */
+  /** From before the winning ballot. */
   readonly startedAtMs: number;
   readonly validUntilMs: number;
 }
 
 export interface FailedAttempt {
   readonly kind: 'failed';
-  readonly replies: readonly (AcquireReply | undefined)[];
-  /** How many nodes had time left to answer when the others decided. */
-  readonly pending: number;
+  /** Of the last ballot. */
+  readonly votes: VoteCount;
+  readonly endedAtMs: number;
+  /** How long the nodes had for the last ballot. */
+  readonly timeoutMs: number;
   /** Won, but too little validity was left. */
-  readonly tooSlow: boolean;
+  readonly isTooSlow: boolean;
+  readonly isCancelled: boolean;
   readonly causes: () => NodeCause[];
 }
 
@@ -40,144 +62,114 @@ export interface FailedAttempt {
 export class Attempt {
   /** Fresh per attempt, and for a ballot below one that was sent. */
   holder: string;
-  readonly #quorum: Quorum;
-  readonly #keys: readonly string[];
-  readonly #names: LockNames;
-  readonly #ttlMs: number;
-  readonly #timeoutMs: number;
-  readonly #untilMs: number;
+  readonly #set: NodeSet;
+  readonly #options: AttemptOptions;
   /** Nodes that accepted any ballot of ours, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
-  #round: VoteRound<AcquireReply> | undefined;
-  #cancelled = false;
+  #round: VoteRound | undefined;
+  #isCancelled = false;
   #resolve: ((outcome: AttemptOutcome) => void) | undefined;
 
-  /** `timeoutMs`: how long a node may take to answer one ballot; further ballots are not waited for after `untilMs`. */
-  constructor(
-    quorum: Quorum,
-    keys: readonly string[],
-    ttlMs: number,
-    timeoutMs: number,
-    untilMs: number,
-  ) {
-    this.#quorum = quorum;
-    this.#keys = keys;
-    this.#names = lockNames(quorum.options.keyPrefix, keys);
-    this.#ttlMs = ttlMs;
-    this.#timeoutMs = timeoutMs;
-    this.#untilMs = untilMs;
-    this.holder = quorum.environment.random.holder();
+  constructor(set: NodeSet, options: AttemptOptions) {
+    this.#set = set;
+    this.#options = options;
+    this.holder = set.environment.random.holder();
   }
 
   /** Never rejects. */
   run(): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#propose(this.#quorum.proposals.next(this.#keys), this.#timeoutMs);
+      this.#propose(this.#options.ballots.next(), this.#set.nowMs);
     });
   }
 
   /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
-    this.#cancelled = true;
+    this.#isCancelled = true;
     this.#round?.cancel();
   }
 
-  #propose(ballot: number, timeoutMs: number): void {
+  #propose(ballot: number, nowMs: number): void {
     this.#ballots += 1;
-    const { votesNeeded } = this.#quorum;
-    const request = { names: this.#names, holder: this.holder, ballot, ttlMs: this.#ttlMs };
-    const round = new VoteRound<AcquireReply>(
-      this.#quorum,
-      { kind: 'acquire', request },
-      (replies, expected) => decide(replies, expected, votesNeeded) !== 'open',
+    const { names, ttlMs, timeoutMs, deadlineMs } = this.#options;
+    const round = new VoteRound(
+      this.#set,
+      { kind: 'acquire', request: { names, holder: this.holder, ballot, ttlMs } },
+      decides,
       () => this.#decided(ballot, round),
     );
     this.#round = round;
-    round.start(timeoutMs);
+    // In whole milliseconds: rounds of one timeout share a timer.
+    round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)));
   }
 
-  #decided(ballot: number, round: VoteRound<AcquireReply>): void {
-    this.#mayHold |= round.mayHaveWritten;
-    const decision = decide(round.replies, 0, this.#quorum.votesNeeded);
-    const validUntil = validUntilMs(
-      round.startedAtMs,
-      this.#ttlMs,
-      this.#quorum.options.driftFactor,
-    );
-    const inTime = validUntil - round.endedAtMs >= minimumValidityMs(this.#ttlMs);
-    if (decision === 'won' && inTime && !this.#cancelled) {
-      this.#quorum.measured(round.endedAtMs - round.startedAtMs, this.#ttlMs, round.endedAtMs);
+  #decided(ballot: number, round: VoteRound): void {
+    const { votes, startedAtMs, endedAtMs } = round;
+    const { names, ttlMs, ballots, deadlineMs } = this.#options;
+    this.#mayHold |= votes.mayHaveWritten;
+    const decision = votes.decideBallot(0);
+    const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
+    const isInTime = validUntil - endedAtMs >= minimumValidityMs(ttlMs);
+    if (decision === 'won' && isInTime && !this.#isCancelled) {
+      this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
       this.#resolve?.({
         kind: 'granted',
+        names,
         holder: this.holder,
         ballot,
+        accepts: votes.accepts,
         mayHold: this.#mayHold,
-        startedAtMs: round.startedAtMs,
+        startedAtMs,
         validUntilMs: validUntil,
       });
       return;
     }
-    this.#heard(round.replies);
-    if (decision === 'reballot' && this.#ballots < MAX_BALLOTS && !this.#cancelled) {
-      const next = nextBallot(ballot, round.replies);
+    ballots.saw(votes.highestFloor);
+    const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
+    if (decision === 'reballot' && mayPropose) {
+      const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();
-      this.#quorum.proposals.heard(this.#keys, next);
-      // In whole milliseconds: rounds of one timeout share a timer.
-      const remainingMs = Math.floor(this.#untilMs - round.endedAtMs);
-      this.#propose(next, Math.min(this.#timeoutMs, remainingMs));
+      ballots.saw(next);
+      this.#propose(next, endedAtMs);
       return;
     }
     this.#abandon();
-    const tooSlow = decision === 'won';
+    const isTooSlow = decision === 'won' && !isInTime;
     this.#resolve?.({
       kind: 'failed',
-      replies: round.replies,
-      pending: round.pending,
-      tooSlow,
-      causes: () => round.causes(tooSlow),
+      votes,
+      endedAtMs,
+      timeoutMs: round.timeoutMs,
+      isTooSlow,
+      isCancelled: this.#isCancelled,
+      causes: () => round.causes(isTooSlow),
     });
   }
 
   /**
-   * A node found our ballot to be too far ahead. One holder never has a lower ballot after a higher one: were the higher one
-   * executed late, the node would hold a ballot of ours above the token that was granted, and an extension there proved nothing.
+   * A node found our ballot to be too far ahead. One holder never has a lower ballot after a higher one: if the higher one
+   * were executed late, the node would hold one of our ballots above the granted token, and a successful extension there
+   * would prove nothing.
    */
   #startOver(): void {
     this.#abandon();
     this.#mayHold = 0;
-    this.holder = this.#quorum.environment.random.holder();
-  }
-
-  #heard(replies: readonly (AcquireReply | undefined)[]): void {
-    for (const reply of replies) {
-      if (reply?.kind === 'held') this.#quorum.proposals.heard(this.#keys, reply.floor);
-      else if (reply?.kind === 'stale') this.#quorum.proposals.heard(this.#keys, reply.floor);
-    }
+    this.holder = this.#set.environment.random.holder();
   }
 
   #abandon(): void {
-    const { sessions, votesNeeded } = this.#quorum;
+    const { sessions, quorum } = this.#set;
+    const { names, ttlMs } = this.#options;
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
     // Losers wake nobody, unless others may have taken us for a holder.
-    const notify = holders.length >= votesNeeded;
-    const request = { names: this.#names, holder: this.holder, granted: false, notify };
-    for (const session of holders) session.release(request, this.#ttlMs, () => undefined);
+    const notify = holders.length >= quorum;
+    const request = { names, holder: this.holder, granted: false, notify };
+    for (const session of holders) session.release(request, ttlMs, () => undefined);
   }
 }
 
-function decide(
-  replies: readonly (AcquireReply | undefined)[],
-  expected: number,
-  votesNeeded: number,
-): BallotDecision {
-  let accepted = 0;
-  let wrongNumber = 0;
-  for (let index = 0; index < replies.length; index += 1) {
-    const kind = replies[index]?.kind;
-    if (kind === 'accepted') accepted += 1;
-    else if (kind === 'stale' || kind === 'ahead') wrongNumber += 1;
-  }
-  return decideBallot({ accepted, wrongNumber, expected }, votesNeeded);
+function decides(votes: VoteCount): boolean {
+  return votes.decideBallot(votes.expected) !== 'open';
 }

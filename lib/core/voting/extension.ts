@@ -1,13 +1,13 @@
 import type { NodeCause } from '../errors.ts';
-import { lockNames } from '../nodes/node-names.ts';
-import type { ExtendReply } from '../nodes/lock-node.ts';
-import type { Quorum } from '../nodes/node-set.ts';
+import type { LockNames } from '../nodes/lock-node.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
 import { validUntilMs } from '../validity.ts';
+import type { ExtensionDecision, VoteCount } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
 
 /** What to extend. */
 export interface ExtensionTarget {
-  readonly keys: readonly string[];
+  readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
   readonly ttlMs: number;
@@ -16,80 +16,51 @@ export interface ExtensionTarget {
   asked(nodes: number): void;
 }
 
-/**
- * - `extended`: a quorum agreed; valid until `validUntilMs` if that instant has not passed.
- * - `taken`: so many nodes no longer hold it for us that no quorum is possible.
- * - `unknown`: neither.
- */
-export type ExtensionOutcome = {
-  readonly kind: 'extended' | 'taken' | 'unknown';
+export interface ExtensionOutcome {
+  readonly decision: ExtensionDecision;
+  /** The lock is valid until then when a quorum agreed and that instant has not passed. */
   readonly validUntilMs: number;
-  /** The shortest quarantine a node reported: then it can have its key again. */
+  /** The shortest quarantine that a node reported: then it can have its key again. */
   readonly quarantineMs: number | undefined;
   readonly causes: () => NodeCause[];
-};
-
-/** A question that can be ended early; its late answers then count for nothing, and it is not asked again. */
-export interface OpenExtension {
-  cancel(): void;
 }
 
-/** Asks all nodes once to extend the lock; in `open` as long as answers count. Never rejects. */
+/** Asks all nodes once to extend the lock; its round is in `open` as long as answers count. Never rejects. */
 export function extendOnce(
-  quorum: Quorum,
+  set: NodeSet,
   target: ExtensionTarget,
-  open: Set<OpenExtension>,
+  open: Set<VoteRound>,
 ): Promise<ExtensionOutcome> {
-  const { keys, holder, ballot, ttlMs } = target;
-  const request = { names: lockNames(quorum.options.keyPrefix, keys), holder, ballot, ttlMs };
+  const { names, holder, ballot, ttlMs, nodeTimeoutMs } = target;
   return new Promise((resolve) => {
-    const round = new VoteRound<ExtendReply>(
-      quorum,
-      { kind: 'extend', request },
-      (replies, expected) => expected === 0 || verdict(replies, quorum.votesNeeded) !== 'unknown',
+    const round = new VoteRound(
+      set,
+      { kind: 'extend', request: { names, holder, ballot, ttlMs } },
+      (votes) => votes.expected === 0 || votes.decideExtension() !== 'unknown',
       () => {
         open.delete(round);
-        resolve(outcomeOf(quorum, round, ttlMs));
+        resolve(outcomeOf(set, round, round.votes, ttlMs));
       },
     );
     open.add(round);
-    round.start(target.nodeTimeoutMs);
-    target.asked(round.mayHaveWritten);
+    round.start(nodeTimeoutMs);
+    target.asked(round.votes.mayHaveWritten);
   });
 }
 
-function outcomeOf(quorum: Quorum, round: VoteRound<ExtendReply>, ttlMs: number): ExtensionOutcome {
-  const kind = verdict(round.replies, quorum.votesNeeded);
-  if (kind === 'extended') {
-    quorum.measured(round.endedAtMs - round.startedAtMs, ttlMs, round.endedAtMs);
-  }
+function outcomeOf(
+  set: NodeSet,
+  round: VoteRound,
+  votes: VoteCount,
+  ttlMs: number,
+): ExtensionOutcome {
+  const decision = votes.decideExtension();
+  if (decision === 'extended')
+    set.measured(round.endedAtMs - round.startedAtMs, ttlMs, round.endedAtMs);
   return {
-    kind,
-    validUntilMs: validUntilMs(round.startedAtMs, ttlMs, quorum.options.driftFactor),
-    quarantineMs: shortestQuarantineMs(round.replies),
+    decision,
+    validUntilMs: validUntilMs(round.startedAtMs, ttlMs, set.options.driftFactor),
+    quarantineMs: votes.shortestQuarantineMs,
     causes: () => round.causes(),
   };
-}
-
-function verdict(
-  replies: readonly (ExtendReply | undefined)[],
-  votesNeeded: number,
-): 'extended' | 'taken' | 'unknown' {
-  let extended = 0;
-  let lost = 0;
-  for (const reply of replies) {
-    if (reply?.kind === 'extended') extended += 1;
-    else if (reply?.kind === 'lost') lost += 1;
-  }
-  if (extended >= votesNeeded) return 'extended';
-  return lost > replies.length - votesNeeded ? 'taken' : 'unknown';
-}
-
-function shortestQuarantineMs(replies: readonly (ExtendReply | undefined)[]): number | undefined {
-  let shortest: number | undefined;
-  for (const reply of replies) {
-    if (reply?.kind === 'quarantined')
-      shortest = Math.min(shortest ?? reply.remainingMs, reply.remainingMs);
-  }
-  return shortest;
 }

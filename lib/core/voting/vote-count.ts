@@ -1,4 +1,6 @@
-import type { AcquireReply } from '../nodes/lock-node.ts';
+import type { VoteReply } from '../nodes/node-session.ts';
+
+const NOBODY = Object.freeze({ holder: undefined, index: -1 });
 
 /**
  * - `won`: a quorum accepted this ballot.
@@ -8,38 +10,203 @@ import type { AcquireReply } from '../nodes/lock-node.ts';
  */
 export type BallotDecision = 'won' | 'reballot' | 'failed' | 'open';
 
-/** Counts of one ballot over all nodes. */
-export interface BallotCounts {
-  readonly accepted: number;
-  /** Answers STALE or AHEAD: another number would do. */
-  readonly wrongNumber: number;
-  /** Nodes whose answer is worth waiting for. */
-  readonly expected: number;
-}
-
-/** Decides as soon as the vote is decided, never waiting for an answer that can't change it. */
-export function decideBallot(counts: BallotCounts, quorum: number): BallotDecision {
-  const { accepted, wrongNumber, expected } = counts;
-  if (accepted >= quorum) return 'won';
-  if (accepted + expected >= quorum) return 'open';
-  if (accepted + wrongNumber >= quorum) return 'reballot';
-  return accepted + wrongNumber + expected >= quorum ? 'open' : 'failed';
-}
-
 /**
- * The next ballot after one that was STALE or AHEAD: above every floor seen; where a node's clock set the floor, not below
- * that clock; where we are a day ahead of a node, at its clock (a node that accepted the far number then has to be done without).
+ * - `extended`: a quorum agreed.
+ * - `taken`: so many nodes no longer hold it for us that no quorum is possible.
+ * - `unknown`: neither.
  */
-export function nextBallot(ballot: number, replies: readonly (AcquireReply | undefined)[]): number {
-  let floor = 0;
-  let accepted = 0;
-  let ahead = 0;
-  for (const reply of replies) {
-    if (reply?.kind === 'stale')
-      floor = Math.max(floor, reply.floor, reply.byClock ? reply.nowMicros : 0);
-    else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
-    else if (reply?.kind === 'accepted') accepted = ballot;
-    else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);
+export type ExtensionDecision = 'extended' | 'taken' | 'unknown';
+
+/** The holder that a quorum of nodes named, and which of the keys it has: the index in the order of the request. */
+export interface NamedHolder {
+  readonly holder: string | undefined;
+  readonly index: number;
+}
+
+/** The answers of one round, and all that can be read from them. The only place in which votes are read. */
+export class VoteCount {
+  /** By node; undefined while there is none. */
+  readonly replies: (VoteReply | undefined)[];
+  readonly quorum: number;
+  /** Yes: ACCEPTED, or EXTENDED. */
+  yes = 0;
+  /** STALE or AHEAD: another number would do. */
+  wrongNumber = 0;
+  held = 0;
+  lost = 0;
+  quarantined = 0;
+  /** Could not be asked, or answered nothing that the protocol knows. */
+  failed = 0;
+  /** Nodes that had time left to answer when the others decided. */
+  pending = 0;
+  /** Not answered, by nodes that were silent when asked, and by the others. */
+  #silentOpen = 0;
+  #liveOpen: number;
+  #silentNodes = 0;
+
+  constructor(nodeCount: number, quorum: number) {
+    this.quorum = quorum;
+    this.replies = Array.from({ length: nodeCount });
+    this.#liveOpen = nodeCount;
   }
-  return Math.max(floor, ahead > 0 ? ahead : accepted) + 1;
+
+  /** This node has an earlier answer overdue: it is asked, and waited for only where no quorum is possible without it. */
+  silent(index: number): void {
+    this.#silentNodes |= 1 << index;
+    this.#silentOpen += 1;
+    this.#liveOpen -= 1;
+  }
+
+  add(index: number, reply: VoteReply): void {
+    this.replies[index] = reply;
+    if (this.isSilent(index)) this.#silentOpen -= 1;
+    else this.#liveOpen -= 1;
+    switch (reply.kind) {
+      case 'accepted':
+      case 'extended':
+        this.yes += 1;
+        return;
+      case 'stale':
+      case 'ahead':
+        this.wrongNumber += 1;
+        return;
+      case 'held':
+        this.held += 1;
+        return;
+      case 'lost':
+        this.lost += 1;
+        return;
+      case 'quarantined':
+        this.quarantined += 1;
+        return;
+      case 'unjoined':
+      case 'failed':
+        this.failed += 1;
+    }
+  }
+
+  /** Nodes that accepted, counted again from their answers. */
+  get accepts(): number {
+    return this.replies.filter((reply) => reply?.kind === 'accepted').length;
+  }
+
+  isSilent(index: number): boolean {
+    return (this.#silentNodes & (1 << index)) !== 0;
+  }
+
+  /** How many answers are worth waiting for. */
+  get expected(): number {
+    const reachable = this.replies.length - this.#silentOpen - this.failed;
+    return reachable < this.quorum ? this.#liveOpen + this.#silentOpen : this.#liveOpen;
+  }
+
+  /** The answers decided: nodes that had time left were not waited for, and are no sign of an outage. */
+  decided(): void {
+    this.pending = this.#liveOpen;
+  }
+
+  /** How many nodes may vote and did, for whomever. */
+  get voted(): number {
+    return this.yes + this.wrongNumber + this.held + this.lost;
+  }
+
+  /** Decides as soon as the vote is decided, never waiting for an answer that can't change it. */
+  decideBallot(expected: number): BallotDecision {
+    const { yes, wrongNumber, quorum } = this;
+    if (yes >= quorum) return 'won';
+    if (yes + expected >= quorum) return 'open';
+    if (yes + wrongNumber >= quorum) return 'reballot';
+    return yes + wrongNumber + expected >= quorum ? 'open' : 'failed';
+  }
+
+  decideExtension(): ExtensionDecision {
+    if (this.yes >= this.quorum) return 'extended';
+    return this.lost > this.replies.length - this.quorum ? 'taken' : 'unknown';
+  }
+
+  /**
+   * The next ballot after one that was STALE or AHEAD: above every floor seen; where a node's clock set the floor, not below
+   * that clock; where we are a day ahead of a node, at its clock (a node that accepted the far number then has to be done without).
+   */
+  nextBallot(ballot: number): number {
+    let floor = 0;
+    let accepted = 0;
+    let ahead = 0;
+    for (const reply of this.replies) {
+      if (reply?.kind === 'stale')
+        floor = Math.max(floor, reply.floor, reply.byClock ? reply.nowMicros : 0);
+      else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
+      else if (reply?.kind === 'accepted') accepted = ballot;
+      else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);
+    }
+    return Math.max(floor, ahead > 0 ? ahead : accepted) + 1;
+  }
+
+  /** The highest floor that a node remembers of these keys, as far as answers tell; 0 when none does. */
+  get highestFloor(): number {
+    let floor = 0;
+    for (const reply of this.replies)
+      if (reply?.kind === 'held' || reply?.kind === 'stale') floor = Math.max(floor, reply.floor);
+    return floor;
+  }
+
+  /** Nodes that may have executed the request, as bits: they were sent it, and did not say that nothing was written. */
+  get mayHaveWritten(): number {
+    let nodes = 0;
+    for (let index = 0; index < this.replies.length; index += 1) {
+      const reply = this.replies[index];
+      const yes = reply === undefined || reply.kind === 'accepted' || reply.kind === 'extended';
+      if (yes || (reply.kind === 'failed' && !reply.nothingWritten)) nodes |= 1 << index;
+    }
+    return nodes;
+  }
+
+  /** The one holder that a quorum named. All nodes name the first held key, so a holder of several is named alike. */
+  get namedHolder(): NamedHolder {
+    if (this.held < this.quorum) return NOBODY;
+    for (const reply of this.replies) {
+      if (reply?.kind !== 'held') continue;
+      const { holder, index } = reply;
+      let names = 0;
+      for (const other of this.replies)
+        if (other?.kind === 'held' && other.holder === holder && other.index === index) names += 1;
+      if (names >= this.quorum) return { holder, index };
+    }
+    return NOBODY;
+  }
+
+  /** So many nodes are in quarantine that the others are no quorum. */
+  get isQuarantined(): boolean {
+    return this.replies.length - this.quarantined < this.quorum;
+  }
+
+  /** A quorum could have voted for us, but other holders have the keys; a node that was not waited for could have voted. */
+  get isContention(): boolean {
+    return this.pending + this.held + this.yes + this.wrongNumber >= this.quorum;
+  }
+
+  /** So many nodes refused by themselves, without being waited for, that no quorum is possible. */
+  get isRefused(): boolean {
+    return this.failed + this.quarantined > this.replies.length - this.quorum;
+  }
+
+  /** When so many leases and quarantines have ended that a quorum could vote for us; undefined when nobody can tell. */
+  get freeInMs(): number | undefined {
+    const times: number[] = [];
+    for (const reply of this.replies) {
+      if (reply?.kind === 'quarantined') times.push(reply.remainingMs);
+      else if (reply?.kind === 'held' && reply.remainingMs >= 0) times.push(reply.remainingMs);
+    }
+    const missing = Math.max(1, this.quorum - this.yes - this.wrongNumber);
+    return times.sort((a, b) => a - b)[missing - 1];
+  }
+
+  /** The shortest quarantine that a node reported: then it can have its key again. */
+  get shortestQuarantineMs(): number | undefined {
+    let shortest: number | undefined;
+    for (const reply of this.replies)
+      if (reply?.kind === 'quarantined')
+        shortest = Math.min(shortest ?? reply.remainingMs, reply.remainingMs);
+    return shortest;
+  }
 }

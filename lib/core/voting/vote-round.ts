@@ -1,83 +1,76 @@
-import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
-import type { VoteCollector, VoteReply, VoteRequest } from '../nodes/open-request.ts';
-import type { Quorum } from '../nodes/node-set.ts';
+import { Deadline } from '../nodes/deadlines.ts';
+import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../nodes/node-session.ts';
+import type { Collected, NodeSet } from '../nodes/node-set.ts';
+import { VoteCount } from './vote-count.ts';
 
-/** Whether the votes so far decide, when `expected` more answers are worth waiting for. */
-export type Decide<Reply> = (replies: readonly (Reply | undefined)[], expected: number) => boolean;
+/** Whether the votes so far decide. */
+export type Decide = (votes: VoteCount) => boolean;
 
 /**
  * One question to all nodes at once, with one deadline. Ends as soon as `decide` says so; slower answers don't change it.
  * Nodes with an earlier answer overdue are asked as well, but waited for only where no quorum is possible without them.
  */
-export class VoteRound<Reply extends VoteReply> extends Deadline implements VoteCollector {
+export class VoteRound extends Deadline implements VoteCollector, Collected {
   readonly vote: VoteRequest;
-  /** Answers by node; frozen when the round ended. */
-  readonly replies: (Reply | undefined)[] = [];
-  /** Monotonic, from before the first byte. */
+  /** Frozen when the round ended. */
+  readonly votes: VoteCount;
+  /** From before the first byte: what the nodes promise runs from here. */
   startedAtMs = 0;
   endedAtMs = 0;
+  /** Of the answers: a whole one counts from when the bytes were handed to the sockets. */
+  timeoutMs = 0;
   /** Answers no longer count. */
   ended = false;
-  readonly #quorum: Quorum;
-  readonly #decide: Decide<Reply>;
+  /** Ended by answers, not by the deadline or a cancel. */
+  isDecided = false;
+  readonly #set: NodeSet;
+  readonly #decide: Decide;
   readonly #onEnd: () => void;
   /** When those answered that did not say yes. */
   #refusedAtMs: number[] | undefined;
-  /** Nodes that were silent when asked, as bits. */
-  #silent = 0;
-  #sending = true;
-  /** Ended by answers, not by the deadline. */
-  #decided = false;
+  #isSending = true;
+  #isCollected = false;
 
-  constructor(quorum: Quorum, vote: VoteRequest, decide: Decide<Reply>, onEnd: () => void) {
+  constructor(set: NodeSet, vote: VoteRequest, decide: Decide, onEnd: () => void) {
     super();
-    this.#quorum = quorum;
+    this.#set = set;
     this.vote = vote;
+    this.votes = new VoteCount(set.sessions.length, set.quorum);
     this.#decide = decide;
     this.#onEnd = onEnd;
   }
 
   /** Asks all nodes; `onEnd` is called once, when decided, cancelled, or after `timeoutMs`, perhaps before this returns. */
   start(timeoutMs: number): void {
-    const { sessions, deadlines } = this.#quorum;
-    this.startedAtMs = this.#quorum.nowMs;
-    for (let index = 0; index < sessions.length; index += 1) this.replies.push(undefined);
+    const { sessions, answers } = this.#set;
+    this.startedAtMs = this.#set.nowMs;
+    this.timeoutMs = Math.max(1, timeoutMs);
     for (const session of sessions) {
-      if (session.isSilentAt(this.startedAtMs)) this.#silent |= 1 << session.index;
+      if (session.isSilent) this.votes.silent(session.index);
       session.ask(this, this.startedAtMs);
+      this.#isCollected ||= session.node.hasCollected;
     }
-    this.#sending = false;
-    if (this.#decide(this.replies, this.#expected())) this.#endDecided();
-    else deadlines.set(this, Math.max(1, timeoutMs), this.startedAtMs);
+    this.#isSending = false;
+    if (this.#isCollected) this.#set.flushLater(this);
+    if (this.#decide(this.votes)) this.#endDecided();
+    else answers.set(this, this.timeoutMs, this.startedAtMs);
+  }
+
+  /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
+  sent(nowMs: number): void {
+    this.#isCollected = false;
+    if (!this.ended && nowMs - this.startedAtMs >= 1)
+      this.#set.answers.set(this, this.timeoutMs, nowMs);
   }
 
   collect(index: number, reply: VoteReply): void {
     if (this.ended) return;
-    this.replies[index] = reply as Reply;
+    this.votes.add(index, reply);
     if (reply.kind !== 'accepted' && reply.kind !== 'extended') {
-      (this.#refusedAtMs ??= [])[index] = this.#quorum.nowMs;
+      (this.#refusedAtMs ??= [])[index] = this.#set.nowMs;
     }
-    if (!this.#sending && this.#decide(this.replies, this.#expected())) this.#endDecided();
-  }
-
-  /** Nodes that may have executed it, as bits: they were sent it, and did not say that nothing was written. */
-  get mayHaveWritten(): number {
-    let nodes = 0;
-    for (let index = 0; index < this.replies.length; index += 1) {
-      const reply = this.replies[index];
-      const yes = reply === undefined || reply.kind === 'accepted' || reply.kind === 'extended';
-      if (yes || (reply.kind === 'failed' && !reply.nothingWritten)) nodes |= 1 << index;
-    }
-    return nodes;
-  }
-
-  /** Nodes that had time left to answer when the others decided: they are no sign of an outage. */
-  get pending(): number {
-    let count = 0;
-    for (let index = 0; index < this.replies.length; index += 1)
-      if (this.#isPending(index)) count += 1;
-    return count;
+    if (!this.#isSending && this.#decide(this.votes)) this.#endDecided();
   }
 
   /** Ends it now with the answers so far. */
@@ -91,50 +84,52 @@ export class VoteRound<Reply extends VoteReply> extends Deadline implements Vote
 
   /** Per node: why it didn't say yes, or with `tooSlow` that its yes took too long. */
   causes(tooSlow = false): NodeCause[] {
-    return this.#quorum.sessions.flatMap(({ address, index }) => {
-      let [reason, message] = describeReply(this.replies[index]);
-      if (reason === undefined && tooSlow) {
-        [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
-      }
-      if (this.#isPending(index)) message = 'not waited for: the other nodes decided';
-      if (reason === undefined) return [];
-      const elapsedMs = (this.#refusedAtMs?.[index] ?? this.endedAtMs) - this.startedAtMs;
-      return [{ address, reason, message, elapsedMs }];
-    });
+    return this.#set.sessions.flatMap((session) => this.#cause(session, tooSlow));
   }
 
-  #expected(): number {
-    let live = 0;
-    let silent = 0;
-    let reachable = 0;
-    for (let index = 0; index < this.replies.length; index += 1) {
-      const reply = this.replies[index];
-      const isSilent = (this.#silent & (1 << index)) !== 0;
-      if (reply === undefined && isSilent) silent += 1;
-      else if (reply === undefined) live += 1;
-      if (reply === undefined ? !isSilent : reply.kind !== 'failed') reachable += 1;
-    }
-    return reachable < this.#quorum.votesNeeded ? live + silent : live;
-  }
-
-  #isPending(index: number): boolean {
-    const isSilent = (this.#silent & (1 << index)) !== 0;
-    return this.#decided && !isSilent && this.replies[index] === undefined;
+  #cause({ address, index }: NodeSession, tooSlow: boolean): NodeCause[] {
+    const reply = this.votes.replies[index];
+    let [reason, message] = describeReply(reply);
+    if (reason === undefined && tooSlow)
+      [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
+    if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
+      message = 'not waited for: the other nodes decided';
+    if (reason === undefined) return [];
+    const elapsedMs = (this.#refusedAtMs?.[index] ?? this.endedAtMs) - this.startedAtMs;
+    return [{ address, reason, message, elapsedMs }];
   }
 
   #endDecided(): void {
-    this.#decided = true;
+    this.isDecided = true;
+    this.votes.decided();
     this.#end();
   }
 
   #end(): void {
     if (this.ended) return;
+    this.endedAtMs = this.#set.checkedNowMs;
+    if (this.#isCollected) this.#withdraw();
     this.ended = true;
-    this.endedAtMs = this.#quorum.nowMs;
-    this.#quorum.deadlines.cancel(this);
+    this.#set.answers.cancel(this);
+    if (this.votes.voted >= this.#set.quorum) this.#set.lastQuorumAtMs = this.endedAtMs;
     this.#onEnd();
   }
+
+  /** Ended within the tick that began it: what has not left needs no release. */
+  #withdraw(): void {
+    for (const session of this.#set.sessions) {
+      if (this.votes.replies[session.index] !== undefined || !session.withdraw(this.vote)) continue;
+      this.votes.add(session.index, WITHDRAWN);
+    }
+  }
 }
+
+const WITHDRAWN: VoteReply = Object.freeze({
+  kind: 'failed',
+  nothingWritten: true,
+  reason: 'unreachable',
+  message: 'not sent',
+});
 
 function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undefined, string] {
   if (reply === undefined) return ['timeout', 'no answer in time'];
@@ -143,8 +138,9 @@ function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undef
     case 'extended':
       return [undefined, ''];
     case 'held': {
-      const time = reply.remainingMs < 0 ? 'ever (no TTL)' : `${reply.remainingMs} ms more`;
-      return ['held', `held by another holder for ${time}`];
+      const time =
+        reply.remainingMs < 0 ? 'without end (no TTL)' : `for ${reply.remainingMs} ms more`;
+      return ['held', `held by another holder ${time}`];
     }
     case 'stale':
       return ['stale', 'has seen a newer ballot'];
@@ -156,7 +152,7 @@ function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undef
         `may not vote for ${reply.remainingMs} ms after its restart (restart guard)`,
       ];
     case 'unjoined':
-      return ['unreachable', 'has forgotten that we joined'];
+      return ['unreachable', 'has forgotten that this process joined'];
     case 'lost':
       return ['lost', 'no longer holds the lock for us'];
     case 'failed':

@@ -1,239 +1,449 @@
-import type { Arena } from './arena.ts';
-import { Attempt } from '../voting/attempt.ts';
-import type { AttemptOutcome, FailedAttempt, Granted } from '../voting/attempt.ts';
-import { LockBusyError } from '../errors.ts';
-import { acquireError } from '../voting/failure.ts';
+import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
+import type { NodeCause } from '../errors.ts';
+import { invariant } from '../invariant.ts';
 import type { HeldLock } from '../holding/held-lock.ts';
-import type { HintWatch } from './release-hints.ts';
+import type { KeyRecord, KeyTable, Waiter } from '../holding/key-table.ts';
+import { Deadline } from '../nodes/deadlines.ts';
+import { lockNames } from '../nodes/node-names.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { hintJitterMs, longestHintJitterMs, retryDelayMs } from './backoff.ts';
-import type { Turn } from './wait-queue.ts';
+import { Attempt } from '../voting/attempt.ts';
+import type { FailedAttempt, Granted } from '../voting/attempt.ts';
+import type { Admission, Candidate } from './admission.ts';
+import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
+import { Claim } from './claim.ts';
 
-/** After a hint, contenders behave as if they had failed so often at most; more only spreads them further apart. */
+/** After a hint, callers behave as if they had failed so often at most; more only spreads them further apart. */
 const FAIR_FAILURES = 3;
 const STEPPED_BACK_FAILURES = 5;
 
-/** One acquire on its way: waits its turn in line, tries, waits for a hint or its time, tries again, within its budget. */
-export class Contender {
+/** What all callers of one service share. */
+export interface WaitingRoom {
+  readonly set: NodeSet;
+  readonly table: KeyTable;
+  readonly admission: Admission;
+}
+
+/** Makes the lock of a granted try, which then holds its keys here. */
+export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => HeldLock;
+
+/**
+ * One acquire on its way: in line, try, wait, try again, within its budget.
+ *
+ * It stands in the line of one key at a time, that which it is blocked on, and reserves nothing: no free key is refused
+ * because a set waits for another one.
+ */
+export class Acquisition extends Deadline implements Waiter, Candidate {
+  readonly keys: readonly string[];
+  readonly ticket: number;
+  readonly isInSection: boolean;
+  readonly isImpatient: boolean;
+  place: KeyRecord | undefined;
+  previousInLine: Waiter | undefined;
+  nextInLine: Waiter | undefined;
   /** Tries made so far. */
   tries = 0;
-  readonly keys: readonly string[];
-  readonly #arena: Arena;
+  readonly #room: WaitingRoom;
   readonly #settings: ResolvedAcquire;
-  readonly #startedAtMs: number;
-  #watch: HintWatch | undefined;
-  /** Of the latest try. */
-  #holder = '';
+  readonly #records: readonly KeyRecord[];
+  readonly #arrivedAtMs: number;
+  /** Of a set that is passed again and again. */
+  readonly #claim: Claim | undefined;
+  #attempt: Attempt | undefined;
   #cancelled: { readonly error: unknown } | undefined;
-  #interrupt: (() => void) | undefined;
-  /** Let other processes go first in this acquire. */
-  #steppedBack = false;
+  #abort: AbortController | undefined;
+  #resume: (() => void) | undefined;
+  /** Where the last try found itself blocked. */
+  #blockedOn: KeyRecord | undefined;
+  /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
+  #pausedUntilMs = 0;
+  /** Hints of all its keys that it has seen. */
+  #hintsSeen = 0;
+  #isSubscribed = false;
+  /** Stands in line for a slot, or was offered one. */
+  #isCandidate = false;
+  /** When a holder of one of its keys was last known. */
+  #sawHolderAtMs = Number.NEGATIVE_INFINITY;
+  /** Its own latest tries: one that found contention, one that found an outage, and one that was won too slowly. */
+  #contention: FailedAttempt | undefined;
+  #outage: FailedAttempt | undefined;
+  #tooSlow: FailedAttempt | undefined;
 
-  constructor(arena: Arena, keys: readonly string[], settings: ResolvedAcquire) {
-    this.#arena = arena;
+  constructor(
+    room: WaitingRoom,
+    keys: readonly string[],
+    settings: ResolvedAcquire,
+    ticket: number,
+    isInSection: boolean,
+  ) {
+    super();
     this.keys = keys;
+    this.ticket = ticket;
+    this.isInSection = isInSection;
+    this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
+    this.#room = room;
     this.#settings = settings;
-    this.#startedAtMs = arena.quorum.nowMs;
+    this.#records = keys.map((key) => room.table.use(key));
+    this.#arrivedAtMs = room.set.nowMs;
+    if (keys.length === 1) return;
+    this.#claim = new Claim(room.set, this, this.#records);
+    for (const record of this.#records) record.sets.add(this);
   }
 
   get waitedMs(): number {
-    return this.#arena.quorum.nowMs - this.#startedAtMs;
+    return this.#room.set.nowMs - this.#arrivedAtMs;
   }
 
   /**
-   * Calls `grant` with the winning try while still first in line, and resolves with its lock.
+   * Calls `grant` with the winning try before anybody else looks at its keys, and resolves with its lock.
    * Rejects with LockBusyError, QuorumUnavailableError, or what `cancel` was given.
    */
-  async run(grant: (granted: Granted) => HeldLock): Promise<HeldLock> {
-    const turn = this.#arena.queue.enter(this.keys);
+  async run(grant: GrantLock): Promise<HeldLock> {
     try {
-      if (!turn.isFirst) await this.#queue(turn);
       for (;;) {
-        this.#throwIfCancelled();
-        this.#listen();
-        const blocking = this.#arena.held.blocking(this.keys);
-        if (blocking !== undefined) {
-          await this.#waitForOwn(blocking);
-          continue;
-        }
-        if (this.#arena.share.takeStepBack(this.keys)) await this.#letOthersGo();
-        const outcome = await this.#try();
-        if (outcome.kind === 'granted') {
-          const lock = grant(outcome);
-          if (this.#cancelled === undefined) return lock;
-          // Cancelled after the vote was won: nothing may be held.
-          await lock.release();
-          throw this.#cancelled.error;
-        }
-        await this.#waitAfter(outcome, turn);
+        if (this.#cancelled !== undefined) throw this.#cancelled.error;
+        const { nowMs } = this.#room.set;
+        const deadlineMs = this.#deadlineMs();
+        if (nowMs >= deadlineMs || this.#isTooLateToTry(nowMs, deadlineMs)) throw this.#error();
+        const waitUntilMs = this.#look(nowMs);
+        if (waitUntilMs === undefined) {
+          const lock = await this.#try(deadlineMs, grant);
+          if (lock !== undefined) return lock;
+        } else await this.#wait(Math.min(waitUntilMs, deadlineMs), nowMs);
       }
     } finally {
-      this.#watch?.close();
-      turn.leave();
+      this.#leave();
     }
   }
 
   /** Ends it: `run` rejects with `error` and nothing is held. */
   cancel(error: unknown): void {
     this.#cancelled ??= { error };
-    this.#interrupt?.();
+    this.#attempt?.cancel();
+    this.#abort?.abort(error);
+    this.wake();
   }
 
-  /** Cancels with the reason of `signal`; returns how to stop listening to it. */
-  cancelOn(signal: AbortSignal | undefined): (() => void) | undefined {
-    if (signal === undefined) return undefined;
-    const abort = () => this.cancel(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    return () => signal.removeEventListener('abort', abort);
+  /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
+  get cancelled(): { readonly error: unknown } | undefined {
+    return this.#cancelled;
   }
 
-  /** Hints count from before the first byte of a try, if they can be heard. */
-  #listen(): void {
-    if (this.#watch !== undefined) this.#watch.begin();
-    else if (this.#arena.hints.hears(this.keys, this.#arena.quorum.options.keyPrefix)) {
-      this.#ear.begin();
+  /** Aborted by `cancel`; for what has to be interrupted after the grant. */
+  whenCancelled(): AbortSignal {
+    this.#abort = new AbortController();
+    if (this.#cancelled !== undefined) this.#abort.abort(this.#cancelled.error);
+    return this.#abort.signal;
+  }
+
+  wake(): void {
+    const resume = this.#resume;
+    this.#resume = undefined;
+    resume?.();
+  }
+
+  passed(): void {
+    this.#claim?.passed();
+  }
+
+  onDeadline(): void {
+    this.wake();
+  }
+
+  /**
+   * Takes a slot and marks the keys for a try, and returns undefined; or returns until when it waits to be woken. One
+   * synchronous step, so that no two callers can try for one key.
+   */
+  #look(nowMs: number): number | undefined {
+    const { admission } = this.#room;
+    if (this.place === undefined) this.#enterLine(nowMs);
+    const isHead = this.place === undefined || this.place.first === this;
+    if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
+    const blocking = this.#records.find((record) => this.#isBlocking(record, nowMs));
+    if (blocking !== undefined) {
+      if (blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
+      if (isHead && blocking !== this.place) this.#move(blocking);
+      if (blocking.foreign !== undefined) this.#subscribe();
+      return this.#standBy(blocking.foreign?.untilMs ?? Number.POSITIVE_INFINITY);
     }
+    const pausedUntilMs = this.#pause(nowMs);
+    if (pausedUntilMs > nowMs) {
+      if (this.tries > 0) this.#subscribe();
+      if (this.place === undefined) this.#records[0]?.enter(this);
+      return this.#standBy(pausedUntilMs);
+    }
+    this.#isCandidate = !admission.enter(this);
+    if (this.#isCandidate) {
+      if (this.place === undefined) this.#records[0]?.enter(this);
+      return Number.POSITIVE_INFINITY;
+    }
+    for (const record of this.#records) {
+      invariant(record.trying === undefined, 'one try at a time for a key in one process');
+      record.trying = this;
+    }
+    this.place?.leave(this);
+    return undefined;
   }
 
-  /** Behind a lock that this process holds: no need to ask the nodes. */
-  async #waitForOwn(lock: HeldLock): Promise<void> {
-    const { occupiedMs } = lock;
-    if (this.#remainingMs <= 0) throw new LockBusyError(this.keys, this.waitedMs, occupiedMs);
-    await this.#pause(occupiedMs + 1);
-    this.#throwIfCancelled();
-    if (this.#remainingMs > 0) return;
-    throw new LockBusyError(this.keys, this.waitedMs, lock.occupiedMs || undefined);
+  /** It does not wait for a slot, but for something else. */
+  #standBy(untilMs: number): number {
+    if (this.#isCandidate) this.#room.admission.withdraw(this);
+    this.#isCandidate = false;
+    return untilMs;
   }
 
-  /** Long enough for a process that was told of the release to try first. */
-  async #letOthersGo(): Promise<void> {
-    const delayMs = Math.min(
-      longestHintJitterMs(this.#arena.quorum.roundTripMs),
-      this.#remainingMs,
-    );
-    if (delayMs > 0) await this.#sleep(delayMs);
-    this.#steppedBack = true;
-    this.#throwIfCancelled();
+  /** On arrival in that of its first key which is in use here or has a line; after a try in that of the key it was blocked on. */
+  #enterLine(nowMs: number): void {
+    const record =
+      this.#blockedOn ??
+      this.#records.find((each) => each.hasLine || this.#isBlocking(each, nowMs));
+    this.#blockedOn = undefined;
+    record?.enter(this);
   }
 
-  /** After a try that failed: until the next one can succeed. */
-  async #waitAfter(outcome: FailedAttempt, turn: Turn): Promise<void> {
-    if (outcome.replies.some((reply) => reply?.kind === 'held')) this.#arena.share.lost(this.keys);
-    this.#throwIfCancelled();
-    const failure = this.#telling(turn.lastFailure, outcome);
-    turn.lastFailure = failure;
-    if (this.#remainingMs <= 0) throw this.#error(failure);
-    this.#ear.subscribe();
-    const failed = { replies: outcome.replies, quorum: this.#arena.quorum.votesNeeded };
-    await this.#pause(retryDelayMs(failed, this.#retryFacts()));
-    this.#throwIfCancelled();
-    if (this.#remainingMs <= 0) throw this.#error(failure);
+  /** The wake-up that brought it here goes on to the next in the line that it leaves. */
+  #move(record: KeyRecord): void {
+    this.place?.leave(this);
+    record.enter(this);
   }
 
-  /** A last try that was cut short by the budget, to whole milliseconds, says less than the one before it. */
-  #telling(before: FailedAttempt | undefined, last: FailedAttempt): FailedAttempt {
-    return before !== undefined && this.#remainingMs < 1 ? before : last;
+  #isBlocking(record: KeyRecord, nowMs: number): boolean {
+    if (record.lock !== undefined || record.trying !== undefined) return true;
+    if (record.foreign !== undefined && record.foreign.untilMs <= nowMs) record.foreign = undefined;
+    if (record.foreign !== undefined) return true;
+    return !this.isInSection && record.claims.some(({ ticket }) => ticket < this.ticket);
   }
 
-  #error(failure: FailedAttempt): Error {
-    return acquireError(this.keys, this.waitedMs, this.#arena.quorum.votesNeeded, failure);
+  /** Until when the head of a free line lets time pass: its own back-off, jitter after a hint, or others' turn. */
+  #pause(nowMs: number): number {
+    const { set } = this.#room;
+    const hints = this.#hints();
+    if (hints !== this.#hintsSeen) {
+      this.#hintsSeen = hints;
+      this.#pausedUntilMs = this.#afterHint();
+    }
+    let untilMs = this.#pausedUntilMs;
+    for (const record of this.#records) {
+      if (record.takeStepBack()) record.notBeforeMs = nowMs + longestHintJitterMs(set.roundTripMs);
+      untilMs = Math.max(untilMs, record.notBeforeMs);
+    }
+    return untilMs;
   }
 
-  /** Waits in line; with `wait: 0` as long as a try of the one ahead may take, to learn whether it is an outage. */
-  async #queue(turn: Turn): Promise<void> {
-    const budgetMs = Math.max(this.#remainingMs, this.#settings.nodeTimeoutMs);
-    const { timers } = this.#arena.quorum.environment;
-    await new Promise<void>((resolve) => {
-      const finish = () => {
-        timers.clear(timer);
-        turn.whenFirst(undefined);
-        resolve();
-      };
-      const timer = timers.set(finish, budgetMs);
-      turn.whenFirst(finish);
-      this.#interrupt = finish;
-    });
-    this.#throwIfCancelled();
-    if (turn.isFirst) return;
-    const { ahead } = turn;
-    const failure = ahead?.lastFailure;
-    if (failure !== undefined) throw this.#error(failure);
-    throw new LockBusyError(
-      this.keys,
-      this.waitedMs,
-      this.#arena.held.blocking(this.keys)?.occupiedMs,
-    );
-  }
-
-  #try(): Promise<AttemptOutcome> {
-    const { nodeTimeoutMs, ttlMs, waitMs } = this.#settings;
-    // In whole milliseconds: rounds of one timeout share a timer.
-    const timeoutMs =
-      waitMs === 0 || (this.tries === 0 && waitMs > nodeTimeoutMs)
-        ? nodeTimeoutMs
-        : Math.min(nodeTimeoutMs, Math.max(1, Math.floor(this.#remainingMs)));
-    const untilMs = waitMs === 0 ? Number.POSITIVE_INFINITY : this.#startedAtMs + waitMs;
-    const attempt = new Attempt(this.#arena.quorum, this.keys, ttlMs, timeoutMs, untilMs);
-    this.tries += 1;
-    this.#holder = attempt.holder;
-    this.#watch?.ignore(attempt.holder);
-    this.#interrupt = () => attempt.cancel();
-    return attempt.run();
-  }
-
-  /** Until a hint and a little jitter after it, or until the time or the budget has passed. */
-  async #pause(delayMs: number): Promise<void> {
-    const hinted = await this.#ear.wait(Math.min(delayMs, this.#remainingMs), (interrupt) => {
-      this.#interrupt = interrupt;
-    });
-    if (!hinted || this.#cancelled !== undefined) return;
-    const { roundTripMs, environment } = this.#arena.quorum;
-    // Whoever lost often must not be slower than whoever just came; only who let others go first is.
-    const failures = this.#steppedBack
+  /** Who lost often must not be slower than who just came; only a process that let others go first is. */
+  #afterHint(): number {
+    const { roundTripMs, environment } = this.#room.set;
+    const failures = this.#records.some(({ hasSteppedBack }) => hasSteppedBack)
       ? STEPPED_BACK_FAILURES
       : Math.min(this.tries, FAIR_FAILURES);
-    const jitterMs = hintJitterMs({ failures, roundTripMs, random: environment.random.fraction() });
-    await this.#sleep(Math.min(jitterMs, this.#remainingMs));
+    const hintAtMs = Math.max(...this.#records.map((record) => record.hintAtMs));
+    return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 
-  #sleep(ms: number): Promise<void> {
-    const { timers } = this.#arena.quorum.environment;
+  #hints(): number {
+    let hints = 0;
+    for (const record of this.#records) hints += record.hints;
+    return hints;
+  }
+
+  async #try(deadlineMs: number, grant: GrantLock): Promise<HeldLock | undefined> {
+    const { set, table, admission } = this.#room;
+    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    const hints = this.#records.map((record) => record.hints);
+    this.#hintsSeen = this.#hints();
+    this.tries += 1;
+    const attempt = new Attempt(set, {
+      names: lockNames(set.options.keyPrefix, this.keys),
+      ttlMs,
+      timeoutMs: nodeTimeoutMs,
+      deadlineMs,
+      ballots: {
+        next: () => table.nextBallot(this.#records),
+        saw: (floor) => table.sawFloor(this.#records, floor),
+      },
+    });
+    this.#attempt = attempt;
+    const outcome = await attempt.run();
+    this.#attempt = undefined;
+    for (const record of this.#records) record.trying = undefined;
+    admission.exit();
+    if (outcome.kind === 'granted') {
+      this.#claim?.end();
+      return grant(outcome, this.#records);
+    }
+    this.#failed(outcome, hints, attempt.holder);
+    return undefined;
+  }
+
+  /** What the outcome means for everybody who waits for these keys; then all their lines look again. */
+  #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
+    const { votes, isCancelled, isTooSlow } = outcome;
+    for (const record of this.#records) record.published(holder);
+    if (!isCancelled) {
+      if (isTooSlow) this.#tooSlow = outcome;
+      else if (votes.isContention) this.#contention = outcome;
+      else if (outcome.timeoutMs >= this.#settings.nodeTimeoutMs || votes.isRefused) {
+        // The nodes had the whole time to answer, or refused without being waited for: that counts for others, too.
+        this.#outage = outcome;
+        for (const record of this.#records) record.outage = outcome;
+        for (const record of this.#records) record.wakeImpatient();
+      }
+      this.#planNextTry(outcome, hints);
+    }
+    for (const record of this.#records) record.wake();
+  }
+
+  #planNextTry(outcome: FailedAttempt, hints: readonly number[]): void {
+    const { set } = this.#room;
+    const { votes, endedAtMs } = outcome;
+    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    const { freeInMs } = votes;
+    const random = set.environment.random.fraction();
+    const pauseMs = backoffMs({
+      failures: this.tries,
+      baseDelayMs: set.options.retryBaseDelayMs ?? this.#baseDelayMs(votes.isRefused),
+      maxDelayMs: set.options.retryMaxDelayMs ?? nodeTimeoutMs,
+      random,
+    });
+    const jitterMs = hintJitterMs(this.tries, set.roundTripMs, random);
+    const untilFreeMs =
+      endedAtMs + Math.min(freeInMs === undefined ? pauseMs : freeInMs + 1 + jitterMs, ttlMs);
+    const { holder, index } = votes.namedHolder;
+    const record = holder === undefined ? undefined : this.#records[index];
+    if (record !== undefined) {
+      this.#claim?.end();
+      record.grantsInARow = 0;
+      this.#blockedOn = record;
+      // A release that was received since before the try began may be that of this very holder.
+      if (record.hints === hints[index]) {
+        const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
+        record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
+        record.busyAtMs = endedAtMs;
+        record.wakeImpatient();
+      }
+    } else {
+      this.#pausedUntilMs = votes.isQuarantined
+        ? untilFreeMs
+        : endedAtMs + Math.min(pauseMs, ttlMs);
+    }
+  }
+
+  /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */
+  #baseDelayMs(isRefused: boolean): number {
+    const { roundTripMs } = this.#room.set;
+    return isRefused
+      ? Math.max(2 * roundTripMs, this.#settings.nodeTimeoutMs / 10)
+      : 2 * roundTripMs;
+  }
+
+  #subscribe(): void {
+    if (this.#isSubscribed) return;
+    this.#isSubscribed = true;
+    for (const record of this.#records) this.#room.table.subscribe(record);
+  }
+
+  /** The only wait there is: until it is woken, cancelled, or the time has come. */
+  #wait(untilMs: number, nowMs: number): Promise<void> {
+    const { budgets } = this.#room.set;
     return new Promise((resolve) => {
-      const timer = timers.set(resolve, ms);
-      this.#interrupt = () => {
-        timers.clear(timer);
+      this.#resume = () => {
+        budgets.cancel(this);
         resolve();
       };
+      // Callers with the same budget share a timer.
+      const budgetMs = Math.max(
+        this.#settings.waitMs,
+        this.isImpatient ? this.#settings.nodeTimeoutMs : 0,
+      );
+      if (untilMs >= this.#arrivedAtMs + budgetMs) budgets.set(this, budgetMs, this.#arrivedAtMs);
+      else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
   }
 
-  get #ear(): HintWatch {
-    const { hints, quorum } = this.#arena;
-    if (this.#watch === undefined) {
-      this.#watch = hints.watch(this.keys.map((key) => quorum.options.keyPrefix + key));
-      this.#watch.ignore(this.#holder);
+  /** It is owed one telling answer, for which it waits a node timeout at least. */
+  #deadlineMs(): number {
+    const { waitMs, nodeTimeoutMs } = this.#settings;
+    const owedMs = this.isImpatient && this.#answer() === undefined ? nodeTimeoutMs : waitMs;
+    return this.#arrivedAtMs + owedMs;
+  }
+
+  /** The first try is always made, and none that can't be answered. */
+  #isTooLateToTry(nowMs: number, deadlineMs: number): boolean {
+    return this.tries > 0 && deadlineMs - nowMs < this.#room.set.roundTripMs;
+  }
+
+  /** What it can tell its caller when the time is over; undefined while nothing is known. */
+  #answer(): 'busy' | FailedAttempt | undefined {
+    const nowMs = this.#room.set.nowMs;
+    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
+    let outage = this.#outage;
+    for (const record of this.#records) {
+      if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
+      else if (record.busyAtMs > this.#arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
+      if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
     }
-    return this.#watch;
+    if (outage !== undefined && outage.endedAtMs > busyAtMs && this.#isStillTrue(outage, nowMs))
+      return outage;
+    return busyAtMs >= 0 ? 'busy' : undefined;
   }
 
-  get #remainingMs(): number {
-    return this.#startedAtMs + this.#settings.waitMs - this.#arena.quorum.nowMs;
+  /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
+  #isStillTrue({ endedAtMs, timeoutMs, votes }: FailedAttempt, nowMs: number): boolean {
+    const { nodeTimeoutMs } = this.#settings;
+    if (this.#room.set.lastQuorumAtMs > endedAtMs) return false;
+    if (timeoutMs < nodeTimeoutMs && !votes.isRefused) return false;
+    return endedAtMs >= this.#arrivedAtMs || nowMs - endedAtMs <= 2 * nodeTimeoutMs;
   }
 
-  #retryFacts() {
-    const { quorum } = this.#arena;
-    const { ttlMs, nodeTimeoutMs } = this.#settings;
-    return {
-      failures: this.tries,
-      roundTripMs: quorum.roundTripMs,
-      ttlMs,
-      baseDelayMs: quorum.options.retryBaseDelayMs ?? 2 * quorum.roundTripMs,
-      maxDelayMs: quorum.options.retryMaxDelayMs ?? nodeTimeoutMs,
-      random: quorum.environment.random.fraction(),
-    };
+  #error(): Error {
+    const answer = this.#answer();
+    if (this.#isCandidate && answer === 'busy') return this.#unavailable(this.#notTried());
+    if (answer === 'busy') return this.#busy();
+    if (answer !== undefined) return this.#unavailable(answer.causes());
+    return this.#unavailable(this.#tooSlow?.causes() ?? this.#notTried());
   }
 
-  #throwIfCancelled(): void {
-    if (this.#cancelled !== undefined) throw this.#cancelled.error;
+  #busy(): LockBusyError {
+    const { nowMs } = this.#room.set;
+    let freeInMs: number | undefined;
+    let causes = this.#contention?.causes;
+    for (const { lock, foreign } of this.#records) {
+      causes ??= foreign?.causes;
+      const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
+      if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
+    }
+    return new LockBusyError(this.keys, this.waitedMs, freeInMs, causes?.());
+  }
+
+  #unavailable(causes: readonly NodeCause[]): QuorumUnavailableError {
+    const { quorum, sessions } = this.#room.set;
+    return new QuorumUnavailableError(this.keys, this.waitedMs, quorum, sessions.length, causes);
+  }
+
+  /** No node was asked, or none had the time to answer: it is this process that was too busy. */
+  #notTried(): NodeCause[] {
+    const address = 'this process';
+    const elapsedMs = this.waitedMs;
+    if (!this.#isCandidate) {
+      const message = 'the time was over before a node could be asked';
+      return [{ address, reason: 'not-tried', message, elapsedMs }];
+    }
+    const message = `${this.#room.admission.limit} tries for other locks were under way all the time (option concurrentTries)`;
+    return [{ address, reason: 'overloaded', message, elapsedMs }];
+  }
+
+  /** Nothing of it stays behind, whatever it ended with. */
+  #leave(): void {
+    const { table, admission, set } = this.#room;
+    this.#resume = undefined;
+    set.budgets.cancel(this);
+    if (this.#isCandidate) admission.withdraw(this);
+    this.place?.leave(this);
+    for (const record of this.#records) {
+      if (this.#isSubscribed) table.unsubscribe(record);
+      record.sets.delete(this);
+    }
+    this.#claim?.end();
+    for (const record of this.#records) table.drop(record);
   }
 }

@@ -16,11 +16,12 @@ const LOST = Object.freeze({ kind: 'lost' } as const);
 export function parseAcquireReply(reply: unknown): AcquireReply {
   if (reply === 1) return ACCEPTED;
   if (Array.isArray(reply)) {
-    const [code, first, second, third] = reply as unknown[];
+    const [code, first, second, third, index] = reply as unknown[];
     switch (shapeOf(code, reply.length)) {
-      case '0/4':
-        if (isPttl(first) && isDigits(second) && typeof third === 'string') {
-          return { kind: 'held', remainingMs: first, floor: Number(second), holder: third };
+      case '0/5':
+        if (isPttl(first) && isDigits(second) && typeof third === 'string' && isCount(index)) {
+          const floor = Number(second);
+          return { kind: 'held', index, remainingMs: first, floor, holder: third };
         }
         break;
       case '-1/4':
@@ -82,9 +83,9 @@ export function parseJoinReply(reply: unknown): JoinReply {
 
 export function parseInspectReply(reply: unknown): InspectReply {
   if (Array.isArray(reply) && reply.length === 3) {
-    const [remainingMs, fence, holder] = reply as unknown[];
-    if (isPttl(remainingMs) && isDigits(fence) && (holder === null || typeof holder === 'string')) {
-      return { kind: 'inspected', holder, remainingMs, floor: Number(fence) };
+    const [remainingMs, floor, holder] = reply as unknown[];
+    if (isPttl(remainingMs) && isDigits(floor) && (holder === null || typeof holder === 'string')) {
+      return { kind: 'inspected', holder, remainingMs, floor: Number(floor) };
     }
   }
   return unexpectedReply('inspect', reply);
@@ -100,7 +101,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Fences come as text, because ioredis 6 rounds integers near 2^53. */
+/** Floors come as text, because ioredis 6 rounds integers near 2^53. */
 function isDigits(value: unknown): value is string {
   return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
 }

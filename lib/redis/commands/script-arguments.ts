@@ -41,7 +41,7 @@ export const releaseArguments = remembered(({ names, holder, granted, notify }: 
 export function joinArguments({
   markerName,
   restartGuardMs,
-  floorRetentionMs: floorRetentionMs,
+  floorRetentionMs,
 }: JoinRequest): ScriptArguments {
   return scriptArguments(JOIN, [markerName], String(restartGuardMs), String(floorRetentionMs));
 }
@@ -58,7 +58,7 @@ export function scriptArguments(
   return [script.sha1, keys.length, ...keys, ...values];
 }
 
-/** Fences are compared as strings of 16 digits. */
+/** Floors are compared as strings of 16 digits. */
 function paddedBallot(ballot: number): string {
   return String(ballot).padStart(16, '0');
 }

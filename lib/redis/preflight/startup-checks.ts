@@ -128,7 +128,7 @@ function checkKind(
 }
 
 /**
- * Locks and fences carry a TTL, so the volatile policies evict them as the allkeys ones do. Both are a warning, since
+ * Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. Both are a warning, since
  * nothing is evicted while `maxmemory` is 0 or is not reached.
  */
 function checkMemory(

@@ -3,15 +3,15 @@ import { defineScript } from './script.ts';
 /** Vote for a ballot: all keys or none. The reply is an integer when accepted, since arrays cost. */
 export const ACQUIRE = defineScript(`
 -- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
--- KEYS: marker lock1 fence1 [lock2 fence2 ...]
+-- KEYS: marker lock1 floor1 [lock2 floor2 ...]
 -- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs
--- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  fence: "F prev", 16 digits each, so that strings compare like numbers;
+-- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  floor: "F prev", 16 digits each, so that strings compare like numbers;
 --   ballots <= F are refused, prev is what F was before the last accept.
--- Returns 1 ACCEPTED; otherwise nothing was written (maxF and floor as digits: ioredis 6 rounds integers near 2^53):
---   {0, pttlMs, maxF, owner}     HELD by another holder; the longest, -1 = without TTL
---   {-1, floor, nowUs, byClock}  STALE: p <= floor; byClock 1: this node's clock set the floor, not a fence
+-- Returns 1 ACCEPTED; otherwise nothing was written (maxF and limit as digits: ioredis 6 rounds integers near 2^53):
+--   {0, pttlMs, maxF, other, i}  HELD: lock i (from 0), the first held one, has this other holder; pttl -1 = without TTL
+--   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
 --   {-2, ms}                     QUARANTINED: may vote in ms
---   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and fences
+--   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and floors
 --   {-4}                         UNJOINED: no marker, or the clock went back
 --   error WRONGTYPE              a lock's name holds other data, which is kept
 local call, K, A = redis.call, KEYS, ARGV
@@ -32,48 +32,49 @@ if W > 0 then
   local afterRestart = voteAfter * 1000 - W * 500
   if afterRestart > clock then clock = afterRestart end
 end
--- A fence outlives its lock by R past the later of p and now; Lua numbers below 2^53 reach commands as whole digits.
+-- A floor outlives its lock by R past the later of p and now; Lua numbers below 2^53 reach commands as whole digits.
 local keep = ttl + R
 if p > now then keep = keep + math.ceil((p - now) / 1000) end
 
--- The common case: one free lock, a ballot above everything. The fence goes first: a failing second write then
--- leaves no owner without its fence. "F prev" is longer than p, so with p = F the comparison refuses.
+-- The common case: one free lock, a ballot above everything. The floor goes first: a failing second write then
+-- leaves no holder without its floor. "F prev" is longer than p, so with p = F the comparison refuses.
 if #K == 3 and not values[2] and p > clock and p <= now + 86400000000 then
-  local fence = values[3]
-  if not fence or #fence == 33 and A[1] > fence then
-    call('PSETEX', K[3], keep, A[1] .. ' ' .. string.sub(fence or '0000000000000000', 1, 16))
+  local floor = values[3]
+  if not floor or #floor == 33 and A[1] > floor then
+    call('PSETEX', K[3], keep, A[1] .. ' ' .. string.sub(floor or '0000000000000000', 1, 16))
     if call('SET', K[2], holder, 'PX', ttl, 'NX') then return 1 end
-    if fence then call('SET', K[3], fence, 'KEEPTTL') else call('DEL', K[3]) end
+    if floor then call('SET', K[3], floor, 'KEEPTTL') else call('DEL', K[3]) end
     return redis.error_reply('WRONGTYPE ' .. K[2] .. ' holds data that is no lock')
   end
 end
 
-local maxF, highest, floor, pttl, owner = 0, '0', 0, 0, nil
+local maxF, highest, limit, first = 0, '0', 0, nil
 for i = 2, #K, 2 do
   local other, digits = values[i], string.sub(values[i + 1] or '0', 1, 16)
   local F = tonumber(digits)
   if F > maxF then maxF, highest = F, digits end
   if other and other ~= holder then
-    local left = call('PTTL', K[i])
-    if left < -1 then left = 0 end
-    if not owner or left == -1 or (pttl ~= -1 and left > pttl) then pttl, owner = left, other end
+    first = first or i
   elseif not other and call('EXISTS', K[i]) == 1 then
     return redis.error_reply('WRONGTYPE ' .. K[i] .. ' holds data that is no lock')
   else
     if other and F == p then F = p - 1 end -- our own ballot, delivered twice
-    if F > floor then floor = F end
+    if F > limit then limit = F end
   end
 end
-if owner then return {0, pttl, highest, owner} end
+if first then
+  local pttl = call('PTTL', K[first])
+  return {0, pttl < -1 and 0 or pttl, highest, values[first], first / 2 - 1}
+end
 local byClock = 0
-if clock > floor then floor, byClock = clock, 1 end
-if p <= floor then return {-1, string.format('%.0f', floor), now, byClock} end
+if clock > limit then limit, byClock = clock, 1 end
+if p <= limit then return {-1, string.format('%.0f', limit), now, byClock} end
 if p > math.max(now, maxF) + 86400000000 then return {-3, now, highest} end
 
 for i = 2, #K, 2 do
-  local fence, prev = values[i + 1], '0000000000000000'
-  if fence then -- a later ballot of the same attempt keeps what was before the attempt
-    if values[i] then prev = string.sub(fence, 18, 33) else prev = string.sub(fence, 1, 16) end
+  local floor, prev = values[i + 1], '0000000000000000'
+  if floor then -- a later ballot of the same attempt keeps what was before the attempt
+    if values[i] then prev = string.sub(floor, 18, 33) else prev = string.sub(floor, 1, 16) end
   end
   call('PSETEX', K[i + 1], keep, A[1] .. ' ' .. prev)
   call('PSETEX', K[i], ttl, holder)

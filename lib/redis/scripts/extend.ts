@@ -3,20 +3,20 @@ import { defineScript } from './script.ts';
 /** Renew a held lock; a missing key is set again where no newer ballot was accepted and the node may vote. */
 export const EXTEND = defineScript(`
 -- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
--- KEYS: marker lock1 fence1 [lock2 fence2 ...]
+-- KEYS: marker lock1 floor1 [lock2 floor2 ...]
 -- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs
--- marker and fence as in ACQUIRE.
+-- marker and floor as in ACQUIRE.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
---   {0}      LOST: a lock has another owner (or is other data), or is missing and its fence passed T
+--   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
 --   {-4}     UNJOINED: a lock is missing, and the node has no marker or its clock went back
 local call, K, A = redis.call, KEYS, ARGV
 local T, holder, ttl = tonumber(A[1]), A[2], tonumber(A[3])
 local values = call('MGET', unpack(K))
-local fences, missing = {}, 0
+local floors, missing = {}, 0
 for i = 2, #K, 2 do
   local F = tonumber(string.sub(values[i + 1] or '0', 1, 16))
-  fences[i] = F + 0 -- a fence that is no number fails here, before any write
+  floors[i] = F + 0 -- a floor that is no number fails here, before any write
   if values[i] ~= holder then
     if values[i] or F > T or call('EXISTS', K[i]) == 1 then return {0} end
     missing = missing + 1
@@ -34,14 +34,14 @@ if missing > 0 then
 end
 
 for i = 2, #K, 2 do
-  local F, lockLeft, fenceLeft = fences[i], call('PTTL', K[i]), call('PTTL', K[i + 1])
-  -- Without marker the distance that ACQUIRE put between lock and fence stands for R.
-  local keep = ttl + (R or math.max(0, fenceLeft - math.max(0, lockLeft)))
+  local F, lockLeft, floorLeft = floors[i], call('PTTL', K[i]), call('PTTL', K[i + 1])
+  -- Without marker the distance that ACQUIRE put between lock and floor stands for R.
+  local keep = ttl + (R or math.max(0, floorLeft - math.max(0, lockLeft)))
   local ahead = math.max(F, T) - now
   if ahead > 0 then keep = keep + math.ceil(ahead / 1000) end
   if not values[i] or F < T then
-    call('PSETEX', K[i + 1], math.max(keep, fenceLeft), A[1] .. ' ' .. A[1])
-  elseif fenceLeft >= 0 and fenceLeft < keep then
+    call('PSETEX', K[i + 1], math.max(keep, floorLeft), A[1] .. ' ' .. A[1])
+  elseif floorLeft >= 0 and floorLeft < keep then
     call('PSETEX', K[i + 1], keep, values[i + 1])
   end
   if lockLeft ~= -1 and lockLeft < ttl then call('PSETEX', K[i], ttl, holder) end

@@ -4,7 +4,7 @@ import { defineScript } from './script.ts';
 export const JOIN = defineScript(`
 -- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
 -- KEYS: marker
--- ARGV: W (restart guard, ms; 0 = off), R (fence retention, ms)
+-- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms)
 -- marker: "<voteAfterMs> <runId> <W ms> <R ms>", no TTL.
 -- Returns {1, ms} JOINED, may vote in ms (0 = now)
 --         {-5, R} DISAGREE: the marker was written with this other R; nothing was written

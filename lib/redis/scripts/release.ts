@@ -2,8 +2,8 @@ import { defineScript } from './script.ts';
 
 /** End an attempt or a held lock, where it is still ours. */
 export const RELEASE = defineScript(`
--- RELEASE: delete the locks that are still owned by o.
--- KEYS: lock1 fence1 [lock2 fence2 ...]
+-- RELEASE: delete the locks that are still held by o.
+-- KEYS: lock1 floor1 [lock2 floor2 ...]
 -- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
 -- Returns how many locks were deleted; {deleted, n} when a hint reached n connections
 local call, K, A = redis.call, KEYS, ARGV
@@ -12,9 +12,9 @@ local deleted, listeners = 0, 0
 for i = 1, #K, 2 do
   if call('GET', K[i]) == holder then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
-      local fence = call('GET', K[i + 1])
-      if fence and #fence == 33 then
-        local prev = string.sub(fence, 18)
+      local floor = call('GET', K[i + 1])
+      if floor and #floor == 33 then
+        local prev = string.sub(floor, 18)
         if prev == '0000000000000000' then call('DEL', K[i + 1])
         else call('SET', K[i + 1], prev .. ' ' .. prev, 'KEEPTTL') end
       end
@@ -22,8 +22,8 @@ for i = 1, #K, 2 do
     call('DEL', K[i])
     deleted = deleted + 1
     if notify == '1' then
-      local heard = redis.pcall('PUBLISH', K[i], holder) -- a user without channels still releases
-      if type(heard) == 'number' and heard > listeners then listeners = heard end
+      local reached = redis.pcall('PUBLISH', K[i], holder) -- a user without channels still releases
+      if type(reached) == 'number' and reached > listeners then listeners = reached end
     end
   end
 end

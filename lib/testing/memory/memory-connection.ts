@@ -23,7 +23,7 @@ export interface MemoryConnectionOwner {
 /** One connection to a {@link MemoryLockServer}: both directions keep their order. */
 export class MemoryConnection implements MemoryServerClient {
   readonly #server: MemoryLockServer;
-  readonly #holder: MemoryConnectionOwner;
+  readonly #owner: MemoryConnectionOwner;
   readonly #unsettled = new Set<MemoryCommand>();
   #requests: MemoryCommand[] = [];
   #arrivedRequests = 0;
@@ -31,9 +31,9 @@ export class MemoryConnection implements MemoryServerClient {
   #arrivedReplies = 0;
   #closed = false;
 
-  constructor(server: MemoryLockServer, holder: MemoryConnectionOwner) {
+  constructor(server: MemoryLockServer, owner: MemoryConnectionOwner) {
     this.#server = server;
-    this.#holder = holder;
+    this.#owner = owner;
   }
 
   get closed(): boolean {
@@ -47,7 +47,7 @@ export class MemoryConnection implements MemoryServerClient {
     }
     this.#unsettled.add(command);
     this.#requests.push(command);
-    this.#holder.travel(() => {
+    this.#owner.travel(() => {
       this.#arrivedRequests += 1;
       this.drain();
     });
@@ -75,7 +75,7 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   published(channel: string, holder: string): void {
-    this.#reply(() => this.#holder.published(channel, holder));
+    this.#reply(() => this.#owner.published(channel, holder));
   }
 
   /** The server's side ends it: what has not been executed is lost. */
@@ -84,7 +84,7 @@ export class MemoryConnection implements MemoryServerClient {
     this.#server.disconnect(this);
     if (this.#closed) return;
     this.close(message);
-    this.#holder.lost(message);
+    this.#owner.lost(message);
   }
 
   /** Our side ends it: what was sent still arrives and is executed, however late; nobody hears the replies. */
@@ -99,7 +99,7 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   #isStalled(): boolean {
-    return this.#server.frozen || this.#holder.isFrozen();
+    return this.#server.frozen || this.#owner.isFrozen();
   }
 
   #execute(command: MemoryCommand): void {
@@ -117,7 +117,7 @@ export class MemoryConnection implements MemoryServerClient {
   #reply(deliver: () => void): void {
     if (this.#closed) return;
     this.#replies.push(deliver);
-    this.#holder.travel(() => {
+    this.#owner.travel(() => {
       this.#arrivedReplies += 1;
       this.drain();
     });

@@ -55,6 +55,11 @@ export const NOSCRIPT: NodeFailure = {
   mustJoin: true,
 };
 
+export const NOT_AN_INTEGER: NodeFailure = {
+  ...failure('error', 'ERR value is not an integer or out of range'),
+  nothingWritten: false,
+};
+
 function failure(reason: NodeFailure['reason'], message: string): NodeFailure {
   return Object.freeze({ kind: 'failed', nothingWritten: true, reason, message });
 }

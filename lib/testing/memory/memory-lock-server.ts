@@ -13,11 +13,7 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { acquire } from './memory-acquire.ts';
-import { extend } from './memory-extend.ts';
-import { inspect } from './memory-inspect.ts';
-import { join } from './memory-join.ts';
-import { release } from './memory-release.ts';
+import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
 import { MemoryState } from './memory-state.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
@@ -116,12 +112,13 @@ export class MemoryLockServer {
       clusterEnabled: false,
       maxmemoryPolicy: 'noeviction',
       appendOnly: true,
+      connectedReplicas: 0,
       missingRights: [],
       ...this.#facts,
     };
   }
 
-  /** Deletes a lock key, as an operator's DEL or a too early expiry does; its fence stays. True when it existed. */
+  /** Deletes a lock key, as an operator's DEL or a too early expiry does; its floor stays. True when it existed. */
   deleteLock(lockName: string): boolean {
     return this.#state.locks.delete(lockName);
   }

@@ -2,9 +2,9 @@ import type { LockNames } from '../../core/nodes/lock-node.ts';
 import { ExpiringMap } from './expiring-map.ts';
 
 /** What a node remembers of a lock's ballots. */
-export interface Fence {
+export interface Floor {
   /** F: every ballot up to it is refused. */
-  readonly fence: number;
+  readonly floor: number;
   /** What F was before the last accept; 0 = there was none. */
   readonly previous: number;
 }
@@ -20,7 +20,7 @@ export interface Marker {
 /** The data of one server at one moment, as in a dump file. Opaque. */
 export interface MemorySnapshot {
   readonly locks: ReadonlyMap<string, unknown>;
-  readonly fences: ReadonlyMap<string, unknown>;
+  readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
 }
 
@@ -28,7 +28,7 @@ export interface MemorySnapshot {
 export class MemoryState {
   readonly nowMicros: () => number;
   readonly locks: ExpiringMap<string>;
-  readonly fences: ExpiringMap<Fence>;
+  readonly floors: ExpiringMap<Floor>;
   readonly markers = new Map<string, Marker>();
   /** Changes with every start of the server. */
   runId: string;
@@ -37,7 +37,7 @@ export class MemoryState {
     this.nowMicros = nowMicros;
     this.runId = runId;
     this.locks = new ExpiringMap(() => this.nowMs());
-    this.fences = new ExpiringMap(() => this.nowMs());
+    this.floors = new ExpiringMap(() => this.nowMs());
   }
 
   nowMs(): number {
@@ -46,30 +46,30 @@ export class MemoryState {
 
   clear(): void {
     this.locks.clear();
-    this.fences.clear();
+    this.floors.clear();
     this.markers.clear();
   }
 
   dump(): MemorySnapshot {
-    return { locks: this.locks.dump(), fences: this.fences.dump(), markers: new Map(this.markers) };
+    return { locks: this.locks.dump(), floors: this.floors.dump(), markers: new Map(this.markers) };
   }
 
   load(snapshot: MemorySnapshot): void {
     this.clear();
     this.locks.load(snapshot.locks);
-    this.fences.load(snapshot.fences);
+    this.floors.load(snapshot.floors);
     for (const [name, marker] of snapshot.markers) this.markers.set(name, marker);
   }
 }
 
-/** One key of a lock: where its holder and its fence are. */
+/** One key of a lock: where its holder and its floor are. */
 export interface LockPair {
   readonly lock: string;
-  readonly fence: string;
+  readonly floor: string;
 }
 
 export function pairsOf(names: LockNames): LockPair[] {
-  return names.locks.map((lock, index) => ({ lock, fence: names.pairs[2 * index + 1]! }));
+  return names.locks.map((lock, index) => ({ lock, floor: names.pairs[2 * index + 1]! }));
 }
 
 export function markerNameOf(names: LockNames): string {
@@ -77,37 +77,6 @@ export function markerNameOf(names: LockNames): string {
 }
 
 /** F, 0 when none is remembered. */
-export function fenceOf(state: MemoryState, pair: LockPair): number {
-  return state.fences.get(pair.fence)?.fence ?? 0;
-}
-
-export interface Holder {
-  readonly holder: string;
-  /** -1: without expiry. */
-  readonly remainingMs: number;
-}
-
-/** Of the owners other than `holder`, the one whose lock lives longest. */
-export function longestHolder(
-  state: MemoryState,
-  pairs: readonly LockPair[],
-  holder?: string,
-): Holder | undefined {
-  let longest: Holder | undefined;
-  for (const pair of pairs) {
-    const holder = state.locks.get(pair.lock);
-    if (holder === undefined || holder === holder) continue;
-    const remainingMs = state.locks.remainingMs(pair.lock);
-    if (longest === undefined || lifeOf(remainingMs) > lifeOf(longest.remainingMs))
-      longest = { holder, remainingMs };
-  }
-  return longest;
-}
-
-function lifeOf(remainingMs: number): number {
-  return remainingMs === -1 ? Infinity : remainingMs;
-}
-
-export function highestFence(state: MemoryState, pairs: readonly LockPair[]): number {
-  return Math.max(...pairs.map((pair) => fenceOf(state, pair)));
+export function floorOf(state: MemoryState, pair: LockPair): number {
+  return state.floors.get(pair.floor)?.floor ?? 0;
 }

@@ -7,19 +7,19 @@ const HOUR_MICROS = 3_600_000_000;
 /** The replies of ACQUIRE on one key. */
 export const acquireChecks: readonly ContractCheck[] = [
   {
-    name: 'acquire: a free lock is accepted; owner, fence and their lives are written',
+    name: 'acquire: a free lock is accepted; holder, floor and their lives are written',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
       expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
       const lock = await harness.readLock(names.locks[0]!);
-      expect(lock).toMatchObject({ owner: 'holder' });
+      expect(lock).toMatchObject({ holder: 'holder' });
       expect(lock!.remainingMs).toBeLessThanOrEqual(TTL_MS);
       expect(lock!.remainingMs).toBeGreaterThan(TTL_MS / 2);
-      const fence = await harness.readFence(names.pairs[1]!);
-      expect(fence).toMatchObject({ fence: ballot, previous: 0 });
-      expect(fence!.remainingMs).toBeGreaterThan(RETENTION_MS + TTL_MS / 2);
+      const floor = await harness.readFloor(names.pairs[1]!);
+      expect(floor).toMatchObject({ floor: ballot, previous: 0 });
+      expect(floor!.remainingMs).toBeGreaterThan(RETENTION_MS + TTL_MS / 2);
     },
   },
   {
@@ -28,32 +28,32 @@ export const acquireChecks: readonly ContractCheck[] = [
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(names.pairs[1]!, { fence: ballot - 9, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 9, previous: 0 }, RETENTION_MS);
       for (let message = 0; message < 3; message += 1) {
         expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
-        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-          fence: ballot,
+        expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+          floor: ballot,
           previous: ballot - 9,
         });
       }
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'holder' });
     },
   },
   {
-    name: 'acquire: HELD names owner, its remaining life and the fence, and writes nothing',
+    name: 'acquire: HELD names the holder, its remaining life and the floor, and writes nothing',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
       await client.acquire(names, 'holder', ballot, 50_000);
       const reply = await client.acquire(names, 'waiter', ballot + 10);
-      expect(reply).toMatchObject({ kind: 'held', owner: 'holder', fence: ballot });
+      expect(reply).toMatchObject({ kind: 'held', index: 0, holder: 'holder', floor: ballot });
       const remainingMs = reply.kind === 'held' ? reply.remainingMs : 0;
       expect(remainingMs).toBeGreaterThan(20_000);
       expect(remainingMs).toBeLessThanOrEqual(50_000);
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-        fence: ballot,
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'holder' });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot,
         previous: 0,
       });
     },
@@ -66,9 +66,10 @@ export const acquireChecks: readonly ContractCheck[] = [
       await harness.writeLock(names.locks[0]!, 'other-program', null);
       expect(await client.acquire(names, 'waiter', await harness.nowMicros())).toEqual({
         kind: 'held',
-        owner: 'other-program',
+        index: 0,
+        holder: 'other-program',
         remainingMs: -1,
-        fence: 0,
+        floor: 0,
       });
     },
   },
@@ -84,7 +85,7 @@ export const acquireChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'acquire: STALE at and below the fence, with floor and clock, and writes nothing',
+    name: 'acquire: STALE at and below the floor, with floor and clock, and writes nothing',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -97,15 +98,15 @@ export const acquireChecks: readonly ContractCheck[] = [
         expect(reply.kind === 'stale' && reply.nowMicros).toBeGreaterThan(ballot - HOUR_MICROS);
       }
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-        fence: ballot,
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot,
         previous: 0,
       });
       expect(await client.acquire(names, 'next', ballot + 1)).toEqual({ kind: 'accepted' });
     },
   },
   {
-    name: 'acquire: without a fence the clock refuses what is older than R/2',
+    name: 'acquire: without a floor the clock refuses what is older than R/2',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -115,30 +116,30 @@ export const acquireChecks: readonly ContractCheck[] = [
       const { floor, nowMicros } = reply as { floor: number; nowMicros: number };
       expect(floor).toBe(nowMicros - RETENTION_MS * 500);
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       expect(await client.acquire(names, 'late', oldest + 120_000_000)).toEqual({
         kind: 'accepted',
       });
     },
   },
   {
-    name: 'acquire: AHEAD beyond a day past clock and fence, and writes nothing',
+    name: 'acquire: AHEAD beyond a day past clock and floor, and writes nothing',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const nowMicros = await harness.nowMicros();
       const reply = await client.acquire(names, 'fast', nowMicros + 25 * HOUR_MICROS);
-      expect(reply).toMatchObject({ kind: 'ahead', fence: 0 });
+      expect(reply).toMatchObject({ kind: 'ahead', floor: 0 });
       expect(reply.kind === 'ahead' && Math.abs(reply.nowMicros - nowMicros)).toBeLessThan(
         HOUR_MICROS,
       );
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
-      const fence = nowMicros + 2 * HOUR_MICROS;
-      await harness.writeFence(names.pairs[1]!, { fence, previous: 0 }, RETENTION_MS);
-      const far = await client.acquire(names, 'fast', fence + 24 * HOUR_MICROS + 1);
-      expect(far).toMatchObject({ kind: 'ahead', fence });
-      expect(await client.acquire(names, 'fast', fence + 24 * HOUR_MICROS)).toEqual({
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
+      const floor = nowMicros + 2 * HOUR_MICROS;
+      await harness.writeFloor(names.pairs[1]!, { floor, previous: 0 }, RETENTION_MS);
+      const far = await client.acquire(names, 'fast', floor + 24 * HOUR_MICROS + 1);
+      expect(far).toMatchObject({ kind: 'ahead', floor });
+      expect(await client.acquire(names, 'fast', floor + 24 * HOUR_MICROS)).toEqual({
         kind: 'accepted',
       });
     },
@@ -150,32 +151,32 @@ export const acquireChecks: readonly ContractCheck[] = [
       const client = await ContractClient.joined(harness);
       const ballot = (await harness.nowMicros()) + 23 * HOUR_MICROS;
       expect(await client.acquire(names, 'fast', ballot)).toEqual({ kind: 'accepted' });
-      const fence = await harness.readFence(names.pairs[1]!);
-      expect(fence!.remainingMs).toBeGreaterThan((23 * HOUR_MICROS) / 1000 + RETENTION_MS);
+      const floor = await harness.readFloor(names.pairs[1]!);
+      expect(floor!.remainingMs).toBeGreaterThan((23 * HOUR_MICROS) / 1000 + RETENTION_MS);
     },
   },
   {
-    name: 'acquire: a higher ballot of the same attempt raises the fence and keeps what was before',
+    name: 'acquire: a higher ballot of the same attempt raises the floor and keeps what was before',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(
+      await harness.writeFloor(
         names.pairs[1]!,
-        { fence: ballot - 5, previous: ballot - 7 },
+        { floor: ballot - 5, previous: ballot - 7 },
         RETENTION_MS,
       );
       for (const higher of [ballot, ballot + 1, ballot + 9]) {
         expect(await client.acquire(names, 'holder', higher)).toEqual({ kind: 'accepted' });
-        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-          fence: higher,
+        expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+          floor: higher,
           previous: ballot - 5,
         });
       }
       const late = await client.acquire(names, 'holder', ballot);
       expect(late).toMatchObject({ kind: 'stale', floor: ballot + 9, byClock: false });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-        fence: ballot + 9,
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot + 9,
         previous: ballot - 5,
       });
     },
@@ -198,6 +199,21 @@ export const acquireChecks: readonly ContractCheck[] = [
         });
       }
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
+    },
+  },
+  {
+    name: 'acquire and extend: a ttl that is no whole number of milliseconds fails and writes nothing',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      const refused = { kind: 'failed', reason: 'error', nothingWritten: false };
+      expect(await client.acquire(names, 'holder', ballot, TTL_MS + 0.5)).toMatchObject(refused);
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
+      await client.acquire(names, 'holder', ballot, 1_000);
+      expect(await client.extend(names, 'holder', ballot, TTL_MS + 0.5)).toMatchObject(refused);
+      expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeLessThanOrEqual(1_000);
     },
   },
   {

@@ -44,8 +44,8 @@ export const connectionChecks: readonly ContractCheck[] = [
       for (let round = 0; round < 20; round += 1) {
         expect(replies[3 * round]).toEqual({ kind: 'accepted' });
         expect(replies[3 * round + 1]).toMatchObject({
-          owner: `holder-${round}`,
-          fence: ballot + round,
+          holder: `holder-${round}`,
+          floor: ballot + round,
         });
         expect(replies[3 * round + 2]).toEqual({ kind: 'released', deleted: 1 });
       }

@@ -7,13 +7,13 @@ const GUARD_MS = 60_000;
 /** EXTEND on one key. */
 export const extendChecks: readonly ContractCheck[] = [
   {
-    name: 'extend: renews the lock and its fence, as often as it is asked',
+    name: 'extend: renews the lock and its floor, as often as it is asked',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
       await client.acquire(names, 'holder', ballot, 20_000);
-      await harness.writeFence(names.pairs[1]!, { fence: ballot, previous: ballot - 3 }, 10_000);
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot, previous: ballot - 3 }, 10_000);
       for (let message = 0; message < 2; message += 1) {
         expect(await client.extend(names, 'holder', ballot, 90_000)).toEqual({
           kind: 'extended',
@@ -21,25 +21,25 @@ export const extendChecks: readonly ContractCheck[] = [
         });
       }
       expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeGreaterThan(60_000);
-      const fence = await harness.readFence(names.pairs[1]!);
-      expect(fence).toMatchObject({ fence: ballot, previous: ballot - 3 });
-      expect(fence!.remainingMs).toBeGreaterThan(RETENTION_MS + 60_000);
+      const floor = await harness.readFloor(names.pairs[1]!);
+      expect(floor).toMatchObject({ floor: ballot, previous: ballot - 3 });
+      expect(floor!.remainingMs).toBeGreaterThan(RETENTION_MS + 60_000);
     },
   },
   {
-    name: 'extend: never shortens a lock or a fence',
+    name: 'extend: never shortens a lock or a floor',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
       await client.acquire(names, 'holder', ballot, TTL_MS);
-      await harness.writeFence(names.pairs[1]!, { fence: ballot, previous: 0 }, 9 * RETENTION_MS);
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot, previous: 0 }, 9 * RETENTION_MS);
       expect(await client.extend(names, 'holder', ballot, 1_000)).toEqual({
         kind: 'extended',
         recreated: 0,
       });
       expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeGreaterThan(TTL_MS / 2);
-      expect((await harness.readFence(names.pairs[1]!))!.remainingMs).toBeGreaterThan(
+      expect((await harness.readFloor(names.pairs[1]!))!.remainingMs).toBeGreaterThan(
         8 * RETENTION_MS,
       );
       await harness.writeLock(names.locks[0]!, 'holder', null);
@@ -47,7 +47,10 @@ export const extendChecks: readonly ContractCheck[] = [
         kind: 'extended',
         recreated: 0,
       });
-      expect(await harness.readLock(names.locks[0]!)).toEqual({ owner: 'holder', remainingMs: -1 });
+      expect(await harness.readLock(names.locks[0]!)).toEqual({
+        holder: 'holder',
+        remainingMs: -1,
+      });
     },
   },
   {
@@ -60,9 +63,9 @@ export const extendChecks: readonly ContractCheck[] = [
       await harness.deleteLock(names.locks[0]!);
       await client.acquire(names, 'newer', ballot + 1);
       expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'newer' });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-        fence: ballot + 1,
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'newer' });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot + 1,
         previous: ballot,
       });
     },
@@ -79,7 +82,7 @@ export const extendChecks: readonly ContractCheck[] = [
       await harness.deleteLock(names.locks[0]!);
       expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot + 1 });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot + 1 });
       expect(await client.extend(names, 'newer', ballot + 1)).toEqual({
         kind: 'extended',
         recreated: 1,
@@ -87,33 +90,33 @@ export const extendChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'extend: sets a missing lock again; an abandoned holder can not lower its fence then',
+    name: 'extend: sets a missing lock again; an abandoned holder can not lower its floor then',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
       const before = [
         null,
-        { fence: ballot, previous: 0 },
-        { fence: ballot - 8, previous: ballot - 9 },
+        { floor: ballot, previous: 0 },
+        { floor: ballot - 8, previous: ballot - 9 },
       ];
-      for (const fence of before) {
-        if (fence === null) await harness.deleteFence(names.pairs[1]!);
-        else await harness.writeFence(names.pairs[1]!, fence, RETENTION_MS);
+      for (const floor of before) {
+        if (floor === null) await harness.deleteFloor(names.pairs[1]!);
+        else await harness.writeFloor(names.pairs[1]!, floor, RETENTION_MS);
         expect(await client.extend(names, 'holder', ballot)).toEqual({
           kind: 'extended',
           recreated: 1,
         });
         expect((await harness.readLock(names.locks[0]!))!.remainingMs).toBeGreaterThan(TTL_MS / 2);
-        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-          fence: ballot,
+        expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+          floor: ballot,
           previous: ballot,
         });
-        expect((await harness.readFence(names.pairs[1]!))!.remainingMs).toBeGreaterThan(
+        expect((await harness.readFloor(names.pairs[1]!))!.remainingMs).toBeGreaterThan(
           RETENTION_MS,
         );
         await client.abandon(names, 'holder');
-        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+        expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
       }
     },
   },
@@ -136,7 +139,7 @@ export const extendChecks: readonly ContractCheck[] = [
           recreated: 1,
         });
       }
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'holder' });
     },
   },
   {
@@ -177,23 +180,23 @@ export const extendChecks: readonly ContractCheck[] = [
       await client.join(GUARD_MS);
       expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
       await harness.deleteLock(names.locks[1]!);
-      await harness.writeFence(names.pairs[3]!, { fence: ballot + 1, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[3]!, { floor: ballot + 1, previous: 0 }, RETENTION_MS);
       expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
     },
   },
   {
-    name: 'extend: a fence that was lost or rolled back under a held lock is raised again',
+    name: 'extend: a floor that was lost or rolled back under a held lock is raised again',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
       await client.acquire(names, 'holder', ballot);
-      await harness.deleteFence(names.pairs[1]!);
+      await harness.deleteFloor(names.pairs[1]!);
       await client.extend(names, 'holder', ballot);
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
-      await harness.writeFence(names.pairs[1]!, { fence: ballot - 50, previous: 0 }, RETENTION_MS);
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 50, previous: 0 }, RETENTION_MS);
       await client.extend(names, 'holder', ballot);
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
     },
   },
 ];

@@ -33,7 +33,7 @@ export const joinChecks: readonly ContractCheck[] = [
       expect((await client.acquire(names, 'holder', await harness.nowMicros())).kind).toBe(
         'quarantined',
       );
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
     },
   },
   {
@@ -87,7 +87,7 @@ export const joinChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'join: another fence retention is refused and changes nothing',
+    name: 'join: another floor retention is refused and changes nothing',
     async run(harness) {
       const client = await ContractClient.joined(harness);
       expect(await client.join(GUARD_MS, RETENTION_MS / 2)).toEqual({
@@ -157,7 +157,7 @@ export const joinChecks: readonly ContractCheck[] = [
       await client.acquire(names, 'holder', ballot);
       await harness.restart({ keepData: true });
       await client.untilOpened(2);
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'holder' });
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'holder' });
       expect(await client.acquire(free, 'next', ballot)).toMatchObject({
         kind: 'failed',
         mustJoin: true,
@@ -169,7 +169,7 @@ export const joinChecks: readonly ContractCheck[] = [
         recreated: 0,
       });
       expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
     },
   },
   {

@@ -10,55 +10,62 @@ export const multiKeyChecks: readonly ContractCheck[] = [
       const names = harness.names('a', 'b', 'c');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(names.pairs[3]!, { fence: ballot - 4, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[3]!, { floor: ballot - 4, previous: 0 }, RETENTION_MS);
       expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
       expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
       for (const [index, previous] of [0, ballot - 4, 0].entries()) {
-        expect(await harness.readLock(names.locks[index]!)).toMatchObject({ owner: 'holder' });
-        expect(await harness.readFence(names.pairs[2 * index + 1]!)).toMatchObject({
-          fence: ballot,
+        expect(await harness.readLock(names.locks[index]!)).toMatchObject({ holder: 'holder' });
+        expect(await harness.readFloor(names.pairs[2 * index + 1]!)).toMatchObject({
+          floor: ballot,
           previous,
         });
       }
     },
   },
   {
-    name: 'several keys: one that is held refuses all, and HELD tells of the longest',
+    name: 'several keys: one that is held refuses all, and HELD names the first',
     async run(harness) {
       const names = harness.names('a', 'b', 'c', 'd');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeLock(names.locks[1]!, 'short', 30_000);
-      await harness.writeLock(names.locks[2]!, 'long', 900_000);
-      await harness.writeFence(names.pairs[7]!, { fence: ballot + 3, previous: 0 }, RETENTION_MS);
+      await harness.writeLock(names.locks[1]!, 'first', 30_000);
+      await harness.writeLock(names.locks[2]!, 'longer', 900_000);
+      await harness.writeFloor(names.pairs[7]!, { floor: ballot + 3, previous: 0 }, RETENTION_MS);
       const reply = await client.acquire(names, 'waiter', ballot);
-      expect(reply).toMatchObject({ kind: 'held', owner: 'long', fence: ballot + 3 });
-      expect(reply.kind === 'held' && reply.remainingMs).toBeGreaterThan(500_000);
+      expect(reply).toMatchObject({ kind: 'held', index: 1, holder: 'first', floor: ballot + 3 });
+      expect(reply.kind === 'held' && reply.remainingMs).toBeLessThanOrEqual(30_000);
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       await harness.writeLock(names.locks[0]!, 'for-ever', null);
       expect(await client.acquire(names, 'waiter', ballot)).toMatchObject({
         kind: 'held',
-        owner: 'for-ever',
+        index: 0,
+        holder: 'for-ever',
         remainingMs: -1,
+      });
+      await client.acquire(harness.names('d'), 'waiter', ballot + 4);
+      expect(await client.acquire(harness.names('d', 'c'), 'waiter', ballot)).toMatchObject({
+        kind: 'held',
+        index: 1,
+        holder: 'longer',
       });
     },
   },
   {
-    name: 'several keys: one fence that is not below the ballot refuses all, with the highest floor',
+    name: 'several keys: one floor that is not below the ballot refuses all, with the highest floor',
     async run(harness) {
       const names = harness.names('a', 'b', 'c');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(names.pairs[3]!, { fence: ballot + 7, previous: 0 }, RETENTION_MS);
-      await harness.writeFence(names.pairs[5]!, { fence: ballot, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[3]!, { floor: ballot + 7, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[5]!, { floor: ballot, previous: 0 }, RETENTION_MS);
       expect(await client.acquire(names, 'holder', ballot)).toMatchObject({
         kind: 'stale',
         floor: ballot + 7,
         byClock: false,
       });
       for (const lock of names.locks) expect(await harness.readLock(lock)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       expect(await client.acquire(names, 'holder', ballot + 8)).toEqual({ kind: 'accepted' });
     },
   },
@@ -76,12 +83,12 @@ export const multiKeyChecks: readonly ContractCheck[] = [
         byClock: false,
       });
       expect(await client.acquire(names, 'holder', ballot + 1)).toEqual({ kind: 'accepted' });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-        fence: ballot + 1,
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot + 1,
         previous: 0,
       });
-      expect(await harness.readFence(names.pairs[3]!)).toMatchObject({
-        fence: ballot + 1,
+      expect(await harness.readFloor(names.pairs[3]!)).toMatchObject({
+        floor: ballot + 1,
         previous: ballot,
       });
     },
@@ -121,52 +128,52 @@ export const multiKeyChecks: readonly ContractCheck[] = [
       });
       for (const lock of names.locks) {
         const held = await harness.readLock(lock);
-        expect(held).toMatchObject({ owner: 'holder' });
+        expect(held).toMatchObject({ holder: 'holder' });
         expect(held!.remainingMs).toBeGreaterThan(60_000);
       }
     },
   },
   {
-    name: 'several keys: release deletes only the owned ones and restores each fence on its own',
+    name: 'several keys: release deletes only the own ones and restores each floor on its own',
     async run(harness) {
       const names = harness.names('a', 'b', 'c');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(names.pairs[1]!, { fence: ballot - 4, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 4, previous: 0 }, RETENTION_MS);
       await client.acquire(names, 'attempt', ballot);
       await harness.deleteLock(names.locks[2]!);
       await client.acquire(harness.names('c'), 'newer', ballot + 2);
       expect(await client.abandon(names, 'attempt')).toEqual({ kind: 'released', deleted: 2 });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot - 4 });
-      expect(await harness.readFence(names.pairs[3]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[5]!)).toMatchObject({
-        fence: ballot + 2,
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot - 4 });
+      expect(await harness.readFloor(names.pairs[3]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[5]!)).toMatchObject({
+        floor: ballot + 2,
         previous: ballot,
       });
-      expect(await harness.readLock(names.locks[2]!)).toMatchObject({ owner: 'newer' });
+      expect(await harness.readLock(names.locks[2]!)).toMatchObject({ holder: 'newer' });
     },
   },
   {
-    name: 'inspect: owner, life and fence of the longest; nothing is written',
+    name: 'inspect: holder, life and floor of the longest; nothing is written',
     async run(harness) {
       const names = harness.names('a', 'b');
       const client = await ContractClient.joined(harness);
-      const free = { kind: 'inspected', owner: null, remainingMs: 0, fence: 0 };
+      const free = { kind: 'inspected', holder: null, remainingMs: 0, floor: 0 };
       expect(await client.inspect(names)).toEqual(free);
       const ballot = await harness.nowMicros();
       await client.acquire(harness.names('a'), 'holder', ballot, 50_000);
       const held = await client.inspect(names);
-      expect(held).toMatchObject({ kind: 'inspected', owner: 'holder', fence: ballot });
+      expect(held).toMatchObject({ kind: 'inspected', holder: 'holder', floor: ballot });
       expect(held.kind === 'inspected' && held.remainingMs).toBeGreaterThan(20_000);
       await harness.writeLock(names.locks[1]!, 'for-ever', null);
       expect(await client.inspect(names)).toMatchObject({
-        owner: 'for-ever',
+        holder: 'for-ever',
         remainingMs: -1,
-        fence: ballot,
+        floor: ballot,
       });
       await harness.deleteLock(names.locks[1]!);
       await client.release(harness.names('a'), 'holder');
-      expect(await client.inspect(names)).toEqual({ ...free, fence: ballot });
+      expect(await client.inspect(names)).toEqual({ ...free, floor: ballot });
     },
   },
 ];

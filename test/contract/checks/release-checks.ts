@@ -5,21 +5,21 @@ import type { ContractCheck } from '../contract-harness.ts';
 /** The end of granted locks and of abandoned attempts. */
 export const releaseChecks: readonly ContractCheck[] = [
   {
-    name: 'release: deletes the own lock once, keeps the fence, and says how many it deleted',
+    name: 'release: deletes the own lock once, keeps the floor, and says how many it deleted',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(names.pairs[1]!, { fence: ballot - 1, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 1, previous: 0 }, RETENTION_MS);
       await client.acquire(names, 'holder', ballot);
       expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
       expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 0 });
     },
   },
   {
-    name: 'release: never touches what another holder owns, nor its fence',
+    name: 'release: never touches what another holder owns, nor its floor',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -29,9 +29,9 @@ export const releaseChecks: readonly ContractCheck[] = [
       await client.acquire(names, 'second', ballot + 5);
       expect(await client.release(names, 'first')).toEqual({ kind: 'released', deleted: 0 });
       expect(await client.abandon(names, 'first')).toEqual({ kind: 'released', deleted: 0 });
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ owner: 'second' });
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({
-        fence: ballot + 5,
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'second' });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot + 5,
         previous: ballot,
       });
     },
@@ -45,7 +45,7 @@ export const releaseChecks: readonly ContractCheck[] = [
       await client.acquire(names, 'holder', ballot);
       await client.release(names, 'holder');
       await client.abandon(names, 'holder');
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
       expect(await client.acquire(names, 'next', ballot)).toMatchObject({
         kind: 'stale',
         floor: ballot,
@@ -53,18 +53,18 @@ export const releaseChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'abandon: the fence is again what it was, with at least the life it had',
+    name: 'abandon: the floor is again what it was, with at least the life it had',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(names.pairs[1]!, { fence: ballot - 5, previous: 0 }, RETENTION_MS);
+      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 5, previous: 0 }, RETENTION_MS);
       await client.acquire(names, 'attempt', ballot);
       expect(await client.abandon(names, 'attempt')).toEqual({ kind: 'released', deleted: 1 });
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      const fence = await harness.readFence(names.pairs[1]!);
-      expect(fence).toMatchObject({ fence: ballot - 5 });
-      expect(fence!.remainingMs).toBeGreaterThan(RETENTION_MS - TTL_MS / 2);
+      const floor = await harness.readFloor(names.pairs[1]!);
+      expect(floor).toMatchObject({ floor: ballot - 5 });
+      expect(floor!.remainingMs).toBeGreaterThan(RETENTION_MS - TTL_MS / 2);
       expect(await client.acquire(names, 'next', ballot - 4)).toEqual({ kind: 'accepted' });
     },
   },
@@ -74,14 +74,14 @@ export const releaseChecks: readonly ContractCheck[] = [
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const ballot = await harness.nowMicros();
-      await harness.writeFence(
+      await harness.writeFloor(
         names.pairs[1]!,
-        { fence: ballot - 5, previous: ballot - 9 },
+        { floor: ballot - 5, previous: ballot - 9 },
         RETENTION_MS,
       );
       for (const step of [0, 1, 2, 2]) await client.acquire(names, 'attempt', ballot + step);
       await client.abandon(names, 'attempt');
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot - 5 });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot - 5 });
       expect(await client.acquire(names, 'next', ballot - 5)).toMatchObject({
         kind: 'stale',
         floor: ballot - 5,
@@ -89,7 +89,7 @@ export const releaseChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'abandon: where there was no fence none stays',
+    name: 'abandon: where there was no floor none stays',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -97,12 +97,12 @@ export const releaseChecks: readonly ContractCheck[] = [
       await client.acquire(names, 'attempt', ballot);
       await client.acquire(names, 'attempt', ballot + 1);
       await client.abandon(names, 'attempt');
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
     },
   },
   {
-    name: 'abandon: attempts one after the other never lower the fence of a granted lock',
+    name: 'abandon: attempts one after the other never lower the floor of a granted lock',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -114,7 +114,7 @@ export const releaseChecks: readonly ContractCheck[] = [
         if (attempt % 2 === 0)
           await client.acquire(names, `attempt-${attempt}`, ballot + 10 + attempt);
         await client.abandon(names, `attempt-${attempt}`);
-        expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+        expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
       }
       expect(await client.acquire(names, 'next', ballot)).toMatchObject({
         kind: 'stale',

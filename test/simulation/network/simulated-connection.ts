@@ -60,6 +60,10 @@ export class SimulatedConnection implements ServerPeer {
     return this.#unsettled.size > 0;
   }
 
+  get hasCollected(): boolean {
+    return this.#collected.length > 0;
+  }
+
   /** Written with others by `flush`, or at once when no answer is due. */
   collect(command: WireCommand): void {
     const first = !this.isAsked && this.#collected.length === 0;

@@ -107,6 +107,10 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     this.#send<ReleaseReply>('release', request, (memory) => memory.release(request), settle);
   }
 
+  get hasCollected(): boolean {
+    return this.#connection?.hasCollected === true;
+  }
+
   flush(): void {
     if (this.ends.process.alive) this.#connection?.flush();
   }

@@ -41,12 +41,12 @@ export class MaskedNodes {
   apply(fence: number, refusal: 'OOM' | 'READONLY'): void {
     for (const [index, outcome] of this.#mask.entries()) {
       const server = this.#stage.servers[index]!;
-      const { locks, fences } = server.memory.state;
+      const { locks, floors } = server.memory.state;
       const [lock, fenceName] = this.names.pairs as [string, string];
       if (outcome === 'held') locks.set(lock, FOREIGN, FOREIGN_TTL_MS);
       if (outcome === 'stale') locks.delete(lock);
       if (outcome === 'held' || outcome === 'stale')
-        fences.set(fenceName, { fence, previous: fence }, FOREIGN_TTL_MS);
+        floors.set(fenceName, { floor: fence, previous: fence }, FOREIGN_TTL_MS);
       if (outcome === 'error') server.error = refusal;
       if (outcome === 'reply lost' || outcome === 'late') this.#path(index).hold('replies');
     }
@@ -70,7 +70,7 @@ export class MaskedNodes {
   /** Where the fence stands on each node; 0 = nowhere. */
   fences(): number[] {
     const fenceName = this.names.pairs[1]!;
-    return this.#stage.servers.map(({ memory }) => memory.state.fences.get(fenceName)?.fence ?? 0);
+    return this.#stage.servers.map(({ memory }) => memory.state.floors.get(fenceName)?.floor ?? 0);
   }
 
   /** Who must be left when everything of ours has ended. */

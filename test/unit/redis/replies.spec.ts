@@ -31,10 +31,13 @@ const NEVER_VALID: unknown[] = [
   [-1, '', 5, 0],
   [-1, Number.NaN, 5, 0],
   [0, 5, '5'],
-  [0, 5, '5', null],
-  [0, -2, '5', 'owner'],
-  [0, 5, '-1', 'owner'],
-  [0, 5, 1e300, 'owner'],
+  [0, 5, '5', 'holder'],
+  [0, 5, '5', null, 0],
+  [0, -2, '5', 'holder', 0],
+  [0, 5, '-1', 'holder', 0],
+  [0, 5, 1e300, 'holder', 0],
+  [0, 5, '5', 'holder', -1],
+  [0, 5, '5', 'holder', '0'],
   [-3, 5],
   [-3, 5, 5],
   [-5, 'x'],
@@ -75,11 +78,12 @@ describe('replies of the scripts', () => {
   it('of acquire', () => {
     const parse = replies.parseAcquireReply;
     expect(parse(1)).toEqual({ kind: 'accepted' });
-    expect(parse([0, -1, '0000000000000009', 'o'])).toEqual({
+    expect(parse([0, -1, '0000000000000009', 'o', 2])).toEqual({
       kind: 'held',
+      index: 2,
       remainingMs: -1,
-      fence: 9,
-      owner: 'o',
+      floor: 9,
+      holder: 'o',
     });
     expect(parse([-1, '8', 9, 1])).toEqual({
       kind: 'stale',
@@ -89,7 +93,7 @@ describe('replies of the scripts', () => {
     });
     expect(parse([-1, '8', 9, 0])).toMatchObject({ byClock: false });
     expect(parse([-2, 7])).toEqual({ kind: 'quarantined', remainingMs: 7 });
-    expect(parse([-3, 8, '9'])).toEqual({ kind: 'ahead', nowMicros: 8, fence: 9 });
+    expect(parse([-3, 8, '9'])).toEqual({ kind: 'ahead', nowMicros: 8, floor: 9 });
     expect(parse([-4])).toEqual({ kind: 'unjoined' });
   });
 
@@ -103,9 +107,9 @@ describe('replies of the scripts', () => {
     expect(replies.parseJoinReply([-5, 9])).toEqual({ kind: 'disagree', floorRetentionMs: 9 });
     expect(replies.parseInspectReply([0, '3', null])).toEqual({
       kind: 'inspected',
-      owner: null,
+      holder: null,
       remainingMs: 0,
-      fence: 3,
+      floor: 3,
     });
   });
 });

@@ -20,7 +20,7 @@ const CASES = [
   ],
   ['JOIN', scripts.JOIN, args.joinArguments(join)],
   ['INSPECT', scripts.INSPECT, args.inspectArguments({ names })],
-  ['PROBE', scripts.PROBE, args.scriptArguments(scripts.PROBE, ['probe', 'probe fence'])],
+  ['PROBE', scripts.PROBE, args.scriptArguments(scripts.PROBE, ['probe', 'probe floor'])],
 ] as const;
 
 describe.each(CASES)('the script %s', (name, script, sent) => {
@@ -46,7 +46,7 @@ describe.each(CASES)('the script %s', (name, script, sent) => {
     const fixed = keys
       .replace(/lock1.*$/, '')
       .split(/[\s,]+/)
-      .filter((word) => word !== '' && word !== 'fence');
+      .filter((word) => word !== '' && word !== 'floor');
     expect(numberOfKeys).toBe(fixed.length + 2 * perLock);
     const values = /^-- ARGV: (.*)$/m.exec(script.text)![1]!.replaceAll(/\([^)]*\)/g, '');
     const named = values === 'none' ? [] : values.split(',');
@@ -83,7 +83,7 @@ describe('the probe', () => {
 });
 
 describe('arguments', () => {
-  it('carry the ballot in 16 digits, since fences are compared as strings', () => {
+  it('carry the ballot in 16 digits, since floors are compared as strings', () => {
     expect(args.acquireArguments({ ...vote, ballot: 7 })).toContain('0000000000000007');
     expect(args.extendArguments({ ...vote, ballot: Number.MAX_SAFE_INTEGER })).toContain(
       '9007199254740991',

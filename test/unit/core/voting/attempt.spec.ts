@@ -14,8 +14,8 @@ function ballots({ nodes }: LockProcess, node = 0): number[] {
 function raiseFence(cluster: Cluster, servers: readonly number[], aheadMs: number): void {
   const fence = cluster.environment.clock.wallMicros() + aheadMs * 1_000;
   for (const index of servers) {
-    const { fences } = cluster.servers[index]!.state;
-    fences.set('lock:#floor:a', { fence, previous: 0 }, 10 * DAY_MS);
+    const { floors } = cluster.servers[index]!.state;
+    floors.set('lock:#floor:a', { floor: fence, previous: 0 }, 10 * DAY_MS);
   }
 }
 
@@ -39,13 +39,13 @@ describe('a node that accepted an earlier ballot only', () => {
     const cluster = await newCluster(3);
     const ahead = await cluster.process({ wallErrorMs: 3 * DAY_MS });
     raiseFence(cluster, [2], 2.5 * DAY_MS);
-    const [before] = cluster.servers[2]!.state.fences.names();
-    const fence = cluster.servers[2]!.state.fences.get(before!);
+    const [before] = cluster.servers[2]!.state.floors.names();
+    const fence = cluster.servers[2]!.state.floors.get(before!);
     const lock = await cluster.settle(ahead.redlock.acquire('a', { wait: 0 }));
     expect(ballots(ahead, 2)[0]).toBeGreaterThan(lock.token.value);
     await cluster.advance(10);
     expect(cluster.owners('a')).toEqual([lock.token.holder, lock.token.holder, undefined]);
-    expect(cluster.servers[2]!.state.fences.get(before!)?.fence).toBe(fence?.fence);
+    expect(cluster.servers[2]!.state.floors.get(before!)?.floor).toBe(fence?.floor);
   });
 });
 

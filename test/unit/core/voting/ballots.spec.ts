@@ -101,7 +101,7 @@ describe('answers to an older ballot', () => {
     const first = await cluster.settle(ahead.redlock.acquire('a'));
     await cluster.settle(first.release());
     // Node 2 has forgotten the fence and accepts the low ballot; its answer is slower than the second round of the others.
-    cluster.servers[2]?.state.fences.delete('lock:#floor:a');
+    cluster.servers[2]?.state.floors.delete('lock:#floor:a');
     const { redlock, nodes } = await cluster.process({ quorum: 3 });
     nodes[2]!.latencyMs = 50;
     const lock = await cluster.settle(redlock.acquire('a', { wait: 0 }));
@@ -112,7 +112,7 @@ describe('answers to an older ballot', () => {
     // Every node, also the slow one, was asked for and has accepted the ballot that became the token.
     expect(granted).toEqual([1, 1, 1]);
     expect(
-      cluster.servers.map((server) => server.state.fences.get('lock:#floor:a')?.fence),
+      cluster.servers.map((server) => server.state.floors.get('lock:#floor:a')?.floor),
     ).toEqual([lock.token.value, lock.token.value, lock.token.value]);
   });
 
@@ -122,7 +122,7 @@ describe('answers to an older ballot', () => {
     const first = await cluster.settle(ahead.redlock.acquire('a'));
     await cluster.settle(first.release());
     // Two nodes forgot: they accept the first ballot at once. Of the three others only one answers the second.
-    for (const index of [0, 1]) cluster.servers[index]?.state.fences.delete('lock:#floor:a');
+    for (const index of [0, 1]) cluster.servers[index]?.state.floors.delete('lock:#floor:a');
     const { redlock, nodes } = await cluster.process({ nodeTimeout: 300 });
     const outcome = redlock.acquire('a', { wait: 0 }).catch((error: unknown) => error);
     await cluster.advance(1.5);
@@ -143,7 +143,7 @@ describe('answers to an older ballot', () => {
     // Somebody else's fence is always a little higher.
     server!.acquire = (request) => {
       const fence = request.ballot + 1_000;
-      server!.state.fences.set('lock:#floor:a', { fence, previous: 0 }, 60_000);
+      server!.state.floors.set('lock:#floor:a', { floor: fence, previous: 0 }, 60_000);
       return acquire(request);
     };
     await cluster.failure(process.redlock.acquire('a', { wait: 0 }));

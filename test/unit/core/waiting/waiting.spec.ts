@@ -189,7 +189,7 @@ describe('the budget', () => {
     const ahead = await cluster.process({ wallErrorMs: 60_000 });
     await cluster.settle((await cluster.settle(ahead.redlock.acquire('a'))).release());
     // Accepted, stale, and no answer: the round lasts to its end, and then there is a second one.
-    cluster.servers[0]?.state.fences.delete('lock:#floor:a');
+    cluster.servers[0]?.state.floors.delete('lock:#floor:a');
     const { redlock, nodes } = await cluster.process();
     cluster.servers[2]?.freeze();
     const startedAtMs = cluster.nowMs;

@@ -5,15 +5,15 @@ import type { ContractCheck } from '../contract-harness.ts';
 
 const LARGEST = Number.MAX_SAFE_INTEGER;
 
-/** What a fence is worth: exact numbers, and nothing lost when it expires. */
-export const fenceChecks: readonly ContractCheck[] = [
+/** What a floor is worth: exact numbers, and nothing lost when it expires. */
+export const floorChecks: readonly ContractCheck[] = [
   {
     name: 'numbers: exact up to 2^53-1 in every command',
     async run(harness) {
       const names = harness.names('a');
-      const [lock, fence] = names.pairs as [string, string];
+      const [lock, floor] = names.pairs as [string, string];
       const client = await ContractClient.joined(harness);
-      await harness.writeFence(fence, { fence: LARGEST - 2, previous: LARGEST - 3 }, RETENTION_MS);
+      await harness.writeFloor(floor, { floor: LARGEST - 2, previous: LARGEST - 3 }, RETENTION_MS);
       expect(await client.acquire(names, 'a', LARGEST - 2)).toMatchObject({
         kind: 'stale',
         floor: LARGEST - 2,
@@ -21,27 +21,27 @@ export const fenceChecks: readonly ContractCheck[] = [
       });
       expect(await client.acquire(names, 'a', LARGEST - 1)).toEqual({ kind: 'accepted' });
       expect(await client.acquire(names, 'a', LARGEST - 1)).toEqual({ kind: 'accepted' });
-      expect(await harness.readFence(fence)).toMatchObject({
-        fence: LARGEST - 1,
+      expect(await harness.readFloor(floor)).toMatchObject({
+        floor: LARGEST - 1,
         previous: LARGEST - 2,
       });
       expect(await client.acquire(names, 'b', LARGEST)).toMatchObject({
         kind: 'held',
-        fence: LARGEST - 1,
+        floor: LARGEST - 1,
       });
       await client.abandon(names, 'a');
-      expect(await harness.readFence(fence)).toMatchObject({ fence: LARGEST - 2 });
+      expect(await harness.readFloor(floor)).toMatchObject({ floor: LARGEST - 2 });
       expect(await client.acquire(names, 'b', LARGEST - 1)).toEqual({ kind: 'accepted' });
       expect(await client.acquire(names, 'b', LARGEST)).toEqual({ kind: 'accepted' });
       expect(await client.acquire(names, 'b', LARGEST - 1)).toMatchObject({
         kind: 'stale',
         floor: LARGEST,
       });
-      expect(await client.inspect(names)).toMatchObject({ owner: 'b', fence: LARGEST });
+      expect(await client.inspect(names)).toMatchObject({ holder: 'b', floor: LARGEST });
       await harness.deleteLock(lock);
       expect(await client.extend(names, 'a', LARGEST - 1)).toEqual({ kind: 'lost' });
       expect(await client.extend(names, 'b', LARGEST)).toEqual({ kind: 'extended', recreated: 1 });
-      expect(await harness.readFence(fence)).toMatchObject({ fence: LARGEST, previous: LARGEST });
+      expect(await harness.readFloor(floor)).toMatchObject({ floor: LARGEST, previous: LARGEST });
       await client.release(names, 'b');
       expect(await client.acquire(names, 'c', LARGEST)).toMatchObject({
         kind: 'stale',
@@ -51,7 +51,7 @@ export const fenceChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'fence: once it has expired the clock refuses what it refused',
+    name: 'floor: once it has expired the clock refuses what it refused',
     async run(harness) {
       const names = harness.names('a');
       const retentionMs = 1_000;
@@ -61,8 +61,8 @@ export const fenceChecks: readonly ContractCheck[] = [
       const ballot = (await harness.nowMicros()) + 1_000_000;
       expect(await client.acquire(names, 'holder', ballot, 50)).toEqual({ kind: 'accepted' });
       await eventually(
-        'expiry of the fence',
-        async () => (await harness.readFence(names.pairs[1]!)) === null,
+        'expiry of the floor',
+        async () => (await harness.readFloor(names.pairs[1]!)) === null,
       );
       expect((await harness.nowMicros()) - ballot).toBeGreaterThanOrEqual(retentionMs * 1000);
       expect(await client.acquire(names, 'late', ballot)).toMatchObject({
@@ -81,7 +81,7 @@ export const fenceChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'lock: expires by itself, and its fence still refuses the old ballot',
+    name: 'lock: expires by itself, and its floor still refuses the old ballot',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -103,7 +103,7 @@ export const fenceChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'clock: ten minutes and a ttl later the fence is gone, and the old ballot is refused all the same',
+    name: 'clock: ten minutes and a ttl later the floor is gone, and the old ballot is refused all the same',
     needs: ['clock'],
     async run(harness) {
       const names = harness.names('a');
@@ -111,10 +111,10 @@ export const fenceChecks: readonly ContractCheck[] = [
       const ballot = await harness.nowMicros();
       await client.acquire(names, 'holder', ballot, 10_000);
       await harness.advance(RETENTION_MS);
-      expect(await harness.readFence(names.pairs[1]!)).toMatchObject({ fence: ballot });
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
       await harness.advance(20_000);
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       expect(await client.acquire(names, 'late', ballot)).toMatchObject({
         kind: 'stale',
         byClock: true,
@@ -122,7 +122,7 @@ export const fenceChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'clock: a step back of up to R/2 after the expiry of a fence still refuses its ballot',
+    name: 'clock: a step back of up to R/2 after the expiry of a floor still refuses its ballot',
     needs: ['clock'],
     async run(harness) {
       const names = harness.names('a');
@@ -130,7 +130,7 @@ export const fenceChecks: readonly ContractCheck[] = [
       const ballot = await harness.nowMicros();
       await client.acquire(names, 'holder', ballot, 10_000);
       await harness.advance(RETENTION_MS + 20_000);
-      expect(await harness.readFence(names.pairs[1]!)).toBeNull();
+      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       await harness.advance(-RETENTION_MS / 2);
       expect(await client.acquire(names, 'late', ballot)).toMatchObject({
         kind: 'stale',

@@ -1,0 +1,321 @@
+import type { NodeCause } from '../errors.ts';
+import { invariant, thoroughInvariant } from '../invariant.ts';
+import { Deadline } from '../nodes/deadlines.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
+import type { FailedAttempt } from '../voting/attempt.ts';
+import type { HeldLock } from './held-lock.ts';
+
+/** A subscription outlives its last waiter by this, because the next one usually comes at once. */
+const LINGER_MS = 1_000;
+/** Records kept for nothing but what they remember of floors and of grants in a row. */
+const MAX_REMEMBERED = 4_096;
+const MAX_OWN_HOLDERS = 8;
+/** As often one process may take a key in a row while others wait for it: hand-over inside a process is cheapest. */
+const MAX_GRANTS_IN_A_ROW = 4;
+
+/** A caller that waits for keys. It stands in one line at a time. */
+export interface Waiter {
+  /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
+  readonly ticket: number;
+  /** Ends its wait with the first telling answer, which it is owed within a node timeout. */
+  readonly isImpatient: boolean;
+  place: KeyRecord | undefined;
+  previousInLine: Waiter | undefined;
+  nextInLine: Waiter | undefined;
+  /** Something changed: it looks again whether it can try. */
+  wake(): void;
+  /** A later arrival was granted one of its keys. Called for sets only. */
+  passed(): void;
+}
+
+/** Another process holds the key, as a quorum of nodes said. */
+export interface ForeignHolder {
+  /** When it is worth asking again, without a hint. */
+  readonly untilMs: number;
+  /** When its lease ends unless it is extended; undefined without TTL. */
+  readonly freeAtMs: number | undefined;
+  /** What each node said. */
+  readonly causes: () => NodeCause[];
+}
+
+/** Everything this process knows of one key. */
+export class KeyRecord {
+  readonly key: string;
+  /** Held here: also while it is only kept for `minHold`. */
+  lock: HeldLock | undefined;
+  /** Whose try for a lock with this key is under way. One at a time in this process. */
+  trying: Waiter | undefined;
+  foreign: ForeignHolder | undefined;
+  /** When it was last granted here, or a node named another holder. */
+  busyAtMs = Number.NEGATIVE_INFINITY;
+  /** The latest outage that a try for this key found, unless a later one had a quorum of answers. */
+  outage: FailedAttempt | undefined;
+  /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
+  readonly sets = new Set<Waiter>();
+  readonly claims: Waiter[] = [];
+  first: Waiter | undefined;
+  last: Waiter | undefined;
+  /** Of those in line; saves a walk when there is none. */
+  impatient = 0;
+  /** Releases that were published elsewhere, or may have been missed. */
+  hints = 0;
+  hintAtMs = Number.NEGATIVE_INFINITY;
+  /** No try before this: other processes go first. */
+  notBeforeMs = 0;
+  hasSteppedBack = false;
+  grantsInARow = 0;
+  /** How often it was granted in this process. */
+  turnover = 0;
+  /** Highest floor that nodes reported, while it is ahead of our clock; microseconds. */
+  floor = 0;
+  /** Waiters and locks that refer to it. */
+  uses = 0;
+  subscribers = 0;
+  isSubscribed = false;
+  readonly linger: Linger;
+  /** Identities of locks and attempts of this process that were published: they tell us nothing. */
+  readonly #own: string[] = [];
+
+  constructor(key: string, linger: (record: KeyRecord) => void) {
+    this.key = key;
+    this.linger = new Linger(() => linger(this));
+  }
+
+  get hasLine(): boolean {
+    return this.first !== undefined;
+  }
+
+  /** In order of arrival: mostly behind all others, and in front for one that moves or comes back from its try. */
+  enter(waiter: Waiter): void {
+    let next: Waiter | undefined;
+    if (this.last !== undefined && this.last.ticket > waiter.ticket) {
+      next = this.first;
+      while (next !== undefined && next.ticket < waiter.ticket) next = next.nextInLine;
+    }
+    const previous = next === undefined ? this.last : next.previousInLine;
+    waiter.place = this;
+    waiter.previousInLine = previous;
+    waiter.nextInLine = next;
+    if (previous === undefined) this.first = waiter;
+    else previous.nextInLine = waiter;
+    if (next === undefined) this.last = waiter;
+    else next.previousInLine = waiter;
+    if (waiter.isImpatient) this.impatient += 1;
+  }
+
+  /** A head that leaves hands its wake-up on. */
+  leave(waiter: Waiter): void {
+    const { previousInLine: previous, nextInLine: next } = waiter;
+    if (previous === undefined) this.first = next;
+    else previous.nextInLine = next;
+    if (next === undefined) this.last = previous;
+    else next.previousInLine = previous;
+    waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
+    if (waiter.isImpatient) this.impatient -= 1;
+    if (this.first === undefined) this.foreign = undefined;
+    else if (previous === undefined) this.wake();
+  }
+
+  /** The key may be free: who claims it looks first, then the head of the line. */
+  wake(): void {
+    for (const claimant of this.claims) claimant.wake();
+    this.first?.wake();
+  }
+
+  /** There is a telling answer: those who wait for no more than that are notified. */
+  wakeImpatient(): void {
+    if (this.impatient === 0) return;
+    for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
+      if (waiter.isImpatient) waiter.wake();
+  }
+
+  published(holder: string): void {
+    this.#own.push(holder);
+    if (this.#own.length > MAX_OWN_HOLDERS) this.#own.shift();
+  }
+
+  isOwn(holder: string): boolean {
+    return this.#own.includes(holder);
+  }
+
+  /** Whether it is the turn of another process; the next grants are ours again. */
+  takeStepBack(): boolean {
+    if (this.grantsInARow < MAX_GRANTS_IN_A_ROW) return false;
+    this.grantsInARow = 0;
+    this.hasSteppedBack = true;
+    return true;
+  }
+}
+
+class Linger extends Deadline {
+  readonly onDeadline: () => void;
+
+  constructor(end: () => void) {
+    super();
+    this.onDeadline = end;
+  }
+}
+
+function isUnused({ lock, trying, first, sets, claims, subscribers }: KeyRecord): boolean {
+  const isFree = lock === undefined && trying === undefined && first === undefined;
+  return isFree && sets.size === 0 && claims.length === 0 && subscribers === 0;
+}
+
+/** One record per key that this process holds, tries for or waits for. */
+export class KeyTable {
+  readonly #set: NodeSet;
+  readonly #records = new Map<string, KeyRecord>();
+  /** Records that are only remembered, oldest first. */
+  readonly #remembered = new Set<KeyRecord>();
+
+  constructor(set: NodeSet) {
+    this.#set = set;
+  }
+
+  /** How many records there are. */
+  get size(): number {
+    return this.#records.size;
+  }
+
+  /** The record of `key`, in use until it is dropped again. */
+  use(key: string): KeyRecord {
+    let record = this.#records.get(key);
+    if (record === undefined) {
+      record = new KeyRecord(key, (each) => this.#unwatch(each));
+      this.#records.set(key, record);
+    }
+    record.uses += 1;
+    return record;
+  }
+
+  drop(record: KeyRecord): void {
+    record.uses -= 1;
+    // Without a line nobody listens for the end of it.
+    if (!record.hasLine) record.foreign = undefined;
+    this.#forget(record);
+  }
+
+  /** Every lock once. */
+  locks(): Set<HeldLock> {
+    const locks = new Set<HeldLock>();
+    for (const { lock } of this.#records.values()) if (lock !== undefined) locks.add(lock);
+    return locks;
+  }
+
+  /** A lock was granted: it counts as a pass for sets that wait for one of its keys and came earlier. */
+  granted(lock: HeldLock, records: readonly KeyRecord[], ticket: number): void {
+    for (const record of records) {
+      invariant(record.lock === undefined, 'a key has one lock in one process');
+      record.lock = lock;
+      record.trying = undefined;
+      record.foreign = undefined;
+      record.busyAtMs = this.#set.nowMs;
+      record.hasSteppedBack = false;
+      record.turnover += 1;
+      record.uses += 1;
+    }
+    for (const record of records) {
+      for (const set of record.sets) if (set.ticket < ticket) set.passed();
+      record.wakeImpatient();
+    }
+  }
+
+  /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
+  freed(lock: HeldLock, records: readonly KeyRecord[]): void {
+    for (const record of records) if (record.lock === lock) record.lock = undefined;
+    for (const record of records) {
+      record.published(lock.holder);
+      record.wake();
+      this.drop(record);
+    }
+  }
+
+  /** `listeners` connections received the release of this key; one of them may be ours. */
+  counted(key: string, listeners: number): void {
+    const rivals = listeners - (this.#records.get(key)?.isSubscribed === true ? 1 : 0);
+    const record = rivals > 0 ? this.use(key) : this.#records.get(key);
+    if (record === undefined) return;
+    record.grantsInARow = rivals > 0 ? record.grantsInARow + 1 : 0;
+    if (rivals > 0) this.drop(record);
+  }
+
+  /** The ballot of a new attempt: never the same number twice while it is ahead of the clock. */
+  nextBallot(records: readonly KeyRecord[]): number {
+    const now = this.#set.environment.clock.wallMicros();
+    let ballot = now;
+    for (const { floor } of records) if (floor >= ballot) ballot = floor + 1;
+    if (ballot > now) for (const record of records) record.floor = ballot;
+    return ballot;
+  }
+
+  /** What is remembered is a cache: losing it costs a round trip, never safety, because nodes refuse low ballots. */
+  sawFloor(records: readonly KeyRecord[], floor: number): void {
+    if (floor < this.#set.environment.clock.wallMicros()) return;
+    for (const record of records) record.floor = Math.max(record.floor, floor);
+  }
+
+  /** From now on releases of this key in other processes are received. */
+  subscribe(record: KeyRecord): void {
+    record.subscribers += 1;
+    this.#set.alarms.cancel(record.linger);
+    if (record.isSubscribed) return;
+    record.isSubscribed = true;
+    const lockName = this.#set.options.keyPrefix + record.key;
+    for (const { node } of this.#set.sessions) node.watch(lockName);
+  }
+
+  unsubscribe(record: KeyRecord): void {
+    record.subscribers -= 1;
+    if (record.subscribers === 0) this.#set.alarms.set(record.linger, LINGER_MS, this.#set.nowMs);
+  }
+
+  /** A release was published by `holder`; `null` when something may have been missed. */
+  hint(lockName: string, holder: string | null): void {
+    const record = this.#records.get(lockName.slice(this.#set.options.keyPrefix.length));
+    if (record === undefined || (holder !== null && record.isOwn(holder))) return;
+    this.#hint(record, this.#set.nowMs);
+  }
+
+  /** Everybody looks again: the set of voting nodes changed. */
+  hintAll(): void {
+    const { nowMs } = this.#set;
+    for (const record of [...this.#records.values()]) this.#hint(record, nowMs);
+  }
+
+  #hint(record: KeyRecord, nowMs: number): void {
+    record.hints += 1;
+    record.hintAtMs = nowMs;
+    // Another process had its turn.
+    record.notBeforeMs = 0;
+    record.foreign = undefined;
+    record.wake();
+  }
+
+  #unwatch(record: KeyRecord): void {
+    record.isSubscribed = false;
+    const lockName = this.#set.options.keyPrefix + record.key;
+    for (const { node } of this.#set.sessions) node.unwatch(lockName);
+    this.#forget(record);
+  }
+
+  /** A record without content is gone, but for a bounded number that remember something. */
+  #forget(record: KeyRecord): void {
+    if (record.uses > 0 || record.isSubscribed) return;
+    record.outage = undefined;
+    record.busyAtMs = Number.NEGATIVE_INFINITY;
+    this.#remembered.delete(record);
+    const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
+    thoroughInvariant(() => isUnused(record), 'a record that nobody uses has no content');
+    if (!isAhead && record.grantsInARow === 0) {
+      this.#records.delete(record.key);
+      return;
+    }
+    this.#remembered.add(record);
+    if (this.#remembered.size <= MAX_REMEMBERED) return;
+    for (const oldest of this.#remembered) {
+      this.#remembered.delete(oldest);
+      if (oldest.uses === 0 && !oldest.isSubscribed) this.#records.delete(oldest.key);
+      break;
+    }
+  }
+}

@@ -1,0 +1,147 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { FencedUsageError, LockLostError, quoteKeys } from '../errors.ts';
+import type { Lock } from '../lock.ts';
+import type { HeldLock } from './held-lock.ts';
+import type { JoinedLock } from './joined-lock.ts';
+
+/** Work that runs under a lock. Innermost first, sections are what an async context is inside of. */
+class Section {
+  /** Whose lock it is: two services in one process don't know each other's. */
+  readonly service: object;
+  readonly lock: HeldLock;
+  readonly handle: HeldLock | JoinedLock;
+  outer: Frame | undefined;
+
+  constructor(
+    service: object,
+    lock: HeldLock,
+    handle: HeldLock | JoinedLock,
+    outer: Frame | undefined,
+  ) {
+    this.service = service;
+    this.lock = lock;
+    this.handle = handle;
+    this.outer = outer;
+  }
+}
+
+/**
+ * What an async context remembers. Work that a section started may outlive it, and start a section in turn: when one has
+ * ended, nothing of it is remembered, so that a chain of jobs keeps no memory.
+ */
+interface Frame {
+  section: Section | undefined;
+  /** Of a section that has ended: the one outside, which may still run. */
+  outer: Frame | undefined;
+}
+
+const STORAGE_KEY = Symbol.for('nestjs-fenced-lock/lock-context');
+const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<Frame> };
+/** One for the process, also when two copies of this package are loaded. */
+const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Frame>());
+
+export interface SectionOptions {
+  /** What becomes of a result when the lock was lost meanwhile. @default 'reject' */
+  readonly onLost?: 'reject' | 'ignore';
+}
+
+/**
+ * Runs `work` as a section of `lock`, and releases `handle` (the lock itself, or a nested use of it) when it settles. An
+ * error of the work is passed on as it is; a loss is reported only when the work had none.
+ */
+export async function runSection<Result>(
+  service: object,
+  lock: HeldLock,
+  handle: HeldLock | JoinedLock,
+  work: (lock: Lock) => Promise<Result> | Result,
+  options: SectionOptions | undefined,
+): Promise<Result> {
+  const section = new Section(service, lock, handle, running(storage.getStore()));
+  const frame: Frame = { section, outer: undefined };
+  let result: Result;
+  try {
+    result = await storage.run(frame, work, handle);
+  } catch (error) {
+    end(frame, section);
+    await handle.release();
+    throw error;
+  }
+  lock.noticeEnd();
+  const { lossError } = handle;
+  end(frame, section);
+  await handle.release();
+  if (lossError === undefined || options?.onLost === 'ignore') return result;
+  const { keys, reason, token, causes } = lossError;
+  throw new LockLostError(keys, reason, token, causes, result);
+}
+
+/** The handle of the innermost section of this async context that still runs. */
+export function currentLock(service: object): Lock | undefined {
+  for (let section = innermost(); section !== undefined; section = outerOf(section)) {
+    if (section.service === service) return section.handle;
+  }
+  return undefined;
+}
+
+/** Whether this async context is inside a section of a lock of this service that is still held. */
+export function isInSection(service: object): boolean {
+  for (let section = innermost(); section !== undefined; section = outerOf(section)) {
+    if (section.service === service && section.handle.isHeld) return true;
+  }
+  return false;
+}
+
+/**
+ * The lock of this async context that holds all of `keys` at the moment, or undefined when it holds none of them. Only
+ * sections that still run count: what outlives its section acquires for itself.
+ *
+ * @throws FencedUsageError when only some are held, or by different locks: waiting for the rest could wait for oneself,
+ * and no single token would cover the set
+ */
+export function enclosingLock(service: object, keys: readonly string[]): HeldLock | undefined {
+  if (storage.getStore() === undefined) return undefined;
+  const locks = new Set<HeldLock>();
+  let covered = 0;
+  for (const key of keys) {
+    const lock = lockOf(service, key);
+    if (lock === undefined) continue;
+    covered += 1;
+    locks.add(lock);
+  }
+  if (covered === 0) return undefined;
+  const [lock] = locks;
+  if (covered === keys.length && locks.size === 1) return lock;
+  throw new FencedUsageError(
+    `This call already holds some of the keys ${quoteKeys(keys)} (in ${locks.size === 1 ? 'one lock' : 'several locks'}). Acquire all of them together, as one array, in the outermost call.`,
+    keys,
+  );
+}
+
+function lockOf(service: object, key: string): HeldLock | undefined {
+  for (let section = innermost(); section !== undefined; section = outerOf(section)) {
+    const { lock, handle } = section;
+    if (section.service === service && handle.isHeld && lock.keys.includes(key)) return lock;
+  }
+  return undefined;
+}
+
+function innermost(): Section | undefined {
+  return running(storage.getStore())?.section;
+}
+
+/** Those that have ended are dropped on the way, so that no walk is long. */
+function outerOf(section: Section): Section | undefined {
+  section.outer = running(section.outer);
+  return section.outer?.section;
+}
+
+function running(frame: Frame | undefined): Frame | undefined {
+  let outermost = frame;
+  while (outermost !== undefined && outermost.section === undefined) outermost = outermost.outer;
+  return outermost;
+}
+
+function end(frame: Frame, section: Section): void {
+  frame.section = undefined;
+  frame.outer = running(section.outer);
+}

@@ -1,0 +1,65 @@
+import { invariant } from '../invariant.ts';
+
+/** A caller that wants to try. */
+export interface Candidate {
+  /** Inside a section held here: it goes first, because others may wait for what it holds. */
+  readonly isInSection: boolean;
+  wake(): void;
+}
+
+/**
+ * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers in ours, until
+ * all of them time out. A slot is taken for the time of one try; extensions, releases and joins need none, so what holds a lock
+ * never waits for one.
+ */
+export class Admission {
+  readonly #limit: number;
+  readonly #inSection = new Set<Candidate>();
+  readonly #others = new Set<Candidate>();
+  /** Woken, with a slot kept until they have looked. */
+  readonly #offered = new Set<Candidate>();
+  #inUse = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Takes a slot, or stands in line for one: `wake` is called when it is there. */
+  enter(candidate: Candidate): boolean {
+    if (this.#offered.delete(candidate)) return true;
+    if (this.#inUse < this.#limit && this.#others.size === 0 && this.#inSection.size === 0) {
+      this.#inUse += 1;
+      return true;
+    }
+    (candidate.isInSection ? this.#inSection : this.#others).add(candidate);
+    return false;
+  }
+
+  /** It does not want to try at the moment: gives back its place, or the slot that it was offered. */
+  withdraw(candidate: Candidate): void {
+    if (this.#offered.delete(candidate)) this.exit();
+    else if (!this.#others.delete(candidate)) this.#inSection.delete(candidate);
+  }
+
+  /** A try has ended. */
+  exit(): void {
+    this.#inUse -= 1;
+    invariant(this.#inUse >= 0, 'a try gives back one slot');
+    const queue = this.#inSection.size > 0 ? this.#inSection : this.#others;
+    for (const next of queue) {
+      queue.delete(next);
+      this.#offered.add(next);
+      this.#inUse += 1;
+      next.wake();
+      return;
+    }
+  }
+
+  isWaiting(candidate: Candidate): boolean {
+    return this.#others.has(candidate) || this.#inSection.has(candidate);
+  }
+
+  get limit(): number {
+    return this.#limit;
+  }
+}

@@ -1,0 +1,69 @@
+import type { KeyRecord, Waiter } from '../holding/key-table.ts';
+import { Deadline } from '../nodes/deadlines.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
+
+/** So often a set lets later arrivals pass before it claims its keys. */
+const PASSES = 8;
+
+/**
+ * What keeps a set of keys from waiting without end between callers of its single keys: after it was passed eight times, later
+ * arrivals leave its keys alone until it is granted, a node names a holder in another process, or as much time has gone by as
+ * those passes took.
+ *
+ * It claims only keys that change hands: one that is held for long would stand idle beside the others. Only later arrivals
+ * are bound, so claims can't wait for each other in a circle, and each one ends by time.
+ */
+export class Claim extends Deadline {
+  isActive = false;
+  readonly #set: NodeSet;
+  readonly #waiter: Waiter;
+  readonly #records: readonly KeyRecord[];
+  #passes = 0;
+  #countedSinceMs: number;
+  #turnoverBefore: readonly number[];
+
+  constructor(set: NodeSet, waiter: Waiter, records: readonly KeyRecord[]) {
+    super();
+    this.#set = set;
+    this.#waiter = waiter;
+    this.#records = records;
+    this.#countedSinceMs = set.nowMs;
+    this.#turnoverBefore = records.map(({ turnover }) => turnover);
+  }
+
+  /** A later arrival was granted one of the keys. */
+  passed(): void {
+    this.#passes += 1;
+    if (this.isActive || this.#passes < PASSES || !this.#changesHands()) return;
+    this.isActive = true;
+    for (const { claims } of this.#records) claims.push(this.#waiter);
+    const { nowMs, budgets } = this.#set;
+    budgets.set(this, Math.max(1, Math.ceil(nowMs - this.#countedSinceMs)), nowMs);
+    this.#waiter.wake();
+  }
+
+  /** It lapses. */
+  onDeadline(): void {
+    this.end();
+  }
+
+  /** Granted, given up, or in vain: the count starts again. */
+  end(): void {
+    this.#passes = 0;
+    this.#countedSinceMs = this.#set.nowMs;
+    this.#turnoverBefore = this.#records.map(({ turnover }) => turnover);
+    if (!this.isActive) return;
+    this.isActive = false;
+    this.#set.budgets.cancel(this);
+    for (const { claims } of this.#records) claims.splice(claims.indexOf(this.#waiter), 1);
+    for (const record of this.#records) record.wake();
+  }
+
+  #changesHands(): boolean {
+    return this.#records.every(
+      ({ lock, foreign, turnover }, index) =>
+        foreign === undefined &&
+        (lock === undefined || turnover > (this.#turnoverBefore[index] ?? 0)),
+    );
+  }
+}

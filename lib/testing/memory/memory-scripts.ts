@@ -1,0 +1,238 @@
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  InspectReply,
+  InspectRequest,
+  JoinReply,
+  JoinRequest,
+  LockNames,
+  ReleaseReply,
+  ReleaseRequest,
+} from '../../core/nodes/lock-node.ts';
+import { NOT_AN_INTEGER } from './memory-fault.ts';
+import type { LockPair, Marker, MemoryState } from './memory-state.ts';
+import { floorOf, markerNameOf, pairsOf } from './memory-state.ts';
+
+/** What the Lua scripts do, as functions over the state of one server. */
+
+const DAY_MICROS = 86_400_000_000;
+
+type VotingRight =
+  | { readonly kind: 'open'; readonly marker: Marker }
+  | { readonly kind: 'quarantined'; readonly remainingMs: number }
+  | { readonly kind: 'unjoined' };
+
+/** JOIN: the server remembers since when this start of it may vote. */
+export function join(state: MemoryState, request: JoinRequest): JoinReply {
+  // Read once: time stands still inside a script.
+  const nowMs = state.nowMs();
+  const marker = state.markers.get(request.markerName);
+  if (marker?.runId === state.runId && marker.floorRetentionMs !== request.floorRetentionMs) {
+    return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
+  }
+  const next = nextMarker(state, marker, request, nowMs);
+  state.markers.set(request.markerName, next);
+  return { kind: 'joined', quarantineMs: Math.max(0, next.voteAfterMs - nowMs) };
+}
+
+function nextMarker(
+  state: MemoryState,
+  marker: Marker | undefined,
+  { restartGuardMs, floorRetentionMs }: JoinRequest,
+  nowMs: number,
+): Marker {
+  const { runId } = state;
+  // A start that nobody joined yet, or everything was flushed.
+  if (marker === undefined || marker.runId !== runId) {
+    return { voteAfterMs: nowMs + restartGuardMs, runId, restartGuardMs, floorRetentionMs };
+  }
+  const longerGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
+  // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time
+  // of the join stays, the guard grows.
+  const wentBack = marker.voteAfterMs - nowMs > marker.restartGuardMs;
+  const joinedAtMs = wentBack ? nowMs : marker.voteAfterMs - marker.restartGuardMs;
+  return { ...marker, voteAfterMs: joinedAtMs + longerGuardMs, restartGuardMs: longerGuardMs };
+}
+
+/** ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. */
+export function acquire(state: MemoryState, request: AcquireRequest): AcquireReply {
+  const right = votingRight(state, request.names);
+  if (right.kind !== 'open') return right;
+  const pairs = pairsOf(request.names);
+  return (
+    held(state, request, pairs) ??
+    refused(state, request, pairs, right.marker) ??
+    accept(state, request, pairs, right.marker)
+  );
+}
+
+function held(
+  state: MemoryState,
+  request: AcquireRequest,
+  pairs: readonly LockPair[],
+): AcquireReply | undefined {
+  for (const [index, { lock }] of pairs.entries()) {
+    const holder = state.locks.get(lock);
+    if (holder !== undefined && holder !== request.holder) {
+      const remainingMs = state.locks.remainingMs(lock);
+      return { kind: 'held', index, remainingMs, floor: highestFloor(state, pairs), holder };
+    }
+  }
+  return undefined;
+}
+
+function refused(
+  state: MemoryState,
+  { holder, ballot }: AcquireRequest,
+  pairs: readonly LockPair[],
+  marker: Marker,
+): AcquireReply | undefined {
+  const nowMicros = state.nowMicros();
+  const known = Math.max(...pairs.map((pair) => refusedUpTo(state, pair, holder, ballot)));
+  const clock = clockFloor(marker, nowMicros);
+  const floor = Math.max(known, clock);
+  if (ballot <= floor) return { kind: 'stale', floor, nowMicros, byClock: clock > known };
+  const highest = highestFloor(state, pairs);
+  if (ballot > Math.max(nowMicros, highest) + DAY_MICROS)
+    return { kind: 'ahead', nowMicros, floor: highest };
+  return undefined;
+}
+
+/** The floor, except that a duplicate of our own accepted ballot is accepted again. */
+function refusedUpTo(state: MemoryState, pair: LockPair, holder: string, ballot: number): number {
+  const floor = floorOf(state, pair);
+  const duplicate = floor === ballot && state.locks.get(pair.lock) === holder;
+  return duplicate ? ballot - 1 : floor;
+}
+
+/** What the node refuses without remembering it: floors that expired, and floors lost in a restart. */
+function clockFloor(marker: Marker, nowMicros: number): number {
+  const expired = nowMicros - marker.floorRetentionMs * 500;
+  if (marker.restartGuardMs === 0) return expired;
+  return Math.max(expired, marker.voteAfterMs * 1000 - marker.restartGuardMs * 500);
+}
+
+function accept(
+  state: MemoryState,
+  { holder, ballot, ttlMs }: AcquireRequest,
+  pairs: readonly LockPair[],
+  marker: Marker,
+): AcquireReply {
+  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
+  const keepMs = floorLifeMs(state, ballot, ttlMs, marker.floorRetentionMs);
+  for (const pair of pairs) {
+    const before = state.floors.get(pair.floor);
+    const mine = state.locks.get(pair.lock) === holder;
+    const previous = (mine ? before?.previous : before?.floor) ?? 0;
+    state.floors.setForAtLeast(pair.floor, { floor: ballot, previous }, keepMs);
+    state.locks.set(pair.lock, holder, ttlMs);
+  }
+  return { kind: 'accepted' };
+}
+
+/** EXTEND: all keys or nothing, never shortens; a missing key is set again where nobody newer was accepted. */
+export function extend(state: MemoryState, request: ExtendRequest): ExtendReply {
+  const pairs = pairsOf(request.names);
+  if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
+  const missing = pairs.filter((pair) => state.locks.get(pair.lock) === undefined);
+  const right = votingRight(state, request.names);
+  // Setting a key again is a vote.
+  if (missing.length > 0 && right.kind !== 'open') return right;
+  if (!Number.isInteger(request.ttlMs)) return NOT_AN_INTEGER;
+  for (const pair of pairs) renew(state, request, pair);
+  return { kind: 'extended', recreated: missing.length };
+}
+
+function isLost(state: MemoryState, request: ExtendRequest, pair: LockPair): boolean {
+  const holder = state.locks.get(pair.lock);
+  return holder === undefined ? floorOf(state, pair) > request.ballot : holder !== request.holder;
+}
+
+function renew(
+  state: MemoryState,
+  { names, holder, ballot, ttlMs }: ExtendRequest,
+  pair: LockPair,
+): void {
+  const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
+  const floorRemainingMs = state.floors.remainingMs(pair.floor);
+  // Without marker the distance that acquire put between lock and floor stands for R.
+  const retentionMs =
+    state.markers.get(markerNameOf(names))?.floorRetentionMs ??
+    Math.max(0, floorRemainingMs - lockLifeMs);
+  const before = state.floors.get(pair.floor);
+  const missing = state.locks.get(pair.lock) === undefined;
+  const raise = before === undefined || before.floor < ballot || missing;
+  const next = raise ? { floor: ballot, previous: ballot } : before;
+  const keepMs = floorLifeMs(state, next.floor, ttlMs, retentionMs);
+  state.floors.setForAtLeast(pair.floor, next, keepMs);
+  state.locks.setForAtLeast(pair.lock, holder, ttlMs);
+}
+
+/** RELEASE: deletes only what this holder has; an abandoned attempt leaves the floor as it found it. */
+export function release(
+  state: MemoryState,
+  { names, holder, granted, notify }: ReleaseRequest,
+  publish: (lockName: string, holder: string) => number,
+): ReleaseReply {
+  const own = pairsOf(names).filter((pair) => state.locks.get(pair.lock) === holder);
+  let listeners = 0;
+  for (const pair of own) {
+    state.locks.delete(pair.lock);
+    if (!granted) restoreFloor(state, pair);
+    if (notify) listeners = Math.max(listeners, publish(pair.lock, holder));
+  }
+  const released = { kind: 'released', deleted: own.length } as const;
+  return listeners > 0 ? { ...released, listeners } : released;
+}
+
+function restoreFloor(state: MemoryState, pair: LockPair): void {
+  const previous = state.floors.get(pair.floor)?.previous;
+  if (previous === undefined) return;
+  if (previous === 0) state.floors.delete(pair.floor);
+  else state.floors.replace(pair.floor, { floor: previous, previous });
+}
+
+/** INSPECT: who holds longest, and the highest floor. */
+export function inspect(state: MemoryState, { names }: InspectRequest): InspectReply {
+  const pairs = pairsOf(names);
+  let longest: { holder: string | null; remainingMs: number } = { holder: null, remainingMs: 0 };
+  for (const { lock } of pairs) {
+    const holder = state.locks.get(lock) ?? null;
+    const remainingMs = state.locks.remainingMs(lock);
+    const longer = longest.holder === null || lifeOf(remainingMs) > lifeOf(longest.remainingMs);
+    if (holder !== null && longer) longest = { holder, remainingMs };
+  }
+  return { kind: 'inspected', ...longest, floor: highestFloor(state, pairs) };
+}
+
+/** Whether this server may vote now, from the marker that join wrote. */
+function votingRight(state: MemoryState, names: LockNames): VotingRight {
+  const marker = state.markers.get(markerNameOf(names));
+  if (marker === undefined) return { kind: 'unjoined' };
+  const leftMicros = marker.voteAfterMs * 1000 - state.nowMicros();
+  // More than the whole quarantine is left: the clock went back since the join.
+  if (leftMicros > marker.restartGuardMs * 1000) return { kind: 'unjoined' };
+  if (leftMicros > 0) return { kind: 'quarantined', remainingMs: Math.ceil(leftMicros / 1000) };
+  return { kind: 'open', marker };
+}
+
+/** ttl + R past the later of now and the ballot. */
+function floorLifeMs(
+  state: MemoryState,
+  ballot: number,
+  ttlMs: number,
+  floorRetentionMs: number,
+): number {
+  const aheadMs = Math.max(0, Math.ceil((ballot - state.nowMicros()) / 1000));
+  return ttlMs + floorRetentionMs + aheadMs;
+}
+
+function highestFloor(state: MemoryState, pairs: readonly LockPair[]): number {
+  return Math.max(...pairs.map((pair) => floorOf(state, pair)));
+}
+
+function lifeOf(remainingMs: number): number {
+  return remainingMs === -1 ? Infinity : remainingMs;
+}

@@ -1,0 +1,43 @@
+import { describe, expect, it } from '@jest/globals';
+import type { TokenRequest } from '../../lib/core/token-source.ts';
+import { clusterFactory } from '../unit/core/support/cluster.ts';
+import { outcomesOf, sleepIn } from './support.ts';
+
+const newCluster = clusterFactory();
+
+describe('a lock that was granted and not yet handed over', () => {
+  it.each([0, 5_000])('is refused as closed when drain(%i) comes meanwhile', async (drainMs) => {
+    const cluster = await newCluster();
+    const issued: TokenRequest[] = [];
+    const issue = async (request: TokenRequest) => {
+      issued.push(request);
+      await sleepIn(cluster, 1_000);
+      return issued.length;
+    };
+    const { redlock } = await cluster.process({ tokens: { issue } });
+    const calls = [redlock.acquire('a'), redlock.tryAcquire('b'), redlock.withLock('c', () => 1)];
+    await cluster.advance(100);
+    expect(issued.length).toBe(3);
+    const drained = redlock.drain(drainMs);
+    const outcomes = await outcomesOf(cluster, calls);
+    await cluster.settle(drained);
+    expect(outcomes.map(({ code }) => code)).toEqual(calls.map(() => 'REDLOCK_CLOSED'));
+    expect(Math.max(...outcomes.map(({ tookMs }) => tookMs))).toBeLessThan(50);
+    await cluster.advance(50);
+    expect(['a', 'b', 'c'].map((key) => cluster.holders(key))).toEqual([0, 0, 0]);
+  });
+
+  it('is released when its token cannot be made: nothing is held and nothing is waited for', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    // Ballots are microseconds of the wall clock; in the year 2255 they are no safe integers.
+    cluster.environment.shiftWallClock(2 ** 53 / 1_000 - 1_790_000_000_000);
+    const [outcome] = await outcomesOf(cluster, [redlock.acquire('a', { wait: 0 })]);
+    expect(outcome!.code).not.toBe('granted');
+    await cluster.advance(50);
+    expect(cluster.holders('a')).toBe(0);
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.drain(5_000));
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(50);
+  });
+});

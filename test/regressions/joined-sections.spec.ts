@@ -1,0 +1,162 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Lock } from '../../lib/core/lock.ts';
+import type { Redlock } from '../../lib/core/redlock.ts';
+import type { AcquireOptions } from '../../lib/core/options/options.ts';
+import { clusterFactory, rejection } from '../unit/core/support/cluster.ts';
+import type { Cluster } from '../unit/core/support/cluster.ts';
+import { eventsOf, sleepIn } from './support.ts';
+
+const newCluster = clusterFactory();
+
+/** A section on `a` whose work ends at once with `result`, while a section that joined it goes on. */
+async function leaveBehind<Nested>(
+  cluster: Cluster,
+  redlock: Redlock,
+  nestedWork: (lock: Lock) => Promise<Nested>,
+) {
+  let nested!: Promise<Nested>;
+  const outer = redlock.withLock('a', async () => {
+    nested = redlock.withLock('a', nestedWork);
+    nested.catch(() => undefined);
+    return 'result';
+  });
+  const startedAtMs = cluster.nowMs;
+  const result = await cluster.settle(outer);
+  return { nested, result, tookMs: cluster.nowMs - startedAtMs };
+}
+
+describe('a section that joined a lock and outlives the work that acquired it', () => {
+  it('keeps the lock, extended, until it has ended: nobody else gets in', async () => {
+    const cluster = await newCluster();
+    const [first, second] = [await cluster.process(), await cluster.process()];
+    let [inside, most] = [0, 0];
+    const section = async (ms: number) => {
+      most = Math.max(most, (inside += 1));
+      await sleepIn(cluster, ms);
+      inside -= 1;
+      return 'done';
+    };
+    const { nested, result, tookMs } = await leaveBehind(cluster, first.redlock, () =>
+      section(10_000),
+    );
+    expect([result, tookMs < 100]).toEqual(['result', true]);
+    const next = second.redlock.withLock('a', () => section(10), { wait: '30s' });
+    expect(await cluster.settle(nested)).toBe('done');
+    expect(await cluster.settle(next)).toBe('done');
+    expect(most).toBe(1);
+  });
+
+  it('keeps the lock when the outer work fails, which its caller learns at once', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    let nested!: Promise<void>;
+    const outer = redlock.withLock('a', () => {
+      nested = redlock.withLock('a', () => sleepIn(cluster, 1_000));
+      throw new Error('early');
+    });
+    expect(await cluster.failure(outer)).toMatchObject({ message: 'early' });
+    expect(cluster.holders('a')).toBe(3);
+    await cluster.settle(nested);
+    await cluster.advance(50);
+    expect(cluster.holders('a')).toBe(0);
+  });
+
+  it('is aborted and rejected when the lock is lost, with one event', async () => {
+    const cluster = await newCluster();
+    const { redlock, events } = await cluster.process();
+    let signal!: AbortSignal;
+    const { nested } = await leaveBehind(cluster, redlock, async (lock) => {
+      ({ signal } = lock);
+      await sleepIn(cluster, 10_000);
+    });
+    for (const server of cluster.servers) server.kill();
+    await cluster.advance(5_000);
+    expect(signal.aborted).toBe(true);
+    expect(await cluster.failure(nested)).toMatchObject({ code: 'LOCK_LOST' });
+    expect([eventsOf(events, 'lost').length, eventsOf(events, 'released').length]).toEqual([1, 0]);
+  });
+
+  it('delays the release, which one event says when it takes more than a ttl', async () => {
+    const cluster = await newCluster();
+    const { redlock, events } = await cluster.process();
+    const { nested } = await leaveBehind(cluster, redlock, () => sleepIn(cluster, 10_000));
+    await cluster.advance(2_000);
+    expect(eventsOf(events, 'release-delayed')).toEqual([]);
+    expect(eventsOf(events, 'released')).toEqual([]);
+    await cluster.settle(nested);
+    expect(eventsOf(events, 'release-delayed')).toEqual([
+      { type: 'release-delayed', keys: ['a'], sections: 1, sinceMs: expect.any(Number) },
+    ]);
+    expect(eventsOf(events, 'released')).toHaveLength(1);
+  });
+
+  it('is not waited for by release() of the outer handle, which ends that handle at once', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    const seen = redlock.withLock('a', (outer) =>
+      redlock.withLock('a', async (joined) => {
+        await outer.release();
+        return [outer.isHeld, joined.isHeld, cluster.holders('a')];
+      }),
+    );
+    expect(await cluster.settle(seen)).toEqual([false, true, 3]);
+    await cluster.advance(50);
+    expect(cluster.holders('a')).toBe(0);
+  });
+
+  it('is not joined by work whose own sections have all ended', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    let late!: Promise<Lock | null>;
+    let running!: Promise<void>;
+    const outer = redlock.withLock('a', () => {
+      running = redlock.withLock('a', () => sleepIn(cluster, 1_000));
+      late = sleepIn(cluster, 100).then(() => redlock.tryAcquire('a'));
+    });
+    await cluster.settle(outer);
+    expect(await cluster.settle(late)).toBeNull();
+    await cluster.settle(running);
+  });
+
+  it('is waited for by drain, and lost when the time of drain is over', async () => {
+    const cluster = await newCluster();
+    const patient = await cluster.process();
+    const first = await leaveBehind(cluster, patient.redlock, () => sleepIn(cluster, 1_000));
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(patient.redlock.drain(5_000));
+    expect(cluster.nowMs - startedAtMs).toBeGreaterThan(900);
+    await cluster.settle(first.nested);
+    const impatient = await cluster.process();
+    const second = await leaveBehind(cluster, impatient.redlock, () => sleepIn(cluster, 1_000));
+    await cluster.settle(impatient.redlock.drain(100));
+    const error = await cluster.failure(second.nested);
+    expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'closed' });
+  });
+});
+
+describe('a nested use of a lock', () => {
+  const reason = new Error('the user left');
+  const config = { code: 'REDLOCK_CONFIG' };
+  const cases: [string, AcquireOptions, unknown][] = [
+    ['an aborted signal', { signal: AbortSignal.abort(reason) }, reason],
+    ['a negative ttl', { ttl: -5 }, config],
+    ['a ttl above maxTtl', { ttl: '1h' }, config],
+    ['a wait that is no duration', { wait: 'soon' as never }, config],
+  ];
+
+  it.each(cases)('refuses %s as any other use does', async (_, options, expected) => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    let ran = false;
+    const errors = redlock.withLock('a', () =>
+      Promise.all([
+        rejection(redlock.acquire('a', options)),
+        rejection(redlock.tryAcquire('a', options)),
+        rejection(redlock.withLock('a', () => void (ran = true), options)),
+      ]),
+    );
+    const match = expected === reason ? reason : expect.objectContaining(expected as object);
+    expect(await cluster.settle(errors)).toEqual([match, match, match]);
+    expect(ran).toBe(false);
+  });
+});

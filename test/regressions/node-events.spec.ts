@@ -1,0 +1,104 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LockEvent } from '../../lib/core/events.ts';
+import { clusterFactory } from '../unit/core/support/cluster.ts';
+import type { Cluster, LockProcess } from '../unit/core/support/cluster.ts';
+import { eventsOf } from './support.ts';
+
+const newCluster = clusterFactory();
+const OOM = { error: "OOM command not allowed when used memory > 'maxmemory'." };
+const ALWAYS = Number.POSITIVE_INFINITY;
+
+/** So many locks on free keys, one after the other. */
+async function takeLocks(cluster: Cluster, { redlock }: LockProcess, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) {
+    const lock = await cluster.settle(redlock.acquire(`key${index}`));
+    await cluster.settle(lock.release());
+    await cluster.advance(100);
+  }
+}
+
+/** What events say of the last node, in order. */
+function storyOf(events: readonly LockEvent[]): string[] {
+  return events
+    .filter((event) => 'address' in event && event.address === 'node2:6379')
+    .map(({ type }) => type);
+}
+
+describe('a node that is connected', () => {
+  it('is reported once as failing when it refuses every vote, and as joined when it votes again', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    await takeLocks(cluster, process, 5);
+    process.nodes[2]!.failNext(OOM, { command: 'acquire', times: ALWAYS });
+    await takeLocks(cluster, process, 200);
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
+    expect(eventsOf(process.events, 'node-failing')).toEqual([
+      { type: 'node-failing', address: 'node2:6379', reason: expect.any(String) },
+    ]);
+    process.nodes[2]!.clearFaults();
+    await takeLocks(cluster, process, 10);
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
+  });
+
+  it('is reported as failing when it is always too slow while the others answer', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    process.nodes[2]!.latencyMs = 1_000;
+    await takeLocks(cluster, process, 100);
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
+    process.nodes[2]!.latencyMs = 2;
+    await cluster.advance(3_000);
+    await takeLocks(cluster, process, 10);
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
+  });
+
+  it('is not reported as failing for answers that are no refusal of its own', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    cluster.occupy('key0', [2], 600_000);
+    for (let round = 0; round < 20; round += 1) await takeLocks(cluster, process, 1);
+    expect(storyOf(process.events)).toEqual(['node-joined']);
+  });
+});
+
+describe('a node that leaves', () => {
+  it('is reported as left when it dies after its data and its joins failed', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    process.nodes[2]!.failNext(OOM, { command: 'join', times: ALWAYS });
+    cluster.servers[2]!.flush();
+    await takeLocks(cluster, process, 5);
+    cluster.servers[2]!.kill();
+    await cluster.advance(1_000);
+    expect(eventsOf(process.events, 'node-left').map(({ address }) => address)).toEqual([
+      'node2:6379',
+    ]);
+  });
+
+  it('has left and joined in turn, whatever happens to it', async () => {
+    for (let seed = 1; seed <= 20; seed += 1) {
+      const cluster = await newCluster(3, seed);
+      const process = await cluster.process();
+      const [server, node] = [cluster.servers[2]!, process.nodes[2]!];
+      const strokes = [
+        () => server.kill(),
+        () => server.restart({ keepData: true }),
+        () => server.flush(),
+        () => node.disconnect(),
+        () => node.failNext(OOM, { command: 'join', times: 5 }),
+        () => node.clearFaults(),
+      ];
+      for (let step = 0; step < 25; step += 1) {
+        strokes[Math.floor(cluster.environment.random.fraction() * strokes.length)]!();
+        await takeLocks(cluster, process, 2);
+      }
+      node.clearFaults();
+      server.restart({ keepData: true });
+      await cluster.advance(5_000);
+      const story = storyOf(process.events).filter((type) => type !== 'node-failing');
+      const expected = story.map((_, index) => (index % 2 === 0 ? 'node-joined' : 'node-left'));
+      expect([seed, story]).toEqual([seed, expected]);
+      expect(story.at(-1)).toBe('node-joined');
+    }
+  });
+});
