@@ -14,6 +14,8 @@ interface KnownLock {
   readonly request: string | undefined;
   /** True time up to which it may be believed. */
   validUntilMs: number;
+  /** How many sections work with it. */
+  sections: number;
 }
 
 /** Everything that is written down about the locks of one process, and what can be judged at once. */
@@ -89,7 +91,7 @@ export class LockRecord {
       at,
     );
     const request = requests.getStore();
-    const known = { lock, request, validUntilMs: validUntil };
+    const known = { lock, request, validUntilMs: validUntil, sections: 0 };
     this.locks.set(holder, known);
     this.#byToken.set(`${token} ${lock.keys.join()}`, known);
     this.#granted.add(holder);
@@ -100,6 +102,19 @@ export class LockRecord {
     };
     if (lock.signal.aborted) lost();
     else lock.signal.addEventListener('abort', lost, { once: true });
+  }
+
+  /** A section works with this lock, its own or joined; with the last one it ends. */
+  async working(lock: Lock, work: (lock: Lock) => Promise<void>): Promise<void> {
+    const known = this.locks.get(lock.token.holder);
+    if (known === undefined) return work(lock);
+    known.sections += 1;
+    try {
+      await work(lock);
+    } finally {
+      known.sections -= 1;
+      if (known.sections === 0) this.releasing(known.lock);
+    }
   }
 
   /** The holder is about to release. */
@@ -153,7 +168,6 @@ export class LockRecord {
     if (known === undefined) return;
     const { holder } = known.lock.token;
     this.#checkContext(known.request, `${event.type} of ${holder}`);
-    if (event.type === 'released') this.releasing(known.lock);
     if (event.type !== 'extended') return;
     const validUntil = at + this.#process.trueMs(event.remainingMs);
     if (known.validUntilMs <= at) {

@@ -20,6 +20,7 @@ function planBursts(seed: number, chance: Chance): Plan {
     ttlMs: 5_000,
     callers: [1, 1],
     commandMs: 0.25,
+    concurrentTries: 64,
     durationMs: 3_000,
     grantedWithinMs: 4_000,
     habits: { ...habitsOf(5_000, true), waitsMs: [4_000], holdsMs: [0, 5], sets: 0 },

@@ -70,6 +70,8 @@ export interface Plan {
   readonly readingsPerStall: number;
   /** What writing or reading one command costs a client. */
   readonly commandMs: number;
+  /** How many tries a process has under way at once. */
+  readonly concurrentTries: number;
   readonly habits: Habits;
   /** Every call is granted so soon. */
   readonly grantedWithinMs: number;
@@ -108,6 +110,7 @@ export function planQuiet(seed: number, chance: Chance, options: QuietOptions): 
     timerLatenessMs: 0.5,
     readingsPerStall: Infinity,
     commandMs: 0,
+    concurrentTries: 512,
     habits: habitsOf(ttlMs),
     grantedWithinMs: Infinity,
     keepsLocks: false,

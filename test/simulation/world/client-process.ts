@@ -95,6 +95,7 @@ export class ClientProcess {
         driftFactor: plan.driftFactor,
         restartGuard: plan.guard,
         quorum: this.#quorum,
+        concurrentTries: plan.concurrentTries,
         onEvent: (event) => this.#heard(event),
       },
       this.process.environment,
@@ -142,7 +143,7 @@ export class ClientProcess {
     const enter = (lock: Lock): Promise<void> => {
       this.waiting.delete(waiter);
       if (!this.record.locks.has(lock.token.holder)) call.granted(lock);
-      return work(lock);
+      return this.record.working(lock, work);
     };
     try {
       await this.redlock.withLock(keys, enter, options);
