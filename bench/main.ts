@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { startRedisServers } from '../test/support/redis-servers/index.ts';
 import type { RedisServer } from '../test/support/redis-servers/redis-server.ts';
+import { decoratorCost } from './decorator-cost.ts';
 import { fenceCost } from './fence-cost.ts';
 import { measureHeldHeap } from './held-heap.ts';
 import { measure, type RoundPlan } from './measure.ts';
@@ -8,7 +9,7 @@ import { RawLock } from './raw-lock.ts';
 import { connectRedlock } from './redlock-contestant.ts';
 import { allKept, table, type Result } from './report.ts';
 
-// Ratios against raw ioredis, and for the fence against plain PostgreSQL, in the same run, interleaved, medians. `--check`: a bar that is missed fails.
+// Ratios against raw ioredis, for the fence against plain PostgreSQL, and @Fenced beside locks.withLock, in the same run, interleaved, medians. `--check`: a bar that is missed fails.
 // `--only <part of a scenario's name>`: for profiling, such as `node --cpu-prof bench/dist/bench/main.js --only 'N=5'`.
 
 const SEQUENTIAL_BAR = 1.15;
@@ -95,6 +96,7 @@ async function main(): Promise<void> {
         frozen: () => oneFrozen(servers, { rounds: 40, warmUpRounds: 10, cycles: 80 }),
       }),
       heap: () => held(urls),
+      decorator: () => decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
       fence: () => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 }),
     };
     const results: Result[] = [];

@@ -15,6 +15,8 @@ export interface Measured {
   readonly micros: number;
   /** Median over the rounds of the ratio to the first contestant in the same round. */
   readonly ratio: number;
+  /** Median over the rounds of the difference to it, microseconds per cycle. */
+  readonly difference: number;
 }
 
 /**
@@ -40,6 +42,7 @@ export async function measure(
     name,
     micros: median(micros[index]!),
     ratio: median(micros[index]!.map((value, round) => value / base![round]!)),
+    difference: median(micros[index]!.map((value, round) => value - base![round]!)),
   }));
 }
 

@@ -3,8 +3,8 @@ export interface Result {
   readonly scenario: string;
   readonly contestant: string;
   readonly value: number;
-  /** `statements`: how many more than the first contestant sends. */
-  readonly unit: '×' | 'B' | 'statements';
+  /** `statements` and `µs`: how many more than the first contestant sends or takes. */
+  readonly unit: '×' | 'B' | 'statements' | 'µs';
   /** Microseconds per cycle, where there are any. They say nothing on another machine. */
   readonly micros?: number;
   /** `value` should not be above it. */
@@ -46,5 +46,6 @@ function isKept({ value, bar, exact }: Result): boolean {
 
 function shown(value: number, unit: Result['unit']): string {
   if (unit === '×') return `${value.toFixed(2)} ×`;
+  if (unit === 'µs') return `${value < 0 ? '' : '+'}${value.toFixed(1)} µs`;
   return unit === 'B' ? `${value.toFixed(0)} B` : `+${value}`;
 }

@@ -38,15 +38,18 @@ export type { ClsTransactionHosts } from './nest/cls-transaction.ts';
 export { FencedInterceptor } from './nest/fenced/fenced.interceptor.ts';
 export { Fenced } from './nest/fenced/fenced.decorator.ts';
 export type { FencedKey, FencedKeyFunction } from './nest/fenced/fenced-key.ts';
-export type { FencedOptions } from './nest/fenced/fenced-options.ts';
-export type { FencedDecorator, PromiseMethod } from './nest/fenced/fenced-typing.ts';
+export type {
+  FencedDecorator,
+  FencedOptions,
+  PromiseMethod,
+} from './nest/fenced/fenced-options.ts';
 export { FencingToken } from './nest/fenced/fencing-token.decorator.ts';
 export { FencingTokenHeader } from './nest/http/fencing-token-header.decorator.ts';
 export type { ResourceOfRequest } from './nest/http/fencing-token-header.decorator.ts';
 export { LockService } from './nest/lock.service.ts';
-export type { ModuleFence } from './nest/module-fence.ts';
-export type { NodeInput } from './nest/host/node-inputs.ts';
 export type {
+  ModuleFence,
+  NodeInput,
   RedlockModuleAsyncOptions,
   RedlockModuleOptions,
   RedlockOptionsFactory,

@@ -38,6 +38,8 @@ export abstract class RedlockError extends Error {
   abstract readonly code: RedlockErrorCode;
   /** The lock keys concerned; empty when there is none. */
   readonly keys: readonly string[];
+  /** The method under `@Fenced` that was called, `Class.method`; absent outside of one. The message begins with it. */
+  declare where?: string;
   readonly [BRAND] = true;
 
   constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {

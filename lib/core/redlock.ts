@@ -81,15 +81,7 @@ export class Redlock {
     return this.#room.table.size;
   }
 
-  /**
-   * Acquires all of `keys` as one lock, waiting up to `wait`. In work that already holds them, joins that lock.
-   *
-   * @throws LockBusyError held by others all the time
-   * @throws QuorumUnavailableError too few nodes could vote
-   * @throws RedlockClosedError shutting down
-   * @throws RedlockConfigError FencedUsageError bad options or keys
-   * @throws the reason of `signal` when it is aborted; then nothing is held
-   */
+  /** See `LockService.acquire`. */
   async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     const names = normalizeKeys(keys);
     const settings = this.#resolve(options);
@@ -98,7 +90,7 @@ export class Redlock {
     return this.#acquire(names, settings, options?.signal);
   }
 
-  /** Like `acquire`, but null when busy; `wait` defaults to 0: one try. An outage is still an error. */
+  /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
     options?: AcquireOptions,
@@ -111,13 +103,7 @@ export class Redlock {
     }
   }
 
-  /**
-   * Runs `work` while the lock is held, and releases it when the returned promise settles.
-   *
-   * Work inside that asks for the same keys joins this lock, and keeps it until it ends, too. An error of the work is passed
-   * on as it is; when the work finished although the lock was lost, rejects with LockLostError carrying its result (see
-   * `onLost`).
-   */
+  /** See `LockService.withLock`. */
   async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
@@ -134,12 +120,12 @@ export class Redlock {
     return runSection(this, lock, lock, work, options);
   }
 
-  /** The lock of the innermost section of this async context that still runs, or undefined outside of one. */
+  /** See `LockService.current`. */
   current(): Lock | undefined {
     return currentLock(this);
   }
 
-  /** Whether this async context is inside a lock on all of `keys` that is still held, so that it would be joined. */
+  /** See `LockService.holds`. */
   holds(keys: string | readonly string[]): boolean {
     try {
       return enclosingLock(this, normalizeKeys(keys)) !== undefined;
@@ -148,7 +134,7 @@ export class Redlock {
     }
   }
 
-  /** What the nodes know of one key now; for people, not for decisions. Waits at most one node timeout. */
+  /** See `LockService.inspect`. */
   async inspect(key: string): Promise<LockInspection> {
     const [name] = normalizeKeys(key);
     return inspectKey(this.#set, name ?? key);
@@ -208,7 +194,7 @@ export class Redlock {
         settings,
         grant,
         ticket,
-        onEnd: () => this.#lookForReleased(),
+        onEnd: this.#lookForReleased,
       });
     const abort = signal === undefined ? undefined : () => acquisition.cancel(signal.reason);
     if (abort !== undefined) signal?.addEventListener('abort', abort, { once: true });
@@ -216,7 +202,16 @@ export class Redlock {
     let lock: HeldLock | undefined;
     try {
       lock = await acquisition.run(grantLock);
-      await this.#hand(lock, acquisition);
+      const { tokenSource } = this.options;
+      if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
+      if (tokenSource === undefined) lock.start(new FencingToken(lock.ballot, keys, lock.holder));
+      else {
+        lock.watch();
+        lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
+      }
+      const { waitedMs, tries } = acquisition;
+      if (this.#set.hasListener)
+        this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
       return lock;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
@@ -229,21 +224,6 @@ export class Redlock {
     }
   }
 
-  /** Gives the lock its token, and so to its holder. */
-  async #hand(lock: HeldLock, acquisition: Acquisition): Promise<void> {
-    const { keys, holder, ballot } = lock;
-    const { tokenSource } = this.options;
-    if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-    if (tokenSource === undefined) lock.start(new FencingToken(ballot, keys, holder));
-    else {
-      lock.watch();
-      lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
-    }
-    if (!this.#set.hasListener) return;
-    const { waitedMs, tries } = acquisition;
-    this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
-  }
-
   #reported(error: unknown, keys: readonly string[]): unknown {
     if (error instanceof LockBusyError)
       this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
@@ -253,9 +233,9 @@ export class Redlock {
     return error;
   }
 
-  #lookForReleased(): void {
+  readonly #lookForReleased = (): void => {
     for (const look of this.#onReleased) look();
-  }
+  };
 
   /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or at the end. */
   #until(

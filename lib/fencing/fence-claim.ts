@@ -1,7 +1,6 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
-import type { FenceToken } from './fence-port.ts';
-
-export type { FenceToken };
+import { isWellFormed } from '../core/options/lock-keys.ts';
+import type { FenceToken } from './fence.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -14,8 +13,6 @@ export interface FenceClaim {
 const MAX_KEY_BYTES = 2_500;
 const MAX_HOLDER_LENGTH = 255;
 const MAX_TOKEN = 9_223_372_036_854_775_807n;
-/** With the `u` flag it matches unpaired halves only; they would all become the same bytes. */
-const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 const DECIMAL = /^[1-9]\d{0,18}$/;
 
 /**
@@ -72,7 +69,7 @@ function decimalToken(token: FenceToken): string {
 
 function checkKey(key: unknown, granted: readonly string[]): void {
   const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
-  if (!fits || key.includes('\0') || LONE_SURROGATE.test(key)) {
+  if (!fits || key.includes('\0') || !isWellFormed(key)) {
     throw new FencedUsageError(
       `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL. Nothing was written.`,
     );

@@ -54,7 +54,7 @@ export class FenceContext {
     );
     if (!claim) return;
     throw new FencedUsageError(
-      `Key '${claim.key}' is fenced already by the transaction around this call, and a second one would wait for it for ever. Use the transaction at hand ('tx'). Nothing was written.`,
+      `The enclosing transaction already holds the fence for key '${claim.key}'; a second transaction would deadlock. Use the enclosing transaction ('tx'). Nothing was written.`,
       [claim.key],
     );
   }

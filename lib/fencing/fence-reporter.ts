@@ -1,29 +1,55 @@
 import { isRedlockError, type StaleTokenError } from '../core/errors.ts';
-import type { FenceEvent, FenceEventListener, FenceOptions, StaleContext } from './fence.ts';
-import type { FenceClaim, FenceToken } from './fence-claim.ts';
+import type {
+  FenceEvent,
+  FenceEventListener,
+  FenceOptions,
+  FenceToken,
+  StaleContext,
+} from './fence.ts';
+import type { FenceClaim } from './fence-claim.ts';
 
-/** Tells the user's listeners what a fence did, so that no fault of a listener changes what the caller gets. */
+/** Reports to the user's listeners what a fence did, so that no fault of a listener changes what the caller gets. */
 export class FenceReporter {
   private readonly observers = new Set<{ readonly listener: FenceEventListener }>();
 
   constructor(private readonly options: FenceOptions) {}
 
-  /** Also tells `listener`, until the returned function is called. */
+  /** Also reports to `listener`, until the returned function is called. */
   observe(listener: FenceEventListener): () => void {
     const observer = { listener };
     this.observers.add(observer);
     return () => void this.observers.delete(observer);
   }
 
-  admitted(claims: readonly FenceClaim[], operation: StaleContext['operation']): void {
+  /**
+   * Runs one use of the fence, and reports whether the token was admitted or refused.
+   * @param token that of `claims`
+   * @param hidden the refusal that an error of `work` hides, when there is one
+   */
+  async reporting<Result>(
+    token: FenceToken | undefined,
+    claims: readonly FenceClaim[],
+    operation: StaleContext['operation'],
+    work: () => Promise<Result>,
+    hidden: { readonly refusal?: StaleTokenError } = {},
+  ): Promise<Result> {
+    let result: Result;
+    try {
+      result = await work();
+    } catch (error) {
+      const refusal = isStaleTokenError(error) ? error : hidden.refusal;
+      if (refusal) await this.stale(refusal, token as FenceToken, claims, operation);
+      throw error;
+    }
     this.emit({ type: 'admitted', ...subject(claims), operation });
+    return result;
   }
 
   retried(claims: readonly FenceClaim[], attempt: number, error: unknown): void {
     this.emit({ type: 'retried', ...subject(claims), attempt, error });
   }
 
-  async stale(
+  private async stale(
     error: StaleTokenError,
     token: FenceToken,
     claims: readonly FenceClaim[],
@@ -47,9 +73,10 @@ export class FenceReporter {
     const listeners = [...this.observers].map(({ listener }) => listener);
     for (const listener of onEvent ? [onEvent, ...listeners] : listeners) {
       try {
-        listener(event);
+        const outcome: unknown = listener(event);
+        if (outcome !== undefined) Promise.resolve(outcome).catch(() => undefined);
       } catch {
-        // A listener's fault is not the caller's.
+        // A listener's fault, an asynchronous one too, is not the caller's.
       }
     }
   }

@@ -1,19 +1,158 @@
 import type { StaleTokenError } from '../core/errors.ts';
-import type { FenceEventListener, StaleContext } from './fence-event.ts';
+import type { Duration } from '../core/options/duration.ts';
+import { registerCopy } from '../core/package-copies.ts';
 
-export { Fence } from './fence-port.ts';
-export type { FenceKeys, FenceTransactionOptions, IsolationLevel } from './fence-port.ts';
-export type { FenceEvent, FenceEventListener, StaleContext } from './fence-event.ts';
+/**
+ * What the fence takes as a token. A `FencingToken` is one; so is what another service received over HTTP, whose
+ * value is a decimal string.
+ */
+export interface FenceToken {
+  /** A positive integer: a safe integer, a bigint, or its decimal form, up to 2^63 - 1. */
+  readonly value: number | bigint | string;
+  /** The keys it was granted for. Empty (a token from outside): the keys must be named in the call. */
+  readonly keys: readonly string[];
+  /** Identity of the grant; equal numbers of different holders exclude each other. */
+  readonly holder: string;
+}
+
+/**
+ * The check at the resource that makes fencing tokens count. It remembers, per key, the newest `(token, holder)` that reached
+ * it, in a table beside the data, and refuses older ones.
+ *
+ * Two rules make it safe: the token reaches the resource **before the first read** of the critical section, and every
+ * writing transaction checks it again **under a row lock**. `transaction` keeps both.
+ *
+ * It is also the injection token of the fence given to `RedlockModule.forRoot({ fence })`:
+ * `constructor(private readonly fence: Fence<PoolClient>)`.
+ *
+ * @typeParam Transaction what the driver or ORM gives to the work of a transaction
+ */
+export abstract class Fence<Transaction = any> {
+  /**
+   * Opens a transaction, brings the token to the fence as its first statement, runs `work` and commits.
+   *
+   * If the database aborts the transaction (serialization failure, deadlock), the whole transaction is retried with the same
+   * token, so `work` may run more than once: keep effects outside the database out of it. A stale token rolls back, also when
+   * `work` swallowed the error.
+   *
+   * @throws StaleTokenError when a newer holder reached the resource; nothing was written
+   * @throws FencedUsageError when the token is missing, malformed or of another key, or the fence table is missing
+   * @throws whatever `work` or the database throws; then the transaction was rolled back
+   */
+  abstract transaction<Result>(
+    token: FenceToken | undefined,
+    work: (transaction: Transaction) => Promise<Result> | Result,
+    options?: FenceTransactionOptions,
+  ): Promise<Result>;
+
+  /**
+   * The same check as the first statement of your own transaction, at its top level and not inside a savepoint, before anything
+   * is read. On PostgreSQL a stale token aborts the transaction, so a swallowed error can't commit; on MySQL and SQLite let the
+   * error end the transaction.
+   *
+   * @throws StaleTokenError, FencedUsageError
+   */
+  abstract advance(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    options?: FenceKeys,
+  ): Promise<void>;
+
+  /**
+   * Brings the token to the fence in a short transaction of its own, for critical sections that read before (or outside)
+   * their writing transaction. It doesn't replace the check in the writing transaction.
+   *
+   * @throws StaleTokenError, FencedUsageError
+   */
+  abstract claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
+
+  /** The CREATE TABLE of the fence, for a migration. Never delete its rows: a deleted row admits every old token again. */
+  abstract ddl(): string;
+
+  /** Calls `listener` for all that happens at this fence from now on, until the returned function is called. */
+  abstract observe(listener: FenceEventListener): () => void;
+}
+
+/** Which keys a call is about. */
+export interface FenceKeys {
+  /** Some of the token's keys. @default all keys of the token */
+  readonly keys?: readonly string[];
+}
+
+/** Standard isolation levels. */
+export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializable';
+
+/** Options of {@link Fence.transaction}. */
+export interface FenceTransactionOptions extends FenceKeys {
+  /** All are safe under the fence; the stricter ones are aborted more often. @default the database's own */
+  readonly isolationLevel?: IsolationLevel;
+  /**
+   * How often the transaction may run in all when the database aborts it; then its error is thrown.
+   * @default 10
+   */
+  readonly attempts?: number;
+  /**
+   * PostgreSQL: how long a statement waits for a row that a paused holder still locks, then it fails with 55P03.
+   * Costs a round trip; a default for the role or the database costs none. @default the server's (indefinitely)
+   */
+  readonly lockTimeout?: Duration;
+  /**
+   * PostgreSQL: the server ends the session when this transaction idles for longer between statements: a holder that is frozen
+   * inside it can't block newer ones indefinitely. @default the server's (never)
+   */
+  readonly idleInTransactionTimeout?: Duration;
+}
+
+/** Where a stale token was refused. */
+export interface StaleContext {
+  /** `transaction` and `claim`: already rolled back. `advance`: your transaction is still open; it must roll back. */
+  readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
+  readonly token: FenceToken;
+}
+
+/** What happens at a fence, for counting. */
+export type FenceEvent =
+  | {
+      readonly type: 'admitted';
+      readonly keys: readonly string[];
+      readonly token: string;
+      readonly operation: StaleContext['operation'];
+    }
+  | {
+      readonly type: 'stale';
+      readonly keys: readonly string[];
+      readonly token: string;
+      readonly operation: StaleContext['operation'];
+      readonly error: StaleTokenError;
+    }
+  /** The database aborted the transaction; it runs again with the same token. */
+  | {
+      readonly type: 'retried';
+      readonly keys: readonly string[];
+      readonly token: string;
+      readonly attempt: number;
+      readonly error: unknown;
+    }
+  /** `onStale` failed; the caller gets the StaleTokenError all the same. */
+  | {
+      readonly type: 'compensation-failed';
+      readonly keys: readonly string[];
+      readonly token: string;
+      readonly error: unknown;
+    };
+
+/** Receives what happens at a fence. What it throws, or its promise rejects with, is dropped. */
+export type FenceEventListener = (event: FenceEvent) => void;
 
 /** Options of every fence. */
 export interface FenceOptions {
   /**
    * Runs once for each refused call, before it rejects: undo what this holder did elsewhere, for example refund a payment.
    * Awaited. When it throws, the caller still gets the StaleTokenError, and a `compensation-failed` event (without a listener:
-   * a process warning) tells.
+   * a process warning) reports it.
    */
   readonly onStale?: (error: StaleTokenError, context: StaleContext) => void | Promise<void>;
-  /** Hears what happens at this fence. */
+  /** Receives what happens at this fence. */
   readonly onEvent?: FenceEventListener;
 }
 
@@ -22,3 +161,5 @@ export interface SqlFenceOptions extends FenceOptions {
   /** Name of the table, with its schema when needed. @default 'redlock_fence' */
   readonly table?: string;
 }
+
+registerCopy('Fence', Fence);

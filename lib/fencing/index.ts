@@ -7,13 +7,13 @@ export type {
   DrizzleSql,
   DrizzleTransaction,
 } from './orms/drizzle-fence.ts';
-export type { FenceToken } from './fence-claim.ts';
 export { Fence } from './fence.ts';
 export type {
   FenceEvent,
   FenceEventListener,
   FenceKeys,
   FenceOptions,
+  FenceToken,
   FenceTransactionOptions,
   IsolationLevel,
   SqlFenceOptions,
@@ -44,8 +44,13 @@ export type {
   RedisFenceOptions,
   RedisWriteCommand,
 } from './drivers/redis-fence.ts';
-export type { PlaceholderStyle, SqlDialect, SqlExecutor, SqlRow } from './sql/sql-executor.ts';
-export type { SqlFenceAdapter } from './sql/sql-fence-adapter.ts';
+export type {
+  PlaceholderStyle,
+  SqlDialect,
+  SqlExecutor,
+  SqlFenceAdapter,
+  SqlRow,
+} from './sql/sql-executor.ts';
 export { SqlFence } from './sql/sql-fence.ts';
 export { sqliteFence } from './drivers/sqlite-fence.ts';
 export type { SqliteDatabase } from './drivers/sqlite-fence.ts';

@@ -1,29 +1,33 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { LockInspection } from '../core/nodes/inspection.ts';
-import { enclosingLock } from '../core/holding/lock-context.ts';
-import { normalizeKeys } from '../core/options/lock-keys.ts';
 import type { Lock } from '../core/lock.ts';
+import type { LockInspection } from '../core/nodes/inspection.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
-import { registerLockServiceClass } from './lock-service-classes.ts';
-import { REDLOCK_HOST } from './redlock.constants.ts';
+import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
+import { REDLOCK_HOST } from './redlock.constants.ts';
 
-/** Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`. */
+/**
+ * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
+ *
+ * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
+ * strings, and wrong ones are a `FencedUsageError`; wrong options are a `RedlockConfigError`.
+ */
 @Injectable()
 export class LockService {
   constructor(@Inject(REDLOCK_HOST) private readonly host: RedlockHost) {}
 
   /**
-   * Runs `work` while the lock is held and releases it when the returned promise settles.
+   * Runs `work` while the lock is held, and releases it when the returned promise settles.
    *
-   * Inside work that already holds these keys it joins that lock (same token). On loss `lock.signal` aborts, and when the
-   * work finishes all the same, the call rejects with `LockLostError` unless `onLost: 'ignore'`. An error of the work is
-   * never replaced, and a release that could not be delivered is an event, not an error.
+   * Inside work that already holds these keys it joins that lock, with the same token. On loss `lock.signal` aborts; when the
+   * work finishes all the same, the call rejects with `LockLostError`, which carries the result (`onLost: 'ignore'` returns it).
+   * An error of the work is never replaced, and a release that could not be delivered is an event, not an error.
    *
    * @throws LockBusyError when another holder kept it for the whole `wait`
    * @throws QuorumUnavailableError when too few nodes could vote
    * @throws LockLostError when the lock was lost before the work ended
    * @throws RedlockClosedError during shutdown
+   * @throws the reason of `options.signal` when it aborts the wait
    */
   withLock<Result>(
     keys: string | readonly string[],
@@ -34,16 +38,18 @@ export class LockService {
   }
 
   /**
-   * Takes the lock, all keys or none, with one token for the set. The caller releases it: `await using lock = …`.
+   * Acquires the lock, waiting up to `wait`, and leaves the release to the caller: `await using lock = …`. Inside work that already
+   * holds these keys it joins that lock, and its release leaves the outer one alone.
    *
-   * @throws LockBusyError, QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`
+   * @throws LockBusyError, QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`; then nothing is held
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     return this.host.redlock.acquire(keys, options);
   }
 
   /**
-   * Like {@link acquire}, but `null` when another holder has it. `wait` is 0 unless given.
+   * Like {@link acquire}, but resolves to `null` when another holder has it. `wait` is 0 unless given: one try. An outage is still
+   * an error.
    *
    * @throws QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`
    */
@@ -51,7 +57,10 @@ export class LockService {
     return this.host.redlock.tryAcquire(keys, options);
   }
 
-  /** What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. */
+  /**
+   * What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one node
+   * timeout.
+   */
   inspect(key: string): Promise<LockInspection> {
     return this.host.redlock.inspect(key);
   }
@@ -69,17 +78,16 @@ export class LockService {
    * {@link withLock} and {@link acquire} would join it.
    */
   holds(keys: string | readonly string[]): boolean {
-    try {
-      return enclosingLock(this.host.redlock, normalizeKeys(keys)) !== undefined;
-    } catch {
-      return false;
-    }
+    return this.host.redlock.holds(keys);
   }
 
-  /** Resolves true as soon as a quorum of nodes is connected, false after `timeoutMs`. For health checks. */
+  /**
+   * Resolves to true as soon as a quorum of nodes is connected, to false after `timeoutMs`: for health checks. Nodes that restarted
+   * may still be waiting to vote.
+   */
   ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(timeoutMs);
   }
 }
 
-registerLockServiceClass(LockService);
+registerCopy('LockService', LockService);

@@ -1,11 +1,30 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
+import type { FencingToken } from '../core/fencing-token.ts';
+import type { LockNode } from '../core/nodes/lock-node.ts';
 import type { Duration } from '../core/options/duration.ts';
 import type { RedlockOptions } from '../core/options/options.ts';
-import type { ModuleFence } from './module-fence.ts';
-import type { NodeInput } from './host/node-inputs.ts';
+import type { FenceEventListener } from '../fencing/fence.ts';
+import type { RedisNodeInput } from '../redis/connection/connection-source.ts';
 
-/** Options of `RedlockModule.forRoot`: those of the algorithm, and how the application starts and stops. */
-export interface RedlockModuleOptions extends RedlockOptions {
+/**
+ * One independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options, an ioredis
+ * instance (duplicated, never touched otherwise), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
+ */
+export type NodeInput = RedisNodeInput | LockNode;
+
+/** What the module needs of a fence. All fences of `nestjs-fenced-lock/fencing` have it; a fence of your own may be one, too. */
+export interface ModuleFence {
+  /**
+   * Makes the resource remember the token, durably, before it resolves.
+   * @throws StaleTokenError when the resource has seen a newer one
+   */
+  claim(token: FencingToken): Promise<void>;
+  /** Calls `listener` for all that happens at the fence, until the returned function is called. Without it refusals are not counted. */
+  observe?(listener: FenceEventListener): () => void;
+}
+
+/** How the application starts and stops, and what its methods under `@Fenced` work with. */
+export interface RedlockHostOptions {
   /**
    * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
    * mode; three or five independent masters, never replicas of each other, are Redlock.
@@ -24,18 +43,42 @@ export interface RedlockModuleOptions extends RedlockOptions {
   readonly shutdownTimeout?: Duration;
   /**
    * The fence of the resource, from `nestjs-fenced-lock/fencing`: injected where a constructor asks for `Fence`, used by
-   * `@Fenced(key, { claim: true })`, and heard: refused tokens are logged and come to `onEvent` as `stale`.
+   * `@Fenced(key, { claim: true })`, and observed: refused tokens are logged and come to `onEvent` as `stale`.
    * @default none
    */
   readonly fence?: ModuleFence;
   /**
-   * Tells whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
+   * Whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
    * refuses to start: the lock would be released before the commit, and the next holder would read old data.
    *
    * @example with nestjs-cls: `isInTransaction: inClsTransaction(TransactionHost)`
    * @default no check
    */
   readonly isInTransaction?: () => boolean;
+}
+
+/** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
+export interface RedlockModuleOptions extends RedlockOptions, RedlockHostOptions {}
+
+/** Parts the options: what only this layer understands is not for the algorithm. */
+export function partOptions({
+  nodes,
+  strict,
+  startupTimeout,
+  shutdownTimeout,
+  fence,
+  isInTransaction,
+  ...algorithm
+}: RedlockModuleOptions): { algorithm: RedlockOptions; host: RedlockHostOptions } {
+  const host: { [Name in keyof Required<RedlockHostOptions>]: RedlockHostOptions[Name] } = {
+    nodes,
+    strict,
+    startupTimeout,
+    shutdownTimeout,
+    fence,
+    isInTransaction,
+  };
+  return { algorithm, host };
 }
 
 /** A class that makes the options; for `useClass` and `useExisting`. */

@@ -12,7 +12,7 @@ export const REDLOCK_HOST = Symbol.for('nestjs-fenced-lock/host');
 /** What runs the methods under `@Fenced`: the `FencedInterceptor` of the application. */
 export const FENCED_RUNNER = Symbol.for('nestjs-fenced-lock/fenced-runner');
 
-/** The user's predicate that tells whether this async context is inside a database transaction. */
+/** The user's predicate: whether this async context is inside a database transaction. */
 export const IS_IN_TRANSACTION = Symbol.for('nestjs-fenced-lock/is-in-transaction');
 
 /** The fence of the module; what stands in for it when none was given refuses every claim. */

@@ -1,11 +1,11 @@
-import { Module, type DynamicModule } from '@nestjs/common';
+import { ConfigurableModuleBuilder, Module, type DynamicModule } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { refuseClaimsWithoutFence } from './fenced/claim-check.ts';
+import { copiesOf } from '../core/package-copies.ts';
+import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
-import { lockServiceAliases } from './lock-service-classes.ts';
+import { RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
 import { fenceAliases, moduleFenceProvider } from './module-fence.ts';
-import { RedlockHost } from './host/redlock-host.ts';
 import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
 import {
   FENCED_RUNNER,
@@ -14,15 +14,27 @@ import {
   REDLOCK_HOST,
   REDLOCK_MODULE_OPTIONS,
 } from './redlock.constants.ts';
-import { ConfigurableModuleClass } from './redlock.module-definition.ts';
-import { refuseUnfilledTokenParameters } from './fenced/token-parameter-check.ts';
 
 type Alias = ReturnType<typeof fenceAliases>[number];
+
+/** `forRoot` and `forRootAsync`, global unless `isGlobal: false`. */
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleOptions>({
+  moduleName: 'Redlock',
+  optionsInjectionToken: REDLOCK_MODULE_OPTIONS,
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createRedlockOptions')
+  .setExtras({ isGlobal: true as boolean }, (definition, { isGlobal }) => ({
+    ...definition,
+    global: isGlobal,
+  }))
+  .build();
 
 const never = () => false;
 
 /**
- * Distributed locks for the application. Import it once, in the root module; it is global unless `isGlobal: false`.
+ * Distributed locks for the application. Call `forRoot` once, in the root module: a second one is refused when the application
+ * starts. It is global unless `isGlobal: false`; then keep what `forRoot` returned in a constant and import that where it is needed.
  *
  * It connects to the nodes and checks them before the application starts, and refuses to start when they can't be locked
  * with safely. On shutdown it refuses new locks, waits for held sections, releases, and closes its own connections.
@@ -32,9 +44,9 @@ const never = () => false;
     {
       provide: REDLOCK_HOST,
       useFactory: (options: RedlockModuleOptions, modules: ModulesContainer) => {
-        refuseUnfilledTokenParameters(modules);
-        if (options.fence === undefined) refuseClaimsWithoutFence(modules);
-        return new RedlockHost(options);
+        const host = new RedlockHost(options);
+        checkApplication(modules, host);
+        return host;
       },
       inject: [REDLOCK_MODULE_OPTIONS, ModulesContainer],
     },
@@ -66,7 +78,12 @@ export class RedlockModule extends ConfigurableModuleClass {
 }
 
 function withAliases(definition: DynamicModule, fences: Alias[]): DynamicModule {
-  const aliases = [...lockServiceAliases(LockService), ...fences];
+  // An ES module application with a CommonJS feature module asks for the service by two classes.
+  const others = copiesOf('LockService').filter((copy) => copy !== LockService);
+  const aliases = [
+    ...others.map((copy) => ({ provide: copy, useExisting: LockService })),
+    ...fences,
+  ];
   return {
     ...definition,
     providers: [...(definition.providers ?? []), ...aliases],

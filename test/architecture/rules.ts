@@ -20,20 +20,15 @@ const LAYERS: Readonly<Record<string, Layer>> = {
       'core/options/duration.ts',
       'core/errors.ts',
       'core/fencing-token.ts',
+      'core/options/lock-keys.ts',
+      'core/package-copies.ts',
       'core/token-source.ts',
     ],
     packages: ['node:'],
   },
   // Of fencing only its port: a module is given a fence, and knows no database.
   nest: {
-    files: [
-      'core/',
-      'redis/',
-      'fencing/fence-port.ts',
-      'fencing/fence-event.ts',
-      'fencing/fence-classes.ts',
-      'fencing/fencing-token-header.ts',
-    ],
+    files: ['core/', 'redis/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
     packages: ['node:', ...NEST_PACKAGES],
   },
   testing: { files: ['core/'], packages: ['node:'] },

@@ -60,7 +60,7 @@ describe('work inside a fence transaction that asks the fence again', () => {
       const nested = fence.transaction(token(1), () => fence.transaction(token(1), () => 'ran'));
       await expect(nested).rejects.toMatchObject({
         code: 'FENCED_USAGE',
-        message: expect.stringContaining("Use the transaction at hand ('tx')"),
+        message: expect.stringContaining("Use the enclosing transaction ('tx')"),
       });
     });
 

@@ -4,7 +4,7 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { registerFenceClass } from '../../lib/fencing/fence-classes.ts';
+import { registerCopy } from '../../lib/core/package-copies.ts';
 import {
   Fence,
   postgresFence,
@@ -111,7 +111,7 @@ describe('the fence of the module', () => {
 
   it('is one for the class of another copy of this package', async () => {
     abstract class OtherCopy {}
-    registerFenceClass(OtherCopy);
+    registerCopy('Fence', OtherCopy);
     const fence = postgresFence(database.pool);
     const module = await start(RedlockModule.forRoot({ ...base(), fence }));
     expect(module.get(OtherCopy)).toBe(fence);
@@ -197,6 +197,17 @@ describe('the fence of the module', () => {
       await fence.claim(oldToken('4')).catch(() => undefined);
       expect(events.filter(({ type }) => type === 'stale')).toHaveLength(1);
       expect(logger.lines).toHaveLength(1);
+    });
+
+    it('is not disturbed by a listener that throws or rejects', async () => {
+      // Jest fails a test in which a promise rejects without a handler.
+      const rejecting = (): any => Promise.reject(new Error('no metrics'));
+      const fence = postgresFence(database.pool, { onEvent: rejecting });
+      fence.observe(() => {
+        throw new Error('no metrics');
+      });
+      await expect(fence.claim(oldToken('6'))).resolves.toBeUndefined();
+      await new Promise((resolve) => setImmediate(resolve));
     });
 
     it('logs a compensation that failed as an error', async () => {

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
-import { Injectable } from '@nestjs/common';
+import { Readable } from 'node:stream';
+import { Injectable, StreamableFile } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Observable, of } from 'rxjs';
@@ -178,6 +179,7 @@ describe('@Fenced fails closed', () => {
       ['wait', { wait: -1 }],
       ['onBusy', { onBusy: 'ignore' }],
       ['onLost', { onLost: 'throw' }],
+      ['release', { release: 'later' }],
       ['tll', { tll: '5s' }],
     ])('refuses a wrong option %s: %j', (option, options) => {
       const decorate = () =>
@@ -215,29 +217,78 @@ describe('@Fenced fails closed', () => {
       }
 
       @fenced('stream')
-      async observableLater(): Promise<Observable<number>> {
-        return of(1);
-      }
-
-      @fenced('stream')
-      iterable(): AsyncIterable<number> {
-        return (async function* () {
-          yield 1;
-        })();
+      async give<Result>(result: () => Result): Promise<Result> {
+        return result();
       }
     }
 
-    it.each(['observable', 'observableLater', 'iterable'] as const)(
-      'refuses the result of %s, starts nothing and releases the lock',
-      async (method) => {
+    const numbers = async function* () {
+      yield 1;
+    };
+    const results: Record<string, readonly [found: string, call: (streams: Streams) => unknown]> = {
+      'an Observable': ['an Observable', (streams) => streams.observable()],
+      'a promise of an Observable': ['an Observable', (streams) => streams.give(() => of(1))],
+      'an async iterable': ['an async iterable', (streams) => streams.give(numbers)],
+      'a stream of Node': [
+        'an async iterable',
+        (streams) => streams.give(() => Readable.from('a')),
+      ],
+      'a StreamableFile': [
+        'a StreamableFile',
+        (streams) => streams.give(() => new StreamableFile(Readable.from('a'))),
+      ],
+      'a stream in an object': [
+        "an async iterable in 'data'",
+        (streams) => streams.give(() => ({ status: 200, data: Readable.from('a') })),
+      ],
+      'a StreamableFile in an array': [
+        "a StreamableFile in '1'",
+        (streams) => streams.give(() => ['a', new StreamableFile(Readable.from('a'))]),
+      ],
+    };
+
+    it.each(Object.entries(results))(
+      'refuses %s, starts nothing and releases the lock',
+      async (_name, [found, call]) => {
         const module = await startModule({ providers: [Streams] });
         const streams = module.get(Streams);
-        await expect(streams[method]()).rejects.toThrow(/lastValueFrom.*@FencedStream/);
+        await expect(call(streams)).rejects.toThrow(
+          new RegExp(`returned ${found}: .*lastValueFrom.*has been released`),
+        );
         expect(streams.subscriptions).toBe(0);
         const lock = await module.get(LockService).tryAcquire('stream');
         expect(lock).not.toBeNull();
         await lock?.release();
       },
     );
+
+    it('passes everything else through, and reads no getter of a class nor a long list to its end', async () => {
+      let read = 0;
+      class Entity {
+        get data(): Readable {
+          read += 1;
+          return Readable.from('a');
+        }
+      }
+      const rows = Array.from({ length: 1_000 }, () => ({ id: 1 }));
+      const counted = new Proxy(rows, { get: (...from) => ((read += 1), Reflect.get(...from)) });
+      const module = await startModule({ providers: [Streams] });
+      const streams = module.get(Streams);
+      for (const result of [
+        undefined,
+        null,
+        0,
+        'text',
+        Buffer.from('a'),
+        new Map(),
+        new Entity(),
+      ]) {
+        await expect(streams.give(() => result)).resolves.toBe(result);
+      }
+      expect(read).toBe(0);
+      const { length } = (await streams.give(() => counted)) as unknown[];
+      expect(length).toBe(rows.length);
+      expect(read).toBeLessThan(50);
+    });
   });
 });

@@ -123,7 +123,7 @@ describe('what a method under @Fenced resolves to', () => {
     await expect(work).rejects.toBe(own);
   });
 
-  /** Makes a majority forget the lock or be gone, and waits until the holder is told. */
+  /** Makes a majority forget the lock or be gone, and waits until the holder is notified. */
   async function loseLock(
     nodes: ReturnType<typeof createMemoryNodes>,
     signal: AbortSignal,

@@ -10,7 +10,7 @@ import {
   type RedlockModuleOptions,
   type RedlockOptionsFactory,
 } from '../../lib/index.ts';
-import { registerLockServiceClass } from '../../lib/nest/lock-service-classes.ts';
+import { registerCopy } from '../../lib/core/package-copies.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { closeAll, closeLater, redlockInMemory, silentLogger } from './support/applications.ts';
 
@@ -115,7 +115,7 @@ describe('RedlockModule', () => {
   it('answers to the LockService class of another copy of the package', async () => {
     @Injectable()
     class OtherLockService {}
-    registerLockServiceClass(OtherLockService);
+    registerCopy('LockService', OtherLockService);
     @Injectable()
     class Feature {
       constructor(readonly locks: OtherLockService) {}
@@ -135,6 +135,8 @@ describe('RedlockModule', () => {
     ['startupTimeout', { startupTimeout: 0 }],
     ['shutdownTimeout', { shutdownTimeout: 'never' }],
     ['ttl', { ttl: 0 }],
+    ['keyPrefix', { keyPrefix: Symbol('lock'), nodes: ['redis://one'] }],
+    ['onEvent', { onEvent: 'log' }],
   ])('refuses to boot with a wrong %s: %j', async (option, options) => {
     const nodes = createMemoryNodes(1);
     const boot = start(
@@ -142,6 +144,61 @@ describe('RedlockModule', () => {
     );
     await expect(boot).rejects.toThrow(RedlockConfigError);
     await expect(boot).rejects.toMatchObject({ option });
+  });
+
+  describe('in an application twice', () => {
+    const urls = (...names: string[]) => ({
+      nodes: names.map((name) => `redis://:secret@${name}`),
+    });
+
+    it.each([
+      [
+        'with forRoot',
+        () => [urls('a', 'b', 'c'), urls('d')].map((each) => RedlockModule.forRoot(each)),
+      ],
+      [
+        'with forRootAsync',
+        () =>
+          [urls('a', 'b', 'c'), urls('d')].map((options) =>
+            RedlockModule.forRootAsync({ useFactory: async () => options }),
+          ),
+      ],
+    ])('is refused when the nodes differ, and both are named: %s', async (_form, modules) => {
+      const boot = start(...modules());
+      await expect(boot).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      await expect(boot).rejects.toThrow(/twice/);
+      await expect(boot).rejects.toThrow(/nodes a:6379, b:6379, c:6379/);
+      await expect(boot).rejects.toThrow(/nodes d:6379/);
+      await expect(boot).rejects.not.toThrow(/secret/);
+    });
+
+    it('is refused when the nodes are the same, also where it is not global', async () => {
+      const redlock = () => RedlockModule.forRoot({ ...urls('a'), isGlobal: false });
+      @Module({ imports: [redlock()] })
+      class First {}
+      @Module({ imports: [redlock()] })
+      class Second {}
+      await expect(start(First, Second)).rejects.toThrow(
+        /twice.*keep what it returned in a constant/,
+      );
+    });
+
+    it('is one service when what forRoot returned is imported twice', async () => {
+      const redlock = RedlockModule.forRoot({
+        nodes: createMemoryNodes(3),
+        isGlobal: false,
+        restartGuard: false,
+      });
+      @Module({ imports: [redlock], providers: [Seats] })
+      class First {}
+      @Module({ imports: [redlock], providers: [{ provide: 'LOCKS', useExisting: LockService }] })
+      class Second {}
+      const module = await start(First, Second);
+      await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');
+      expect(module.get('LOCKS', { strict: false })).toBe(
+        module.get(LockService, { strict: false }),
+      );
+    });
   });
 
   it.each([

@@ -8,7 +8,7 @@ import {
   RedlockModule,
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
-import { examineNode } from '../../lib/nest/host/examine-node.ts';
+import { examineNode } from '../../lib/nest/host/startup.ts';
 import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { closeAll, closeLater } from './support/applications.ts';
@@ -163,4 +163,24 @@ describe('start of the application', () => {
     expect(recorder.warnings).toMatch(/Lock "seat:1" \(token \d+\) was lost/);
     expect(heard).toEqual(expect.arrayContaining(['acquired', 'lost', 'node-left', 'node-joined']));
   });
+
+  // Jest fails a test in which a promise rejects without a handler.
+  it.each([
+    ['throws', fail],
+    ['rejects', async () => fail()],
+  ])(
+    'survives a listener that %s, and logs its first failure',
+    async (_how, onEvent: () => any) => {
+      const { module, recorder, locks } = await start({ nodes: createMemoryNodes(1), onEvent });
+      await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+      await module.close();
+      await new Promise((resolve) => setImmediate(resolve));
+      const failures = recorder.lines.filter((line) => line.includes('no metrics'));
+      expect(failures).toEqual([expect.stringMatching(/^error onEvent failed/)]);
+    },
+  );
+
+  function fail(): never {
+    throw new Error('no metrics');
+  }
 });

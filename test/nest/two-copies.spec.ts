@@ -2,7 +2,10 @@ import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { copiesOf, registerCopy } from '../../lib/core/package-copies.ts';
 
 const run = promisify(execFile);
 
@@ -39,4 +42,19 @@ describe('an application that loads the package as ES module and as CommonJS', (
       isErrorRecognised: true,
     });
   });
+});
+
+it('a copy that hot reload has replaced is forgotten when nothing else uses it', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const before = copiesOf('LockService').length;
+  class InUse {}
+  registerCopy('LockService', InUse);
+  for (let copy = 0; copy < 50; copy += 1) registerCopy('LockService', class Replaced {});
+  for (let pass = 0; pass < 10 && copiesOf('LockService').length > before + 1; pass += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    collect();
+  }
+  expect(copiesOf('LockService')).toHaveLength(before + 1);
+  expect(copiesOf('LockService')).toContain(InUse);
 });

@@ -86,7 +86,7 @@ async function takeSets(
 
 describe('sets of keys next to callers that cycle on each of the keys', () => {
   const keys = ['k0', 'k1', 'k2', 'k3', 'k4', 'k5'];
-  const durationMs = 6_000;
+  const durationMs = 4_000;
 
   /** Grants of single keys, and what the sets got. */
   async function traffic(callersPerKey: number, withSets: boolean) {

@@ -19,13 +19,10 @@ process.stdout.write('closed');
 
 describe('a listener', () => {
   it('that rejects does not end the process', () => {
+    const loader = ['--import', './test/support/typescript-loader.mjs'];
     const { status, stdout } = spawnSync(
       process.execPath,
-      [
-        '--unhandled-rejections=strict',
-        ...['--import', './test/support/typescript-loader.mjs'],
-        ...['--input-type=module', '--eval', PROGRAM],
-      ],
+      ['--unhandled-rejections=strict', ...loader, '--input-type=module', '--eval', PROGRAM],
       { encoding: 'utf8', timeout: 25_000, env: { ...process.env, NODE_OPTIONS: '' } },
     );
     expect({ status, stdout }).toEqual({ status: 0, stdout: 'closed' });

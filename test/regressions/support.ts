@@ -118,3 +118,31 @@ export class ForgetfulPath {
     client.pipe(upstream).pipe(client);
   }
 }
+
+/** Draws from the chance of a cluster, so that a seed repeats a whole run. */
+export class Draw {
+  readonly #cluster: Cluster;
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+
+  /** An integer from 0 to `limit` - 1. */
+  below(limit: number): number {
+    return Math.floor(this.#cluster.environment.random.fraction() * limit);
+  }
+
+  chance(probability: number): boolean {
+    return this.#cluster.environment.random.fraction() < probability;
+  }
+
+  one<Item>(items: readonly Item[]): Item {
+    return items[this.below(items.length)]!;
+  }
+
+  /** So many of the items, each once, sorted. */
+  some(items: readonly string[], count: number): string[] {
+    const rest = [...items];
+    return Array.from({ length: count }, () => rest.splice(this.below(rest.length), 1)[0]!).sort();
+  }
+}

@@ -7,7 +7,7 @@ const newCluster = clusterFactory();
 const ttl = '10s';
 
 describe('callers in line', () => {
-  it.each([0, 50, 300, 500, 700])(
+  it.each([0, 5, 50, 300, 500, 700])(
     'all report a holder elsewhere as contention after a wait of %i ms',
     async (wait) => {
       const cluster = await newCluster();
@@ -18,6 +18,13 @@ describe('callers in line', () => {
       expect(outcomes.map(({ code }) => code)).toEqual(calls.map(() => 'LOCK_BUSY'));
     },
   );
+
+  it('are granted a free key although their wait is shorter than a round trip', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ ttl, latencyMs: 10 });
+    const [outcome] = await outcomesOf(cluster, [redlock.acquire('a', { wait: 5 })]);
+    expect(outcome!.code).toBe('granted');
+  });
 
   it('report contention also when they arrive one after the other', async () => {
     const cluster = await newCluster();

@@ -31,7 +31,7 @@ export class Accepted {
   @Fenced(() => 'all')
   async noParameters(_seat: Seat): Promise<void> {}
 
-  @Fenced('job', { onBusy: 'skip' })
+  @Fenced('job', { onBusy: 'skip', release: 'sent' })
   async skipVoid(): Promise<void> {}
 
   @Fenced('job', { onBusy: 'skip' })

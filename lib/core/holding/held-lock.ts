@@ -5,7 +5,7 @@ import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
 import { invariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Alarm } from '../nodes/deadlines.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
@@ -14,7 +14,7 @@ import type { ExtensionTarget } from '../voting/extension.ts';
 import type { JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
 import { Lease } from './lease.ts';
-import { releaseGranted } from './release.ts';
+import { ReleaseRound } from './release.ts';
 
 /**
  * - `granted`: a quorum voted for it; its holder does not have it yet.
@@ -38,6 +38,8 @@ export interface HeldLockOptions {
   readonly onEnd: () => void;
 }
 
+const NONE: ReadonlySet<JoinedLock> = new Set();
+
 /** A lock from its grant to its end, and the handle of its holder. */
 export class HeldLock implements Lock, ExtensionTarget {
   state: HeldLockState = 'granted';
@@ -45,6 +47,8 @@ export class HeldLock implements Lock, ExtensionTarget {
   readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
+  readonly ttlMs: number;
+  readonly nodeTimeoutMs: number;
   /** Why its holder lost it; undefined while held, and when released. */
   lossError: LockLostError | undefined;
   /** The handle of its holder was released. */
@@ -57,6 +61,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     requireManualDestroy: true,
   });
   #token: FencingToken | undefined;
+  /** The ballot until the token is known. */
+  #tokenValue: number;
   #abort: AbortController | undefined;
   #released: Promise<void> | undefined;
   #mayHold: number;
@@ -65,27 +71,21 @@ export class HeldLock implements Lock, ExtensionTarget {
   #runningSections = 0;
   #endingSinceMs = 0;
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
-  #timer: LockTimer | undefined;
+  #timer: Alarm | undefined;
 
   constructor(keys: readonly string[], options: HeldLockOptions) {
-    const { set, table, records, grant, ticket } = options;
+    const { set, table, records, settings, grant, ticket } = options;
     this.keys = keys;
     this.names = grant.names;
     this.holder = grant.holder;
-    this.ballot = grant.ballot;
+    this.ballot = this.#tokenValue = grant.ballot;
+    this.ttlMs = settings.ttlMs;
+    this.nodeTimeoutMs = settings.nodeTimeoutMs;
     this.#mayHold = grant.mayHold;
     this.#options = options;
     this.#set = set;
     this.#lease = new Lease(set, this, grant.validUntilMs);
     table.granted(this, records, ticket);
-  }
-
-  get ttlMs(): number {
-    return this.#options.settings.ttlMs;
-  }
-
-  get nodeTimeoutMs(): number {
-    return this.#options.settings.nodeTimeoutMs;
   }
 
   get token(): FencingToken {
@@ -137,6 +137,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     const hasQuorum = grant.accepts >= this.#set.quorum;
     invariant(hasQuorum, 'a grant has a quorum of accepts of one ballot');
     this.#token = token;
+    this.#tokenValue = token.value;
     this.state = 'held';
     if (this.#options.settings.extend) this.#lease.keepExtended(grant.startedAtMs);
     else this.#lease.watch();
@@ -157,6 +158,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   ensureValid(ms: number): void {
     this.noticeEnd();
     if (this.lossError !== undefined) throw this.lossError;
+    if (this.isUnused) throw this.#lossErrorOf('released', []);
     // Not `<`: what is not a number must not pass.
     if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
   }
@@ -223,15 +225,15 @@ export class HeldLock implements Lock, ExtensionTarget {
     }
     const error = this.#lossErrorOf(reason, causes);
     const isInUse = !this.isHandleReleased;
-    const joined = this.#takeJoined();
+    const joined = this.#endJoined(error);
     if (isInUse) this.lossError = error;
-    this.#released = this.#releaseOnNodes();
+    this.#released = this.#releaseOnNodes(this.#set.nowMs);
     // What users run now may take its time: the bytes leave first.
     this.#set.flush();
     this.#inContext(() => {
       this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
       if (isInUse) this.#abort?.abort(error);
-      for (const each of joined ?? []) each.ended(error);
+      for (const each of joined) each.notifyLoss();
     });
     this.#over();
   }
@@ -255,24 +257,21 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#lease.extendSoon();
   }
 
-  get #tokenValue(): number {
-    return this.#token?.value ?? this.ballot;
-  }
-
   #lossErrorOf(reason: LockLossReason, causes: readonly NodeCause[]): LockLostError {
     return new LockLostError(this.keys, reason, this.#tokenValue, causes);
   }
 
   /** Nobody uses it any more: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
-    const heldMs = this.#set.nowMs - this.#options.grant.startedAtMs;
+    const { nowMs } = this.#set;
+    const heldMs = nowMs - this.#options.grant.startedAtMs;
     const keepMs = this.#options.settings.minHoldMs - heldMs;
     if (keepMs > 0) {
       this.#lease.stopExtending();
       this.state = 'kept';
-      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes());
+      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
       this.#released = Promise.resolve();
-    } else this.#released = this.#releaseOnNodes();
+    } else this.#released = this.#releaseOnNodes(nowMs);
     const released: LockEvent = {
       type: 'released',
       keys: this.keys,
@@ -280,12 +279,13 @@ export class HeldLock implements Lock, ExtensionTarget {
       heldMs,
     };
     const context = this.#context;
-    const joined = this.#takeJoined();
-    if (this.#set.hasListener || joined !== undefined) {
+    const joined =
+      this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
+    if (this.#set.hasListener || joined.size > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
           this.#set.emit(released);
-          for (const each of joined ?? []) each.ended(this.#lossErrorOf('released', []));
+          for (const each of joined) each.notifyLoss();
         }),
       );
     }
@@ -293,20 +293,22 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.#released;
   }
 
-  #releaseOnNodes(): Promise<void> {
-    const { table } = this.#options;
-    const lock = {
-      keys: this.keys,
-      names: this.names,
-      holder: this.holder,
+  #releaseOnNodes(nowMs: number): Promise<void> {
+    const { keys, names, holder, ttlMs, nodeTimeoutMs } = this;
+    const round = new ReleaseRound(this.#set, {
+      keys,
+      names,
+      holder,
+      ttlMs,
+      nodeTimeoutMs,
       token: this.#tokenValue,
       mayHold: this.#mayHold,
       context: this.#context,
-    };
-    this.#lease.end();
-    const done = releaseGranted(this.#set, lock, this.#options.settings, (listeners) => {
-      for (const key of lock.keys) table.counted(key, listeners);
+      table: this.#options.table,
     });
+    // No extension may follow the release.
+    this.#lease.end();
+    const done = round.run(nowMs);
     this.#free();
     return done;
   }
@@ -325,9 +327,11 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#options.onEnd();
   }
 
-  #takeJoined(): Set<JoinedLock> | undefined {
-    const joined = this.#joined;
+  /** Nested uses that have not ended are over at once; their listeners run later. */
+  #endJoined(error: LockLostError): ReadonlySet<JoinedLock> {
+    const joined = this.#joined ?? NONE;
     this.#joined = undefined;
+    for (const each of joined) each.lossError = error;
     return joined;
   }
 
@@ -339,7 +343,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   #setTimer(delayMs: number, onDeadline: () => void): void {
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#timer = new LockTimer(onDeadline);
+    this.#timer = new Alarm(onDeadline);
     this.#set.alarms.set(this.#timer, delayMs, this.#set.nowMs);
   }
 
@@ -350,15 +354,6 @@ export class HeldLock implements Lock, ExtensionTarget {
   #inContext(callback: () => void): void {
     if (this.#context === undefined) callback();
     else this.#context.runInAsyncScope(callback);
-  }
-}
-
-class LockTimer extends Deadline {
-  readonly onDeadline: () => void;
-
-  constructor(onDeadline: () => void) {
-    super();
-    this.onDeadline = onDeadline;
   }
 }
 

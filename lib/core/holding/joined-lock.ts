@@ -58,6 +58,7 @@ export class JoinedLock implements Lock {
   }
 
   async release(): Promise<void> {
+    this.#outer.noticeEnd();
     this.#isReleased = true;
     this.#outer.leave(this);
   }
@@ -66,9 +67,8 @@ export class JoinedLock implements Lock {
     return this.release();
   }
 
-  /** The lock ended before this use of it did. */
-  ended(error: LockLostError): void {
-    this.lossError = error;
-    this.#abort?.abort(error);
+  /** The lock ended before this use of it did, which `lossError` says already. */
+  notifyLoss(): void {
+    this.#abort?.abort(this.lossError);
   }
 }

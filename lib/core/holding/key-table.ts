@@ -1,6 +1,6 @@
 import type { NodeCause } from '../errors.ts';
 import { invariant, thoroughInvariant } from '../invariant.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 import type { HeldLock } from './held-lock.ts';
@@ -51,8 +51,8 @@ export class KeyRecord {
   /** The latest outage that a try for this key found, unless a later one had a quorum of answers. */
   outage: FailedAttempt | undefined;
   /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
-  readonly sets = new Set<Waiter>();
-  readonly claims: Waiter[] = [];
+  sets: Set<Waiter> | undefined;
+  claims: Waiter[] | undefined;
   first: Waiter | undefined;
   last: Waiter | undefined;
   /** Of those in line; saves a walk when there is none. */
@@ -72,13 +72,13 @@ export class KeyRecord {
   uses = 0;
   subscribers = 0;
   isSubscribed = false;
-  readonly linger: Linger;
+  /** Runs while its subscription outlives the last waiter. */
+  linger: Alarm | undefined;
   /** Identities of locks and attempts of this process that were published: they tell us nothing. */
-  readonly #own: string[] = [];
+  #own: string[] | undefined;
 
-  constructor(key: string, linger: (record: KeyRecord) => void) {
+  constructor(key: string) {
     this.key = key;
-    this.linger = new Linger(() => linger(this));
   }
 
   get hasLine(): boolean {
@@ -118,24 +118,24 @@ export class KeyRecord {
 
   /** The key may be free: who claims it looks first, then the head of the line. */
   wake(): void {
-    for (const claimant of this.claims) claimant.wake();
+    for (const claimant of this.claims ?? []) claimant.wake();
     this.first?.wake();
   }
 
   /** There is a telling answer: those who wait for no more than that are notified. */
   wakeImpatient(): void {
-    if (this.impatient === 0) return;
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
   }
 
   published(holder: string): void {
+    this.#own ??= [];
     this.#own.push(holder);
     if (this.#own.length > MAX_OWN_HOLDERS) this.#own.shift();
   }
 
   isOwn(holder: string): boolean {
-    return this.#own.includes(holder);
+    return this.#own?.includes(holder) === true;
   }
 
   /** Whether it is the turn of another process; the next grants are ours again. */
@@ -147,18 +147,9 @@ export class KeyRecord {
   }
 }
 
-class Linger extends Deadline {
-  readonly onDeadline: () => void;
-
-  constructor(end: () => void) {
-    super();
-    this.onDeadline = end;
-  }
-}
-
 function isUnused({ lock, trying, first, sets, claims, subscribers }: KeyRecord): boolean {
   const isFree = lock === undefined && trying === undefined && first === undefined;
-  return isFree && sets.size === 0 && claims.length === 0 && subscribers === 0;
+  return isFree && !sets?.size && !claims?.length && subscribers === 0;
 }
 
 /** One record per key that this process holds, tries for or waits for. */
@@ -181,7 +172,7 @@ export class KeyTable {
   use(key: string): KeyRecord {
     let record = this.#records.get(key);
     if (record === undefined) {
-      record = new KeyRecord(key, (each) => this.#unwatch(each));
+      record = new KeyRecord(key);
       this.#records.set(key, record);
     }
     record.uses += 1;
@@ -215,8 +206,8 @@ export class KeyTable {
       record.uses += 1;
     }
     for (const record of records) {
-      for (const set of record.sets) if (set.ticket < ticket) set.passed();
-      record.wakeImpatient();
+      for (const set of record.sets ?? []) if (set.ticket < ticket) set.passed();
+      if (record.impatient > 0) record.wakeImpatient();
     }
   }
 
@@ -224,8 +215,8 @@ export class KeyTable {
   freed(lock: HeldLock, records: readonly KeyRecord[]): void {
     for (const record of records) if (record.lock === lock) record.lock = undefined;
     for (const record of records) {
-      record.published(lock.holder);
-      record.wake();
+      if (record.isSubscribed) record.published(lock.holder);
+      if (record.first !== undefined || record.claims !== undefined) record.wake();
       this.drop(record);
     }
   }
@@ -257,7 +248,7 @@ export class KeyTable {
   /** From now on releases of this key in other processes are received. */
   subscribe(record: KeyRecord): void {
     record.subscribers += 1;
-    this.#set.alarms.cancel(record.linger);
+    if (record.linger !== undefined) this.#set.alarms.cancel(record.linger);
     if (record.isSubscribed) return;
     record.isSubscribed = true;
     const lockName = this.#set.options.keyPrefix + record.key;
@@ -266,7 +257,9 @@ export class KeyTable {
 
   unsubscribe(record: KeyRecord): void {
     record.subscribers -= 1;
-    if (record.subscribers === 0) this.#set.alarms.set(record.linger, LINGER_MS, this.#set.nowMs);
+    if (record.subscribers > 0) return;
+    record.linger = new Alarm(() => this.#unwatch(record));
+    this.#set.alarms.set(record.linger, LINGER_MS, this.#set.nowMs);
   }
 
   /** A release was published by `holder`; `null` when something may have been missed. */

@@ -22,6 +22,10 @@ export class Lease extends Deadline {
   #ended = false;
   /** Suspends that were known when the validity was computed. */
   #suspendedMs: number;
+  /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
+  readonly #leadMs: number;
+  /** Alarms have few different delays, so that thousands of locks share a timer; one that comes early looks again. */
+  readonly #stepMs: number;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
   #open: Set<VoteRound> | undefined;
 
@@ -31,6 +35,8 @@ export class Lease extends Deadline {
     this.#lock = lock;
     this.validUntilMs = validUntilMs;
     this.#suspendedMs = set.suspendedMs;
+    this.#leadMs = Math.max(4, lock.ttlMs / 200);
+    this.#stepMs = Math.max(1, Math.floor(lock.ttlMs / 64));
   }
 
   /** From now on reports the loss when validity ends. */
@@ -68,7 +74,7 @@ export class Lease extends Deadline {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    this.#set.alarms.cancel(this);
+    if (this.line !== undefined) this.#set.alarms.cancel(this);
     // A node that has to be joined again would be asked once more, after the release.
     for (const extension of this.#open ?? []) extension.cancel();
   }
@@ -76,11 +82,11 @@ export class Lease extends Deadline {
   onDeadline(): void {
     if (this.#ended) return;
     const nowMs = this.#set.checkedNowMs;
-    if (nowMs >= this.validUntilMs - this.#leadMs()) {
+    if (nowMs >= this.validUntilMs - this.#leadMs) {
       this.validityEnded([]);
       return;
     }
-    if (nowMs >= this.#nextExtensionMs - this.#stepMs()) {
+    if (nowMs >= this.#nextExtensionMs - this.#stepMs) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }
@@ -91,26 +97,16 @@ export class Lease extends Deadline {
   validityEnded(causes: readonly NodeCause[]): void {
     const { nowMs, suspendedMs } = this.#set;
     const awakeMs = nowMs - (suspendedMs - this.#suspendedMs);
-    const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs();
+    const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs;
     this.#lock.lost(wouldBeValid ? 'suspended' : 'expired', causes);
   }
 
   #arm(): void {
     if (this.#ended) return;
     const { nowMs } = this.#set;
-    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs()) - nowMs;
-    // Few different delays, so that thousands of locks share a timer; what comes early looks again.
-    const stepMs = delayMs > 2 * this.#stepMs() ? this.#stepMs() : 1;
+    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs) - nowMs;
+    const stepMs = delayMs > 2 * this.#stepMs ? this.#stepMs : 1;
     this.#set.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), nowMs);
-  }
-
-  #stepMs(): number {
-    return Math.max(1, Math.floor(this.#lock.ttlMs / 64));
-  }
-
-  /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
-  #leadMs(): number {
-    return Math.max(4, this.#lock.ttlMs / 200);
   }
 
   async #extendInRhythm(): Promise<void> {
@@ -132,7 +128,7 @@ export class Lease extends Deadline {
   }
 
   #apply(outcome: ExtensionOutcome): void {
-    if (this.#ended) return;
+    if (this.#ended || this.#lock.isUnused) return;
     const nowMs = this.#set.checkedNowMs;
     // A late answer never brings a validity back that has ended.
     if (nowMs >= this.validUntilMs) this.validityEnded(outcome.causes());

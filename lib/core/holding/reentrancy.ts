@@ -56,7 +56,9 @@ export async function runSection<Result>(
   work: (lock: Lock) => Promise<Result> | Result,
   options: SectionOptions | undefined,
 ): Promise<Result> {
-  const section = new Section(service, lock, handle, running(storage.getStore()));
+  const store = storage.getStore();
+  const outer = store === undefined ? undefined : running(store);
+  const section = new Section(service, lock, handle, outer);
   const frame: Frame = { section, outer: undefined };
   let result: Result;
   try {
@@ -66,10 +68,9 @@ export async function runSection<Result>(
     await handle.release();
     throw error;
   }
-  lock.noticeEnd();
-  const { lossError } = handle;
   end(frame, section);
   await handle.release();
+  const { lossError } = handle;
   if (lossError === undefined || options?.onLost === 'ignore') return result;
   const { keys, reason, token, causes } = lossError;
   throw new LockLostError(keys, reason, token, causes, result);
@@ -85,6 +86,7 @@ export function currentLock(service: object): Lock | undefined {
 
 /** Whether this async context is inside a section of a lock of this service that is still held. */
 export function isInSection(service: object): boolean {
+  if (storage.getStore() === undefined) return false;
   for (let section = innermost(); section !== undefined; section = outerOf(section)) {
     if (section.service === service && section.handle.isHeld) return true;
   }
@@ -143,5 +145,5 @@ function running(frame: Frame | undefined): Frame | undefined {
 
 function end(frame: Frame, section: Section): void {
   frame.section = undefined;
-  frame.outer = running(section.outer);
+  if (section.outer !== undefined) frame.outer = running(section.outer);
 }

@@ -14,6 +14,16 @@ export abstract class Deadline {
   abstract onDeadline(): void;
 }
 
+/** A deadline that calls a function. */
+export class Alarm extends Deadline {
+  readonly onDeadline: () => void;
+
+  constructor(onDeadline: () => void) {
+    super();
+    this.onDeadline = onDeadline;
+  }
+}
+
 /** All deadlines of one delay, in the order in which they end, and the one timer they share. */
 interface DeadlineLine {
   readonly delayMs: number;
@@ -59,9 +69,9 @@ export class Deadlines {
     this.#awaitsAnswers = awaitsAnswers;
   }
 
-  /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, which may lie in the past. */
-  set(deadline: Deadline, delayMs: number, fromMs: number): void {
-    this.cancel(deadline);
+  /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, which may lie before `nowMs`. */
+  set(deadline: Deadline, delayMs: number, fromMs: number, nowMs = fromMs): void {
+    if (deadline.line !== undefined) this.cancel(deadline);
     let line = this.#lines.get(delayMs);
     if (line === undefined) {
       line = {
@@ -75,13 +85,23 @@ export class Deadlines {
       this.#lines.set(delayMs, line);
     }
     deadline.dueMs = fromMs + delayMs;
-    insert(line, deadline);
+    // In order; nearly always at the end.
+    let before = line.last;
+    while (before !== undefined && before.dueMs > deadline.dueMs) before = before.previous;
+    const after = before === undefined ? line.first : before.next;
+    deadline.line = line;
+    deadline.previous = before;
+    deadline.next = after;
+    if (before === undefined) line.first = deadline;
+    else before.next = deadline;
+    if (after === undefined) line.last = deadline;
+    else after.previous = deadline;
     if (line.firing) return;
     if (line.timer !== undefined) {
       if (line.timerDueMs <= deadline.dueMs) return;
       this.#environment.timers.clear(line.timer);
     }
-    this.#arm(line, deadline.dueMs, this.#nowMs());
+    this.#arm(line, deadline.dueMs, nowMs);
   }
 
   cancel(deadline: Deadline): void {
@@ -155,18 +175,4 @@ export class Deadlines {
       this.#arm(line, Math.max(line.first.dueMs, nowMs + 1), nowMs);
     }
   }
-}
-
-/** In order; nearly always at the end. */
-function insert(line: DeadlineLine, deadline: Deadline): void {
-  let before = line.last;
-  while (before !== undefined && before.dueMs > deadline.dueMs) before = before.previous;
-  const after = before === undefined ? line.first : before.next;
-  deadline.line = line;
-  deadline.previous = before;
-  deadline.next = after;
-  if (before === undefined) line.first = deadline;
-  else before.next = deadline;
-  if (after === undefined) line.last = deadline;
-  else after.previous = deadline;
 }

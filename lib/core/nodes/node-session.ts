@@ -1,5 +1,5 @@
 import { thoroughInvariant } from '../invariant.ts';
-import { Deadline } from './deadlines.ts';
+import { Alarm, Deadline } from './deadlines.ts';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -10,11 +10,11 @@ import type {
   LockNode,
   LockNodeListener,
   NodeFailure,
+  ReleaseReply,
   ReleaseRequest,
 } from './lock-node.ts';
-import type { NodeSet } from './node-set.ts';
+import type { NodeSet, NodeSetListener } from './node-set.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
-import type { ReleaseSettle } from './release-outbox.ts';
 
 /** With this many unanswered votes a silent node is only sent releases. */
 const MAX_OPEN_VOTES = 64;
@@ -38,6 +38,11 @@ export interface VoteCollector {
   collect(index: number, reply: VoteReply): void;
 }
 
+/** Who released a lock: receives what became of it at each node once. */
+export interface ReleaseCollector {
+  released(session: NodeSession, reply: ReleaseReply): void;
+}
+
 /**
  * - `down`: no connection.
  * - `joining`: connected, and asked or about to be asked again when it may vote.
@@ -49,13 +54,15 @@ export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
 export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
+  readonly address: string;
   state: NodeSessionState = 'down';
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
   readonly #set: NodeSet;
-  readonly #onHint: (lockName: string, holder: string | null) => void;
+  readonly #listener: NodeSetListener;
+  readonly #timeoutMs: number;
   readonly #outbox: ReleaseOutbox;
   #settings: LinkSettings | undefined;
   /** Votes that are asked again once the node has been joined. */
@@ -63,38 +70,27 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** Which connection this is: late answers of earlier ones change nothing here. */
   #connection = 0;
   #isJoinAsked = false;
-  readonly #joinPause: JoinPause;
+  readonly #joinPause = new Alarm(() => this.#join());
   #joinFailures = 0;
-  #openVotes = 0;
   /** A vote on this connection failed in such a way that the node may have it all the same. */
   #hasUnknownOutcome = false;
-  /** Since when an answer has been due; 0 when none is. Answers come in order, so any one proves life. */
-  #waitingSinceMs = 0;
+  /** When the votes were sent that have not been answered; answers come in order. */
+  readonly #sentAtMs: number[] = [];
   /** Its listeners know it as voting: `node-joined` was the last event. */
   #isAnnounced = false;
   #refusals = 0;
   #slowTimeouts = 0;
   #quorumAtTimeoutMs = 0;
 
-  constructor(
-    index: number,
-    node: LockNode,
-    set: NodeSet,
-    onHint: (lockName: string, holder: string | null) => void,
-  ) {
+  constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
     super();
     this.index = index;
     this.node = node;
+    this.address = node.address;
     this.#set = set;
-    this.#onHint = onHint;
-    this.#joinPause = new JoinPause(() => this.#join());
-    this.#outbox = new ReleaseOutbox(node, set.environment, set.options.acquire.nodeTimeoutMs, () =>
-      set.flushLater(),
-    );
-  }
-
-  get address(): string {
-    return this.node.address;
+    this.#listener = listener;
+    this.#timeoutMs = set.options.acquire.nodeTimeoutMs;
+    this.#outbox = new ReleaseOutbox(node, set);
   }
 
   open(settings: LinkSettings): void {
@@ -106,7 +102,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   ask(collector: VoteCollector, nowMs: number): void {
     if (this.state !== 'voting') {
       collector.collect(this.index, failure('unreachable', this.problem));
-    } else if (this.#openVotes >= MAX_OPEN_VOTES && this.isSilent) {
+    } else if (this.#sentAtMs.length >= MAX_OPEN_VOTES && this.isSilent) {
       const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
       collector.collect(this.index, failure('overloaded', message));
     } else this.#send(collector, nowMs, false);
@@ -115,27 +111,35 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** Takes a vote back whose bytes have not left; false when the node may receive it. */
   withdraw({ request }: VoteRequest): boolean {
     if (!this.node.withdraw(request)) return false;
-    this.#openVotes -= 1;
-    if (this.#openVotes === 0) this.#waitingSinceMs = 0;
+    this.#sentAtMs.pop();
     return true;
   }
 
   /** Notifies the node that the lock is over. What can't be delivered is repeated until `lifeMs` has passed. */
-  release(request: ReleaseRequest, lifeMs: number, settle: ReleaseSettle): void {
+  release(
+    request: ReleaseRequest,
+    lifeMs: number,
+    nowMs: number,
+    collector?: ReleaseCollector,
+  ): void {
+    const expiresAtMs = nowMs + lifeMs;
     if (this.state === 'closed' || this.state === 'down') {
-      this.#outbox.add(request, lifeMs);
-      settle(failure('unreachable', this.problem), 0);
+      this.#outbox.keep(request, expiresAtMs);
+      collector?.released(this, failure('unreachable', this.problem));
       return;
     }
-    this.#outbox.send(request, lifeMs, settle);
-    if (this.node.hasCollected) this.#set.flushLater();
+    this.node.release(request, (reply) => {
+      this.#outbox.answered(request, expiresAtMs, reply);
+      collector?.released(this, reply);
+    });
   }
 
   /** Answers have been due for a node timeout in which this process read its sockets. */
   onDeadline(): void {
-    if (this.#waitingSinceMs === 0) return;
+    const [waitingSinceMs] = this.#sentAtMs;
+    if (waitingSinceMs === undefined) return;
     const { nowMs } = this.#set;
-    const dueInMs = this.#waitingSinceMs + this.#timeoutMs - nowMs;
+    const dueInMs = waitingSinceMs + this.#timeoutMs - nowMs;
     if (dueInMs > 0) {
       this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
       return;
@@ -154,21 +158,21 @@ export class NodeSession extends Deadline implements LockNodeListener {
   opened(): void {
     this.#connection += 1;
     this.state = 'joining';
-    this.#openVotes = 0;
+    this.#sentAtMs.length = 0;
     this.#hasUnknownOutcome = false;
-    this.#answered();
+    this.isSilent = false;
     this.#join();
   }
 
   closed(message: string): void {
     if (this.state === 'closed') return;
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const unanswered = this.#openVotes > 0 || this.#hasUnknownOutcome;
+    const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
     this.#connection += 1;
     this.state = 'down';
     this.#isJoinAsked = false;
-    this.#openVotes = 0;
-    this.#answered();
+    this.#sentAtMs.length = 0;
+    this.isSilent = false;
     this.problem = message;
     this.#set.alarms.cancel(this.#joinPause);
     this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
@@ -181,7 +185,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   hint(lockName: string, holder: string | null): void {
-    this.#onHint(lockName, holder);
+    this.#listener.hint(lockName, holder);
   }
 
   async close(): Promise<void> {
@@ -193,19 +197,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
     await this.node.close();
   }
 
-  get #timeoutMs(): number {
-    return this.#set.options.acquire.nodeTimeoutMs;
-  }
-
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): void {
     thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
-    this.#openVotes += 1;
-    if (this.#waitingSinceMs === 0) {
-      this.#waitingSinceMs = nowMs;
-      if (this.line === undefined) this.#set.silences.set(this, this.#timeoutMs, nowMs);
-    }
+    if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
+      this.#set.silences.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
     if (vote.kind === 'acquire') this.node.acquire(vote.request, settle);
     else this.node.extend(vote.request, settle);
@@ -219,36 +216,35 @@ export class NodeSession extends Deadline implements LockNodeListener {
     reply: VoteReply,
   ): void {
     if (connection === this.#connection) {
-      this.#openVotes -= 1;
-      this.#answered();
-      this.#judge(reply);
-      const mustJoin =
-        reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true);
-      if (mustJoin) {
+      const { nowMs } = this.#set;
+      const sentAtMs = this.#sentAtMs.shift() ?? nowMs;
+      // Found silent while this answer was due: it came too late to count in its vote.
+      const isLate = this.isSilent && nowMs - sentAtMs > this.#timeoutMs;
+      if (this.isSilent && !(nowMs - (this.#sentAtMs[0] ?? nowMs) > this.#timeoutMs))
+        this.#speaks();
+      const { kind } = reply;
+      if (kind === 'failed' || kind === 'unjoined') {
+        const mustJoin = kind === 'unjoined' || reply.mustJoin === true;
+        if (kind === 'failed' && !mustJoin) this.#judge(reply);
         // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
-        const again = !isRepeat && !collector.ended;
+        const again = mustJoin && !isRepeat && !collector.ended;
         if (again) this.#afterJoin.push(collector);
-        this.#mustJoin();
+        if (mustJoin) this.#mustJoin();
         if (again) return;
+      } else if (!isLate) {
+        this.#refusals = this.#slowTimeouts = this.#joinFailures = 0;
+        if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
       }
     }
     collector.collect(this.index, reply);
   }
 
   /** Does this answer say that the node can't vote for anybody? */
-  #judge(reply: VoteReply): void {
-    if (reply.kind === 'failed') {
-      if (!reply.nothingWritten) this.#hasUnknownOutcome = true;
-      if (reply.reason !== 'error' || reply.mustJoin === true) return;
-      this.#refusals += 1;
-      if (this.#refusals >= FAILING_AFTER) this.#isFailing(reply.message);
-      return;
-    }
-    if (reply.kind === 'unjoined') return;
-    this.#refusals = 0;
-    this.#slowTimeouts = 0;
-    this.#joinFailures = 0;
-    if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
+  #judge({ reason, nothingWritten, message }: NodeFailure): void {
+    if (!nothingWritten) this.#hasUnknownOutcome = true;
+    if (reason !== 'error') return;
+    this.#refusals += 1;
+    if (this.#refusals >= FAILING_AFTER) this.#isFailing(message);
   }
 
   #mustJoin(): void {
@@ -267,7 +263,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.node.join(this.#settings.join, (reply) => {
       if (connection !== this.#connection || this.state !== 'joining') return;
       this.#isJoinAsked = false;
-      this.#answered();
+      if (this.isSilent) this.#speaks();
       this.#joinAnswered(reply);
     });
   }
@@ -282,7 +278,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       for (const collector of this.#afterJoin.splice(0))
         if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
       this.#announce(reply.quarantineMs);
-      this.#set.joined();
+      this.#listener.joined();
       return;
     }
     const { floorRetentionMs = 0 } = this.#settings?.join ?? {};
@@ -302,12 +298,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
       collector.collect(this.index, failure('unreachable', message));
   }
 
-  /** The connection is alive. */
-  #answered(): void {
-    this.#waitingSinceMs = this.#openVotes > 0 ? this.#set.nowMs : 0;
-    if (!this.isSilent) return;
+  /** It answers in time again: who waits for votes may try. */
+  #speaks(): void {
     this.isSilent = false;
-    if (this.state === 'voting') this.#set.joined();
+    if (this.state === 'voting') this.#listener.joined();
   }
 
   #announce(quarantineMs: number): void {
@@ -326,16 +320,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (!this.#isAnnounced) return;
     this.#isAnnounced = false;
     this.#set.emit({ type: 'node-failing', address: this.address, reason });
-  }
-}
-
-/** Until a join that failed is asked again. */
-class JoinPause extends Deadline {
-  readonly onDeadline: () => void;
-
-  constructor(join: () => void) {
-    super();
-    this.onDeadline = join;
   }
 }
 

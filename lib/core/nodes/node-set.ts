@@ -28,6 +28,10 @@ export interface Collected {
 /** The nodes of one service with what is learnt about them; every operation works on it. */
 export class NodeSet {
   readonly sessions: readonly NodeSession[];
+  /** Votes that a lock needs. */
+  readonly quorum: number;
+  /** Whether anybody listens: saves building events in the common path. */
+  readonly hasListener: boolean;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   /** Of questions that somebody awaits. */
@@ -57,6 +61,8 @@ export class NodeSet {
     listener: NodeSetListener,
   ) {
     this.options = options;
+    this.quorum = options.quorum;
+    this.hasListener = options.onEvent !== undefined;
     this.environment = environment;
     this.#listener = listener;
     this.#suspends = new SuspendWatch(environment);
@@ -65,15 +71,7 @@ export class NodeSet {
     this.budgets = new Deadlines(environment, nowMs);
     this.alarms = new Deadlines(environment, nowMs, { background: true });
     this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
-    this.sessions = nodes.map(
-      (node, index) =>
-        new NodeSession(index, node, this, (name, holder) => listener.hint(name, holder)),
-    );
-  }
-
-  /** Votes that a lock needs. */
-  get quorum(): number {
-    return this.options.quorum;
+    this.sessions = nodes.map((node, index) => new NodeSession(index, node, this, listener));
   }
 
   /** Monotonic milliseconds, with the time in which the system is known to have been suspended. Durations use nothing else. */
@@ -135,10 +133,6 @@ export class NodeSet {
     else callback();
   }
 
-  joined(): void {
-    this.#listener.joined();
-  }
-
   /** A quorum answered after `elapsedMs`. */
   measured(elapsedMs: number, ttlMs: number, nowMs: number): void {
     this.roundTripMs = this.#measured
@@ -149,11 +143,6 @@ export class NodeSet {
     if (nowMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
     this.#warnedAtMs = nowMs;
     this.emit({ type: 'slow-quorum', roundTripMs: elapsedMs, ttlMs });
-  }
-
-  /** Whether anybody listens: saves building events in the common path. */
-  get hasListener(): boolean {
-    return this.options.onEvent !== undefined;
   }
 
   /** A listener that throws, or rejects, must not change what happens to a lock. */

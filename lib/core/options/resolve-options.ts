@@ -86,7 +86,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     },
     maxTtlMs,
     driftFactor,
-    keyPrefix: keyPrefix(options.keyPrefix),
+    keyPrefix: resolveKeyPrefix(options.keyPrefix),
     restartGuardMs,
     quorum: integer('quorum', options.quorum, Math.floor(nodeCount / 2) + 1, nodeCount),
     concurrentTries: integer(
@@ -195,7 +195,8 @@ function optionalDuration(
   return value === undefined ? undefined : durationMs(option, value);
 }
 
-function keyPrefix(value: string | undefined): string {
+/** Apart, because nodes are made with it before there is a service. @throws RedlockConfigError */
+export function resolveKeyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
   const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
   if (!isPlain || !isWellFormed(value)) {

@@ -4,15 +4,16 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import { minimumValidityMs, validUntilMs } from '../validity.ts';
 import type { VoteCount } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
+import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
 
 /** Where ballots come from, and what is remembered of floors. */
 export interface BallotSource {
-  /** For a new attempt: above the wall clock of before and every floor seen of these keys. */
-  next(): number;
+  /** For a new attempt: the wall clock, or above every floor seen of these keys. */
+  nextBallot(): number;
   /** A node remembers `floor` for one of these keys. */
-  saw(floor: number): void;
+  sawFloor(floor: number): void;
 }
 
 export interface AttemptOptions {
@@ -59,7 +60,7 @@ export interface FailedAttempt {
  * One try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
  * released on every node that may have accepted it, and can never be granted later.
  */
-export class Attempt {
+export class Attempt implements RoundOwner {
   /** Fresh per attempt, and for a ballot below one that was sent. */
   holder: string;
   readonly #set: NodeSet;
@@ -67,6 +68,7 @@ export class Attempt {
   /** Nodes that accepted any ballot of ours, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
+  #ballot = 0;
   #round: VoteRound | undefined;
   #isCancelled = false;
   #resolve: ((outcome: AttemptOutcome) => void) | undefined;
@@ -78,10 +80,10 @@ export class Attempt {
   }
 
   /** Never rejects. */
-  run(): Promise<AttemptOutcome> {
+  run(nowMs: number): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#propose(this.#options.ballots.next(), this.#set.nowMs);
+      this.#propose(this.#options.ballots.nextBallot(), nowMs);
     });
   }
 
@@ -93,21 +95,18 @@ export class Attempt {
 
   #propose(ballot: number, nowMs: number): void {
     this.#ballots += 1;
+    this.#ballot = ballot;
     const { names, ttlMs, timeoutMs, deadlineMs } = this.#options;
-    const round = new VoteRound(
-      this.#set,
-      { kind: 'acquire', request: { names, holder: this.holder, ballot, ttlMs } },
-      decides,
-      () => this.#decided(ballot, round),
-    );
-    this.#round = round;
+    const request = { names, holder: this.holder, ballot, ttlMs };
+    this.#round = new VoteRound(this.#set, { kind: 'acquire', request }, this);
     // In whole milliseconds: rounds of one timeout share a timer.
-    round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)));
+    this.#round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)), nowMs);
   }
 
-  #decided(ballot: number, round: VoteRound): void {
+  ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
     const { names, ttlMs, ballots, deadlineMs } = this.#options;
+    const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
     const decision = votes.decideBallot(0);
     const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
@@ -126,12 +125,12 @@ export class Attempt {
       });
       return;
     }
-    ballots.saw(votes.highestFloor);
+    ballots.sawFloor(votes.highestFloor);
     const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
       const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();
-      ballots.saw(next);
+      ballots.sawFloor(next);
       this.#propose(next, endedAtMs);
       return;
     }
@@ -160,16 +159,12 @@ export class Attempt {
   }
 
   #abandon(): void {
-    const { sessions, quorum } = this.#set;
+    const { sessions, quorum, nowMs } = this.#set;
     const { names, ttlMs } = this.#options;
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
     // Losers wake nobody, unless others may have taken us for a holder.
     const notify = holders.length >= quorum;
     const request = { names, holder: this.holder, granted: false, notify };
-    for (const session of holders) session.release(request, ttlMs, () => undefined);
+    for (const session of holders) session.release(request, ttlMs, nowMs);
   }
-}
-
-function decides(votes: VoteCount): boolean {
-  return votes.decideBallot(votes.expected) !== 'open';
 }

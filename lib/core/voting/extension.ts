@@ -2,7 +2,7 @@ import type { NodeCause } from '../errors.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { validUntilMs } from '../validity.ts';
-import type { ExtensionDecision, VoteCount } from './vote-count.ts';
+import type { ExtensionDecision } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
 
 /** What to extend. */
@@ -36,24 +36,21 @@ export function extendOnce(
     const round = new VoteRound(
       set,
       { kind: 'extend', request: { names, holder, ballot, ttlMs } },
-      (votes) => votes.expected === 0 || votes.decideExtension() !== 'unknown',
-      () => {
-        open.delete(round);
-        resolve(outcomeOf(set, round, round.votes, ttlMs));
+      {
+        ended: () => {
+          open.delete(round);
+          resolve(outcomeOf(set, round, ttlMs));
+        },
       },
     );
     open.add(round);
-    round.start(nodeTimeoutMs);
+    round.start(nodeTimeoutMs, set.nowMs);
     target.asked(round.votes.mayHaveWritten);
   });
 }
 
-function outcomeOf(
-  set: NodeSet,
-  round: VoteRound,
-  votes: VoteCount,
-  ttlMs: number,
-): ExtensionOutcome {
+function outcomeOf(set: NodeSet, round: VoteRound, ttlMs: number): ExtensionOutcome {
+  const { votes } = round;
   const decision = votes.decideExtension();
   if (decision === 'extended')
     set.measured(round.endedAtMs - round.startedAtMs, ttlMs, round.endedAtMs);

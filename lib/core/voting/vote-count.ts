@@ -59,7 +59,7 @@ export class VoteCount {
 
   add(index: number, reply: VoteReply): void {
     this.replies[index] = reply;
-    if (this.isSilent(index)) this.#silentOpen -= 1;
+    if ((this.#silentNodes & (1 << index)) !== 0) this.#silentOpen -= 1;
     else this.#liveOpen -= 1;
     switch (reply.kind) {
       case 'accepted':
@@ -110,7 +110,15 @@ export class VoteCount {
     return this.yes + this.wrongNumber + this.held + this.lost;
   }
 
-  /** Decides as soon as the vote is decided, never waiting for an answer that can't change it. */
+  /** Whether no answer that is worth waiting for can change what the votes mean. */
+  isDecided(kind: 'acquire' | 'extend'): boolean {
+    if (this.yes >= this.quorum) return true;
+    const { expected } = this;
+    if (kind === 'extend') return expected === 0 || this.decideExtension() !== 'unknown';
+    return this.decideBallot(expected) !== 'open';
+  }
+
+  /** What a vote for a new lock means, when `expected` more answers may come. */
   decideBallot(expected: number): BallotDecision {
     const { yes, wrongNumber, quorum } = this;
     if (yes >= quorum) return 'won';

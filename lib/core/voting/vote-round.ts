@@ -4,11 +4,13 @@ import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../node
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 
-/** Whether the votes so far decide. */
-export type Decide = (votes: VoteCount) => boolean;
+/** Who asked: is called once, when the round has ended. */
+export interface RoundOwner {
+  ended(round: VoteRound): void;
+}
 
 /**
- * One question to all nodes at once, with one deadline. Ends as soon as `decide` says so; slower answers don't change it.
+ * One question to all nodes at once, with one deadline. Ends as soon as the votes decide; slower answers don't change it.
  * Nodes with an earlier answer overdue are asked as well, but waited for only where no quorum is possible without them.
  */
 export class VoteRound extends Deadline implements VoteCollector, Collected {
@@ -25,36 +27,34 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   /** Ended by answers, not by the deadline or a cancel. */
   isDecided = false;
   readonly #set: NodeSet;
-  readonly #decide: Decide;
-  readonly #onEnd: () => void;
+  readonly #owner: RoundOwner;
   /** When those answered that did not say yes. */
   #refusedAtMs: number[] | undefined;
   #isSending = true;
   #isCollected = false;
 
-  constructor(set: NodeSet, vote: VoteRequest, decide: Decide, onEnd: () => void) {
+  constructor(set: NodeSet, vote: VoteRequest, owner: RoundOwner) {
     super();
     this.#set = set;
     this.vote = vote;
     this.votes = new VoteCount(set.sessions.length, set.quorum);
-    this.#decide = decide;
-    this.#onEnd = onEnd;
+    this.#owner = owner;
   }
 
-  /** Asks all nodes; `onEnd` is called once, when decided, cancelled, or after `timeoutMs`, perhaps before this returns. */
-  start(timeoutMs: number): void {
+  /** Asks all nodes; it ends when decided, cancelled, or after `timeoutMs`, perhaps before this returns. */
+  start(timeoutMs: number, nowMs: number): void {
     const { sessions, answers } = this.#set;
-    this.startedAtMs = this.#set.nowMs;
+    this.startedAtMs = nowMs;
     this.timeoutMs = Math.max(1, timeoutMs);
     for (const session of sessions) {
       if (session.isSilent) this.votes.silent(session.index);
-      session.ask(this, this.startedAtMs);
+      session.ask(this, nowMs);
       this.#isCollected ||= session.node.hasCollected;
     }
     this.#isSending = false;
     if (this.#isCollected) this.#set.flushLater(this);
-    if (this.#decide(this.votes)) this.#endDecided();
-    else answers.set(this, this.timeoutMs, this.startedAtMs);
+    if (this.votes.isDecided(this.vote.kind)) this.#endDecided();
+    else answers.set(this, this.timeoutMs, nowMs);
   }
 
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
@@ -70,7 +70,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (reply.kind !== 'accepted' && reply.kind !== 'extended') {
       (this.#refusedAtMs ??= [])[index] = this.#set.nowMs;
     }
-    if (!this.#isSending && this.#decide(this.votes)) this.#endDecided();
+    if (!this.#isSending && this.votes.isDecided(this.vote.kind)) this.#endDecided();
   }
 
   /** Ends it now with the answers so far. */
@@ -112,7 +112,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.ended = true;
     this.#set.answers.cancel(this);
     if (this.votes.voted >= this.#set.quorum) this.#set.lastQuorumAtMs = this.endedAtMs;
-    this.#onEnd();
+    this.#owner.ended(this);
   }
 
   /** Ended within the tick that began it: what has not left needs no release. */

@@ -8,7 +8,7 @@ import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
-import type { FailedAttempt, Granted } from '../voting/attempt.ts';
+import type { BallotSource, FailedAttempt, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
@@ -33,7 +33,7 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
  * It stands in the line of one key at a time, that which it is blocked on, and reserves nothing: no free key is refused
  * because a set waits for another one.
  */
-export class Acquisition extends Deadline implements Waiter, Candidate {
+export class Acquisition extends Deadline implements Waiter, Candidate, BallotSource {
   readonly keys: readonly string[];
   readonly ticket: number;
   readonly isInSection: boolean;
@@ -43,6 +43,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
   nextInLine: Waiter | undefined;
   /** Tries made so far. */
   tries = 0;
+  /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
+  cancelled: { readonly error: unknown } | undefined;
   readonly #room: WaitingRoom;
   readonly #settings: ResolvedAcquire;
   readonly #records: readonly KeyRecord[];
@@ -50,11 +52,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #attempt: Attempt | undefined;
-  #cancelled: { readonly error: unknown } | undefined;
   #abort: AbortController | undefined;
   #resume: (() => void) | undefined;
-  /** Where the last try found itself blocked. */
-  #blockedOn: KeyRecord | undefined;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
   #pausedUntilMs = 0;
   /** Hints of all its keys that it has seen. */
@@ -87,7 +86,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     this.#arrivedAtMs = room.set.nowMs;
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
-    for (const record of this.#records) record.sets.add(this);
+    for (const record of this.#records) (record.sets ??= new Set()).add(this);
   }
 
   get waitedMs(): number {
@@ -99,17 +98,20 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
    * Rejects with LockBusyError, QuorumUnavailableError, or what `cancel` was given.
    */
   async run(grant: GrantLock): Promise<HeldLock> {
+    let nowMs = this.#arrivedAtMs;
     try {
       for (;;) {
-        if (this.#cancelled !== undefined) throw this.#cancelled.error;
-        const { nowMs } = this.#room.set;
-        const deadlineMs = this.#deadlineMs();
-        if (nowMs >= deadlineMs || this.#isTooLateToTry(nowMs, deadlineMs)) throw this.#error();
+        if (this.cancelled !== undefined) throw this.cancelled.error;
+        const deadlineMs = this.#deadlineMs(nowMs);
+        // No try without the time for an answer, except the first.
+        const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
+        if (nowMs + neededMs >= deadlineMs) throw this.#error(nowMs);
         const waitUntilMs = this.#look(nowMs);
         if (waitUntilMs === undefined) {
-          const lock = await this.#try(deadlineMs, grant);
+          const lock = await this.#try(nowMs, deadlineMs, grant);
           if (lock !== undefined) return lock;
         } else await this.#wait(Math.min(waitUntilMs, deadlineMs), nowMs);
+        nowMs = this.#room.set.nowMs;
       }
     } finally {
       this.#leave();
@@ -118,21 +120,16 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
 
   /** Ends it: `run` rejects with `error` and nothing is held. */
   cancel(error: unknown): void {
-    this.#cancelled ??= { error };
+    this.cancelled ??= { error };
     this.#attempt?.cancel();
     this.#abort?.abort(error);
     this.wake();
   }
 
-  /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
-  get cancelled(): { readonly error: unknown } | undefined {
-    return this.#cancelled;
-  }
-
   /** Aborted by `cancel`; for what has to be interrupted after the grant. */
   whenCancelled(): AbortSignal {
     this.#abort = new AbortController();
-    if (this.#cancelled !== undefined) this.#abort.abort(this.#cancelled.error);
+    if (this.cancelled !== undefined) this.#abort.abort(this.cancelled.error);
     return this.#abort.signal;
   }
 
@@ -150,21 +147,35 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     this.wake();
   }
 
+  nextBallot(): number {
+    return this.#room.table.nextBallot(this.#records);
+  }
+
+  sawFloor(floor: number): void {
+    this.#room.table.sawFloor(this.#records, floor);
+  }
+
   /**
    * Takes a slot and marks the keys for a try, and returns undefined; or returns until when it waits to be woken. One
    * synchronous step, so that no two callers can try for one key.
    */
   #look(nowMs: number): number | undefined {
-    const { admission } = this.#room;
-    if (this.place === undefined) this.#enterLine(nowMs);
+    let blocking: KeyRecord | undefined;
+    let inUse: KeyRecord | undefined;
+    for (const record of this.#records) {
+      if (this.#isBlocking(record, nowMs)) blocking ??= record;
+      if (blocking !== undefined || record.first !== undefined) inUse ??= record;
+    }
+    // On arrival in the line of its first key that is in use here.
+    if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
+    if (blocking !== undefined && blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
     if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
-    const blocking = this.#records.find((record) => this.#isBlocking(record, nowMs));
     if (blocking !== undefined) {
-      if (blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
       if (isHead && blocking !== this.place) this.#move(blocking);
-      if (blocking.foreign !== undefined) this.#subscribe();
-      return this.#standBy(blocking.foreign?.untilMs ?? Number.POSITIVE_INFINITY);
+      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
+      this.#subscribe();
+      return this.#standBy(blocking.foreign.untilMs);
     }
     const pausedUntilMs = this.#pause(nowMs);
     if (pausedUntilMs > nowMs) {
@@ -172,7 +183,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
       if (this.place === undefined) this.#records[0]?.enter(this);
       return this.#standBy(pausedUntilMs);
     }
-    this.#isCandidate = !admission.enter(this);
+    this.#isCandidate = !this.#room.admission.enter(this);
     if (this.#isCandidate) {
       if (this.place === undefined) this.#records[0]?.enter(this);
       return Number.POSITIVE_INFINITY;
@@ -192,15 +203,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     return untilMs;
   }
 
-  /** On arrival in that of its first key which is in use here or has a line; after a try in that of the key it was blocked on. */
-  #enterLine(nowMs: number): void {
-    const record =
-      this.#blockedOn ??
-      this.#records.find((each) => each.hasLine || this.#isBlocking(each, nowMs));
-    this.#blockedOn = undefined;
-    record?.enter(this);
-  }
-
   /** The wake-up that brought it here goes on to the next in the line that it leaves. */
   #move(record: KeyRecord): void {
     this.place?.leave(this);
@@ -209,25 +211,29 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
 
   #isBlocking(record: KeyRecord, nowMs: number): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
-    if (record.foreign !== undefined && record.foreign.untilMs <= nowMs) record.foreign = undefined;
-    if (record.foreign !== undefined) return true;
-    return !this.isInSection && record.claims.some(({ ticket }) => ticket < this.ticket);
+    if (record.foreign !== undefined) {
+      if (record.foreign.untilMs > nowMs) return true;
+      record.foreign = undefined;
+    }
+    if (record.claims === undefined || this.isInSection) return false;
+    return record.claims.some(({ ticket }) => ticket < this.ticket);
   }
 
   /** Until when the head of a free line lets time pass: its own back-off, jitter after a hint, or others' turn. */
   #pause(nowMs: number): number {
-    const { set } = this.#room;
-    const hints = this.#hints();
-    if (hints !== this.#hintsSeen) {
-      this.#hintsSeen = hints;
-      this.#pausedUntilMs = this.#afterHint();
-    }
-    let untilMs = this.#pausedUntilMs;
+    let hints = 0;
     for (const record of this.#records) {
-      if (record.takeStepBack()) record.notBeforeMs = nowMs + longestHintJitterMs(set.roundTripMs);
-      untilMs = Math.max(untilMs, record.notBeforeMs);
+      hints += record.hints;
+      if (record.grantsInARow > 0 && record.takeStepBack())
+        record.notBeforeMs = nowMs + longestHintJitterMs(this.#room.set.roundTripMs);
     }
-    return untilMs;
+    if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();
+    this.#hintsSeen = hints;
+    let untilMs = this.#pausedUntilMs;
+    for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
+    // Who is owed an answer within a node timeout needs the rest of it for a try.
+    const { nodeTimeoutMs } = this.#settings;
+    return this.isImpatient ? Math.min(untilMs, this.#arrivedAtMs + nodeTimeoutMs / 2) : untilMs;
   }
 
   /** Who lost often must not be slower than who just came; only a process that let others go first is. */
@@ -240,44 +246,33 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 
-  #hints(): number {
-    let hints = 0;
-    for (const record of this.#records) hints += record.hints;
-    return hints;
-  }
-
-  async #try(deadlineMs: number, grant: GrantLock): Promise<HeldLock | undefined> {
-    const { set, table, admission } = this.#room;
+  async #try(nowMs: number, deadlineMs: number, grant: GrantLock): Promise<HeldLock | undefined> {
+    const { set, admission } = this.#room;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const hints = this.#records.map((record) => record.hints);
-    this.#hintsSeen = this.#hints();
     this.tries += 1;
-    const attempt = new Attempt(set, {
+    this.#attempt = new Attempt(set, {
       names: lockNames(set.options.keyPrefix, this.keys),
       ttlMs,
       timeoutMs: nodeTimeoutMs,
       deadlineMs,
-      ballots: {
-        next: () => table.nextBallot(this.#records),
-        saw: (floor) => table.sawFloor(this.#records, floor),
-      },
+      ballots: this,
     });
-    this.#attempt = attempt;
-    const outcome = await attempt.run();
-    this.#attempt = undefined;
+    const outcome = await this.#attempt.run(nowMs);
     for (const record of this.#records) record.trying = undefined;
     admission.exit();
     if (outcome.kind === 'granted') {
       this.#claim?.end();
       return grant(outcome, this.#records);
     }
-    this.#failed(outcome, hints, attempt.holder);
+    this.#failed(outcome, hints, this.#attempt.holder);
     return undefined;
   }
 
   /** What the outcome means for everybody who waits for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
     const { votes, isCancelled, isTooSlow } = outcome;
+    let blockedOn: KeyRecord | undefined;
     for (const record of this.#records) record.published(holder);
     if (!isCancelled) {
       if (isTooSlow) this.#tooSlow = outcome;
@@ -288,12 +283,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
         for (const record of this.#records) record.outage = outcome;
         for (const record of this.#records) record.wakeImpatient();
       }
-      this.#planNextTry(outcome, hints);
+      blockedOn = this.#planNextTry(outcome, hints);
     }
+    // It stands in front of those who came later, before they look.
+    if (!isCancelled) (blockedOn ?? this.#records[0])?.enter(this);
     for (const record of this.#records) record.wake();
   }
 
-  #planNextTry(outcome: FailedAttempt, hints: readonly number[]): void {
+  /** Returns the record it is blocked on, if nodes agree on one. */
+  #planNextTry(outcome: FailedAttempt, hints: readonly number[]): KeyRecord | undefined {
     const { set } = this.#room;
     const { votes, endedAtMs } = outcome;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
@@ -313,7 +311,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     if (record !== undefined) {
       this.#claim?.end();
       record.grantsInARow = 0;
-      this.#blockedOn = record;
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
@@ -326,6 +323,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
         ? untilFreeMs
         : endedAtMs + Math.min(pauseMs, ttlMs);
     }
+    return record;
   }
 
   /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */
@@ -351,30 +349,22 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
         resolve();
       };
       // Callers with the same budget share a timer.
-      const budgetMs = Math.max(
-        this.#settings.waitMs,
-        this.isImpatient ? this.#settings.nodeTimeoutMs : 0,
-      );
-      if (untilMs >= this.#arrivedAtMs + budgetMs) budgets.set(this, budgetMs, this.#arrivedAtMs);
+      const budgetMs = Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
+      if (untilMs >= this.#arrivedAtMs + budgetMs)
+        budgets.set(this, budgetMs, this.#arrivedAtMs, nowMs);
       else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
   }
 
   /** It is owed one telling answer, for which it waits a node timeout at least. */
-  #deadlineMs(): number {
+  #deadlineMs(nowMs: number): number {
     const { waitMs, nodeTimeoutMs } = this.#settings;
-    const owedMs = this.isImpatient && this.#answer() === undefined ? nodeTimeoutMs : waitMs;
-    return this.#arrivedAtMs + owedMs;
-  }
-
-  /** The first try is always made, and none that can't be answered. */
-  #isTooLateToTry(nowMs: number, deadlineMs: number): boolean {
-    return this.tries > 0 && deadlineMs - nowMs < this.#room.set.roundTripMs;
+    const isOwed = this.isImpatient && this.#answer(nowMs) === undefined;
+    return this.#arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
   }
 
   /** What it can tell its caller when the time is over; undefined while nothing is known. */
-  #answer(): 'busy' | FailedAttempt | undefined {
-    const nowMs = this.#room.set.nowMs;
+  #answer(nowMs: number): 'busy' | FailedAttempt | undefined {
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
     let outage = this.#outage;
     for (const record of this.#records) {
@@ -395,16 +385,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
     return endedAtMs >= this.#arrivedAtMs || nowMs - endedAtMs <= 2 * nodeTimeoutMs;
   }
 
-  #error(): Error {
-    const answer = this.#answer();
+  #error(nowMs: number): Error {
+    const answer = this.#answer(nowMs);
     if (this.#isCandidate && answer === 'busy') return this.#unavailable(this.#notTried());
-    if (answer === 'busy') return this.#busy();
+    if (answer === 'busy') return this.#busy(nowMs);
     if (answer !== undefined) return this.#unavailable(answer.causes());
     return this.#unavailable(this.#tooSlow?.causes() ?? this.#notTried());
   }
 
-  #busy(): LockBusyError {
-    const { nowMs } = this.#room.set;
+  #busy(nowMs: number): LockBusyError {
     let freeInMs: number | undefined;
     let causes = this.#contention?.causes;
     for (const { lock, foreign } of this.#records) {
@@ -436,12 +425,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate {
   #leave(): void {
     const { table, admission, set } = this.#room;
     this.#resume = undefined;
-    set.budgets.cancel(this);
+    if (this.line !== undefined) set.budgets.cancel(this);
     if (this.#isCandidate) admission.withdraw(this);
     this.place?.leave(this);
     for (const record of this.#records) {
       if (this.#isSubscribed) table.unsubscribe(record);
-      record.sets.delete(this);
+      record.sets?.delete(this);
     }
     this.#claim?.end();
     for (const record of this.#records) table.drop(record);

@@ -36,7 +36,7 @@ export class Claim extends Deadline {
     this.#passes += 1;
     if (this.isActive || this.#passes < PASSES || !this.#changesHands()) return;
     this.isActive = true;
-    for (const { claims } of this.#records) claims.push(this.#waiter);
+    for (const record of this.#records) (record.claims ??= []).push(this.#waiter);
     const { nowMs, budgets } = this.#set;
     budgets.set(this, Math.max(1, Math.ceil(nowMs - this.#countedSinceMs)), nowMs);
     this.#waiter.wake();
@@ -55,7 +55,7 @@ export class Claim extends Deadline {
     if (!this.isActive) return;
     this.isActive = false;
     this.#set.budgets.cancel(this);
-    for (const { claims } of this.#records) claims.splice(claims.indexOf(this.#waiter), 1);
+    for (const { claims } of this.#records) claims?.splice(claims.indexOf(this.#waiter), 1);
     for (const record of this.#records) record.wake();
   }
 

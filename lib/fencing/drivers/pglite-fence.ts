@@ -1,6 +1,6 @@
 import type { PostgresFence } from './postgres-fence.ts';
 import { StatementFence } from './postgres-fence.ts';
-import type { IsolationLevel, SqlFenceOptions } from '../fence.ts';
+import type { SqlFenceOptions } from '../fence.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
 
 /** What the fence needs of a transaction of PGlite. */
@@ -25,7 +25,10 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       autocommit: executor(database),
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {
-          if (isolationLevel) await transaction.query(setIsolation(isolationLevel));
+          if (isolationLevel)
+            await transaction.query(
+              `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
+            );
           return work(transaction);
         }),
     },
@@ -39,9 +42,4 @@ function executor(transaction: PgliteTransaction): SqlExecutor {
     placeholder: 'numbered',
     query: async (sql, parameters) => (await transaction.query(sql, [...parameters])).rows,
   };
-}
-
-/** Must come before any query of the transaction. */
-export function setIsolation(level: IsolationLevel): string {
-  return `SET TRANSACTION ISOLATION LEVEL ${level.toUpperCase()}`;
 }

@@ -1,16 +1,15 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import { advanceStatement } from '../sql/advance-statement.ts';
-import type { Fence, FenceKeys, SqlFenceOptions } from '../fence.ts';
-import { fenceClaims, type FenceToken } from '../fence-claim.ts';
+import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
+import { fenceClaims } from '../fence-claim.ts';
 import {
   clientExecutor,
   runPostgresTransaction,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
-import type { SqlRow } from '../sql/sql-executor.ts';
-import { SqlFence } from '../sql/sql-fence.ts';
-import type { SqlFenceAdapter } from '../sql/sql-fence-adapter.ts';
+import type { SqlFenceAdapter, SqlRow } from '../sql/sql-executor.ts';
+import { retrying, SqlFence } from '../sql/sql-fence.ts';
 
 /** The client type of the user's own pool, so that `tx` has all methods of `pg`. */
 export type PostgresClientOf<Pool> = Pool extends {
@@ -93,8 +92,8 @@ export class StatementFence<Transaction>
     const { autocommit } = this.adapter;
     if (!autocommit)
       throw new FencedUsageError('This fence has no connection outside transactions.');
-    return this.reportingStale(token as FenceToken, claims, 'write', {}, () =>
-      this.retrying(claims, () =>
+    return this.reporter.reporting(token, claims, 'write', () =>
+      retrying(this.reporter, claims, () =>
         advanceStatement(autocommit, this.table, claims, { sql, parameters }),
       ),
     );

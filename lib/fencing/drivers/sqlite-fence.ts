@@ -1,19 +1,19 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { fenceError, checkFenceRows } from '../sql/advance-fence.ts';
 import { FencedUsageError, type StaleTokenError } from '../../core/errors.ts';
 import type {
   Fence,
   FenceEventListener,
   FenceKeys,
+  FenceToken,
   FenceTransactionOptions,
   SqlFenceOptions,
 } from '../fence.ts';
-import { fenceClaims, type FenceClaim, type FenceToken } from '../fence-claim.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError } from '../fence-reporter.ts';
 import { fenceTable } from '../sql/dialect.ts';
-import { isRetryableSqlError } from '../sql/sql-error.ts';
 import { renderStatement, type SqlRow } from '../sql/sql-executor.ts';
+import { retrying } from '../sql/sql-fence.ts';
 import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
@@ -22,7 +22,6 @@ export interface SqliteDatabase {
   exec(sql: string): unknown;
 }
 
-const DEFAULT_ATTEMPTS = 10;
 const RETRY_DELAY_MS = 20;
 
 /**
@@ -65,9 +64,7 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
     const claims = fenceClaims(token, options.keys);
     refuseSettings(options);
     this.context.refuseNested(claims);
-    return this.reporting(token as FenceToken, claims, 'transaction', () =>
-      this.inTurn(() => this.retrying(claims, options.attempts ?? DEFAULT_ATTEMPTS, work)),
-    );
+    return this.inTurn(token, claims, 'transaction', work, options.attempts);
   }
 
   async advance(
@@ -76,26 +73,22 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
     options: FenceKeys = {},
   ): Promise<void> {
     const claims = fenceClaims(token, options.keys);
-    const isOurs = this.isOpen;
+    const advancing = async () => this.advanceNow(claims);
+    if (!this.isOpen) return this.reporter.reporting(token, claims, 'advance', advancing);
     try {
-      this.advanceNow(claims);
+      await advancing();
     } catch (error) {
-      if (isStaleTokenError(error)) {
-        if (isOurs) this.refusal = error;
-        else await this.reporter.stale(error, token as FenceToken, claims, 'advance');
-      }
+      // Reported when the transaction has been rolled back.
+      if (isStaleTokenError(error)) this.refusal = error;
       throw error;
     }
-    if (!isOurs) this.reporter.admitted(claims, 'advance');
   }
 
   async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
     const claims = fenceClaims(token, options.keys);
     if (this.context.covers(claims)) return;
     this.context.refuseNested(claims);
-    await this.reporting(token as FenceToken, claims, 'claim', () =>
-      this.inTurn(() => this.retrying(claims, DEFAULT_ATTEMPTS, () => undefined)),
-    );
+    await this.inTurn(token, claims, 'claim', () => undefined);
   }
 
   ddl(): string {
@@ -106,28 +99,22 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
     return this.reporter.observe(listener);
   }
 
-  private inTurn<Result>(run: () => Promise<Result>): Promise<Result> {
-    const turn = this.last.then(run);
-    this.last = turn.catch(() => undefined);
-    return turn;
-  }
-
-  /** Another process may hold the file longer than the connection's busy timeout: then it gives way and comes back. */
-  private async retrying<Result>(
+  /** Another process may hold the file longer than the connection's busy timeout: then the transaction is tried again. */
+  private inTurn<Result>(
+    token: FenceToken | undefined,
     claims: readonly FenceClaim[],
-    limit: number,
+    operation: 'transaction' | 'claim',
     work: (transaction: Database) => Promise<Result> | Result,
+    attempts?: number,
   ): Promise<Result> {
-    for (let count = 1; ; count += 1) {
-      try {
-        const result = this.runOnce(claims, work);
-        return result instanceof Promise ? await result : result;
-      } catch (error) {
-        if (count >= limit || !isRetryableSqlError(error)) throw error;
-        this.reporter.retried(claims, count, error);
-        await delay(Math.random() * RETRY_DELAY_MS * count);
-      }
-    }
+    const attempt = () => this.runOnce(claims, work);
+    return this.reporter.reporting(token, claims, operation, () => {
+      const turn = this.last.then(() =>
+        retrying(this.reporter, claims, attempt, attempts, (count) => RETRY_DELAY_MS * count),
+      );
+      this.last = turn.catch(() => undefined);
+      return turn;
+    });
   }
 
   /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
@@ -171,7 +158,7 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
       try {
         this.database.exec('ROLLBACK');
       } catch {
-        // The error of the work tells more.
+        // The error of the work says more.
       }
     }
     throw error;
@@ -188,23 +175,6 @@ class SqliteFence<Database extends SqliteDatabase> implements Fence<Database> {
       throw fenceError(error, 'sqlite', this.table, claims);
     }
     checkFenceRows(rows, claims);
-  }
-
-  private async reporting<Result>(
-    token: FenceToken,
-    claims: readonly FenceClaim[],
-    operation: 'transaction' | 'claim',
-    run: () => Promise<Result>,
-  ): Promise<Result> {
-    let result: Result;
-    try {
-      result = await run();
-    } catch (error) {
-      if (isStaleTokenError(error)) await this.reporter.stale(error, token, claims, operation);
-      throw error;
-    }
-    this.reporter.admitted(claims, operation);
-    return result;
   }
 }
 

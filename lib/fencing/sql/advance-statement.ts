@@ -9,7 +9,7 @@ import { TextCache } from './text-cache.ts';
 const texts = new TextCache();
 
 /**
- * Check and write in one statement of PostgreSQL. The user's parameters keep their numbers; ours follow.
+ * Check and write in one statement of PostgreSQL. The user's parameters keep their numbers; those of the fence follow.
  *
  * @throws StaleTokenError, FencedUsageError when the statement doesn't draw from `fence`: then nothing would be checked
  */

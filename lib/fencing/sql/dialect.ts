@@ -17,8 +17,6 @@ export interface FenceSql {
   advance(table: string, claims: readonly FenceClaim[]): readonly SqlStatement[];
 }
 
-export const DEFAULT_FENCE_TABLE = 'redlock_fence';
-
 const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {
   postgresql: postgresFenceSql,
   mysql: mysqlFenceSql,
@@ -39,7 +37,7 @@ export function fenceSqlOf(dialect: SqlDialect): FenceSql {
  * A table name fit to stand in SQL unquoted.
  * @throws RedlockConfigError for anything else, also what would need quotes
  */
-export function fenceTable(table: string = DEFAULT_FENCE_TABLE): string {
+export function fenceTable(table: string = 'redlock_fence'): string {
   if (/^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/.test(table)) return table;
   throw new RedlockConfigError(
     'table',

@@ -25,7 +25,7 @@ ON DUPLICATE KEY UPDATE
         parameters: claims.flatMap((claim) => [claim.key, claim.token, claim.holder]),
       },
       {
-        // A locking read sees the newest row whatever the snapshot. The count of affected rows tells nothing here.
+        // A locking read sees the newest row whatever the snapshot. The count of affected rows says nothing here.
         sql: `SELECT CONVERT(resource USING utf8mb4) AS resource, CAST(token AS CHAR) AS token,
   CONVERT(holder USING utf8mb4) AS holder
 FROM ${table} WHERE resource IN (${keys.join(', ')}) ORDER BY ${table}.resource FOR UPDATE`,

@@ -6,7 +6,7 @@ import type { SqlStatement } from './sql-executor.ts';
 export const POISON_PREFIX = 'redlock:stale:';
 
 /**
- * The upsert locks the rows until the transaction ends and returns what they then hold: ours, or what is newer. It never
+ * The upsert locks the rows until the transaction ends and returns what they then hold: this token, or what is newer. It never
  * lowers a token. It waits for a transaction that holds a row; READ COMMITTED then sees its result, stricter levels fail
  * with 40001 and are tried again.
  */
@@ -37,7 +37,7 @@ export function postgresFenceParameters(claims: readonly FenceClaim[]): readonly
 /**
  * The advance as common table expressions, the last of which is named `fence` and has one row per claim. A stale claim makes
  * it fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed error can't commit.
- * MATERIALIZED, or the planner would drop the column that fails when nobody selects it.
+ * MATERIALIZED, or the planner would drop the column that fails when no query selects it.
  * All claims of one token share token and holder, so the first claim's parameters stand for all.
  */
 export function postgresFenceExpressions(

@@ -43,8 +43,8 @@ export function sqlErrorFacts(error: unknown): SqlErrorFacts {
 }
 
 /**
- * SQLSTATE 40001 and 40P01, InnoDB deadlock 1213, Prisma's P2034, SQLite busy: the database chose this transaction to give
- * way, and the same work may be done again. Connection errors are not among them: the commit may have happened.
+ * SQLSTATE 40001 and 40P01, InnoDB deadlock 1213, Prisma's P2034, SQLite busy: the database chose this transaction to be
+ * aborted, and the same work may be done again. Connection errors are not among them: the commit may have happened.
  */
 const RETRYABLE = [
   '40001',
@@ -67,7 +67,7 @@ export function isAbortedTransactionError(error: unknown): boolean {
   return sqlErrorFacts(error).codes.has('25P02');
 }
 
-/** Whether a statement of ours found no fence table. */
+/** Whether a statement of the fence found no fence table. */
 export function isMissingTableError(error: unknown): boolean {
   const { codes, messages } = sqlErrorFacts(error);
   return (

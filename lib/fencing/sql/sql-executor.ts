@@ -1,3 +1,5 @@
+import type { IsolationLevel } from '../fence.ts';
+
 /** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
 export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
 
@@ -16,6 +18,23 @@ export interface SqlExecutor {
   readonly placeholder: PlaceholderStyle;
   /** Runs one statement and resolves with its rows, an empty array when it has none. It must not swallow errors. */
   query(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]>;
+}
+
+/** What one driver or ORM does differently. */
+export interface SqlFenceAdapter<Transaction> {
+  readonly dialect: SqlDialect;
+  /** The driver's transaction as the fence sees it. */
+  executor(transaction: Transaction): SqlExecutor;
+  /**
+   * Runs `work` in a new transaction on a connection of its own (not a savepoint of an open one): commits when it resolves,
+   * rolls back when it rejects, and rejects with the same error.
+   */
+  run<Result>(
+    work: (transaction: Transaction) => Promise<Result>,
+    isolationLevel: IsolationLevel | undefined,
+  ): Promise<Result>;
+  /** Outside any transaction, for statements that are one by themselves. Absent: a claim opens a transaction. */
+  readonly autocommit?: SqlExecutor;
 }
 
 /** A statement with `$n` placeholders, which may repeat and come in any order. */

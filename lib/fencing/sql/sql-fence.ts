@@ -6,17 +6,16 @@ import type {
   Fence,
   FenceEventListener,
   FenceKeys,
+  FenceToken,
   FenceTransactionOptions,
   SqlFenceOptions,
-  StaleContext,
 } from '../fence.ts';
-import { fenceClaims, type FenceClaim, type FenceToken } from '../fence-claim.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError } from '../fence-reporter.ts';
 import { fenceSqlOf, fenceTable } from './dialect.ts';
 import { isAbortedTransactionError, isRetryableSqlError } from './sql-error.ts';
-import type { SqlExecutor } from './sql-executor.ts';
-import type { SqlFenceAdapter } from './sql-fence-adapter.ts';
+import type { SqlExecutor, SqlFenceAdapter } from './sql-executor.ts';
 
 const DEFAULT_ATTEMPTS = 10;
 const MAX_RETRY_DELAY_MS = 200;
@@ -31,7 +30,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   protected readonly table: string;
   protected readonly reporter: FenceReporter;
   protected readonly context = new FenceContext();
-  /** Transactions this fence opened, each with the refusal that dooms it, whoever swallows the error. */
+  /** Transactions this fence opened, each with the refusal that dooms it, even if the work swallows the error. */
   private readonly opened = new WeakMap<object, Opened>();
 
   constructor(
@@ -56,8 +55,13 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
         (transaction) => this.attempt(transaction, opened, claims, settings, work),
         options.isolationLevel,
       );
-    return this.reportingStale(token as FenceToken, claims, 'transaction', opened, () =>
-      this.retrying(claims, attempt, attempts(options.attempts)),
+    const limit = attempts(options.attempts);
+    return this.reporter.reporting(
+      token,
+      claims,
+      'transaction',
+      () => retrying(this.reporter, claims, attempt, limit),
+      opened,
     );
   }
 
@@ -70,7 +74,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     const opened = this.opened.get(transaction as object);
     const advancing = (): Promise<void> =>
       advanceFence(this.adapter.executor(transaction), this.table, claims);
-    if (!opened) return this.reportingStale(token as FenceToken, claims, 'advance', {}, advancing);
+    if (!opened) return this.reporter.reporting(token, claims, 'advance', advancing);
     try {
       await advancing();
     } catch (error) {
@@ -87,15 +91,12 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     const { autocommit } = this.adapter;
     const advancing = (executor: SqlExecutor): Promise<void> =>
       advanceFence(executor, this.table, claims);
-    const attempt = autocommit
-      ? () => advancing(autocommit)
-      : () =>
-          this.adapter.run(
-            (transaction) => advancing(this.adapter.executor(transaction)),
-            undefined,
-          );
-    await this.reportingStale(token as FenceToken, claims, 'claim', {}, () =>
-      this.retrying(claims, attempt),
+    const attempt = () =>
+      autocommit
+        ? advancing(autocommit)
+        : this.adapter.run((tx) => advancing(this.adapter.executor(tx)), undefined);
+    await this.reporter.reporting(token, claims, 'claim', () =>
+      retrying(this.reporter, claims, attempt),
     );
   }
 
@@ -130,44 +131,28 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
       this.opened.delete(transaction as object);
     }
   }
+}
 
-  protected async retrying<Result>(
-    claims: readonly FenceClaim[],
-    attempt: () => Promise<Result>,
-    limit: number = DEFAULT_ATTEMPTS,
-  ): Promise<Result> {
-    for (let count = 1; ; count += 1) {
-      try {
-        return await attempt();
-      } catch (error) {
-        if (count >= limit || !isRetryableSqlError(error)) throw error;
-        this.reporter.retried(claims, count, error);
-        await delay(Math.random() * Math.min(MAX_RETRY_DELAY_MS, 2 ** count));
-      }
-    }
-  }
-
-  protected async reportingStale<Result>(
-    token: FenceToken,
-    claims: readonly FenceClaim[],
-    operation: StaleContext['operation'],
-    opened: Opened,
-    work: () => Promise<Result>,
-  ): Promise<Result> {
-    let result: Result;
+/** Repeats a transaction that the database aborted for the sake of another one, after a random part of the delay. */
+export async function retrying<Result>(
+  reporter: FenceReporter,
+  claims: readonly FenceClaim[],
+  attempt: () => Promise<Result> | Result,
+  limit: number = DEFAULT_ATTEMPTS,
+  delayMs: (count: number) => number = (count) => Math.min(MAX_RETRY_DELAY_MS, 2 ** count),
+): Promise<Result> {
+  for (let count = 1; ; count += 1) {
     try {
-      result = await work();
+      return await attempt();
     } catch (error) {
-      const refusal = isStaleTokenError(error) ? error : opened.refusal;
-      if (refusal) await this.reporter.stale(refusal, token, claims, operation);
-      throw error;
+      if (count >= limit || !isRetryableSqlError(error)) throw error;
+      reporter.retried(claims, count, error);
+      await delay(Math.random() * delayMs(count));
     }
-    this.reporter.admitted(claims, operation);
-    return result;
   }
 }
 
-/** SET LOCAL of PostgreSQL; the values are numbers of ours, so no parameter is needed (and SET takes none). */
+/** SET LOCAL of PostgreSQL; the values are checked numbers, so no parameter is needed (and SET takes none). */
 function transactionSettings(options: FenceTransactionOptions, dialect: string): readonly string[] {
   const settings: readonly [string, string, Duration | undefined][] = [
     ['lockTimeout', 'lock_timeout', options.lockTimeout],

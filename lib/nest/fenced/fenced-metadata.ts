@@ -1,4 +1,6 @@
+import { Inject } from '@nestjs/common';
 import type { WithLockOptions } from '../../core/options/options.ts';
+import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from './fenced-key.ts';
 
 /** What `@Fenced` on one method means. Read across copies of the package: only add to it. */
@@ -6,6 +8,7 @@ export interface FencedDefinition {
   /** `Class.method`, for messages. */
   readonly where: string;
   readonly keysOf: KeysOfCall;
+  /** Frozen, and the same object for every call: what it comes to under the module's options is worked out once. */
   readonly lockOptions: WithLockOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
@@ -15,37 +18,39 @@ export interface FencedDefinition {
   readonly tokenParameters: readonly number[];
 }
 
+/** What runs the methods under `@Fenced`: the application's `FencedInterceptor`, possibly of another copy of this package. */
+export interface FencedRunner {
+  /**
+   * @param args of the call; the token is written into them
+   * @param body the method itself with these arguments
+   */
+  run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;
+}
+
 const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
-const CLAIMING_METHODS = Symbol.for('nestjs-fenced-lock/claiming-methods');
 
 /** Remembers that the method is under `@Fenced`; false when it already was. */
-export function markFenced(target: object, propertyKey: string | symbol): boolean {
-  if (isFenced(target, propertyKey)) return false;
-  Reflect.defineMetadata(FENCED, true, target, propertyKey);
+export function markFenced(
+  target: object,
+  propertyKey: string | symbol,
+  definition: FencedDefinition,
+): boolean {
+  if (fencedDefinition(target, propertyKey) !== undefined) return false;
+  Reflect.defineMetadata(FENCED, definition, target, propertyKey);
   return true;
 }
 
-/** Whether this very method, not one it overrides, is under `@Fenced`. */
-export function isFenced(target: object, propertyKey: string | symbol): boolean {
-  return Reflect.hasOwnMetadata(FENCED, target, propertyKey);
-}
-
-/** Remembers that the method needs a fence to claim at. */
-export function markClaiming(target: object, propertyKey: string | symbol): void {
-  const methods = [...claimingMethodsOf(target), propertyKey];
-  Reflect.defineMetadata(CLAIMING_METHODS, methods, target);
-}
-
-/** Methods of this very prototype that claim before their body. */
-export function claimingMethodsOf(target: object): readonly (string | symbol)[] {
-  return (
-    (Reflect.getOwnMetadata(CLAIMING_METHODS, target) as (string | symbol)[] | undefined) ?? []
-  );
+/** What `@Fenced` on this very method, not on one it overrides, means; undefined without it. */
+export function fencedDefinition(
+  target: object,
+  propertyKey: string | symbol,
+): FencedDefinition | undefined {
+  return Reflect.getOwnMetadata(FENCED, target, propertyKey) as FencedDefinition | undefined;
 }
 
 /**
  * Makes `wrapper` look like `original` to everything that inspects handlers: name, length, own properties, and the
- * metadata that decorators below ours have set. Those above set theirs on the wrapper themselves.
+ * metadata that decorators below `@Fenced` have set. Those above set theirs on the wrapper themselves.
  */
 export function copyAppearance(original: object, wrapper: object): void {
   for (const property of Reflect.ownKeys(original)) {
@@ -56,4 +61,30 @@ export function copyAppearance(original: object, wrapper: object): void {
   for (const key of Reflect.getOwnMetadataKeys(original)) {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, original), wrapper);
   }
+}
+
+/**
+ * Makes Nest hand the application's runner to every instance of a class, so that an application without the module fails
+ * at boot. The instances get no property of their own: nothing of the user's can be overwritten, and nothing shows up in
+ * logs or comparisons.
+ */
+export function injectRunner(target: object): void {
+  if (Object.hasOwn(target, RUNNER_PROPERTY)) return;
+  const runners = new WeakMap<object, FencedRunner>();
+  Object.defineProperty(target, RUNNER_PROPERTY, {
+    configurable: true,
+    enumerable: false,
+    get(this: object) {
+      return runners.get(this);
+    },
+    set(this: object, runner: FencedRunner) {
+      runners.set(this, runner);
+    },
+  });
+  Inject(FENCED_RUNNER)(target, RUNNER_PROPERTY);
+}
+
+/** Undefined while the constructor runs, and always when the instance was not built by Nest. */
+export function runnerOf(instance: object | undefined): FencedRunner | undefined {
+  return (instance as { [RUNNER_PROPERTY]?: FencedRunner } | undefined)?.[RUNNER_PROPERTY];
 }

@@ -1,6 +1,7 @@
 import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
-import type { WithLockOptions } from '../../core/options/options.ts';
+import type { FencedKey } from './fenced-key.ts';
+import type { FencedDefinition } from './fenced-metadata.ts';
 
 /** Options of one method under `@Fenced`; what is absent comes from the module. */
 export interface FencedOptions {
@@ -21,6 +22,12 @@ export interface FencedOptions {
   /** When the method finished although the lock was lost meanwhile: reject with `LockLostError`, or return the result. @default 'reject' */
   readonly onLost?: 'reject' | 'ignore';
   /**
+   * Answer when the release was handed to the nodes (`'sent'`), or when a quorum confirmed it (`'confirmed'`: a round trip later).
+   * After `'sent'` another process may find the key held for a round trip, and with `onBusy: 'skip'` would skip its call.
+   * @default 'sent'; 'confirmed' with `onBusy: 'skip'`
+   */
+  readonly release?: 'sent' | 'confirmed';
+  /**
    * Bring the token to the module's fence before the first statement of the method, for methods that read before (or outside)
    * their writing transaction. A stale token rejects with `StaleTokenError`, without running the method. The writing transaction
    * must check the token all the same (`fence.transaction`, `fence.advance`).
@@ -34,45 +41,78 @@ export interface FencedOptions {
   readonly allowInTransaction?: boolean;
 }
 
-const NAMES: ReadonlySet<string> = new Set<keyof FencedOptions>([
-  'ttl',
-  'wait',
-  'extend',
-  'minHold',
-  'onBusy',
-  'onLost',
-  'claim',
-  'allowInTransaction',
-]);
+/** Checks each option and gives durations in milliseconds; the second argument is the name, for the error. */
+const CHECKS: Readonly<
+  Record<keyof FencedOptions, (value: unknown, name: string) => string | number | boolean>
+> = {
+  ttl: (value, name) => durationMs(name, value as Duration, 1),
+  wait: (value, name) => durationMs(name, value as Duration),
+  extend: oneOf(true, false),
+  minHold: (value, name) => durationMs(name, value as Duration),
+  onBusy: oneOf('throw', 'skip'),
+  onLost: oneOf('reject', 'ignore'),
+  release: oneOf('sent', 'confirmed'),
+  claim: oneOf(true, false),
+  allowInTransaction: oneOf(true, false),
+};
 
-/** @throws RedlockConfigError when the decorator is evaluated, not at the first call */
-export function validateFencedOptions(options: FencedOptions): void {
+/**
+ * What the options of a decorator come to, without those of the module.
+ *
+ * @throws RedlockConfigError
+ */
+export function resolveFencedOptions(
+  options: FencedOptions,
+): Pick<FencedDefinition, 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransaction'> {
+  const checked: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
-    if (!NAMES.has(name))
-      throw new RedlockConfigError(name, value, `@Fenced knows ${[...NAMES].join(', ')}`);
+    if (!Object.hasOwn(CHECKS, name))
+      throw new RedlockConfigError(name, value, `@Fenced knows ${Object.keys(CHECKS).join(', ')}`);
+    if (value !== undefined) checked[name] = CHECKS[name as keyof FencedOptions](value, name);
   }
-  if (options.ttl !== undefined) durationMs('ttl', options.ttl, 1);
-  if (options.wait !== undefined) durationMs('wait', options.wait);
-  if (options.minHold !== undefined) durationMs('minHold', options.minHold);
-  oneOf('extend', options.extend, [true, false]);
-  oneOf('onBusy', options.onBusy, ['throw', 'skip']);
-  oneOf('onLost', options.onLost, ['reject', 'ignore']);
-  oneOf('claim', options.claim, [true, false]);
-  oneOf('allowInTransaction', options.allowInTransaction, [true, false]);
-}
-
-/** The part of the options that the lock itself understands; absent ones stay absent. */
-export function lockOptionsOf(options: FencedOptions): WithLockOptions {
-  const { ttl, wait, extend, minHold, onLost, onBusy } = options;
-  const given = { ttl, wait: wait ?? (onBusy === 'skip' ? 0 : undefined), extend, minHold, onLost };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}
-
-function oneOf(option: string, value: unknown, allowed: readonly unknown[]): void {
-  if (value === undefined || allowed.includes(value)) return;
-  throw new RedlockConfigError(
-    option,
-    value,
-    `use ${allowed.map((each) => JSON.stringify(each)).join(' or ')}`,
+  const { onBusy, claim = false, allowInTransaction = false, ...lock }: FencedOptions = checked;
+  const skipWhenBusy = onBusy === 'skip';
+  const lockOptions = Object.freeze(
+    skipWhenBusy ? { wait: 0, release: 'confirmed', ...lock } : lock,
   );
+  return { lockOptions, skipWhenBusy, claim, allowInTransaction };
 }
+
+function oneOf<Value>(...allowed: readonly Value[]): (value: unknown, name: string) => Value {
+  return (value, name) => {
+    if (allowed.includes(value as Value)) return value as Value;
+    const choices = allowed.map((each) => JSON.stringify(each)).join(' or ');
+    throw new RedlockConfigError(name, value, `use ${choices}`);
+  };
+}
+
+/** Methods that can be locked until they settle: not synchronous ones, streams or generators. */
+export type PromiseMethod = (...args: any[]) => Promise<any>;
+
+/** `unknown` when the key fits the method, else a type whose name is the message that the compiler shows. */
+type KeyFits<Key extends FencedKey, Method extends PromiseMethod> = Key extends (
+  ...args: never[]
+) => unknown
+  ? Key extends (...args: Parameters<Method>) => unknown
+    ? unknown
+    : { 'The parameters of the key function must be the first parameters of the method': never }
+  : unknown;
+
+type ResultFits<Options extends FencedOptions, Method extends PromiseMethod> = Options extends {
+  readonly onBusy: 'skip';
+}
+  ? undefined extends Awaited<ReturnType<Method>>
+    ? unknown
+    : {
+        "onBusy: 'skip' resolves undefined: the method must return Promise<T | undefined> or Promise<void>": never;
+      }
+  : unknown;
+
+/** The decorator that `Fenced` returns: it only accepts methods that its key and options can work for. */
+export type FencedDecorator<Key extends FencedKey, Options extends FencedOptions> = <
+  Method extends PromiseMethod,
+>(
+  target: object,
+  propertyKey: string | symbol,
+  descriptor: TypedPropertyDescriptor<Method> & KeyFits<Key, Method> & ResultFits<Options, Method>,
+) => void;

@@ -1,25 +1,24 @@
-import type { NestInterceptor } from '@nestjs/common';
-import { defer, lastValueFrom, type Observable } from 'rxjs';
 import { FencedUsageError } from '../../core/errors.ts';
-import { FencedCall } from './fenced-call.ts';
 import { compileFencedKey, type FencedKey } from './fenced-key.ts';
 import {
   copyAppearance,
-  markClaiming,
+  injectRunner,
   markFenced,
+  runnerOf,
   type FencedDefinition,
 } from './fenced-metadata.ts';
-import { lockOptionsOf, validateFencedOptions, type FencedOptions } from './fenced-options.ts';
-import { injectRunner, runnerOf } from './fenced-runner.ts';
-import type { FencedDecorator } from './fenced-typing.ts';
+import {
+  resolveFencedOptions,
+  type FencedDecorator,
+  type FencedOptions,
+} from './fenced-options.ts';
 import { tokenParametersOf } from './fencing-token.decorator.ts';
-import { refuseStream } from './refuse-stream.ts';
 
 type Method = (...args: any[]) => unknown;
 
 /**
  * Holds a distributed lock while the method runs, until the promise it returns settles. Works on any method of any class
- * that Nest builds, whoever calls it, also `this.method()`. The body never runs unlocked.
+ * that Nest builds, also when it is called as `this.method()`. The body never runs unlocked.
  *
  * The key is a function of the arguments, a template (`'seat:{0}'`, `'{0.id}'`), or several templates for one lock on all
  * of them. Mark a parameter with `@FencingToken()` to receive the token for the resource.
@@ -42,15 +41,16 @@ export function Fenced<
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
     const original = methodIn(target, propertyKey, descriptor);
     const definition = define(key, options ?? {}, target, propertyKey);
-    if (!markFenced(target, propertyKey)) {
+    if (!markFenced(target, propertyKey, definition)) {
       throw new FencedUsageError(
         `${definition.where} is under @Fenced twice. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']).`,
       );
     }
-    if (definition.claim) markClaiming(target, propertyKey);
     injectRunner(target);
-    const wrapper = function (this: object | undefined, ...args: unknown[]) {
-      return callLocked(this, original, args, definition);
+    const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
+      const runner = runnerOf(this);
+      if (runner === undefined) return Promise.reject(notBuiltByNest(definition.where));
+      return runner.run(definition, args, () => original.apply(this, args));
     };
     copyAppearance(original, wrapper);
     descriptor.value = wrapper;
@@ -65,16 +65,8 @@ function define(
 ): FencedDefinition {
   const where = nameOf(target, propertyKey);
   const tokenParameters = tokenParametersOf(target, propertyKey);
-  validateFencedOptions(options);
-  return {
-    where,
-    keysOf: compileFencedKey(key, tokenParameters, where),
-    lockOptions: lockOptionsOf(options),
-    skipWhenBusy: options.onBusy === 'skip',
-    allowInTransaction: options.allowInTransaction ?? false,
-    claim: options.claim ?? false,
-    tokenParameters,
-  };
+  const keysOf = compileFencedKey(key, tokenParameters, where);
+  return { where, keysOf, tokenParameters, ...resolveFencedOptions(options) };
 }
 
 function methodIn(
@@ -94,32 +86,18 @@ function methodIn(
   }
   if (Object.prototype.toString.call(method).endsWith('GeneratorFunction]')) {
     throw new FencedUsageError(
-      `${where} is a generator: its body runs after it returned, without the lock. Return a promise; streaming support is planned as @FencedStream.`,
+      `${where} is a generator: its body runs after it returned, without the lock. Return a promise.`,
     );
   }
   return method as Method;
 }
 
-async function callLocked(
-  instance: object | undefined,
-  original: Method,
-  args: unknown[],
-  definition: FencedDefinition,
-): Promise<unknown> {
-  const runner: NestInterceptor | undefined = runnerOf(instance);
-  if (instance === undefined || runner === undefined) {
-    throw new FencedUsageError(
-      `${definition.where} was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
-    );
-  }
-  const body = async () => {
-    const result = await original.apply(instance, args);
-    refuseStream(result, definition.where);
-    return result;
-  };
-  const call = new FencedCall(instance, original, args, definition);
-  const outcome = await runner.intercept(call, { handle: () => defer(body) });
-  return lastValueFrom(outcome as Observable<unknown>, { defaultValue: undefined });
+function notBuiltByNest(where: string): FencedUsageError {
+  const error = new FencedUsageError(
+    `${where} was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
+  );
+  error.where = where;
+  return error;
 }
 
 function nameOf(target: object, propertyKey: string | symbol): string {

@@ -1,27 +1,26 @@
 import {
   Inject,
   Injectable,
+  StreamableFile,
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
-import { defer, lastValueFrom, type Observable } from 'rxjs';
+import { isObservable, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
-import { claimToken } from './claim-token.ts';
-import { fencedDefinitionOf } from './fenced-call.ts';
-import type { FencedDefinition } from './fenced-metadata.ts';
 import { LockService } from '../lock.service.ts';
-import type { ModuleFence } from '../module-fence.ts';
+import type { ModuleFence } from '../redlock-module-options.ts';
 import { IS_IN_TRANSACTION, MODULE_FENCE } from '../redlock.constants.ts';
+import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
 /**
- * Takes the lock of a call, runs it, releases. The methods under `@Fenced` call it by themselves; it need not be bound.
- * Bound by hand (`@UseInterceptors`) it passes every call through, because the method locks already.
+ * Takes the lock of a call, keeps it extended while the method runs, and releases it. Every method under `@Fenced` calls it by
+ * itself; it need not be bound.
  */
 @Injectable()
-export class FencedInterceptor implements NestInterceptor {
+export class FencedInterceptor implements NestInterceptor, FencedRunner {
   /** Tokens that are at the fence already: nested methods join the lock, and need not claim again. */
   private readonly claimed = new WeakSet<FencingToken>();
 
@@ -31,41 +30,48 @@ export class FencedInterceptor implements NestInterceptor {
     @Inject(MODULE_FENCE) private readonly fence: ModuleFence,
   ) {}
 
-  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const definition = fencedDefinitionOf(context);
-    if (definition === undefined) return next.handle();
-    return defer(() => this.runLocked(definition, context.getArgs(), next));
+  /**
+   * Bound by hand (`@UseInterceptors`) it passes every call through: a method under `@Fenced` takes its lock itself, with the
+   * arguments that pipes have made, and any other method has no key.
+   */
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle();
   }
 
-  private async runLocked(
-    definition: FencedDefinition,
-    args: unknown[],
-    next: CallHandler,
-  ): Promise<unknown> {
-    // What a caller passed there is forged: not even the key function may see it.
-    writeToken(definition, args, undefined);
-    const keys = definition.keysOf(args);
-    this.refuseInTransaction(definition, keys);
-    let isRunning = false;
-    const work = async (lock: Lock) => {
-      isRunning = true;
-      if (definition.claim) await this.claim(lock);
+  /** Runs one call of a method under `@Fenced`. */
+  async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
+    let isWaiting = false;
+    const begin = (lock: Lock) => {
       writeToken(definition, args, lock.token);
-      return lastValueFrom(next.handle(), { defaultValue: undefined });
+      return body();
+    };
+    const work = (lock: Lock) => {
+      isWaiting = false;
+      return definition.claim ? this.claimThen(begin, lock) : begin(lock);
     };
     try {
-      return await this.locks.withLock(keys, work, definition.lockOptions);
+      // What a caller passed there is forged: not even the key function may see it.
+      writeToken(definition, args, undefined);
+      const keys = definition.keysOf(args);
+      this.refuseInTransaction(definition, keys);
+      isWaiting = true;
+      const result = await this.locks.withLock(keys, work, definition.lockOptions);
+      refuseStream(result, definition.where);
+      return result;
     } catch (error) {
       // A busy lock inside the method is the method's own error: half of its work may be done.
-      if (definition.skipWhenBusy && !isRunning && isBusy(error)) return undefined;
+      if (definition.skipWhenBusy && isWaiting && isBusy(error)) return undefined;
+      locateError(error, definition.where);
       throw error;
     }
   }
 
-  private async claim(lock: Lock): Promise<void> {
-    if (this.claimed.has(lock.token)) return;
-    await claimToken(this.fence, lock);
-    this.claimed.add(lock.token);
+  private async claimThen(begin: (lock: Lock) => unknown, lock: Lock): Promise<unknown> {
+    if (!this.claimed.has(lock.token)) {
+      await claimToken(this.fence, lock);
+      this.claimed.add(lock.token);
+    }
+    return begin(lock);
   }
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {
@@ -79,10 +85,87 @@ export class FencedInterceptor implements NestInterceptor {
   }
 }
 
+/**
+ * Brings the lock's token to the fence. A claim may wait for a paused holder's transaction; it is waited for only while the
+ * lock is held.
+ *
+ * @throws StaleTokenError when a newer holder reached the resource
+ * @throws LockLostError when the lock was lost meanwhile
+ */
+async function claimToken(fence: ModuleFence, lock: Lock): Promise<void> {
+  lock.ensure();
+  const claimed = new AbortController();
+  const lost = new Promise<never>((_resolve, reject) => {
+    const onLoss = () => reject(lock.signal.reason as Error);
+    lock.signal.addEventListener('abort', onLoss, { once: true, signal: claimed.signal });
+  });
+  try {
+    await Promise.race([fence.claim(lock.token), lost]);
+  } finally {
+    claimed.abort();
+  }
+  lock.ensure();
+}
+
 function writeToken(definition: FencedDefinition, args: unknown[], token: unknown): void {
   for (const index of definition.tokenParameters) args[index] = token;
 }
 
 function isBusy(error: unknown): boolean {
   return isRedlockError(error) && error.code === 'LOCK_BUSY';
+}
+
+/** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */
+const MEMBERS_LOOKED_AT = 20;
+
+/** @throws FencedUsageError when `result`, or a member of it, goes on working after the lock has been released */
+function refuseStream(result: unknown, where: string): void {
+  if (typeof result !== 'object' || result === null) return;
+  let found = streamIn(result);
+  if (found === undefined && isPlain(result)) {
+    let left = MEMBERS_LOOKED_AT;
+    for (const name in result) {
+      found = streamIn((result as Record<string, unknown>)[name]);
+      if (found !== undefined) found += ` in '${name}'`;
+      if (found !== undefined || --left === 0) break;
+    }
+  }
+  if (found === undefined) return;
+  throw new FencedUsageError(
+    `${where} returned ${found}: it would do its work after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked method. The lock has been released.`,
+  );
+}
+
+function streamIn(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (isObservable(value)) return 'an Observable';
+  if (value instanceof StreamableFile) return 'a StreamableFile';
+  return Symbol.asyncIterator in value ? 'an async iterable' : undefined;
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null || Array.isArray(value);
+}
+
+/**
+ * Adds to an error of this package the method it came from, and the frames of its caller when the error was made in a callback
+ * of a socket or a timer, which has none. Errors of others stay as they are.
+ */
+export function locateError(error: unknown, where: string): void {
+  if (!isRedlockError(error) || error.where !== undefined || !Object.isExtensible(error)) return;
+  error.where = where;
+  let stack = error.stack ?? '';
+  const { message } = error;
+  if (!message.startsWith(where)) {
+    error.message = `${where}: ${message}`;
+    stack = stack.replace(message, () => error.message);
+  }
+  // After an `await` these are the frames of the callers that wait for the promise.
+  const here: { stack?: string } = {};
+  Error.captureStackTrace?.(here, locateError);
+  const [, , caller, ...others] = (here.stack ?? '').split('\n');
+  if (caller !== undefined && !stack.includes(caller))
+    stack = [stack, caller, ...others].join('\n');
+  error.stack = stack;
 }

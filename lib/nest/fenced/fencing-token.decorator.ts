@@ -2,7 +2,6 @@ import { FencedUsageError } from '../../core/errors.ts';
 import type { FencingToken as Token } from '../../core/fencing-token.ts';
 
 const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
-const TOKEN_METHODS = Symbol.for('nestjs-fenced-lock/token-methods');
 
 /**
  * The fencing token of a held lock: `value` grows with every grant of a key. Hand it to the resource, which refuses a
@@ -11,7 +10,7 @@ const TOKEN_METHODS = Symbol.for('nestjs-fenced-lock/token-methods');
 export type FencingToken = Token;
 
 /**
- * Marks the parameter of a method under `@Fenced` that receives the fencing token. Whatever a caller passes there is
+ * Marks the parameter of a method under `@Fenced` that receives the fencing token. What a caller passes there is
  * replaced, so declare it last and optional, and leave it out in calls: `@FencingToken() token?: FencingToken`.
  *
  * @throws FencedUsageError on constructor parameters
@@ -25,8 +24,6 @@ export function FencingToken(): ParameterDecorator {
     }
     const indices = [...tokenParametersOf(target, propertyKey), index];
     Reflect.defineMetadata(TOKEN_PARAMETERS, indices, target, propertyKey);
-    const methods = [...methodsWithTokenParameter(target), propertyKey];
-    Reflect.defineMetadata(TOKEN_METHODS, methods, target);
   };
 }
 
@@ -35,9 +32,4 @@ export function tokenParametersOf(target: object, propertyKey: string | symbol):
   return (
     (Reflect.getOwnMetadata(TOKEN_PARAMETERS, target, propertyKey) as number[] | undefined) ?? []
   );
-}
-
-/** Methods of this very prototype that have a parameter under `@FencingToken()`. */
-export function methodsWithTokenParameter(target: object): readonly (string | symbol)[] {
-  return (Reflect.getOwnMetadata(TOKEN_METHODS, target) as (string | symbol)[] | undefined) ?? [];
 }

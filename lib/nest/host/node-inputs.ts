@@ -1,16 +1,10 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
-import type { RedisNodeInput } from '../../redis/connection/connection-source.ts';
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
-
-/**
- * One independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options, an ioredis
- * instance (duplicated, never touched otherwise), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
- */
-export type NodeInput = RedisNodeInput | LockNode;
+import type { NodeInput } from '../redlock-module-options.ts';
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
-export function createNodes(inputs: readonly NodeInput[], keyPrefix?: string): LockNode[] {
+export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
   if (!Array.isArray(inputs) || inputs.length === 0) {
     // Not as it was given: what stands where an array should be may be a URL with a password.
     const given = Array.isArray(inputs) ? 'an empty array' : `of type ${typeof inputs}`;

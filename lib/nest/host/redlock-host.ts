@@ -1,45 +1,45 @@
 import { Logger, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { durationMs } from '../../core/options/duration.ts';
-import type { LockEvent } from '../../core/events.ts';
+import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
-import { REDLOCK_DEFAULTS, type RedlockOptions } from '../../core/options/options.ts';
+import { durationMs } from '../../core/options/duration.ts';
+import type { WithLockOptions } from '../../core/options/options.ts';
+import { resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
-import { logLockEvent } from './lock-event-log.ts';
+import type { FencedApplication } from '../fenced/boot-checks.ts';
+import {
+  partOptions,
+  type RedlockHostOptions,
+  type RedlockModuleOptions,
+} from '../redlock-module-options.ts';
+import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
-import type { RedlockModuleOptions } from '../redlock-module-options.ts';
 import { startRedlock } from './startup.ts';
-import { watchFence } from './watch-fence.ts';
 
 const DEFAULT_STARTUP_TIMEOUT = '10s';
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
-export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
+export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown, FencedApplication {
+  readonly logger = new Logger('RedlockModule');
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
-  readonly #options: RedlockModuleOptions;
-  readonly #logger = new Logger('RedlockModule');
+  readonly #options: RedlockHostOptions;
+  readonly #onEvent: LockEventListener;
   readonly #startupTimeoutMs: number;
   readonly #shutdownTimeoutMs: number;
-  readonly #unwatchFence: () => void;
+  #unwatchFence: (() => void) | undefined;
   #opened = false;
 
-  /** @throws RedlockConfigError */
+  /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions) {
-    const ttl = options.ttl ?? REDLOCK_DEFAULTS.ttl;
-    this.#options = options;
-    this.#startupTimeoutMs = durationMs(
-      'startupTimeout',
-      options.startupTimeout ?? DEFAULT_STARTUP_TIMEOUT,
-      1,
-    );
-    this.#shutdownTimeoutMs = durationMs('shutdownTimeout', options.shutdownTimeout ?? ttl);
-    this.#nodes = createNodes(options.nodes, options.keyPrefix);
-    const onEvent = (event: LockEvent) => {
-      logLockEvent(this.#logger, event);
-      options.onEvent?.(event);
-    };
-    this.#redlock = new Redlock(this.#nodes, { ...algorithmOptions(options), onEvent });
-    this.#unwatchFence = watchFence(options.fence, this.#logger, onEvent);
+    const { algorithm, host } = partOptions(options);
+    this.#options = host;
+    this.#onEvent = eventListener(this.logger, algorithm.onEvent);
+    this.#nodes = createNodes(host.nodes, resolveKeyPrefix(algorithm.keyPrefix));
+    this.#redlock = new Redlock(this.#nodes, { ...algorithm, onEvent: this.#onEvent });
+    const { ttlMs } = this.#redlock.options.acquire;
+    const { startupTimeout = DEFAULT_STARTUP_TIMEOUT, shutdownTimeout = ttlMs } = host;
+    this.#startupTimeoutMs = durationMs('startupTimeout', startupTimeout, 1);
+    this.#shutdownTimeoutMs = durationMs('shutdownTimeout', shutdownTimeout);
   }
 
   /** Connected at the first use, which may come before Nest's init hooks, or never (a module compiled for a unit test). */
@@ -47,8 +47,21 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
     if (!this.#opened) {
       this.#opened = true;
       this.#redlock.open();
+      this.#unwatchFence = watchFence(this.#options.fence, this.logger, this.#onEvent);
     }
     return this.#redlock;
+  }
+
+  get addresses(): readonly string[] {
+    return this.#nodes.map(({ address }) => address);
+  }
+
+  get hasFence(): boolean {
+    return this.#options.fence !== undefined;
+  }
+
+  checkOptions(options: WithLockOptions): unknown {
+    return resolveAcquire(this.#redlock.options, options);
   }
 
   async onModuleInit(): Promise<void> {
@@ -56,14 +69,13 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
       await startRedlock({
         redlock: this.redlock,
         nodes: this.#nodes,
-        options: this.#options,
+        strict: this.#options.strict,
         timeoutMs: this.#startupTimeoutMs,
-        logger: this.#logger,
+        logger: this.logger,
       });
     } catch (error) {
-      // An application that does not start must not be kept alive by our connections.
-      this.#unwatchFence();
-      await this.#redlock.close();
+      // An application that does not start must not be kept alive by these connections.
+      await this.#close();
       throw error;
     }
   }
@@ -71,21 +83,11 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   /** Before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
     await this.#redlock.drain(this.#shutdownTimeoutMs);
-    this.#unwatchFence();
+    await this.#close();
+  }
+
+  async #close(): Promise<void> {
+    this.#unwatchFence?.();
     await this.#redlock.close();
   }
-}
-
-/** Without what only this layer understands. */
-function algorithmOptions(options: RedlockModuleOptions): RedlockOptions {
-  const {
-    nodes: _nodes,
-    strict: _strict,
-    startupTimeout: _startupTimeout,
-    shutdownTimeout: _shutdownTimeout,
-    isInTransaction: _isInTransaction,
-    fence: _fence,
-    ...algorithm
-  } = options;
-  return algorithm;
 }

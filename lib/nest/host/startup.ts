@@ -1,20 +1,19 @@
 import type { Logger } from '@nestjs/common';
 import { RedlockConfigError } from '../../core/errors.ts';
-import type { LockNode } from '../../core/nodes/lock-node.ts';
+import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 import type { Redlock } from '../../core/redlock.ts';
-import { resolveOptions } from '../../core/options/resolve-options.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
-import { examineNode } from './examine-node.ts';
-import type { RedlockModuleOptions } from '../redlock-module-options.ts';
 
 /** How long nodes that are late may still answer once a quorum has joined; a dead one delays the start by this much. */
 const LATE_NODE_MS = 1_000;
+const ASK_AGAIN_MS = 50;
 
-export interface Startup {
+interface Startup {
   /** Already opened. */
   readonly redlock: Redlock;
   readonly nodes: readonly LockNode[];
-  readonly options: RedlockModuleOptions;
+  /** Whether every node must be there. */
+  readonly strict: boolean | undefined;
   /** How long a quorum may take to join. */
   readonly timeoutMs: number;
   readonly logger: Pick<Logger, 'log' | 'warn'>;
@@ -29,15 +28,15 @@ export interface Startup {
 export async function startRedlock({
   redlock,
   nodes,
-  options,
+  strict,
   timeoutMs,
   logger,
 }: Startup): Promise<void> {
-  const { quorum, keyPrefix, restartGuardMs } = resolveOptions(options, nodes.length);
+  const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
   const isReady = await readyWithin(redlock, timeoutMs);
   const leftMs = timeoutMs - (performance.now() - startedMs);
-  const lateMs = options.strict === true ? Math.max(leftMs, LATE_NODE_MS) : LATE_NODE_MS;
+  const lateMs = strict === true ? Math.max(leftMs, LATE_NODE_MS) : LATE_NODE_MS;
   const examined = await Promise.all(
     nodes.map(async (node) => ({
       address: node.address,
@@ -49,7 +48,7 @@ export async function startRedlock({
     quorum,
     keyPrefix,
     restartGuard: restartGuardMs > 0,
-    strict: options.strict,
+    strict,
   });
   const report = formatStartupReport(findings);
   if (findings.some(({ severity }) => severity === 'error')) throw refused(nodes, report);
@@ -81,4 +80,37 @@ async function readyWithin(redlock: Redlock, timeoutMs: number): Promise<boolean
   } finally {
     clearTimeout(keepAlive);
   }
+}
+
+/** Asks a node for the facts of the start-up checks until it gives them or `timeoutMs` are over; never rejects. */
+export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFacts | NodeFailure> {
+  return new Promise((resolve) => {
+    let failure = silent(timeoutMs);
+    let askAgain: NodeJS.Timeout | undefined;
+    let isOver = false;
+    const finish = (reply: NodeFacts | NodeFailure) => {
+      isOver = true;
+      clearTimeout(deadline);
+      clearTimeout(askAgain);
+      resolve(reply);
+    };
+    const deadline = setTimeout(() => finish(failure), timeoutMs);
+    const ask = () =>
+      node.examine((reply) => {
+        if (isOver) return;
+        if (reply.kind === 'facts') return finish(reply);
+        failure = reply;
+        askAgain = setTimeout(ask, ASK_AGAIN_MS);
+      });
+    ask();
+  });
+}
+
+function silent(timeoutMs: number): NodeFailure {
+  return {
+    kind: 'failed',
+    nothingWritten: true,
+    reason: 'unreachable',
+    message: `no answer within ${Math.round(timeoutMs)} ms`,
+  };
 }

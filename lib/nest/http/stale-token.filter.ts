@@ -12,7 +12,7 @@ class AnyStaleTokenError {
 /**
  * Answers a stale token with 412 Precondition Failed, so that the calling service knows that its lock is gone and must not try
  * again. Bind it with `@UseFilters(StaleTokenFilter)` or `app.useGlobalFilters(new StaleTokenFilter(app.getHttpAdapter()))`.
- * The newer token is not told: it is nobody's business but the holder's.
+ * The answer does not contain the newer token: only its holder needs it.
  */
 @Catch(AnyStaleTokenError)
 export class StaleTokenFilter extends BaseExceptionFilter implements ExceptionFilter {

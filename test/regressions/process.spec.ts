@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedisServers } from '../../support/redis-servers/index.ts';
-import type { RedisServer } from '../../support/redis-servers/index.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
 
 const PROGRAM_START = `
 import { Redlock } from './lib/core/redlock.ts';

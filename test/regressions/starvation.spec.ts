@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redlock } from '../../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
-import { startRedisServers } from '../../support/redis-servers/index.ts';
-import type { RedisServer } from '../../support/redis-servers/index.ts';
+import { Redlock } from '../../lib/core/redlock.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
 
 const GRANTS = 400;
 let servers: RedisServer[];

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { checkNodes } from '../../../lib/redis/preflight/startup-checks.ts';
-import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
-import { eventually } from '../../support/eventually.ts';
-import { NodeDriver } from '../../support/node-driver.ts';
-import { RedisCluster } from '../core/support/redis-cluster.ts';
+import { checkNodes } from '../../lib/redis/preflight/startup-checks.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver } from '../support/node-driver.ts';
+import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
 
 /** Settles within the time of a test that hangs, not of one that is slow. */
 const outcomeOf = (promise: Promise<unknown>) =>

@@ -1,0 +1,94 @@
+import type { Logger } from '@nestjs/common';
+import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import type { LockEvent, LockEventListener } from '../../core/events.ts';
+import type { ModuleFence } from '../redlock-module-options.ts';
+
+/**
+ * The one listener of an application: logs what somebody on call should know of, and hands every event to the user's
+ * `onEvent`. When that throws or rejects, the first error is logged, and nothing else changes.
+ *
+ * @throws RedlockConfigError when `onEvent` is not a function
+ */
+export function eventListener(
+  logger: Logger,
+  onEvent: LockEventListener | undefined,
+): LockEventListener {
+  if (onEvent !== undefined && typeof onEvent !== 'function')
+    throw new RedlockConfigError('onEvent', onEvent, 'give a function');
+  let hasFailed = false;
+  const failed = (error: unknown) => {
+    if (hasFailed) return;
+    hasFailed = true;
+    const detail = error instanceof Error ? error.stack : String(error);
+    logger.error(`onEvent failed, and later failures of it are not logged: ${detail}`);
+  };
+  return (event) => {
+    logLockEvent(logger, event);
+    try {
+      // A listener may be an async function all the same.
+      const outcome: unknown = onEvent?.(event);
+      if (outcome !== undefined) Promise.resolve(outcome).catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  };
+}
+
+/**
+ * Receives the refusals of the fence, by all its users, until the returned function is called. A compensation (`onStale`) that
+ * failed is an error in the log: what it should have undone still stands.
+ */
+export function watchFence(
+  fence: ModuleFence | undefined,
+  logger: Pick<Logger, 'error'>,
+  listener: LockEventListener,
+): (() => void) | undefined {
+  return fence?.observe?.((event) => {
+    if (event.type === 'stale') listener({ type: 'stale', keys: event.keys, error: event.error });
+    if (event.type === 'compensation-failed') {
+      logger.error(
+        `onStale failed after token ${event.token} for ${quoteKeys(event.keys)} was refused, so what this holder did elsewhere still stands: ${String(event.error)}`,
+      );
+    }
+  });
+}
+
+/** Contention and ordinary life are silent. */
+function logLockEvent(logger: Logger, event: LockEvent): void {
+  switch (event.type) {
+    case 'lost':
+    case 'stale':
+      logger.warn(event.error.message);
+      return;
+    case 'release-incomplete':
+      logger.warn(
+        `Release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It will be retried; the lock expires with its TTL at the latest.`,
+      );
+      return;
+    case 'slow-quorum':
+      logger.warn(
+        `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`,
+      );
+      return;
+    case 'node-left':
+      logger.warn(`Node ${event.address} left: ${event.message}`);
+      return;
+    case 'node-failing':
+      logger.warn(`Node ${event.address} does not vote: ${event.reason}`);
+      return;
+    case 'release-delayed':
+      logger.warn(
+        `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} sections, ${Math.round(event.sinceMs)} ms after its outer work ended.`,
+      );
+      return;
+    case 'node-joined':
+      logger.log(`Node ${event.address} joined${waiting(event.quarantineMs)}.`);
+      return;
+  }
+}
+
+function waiting(quarantineMs: number): string {
+  return quarantineMs > 0
+    ? `; it was restarted or is new, and votes in ${Math.ceil(quarantineMs)} ms (restart guard)`
+    : '';
+}
