@@ -18,6 +18,7 @@ export class CallCheck {
   readonly #nodeTimeoutMs: number;
   readonly #calledAtMs: number;
   readonly #stalledMs: number;
+  readonly #wasTaken: boolean;
   #abortedAtMs = Infinity;
 
   constructor(
@@ -34,6 +35,7 @@ export class CallCheck {
     this.#nodeTimeoutMs = nodeTimeoutMs(Number(options.ttl ?? run.plan.ttlMs));
     this.#calledAtMs = process.nowMs;
     this.#stalledMs = process.stalledMs;
+    this.#wasTaken = this.#isTaken;
     const { signal } = options;
     signal?.addEventListener('abort', () => (this.#abortedAtMs = process.nowMs), { once: true });
   }
@@ -60,9 +62,22 @@ export class CallCheck {
     if (error.code === 'QUORUM_UNAVAILABLE' && this.#couldVote) this.#broke('false-outage', error);
   }
 
-  /** Somebody had one of the keys, as far as this process could know. */
+  /** Somebody had one of the keys, or this process, which did not run lately, could think so. */
   get #mayBeBusy(): boolean {
-    return this.#keys.some((key) => this.#client.record.takenUntilMs(key) >= this.#calledAtMs);
+    const { record, process } = this.#client;
+    if (
+      this.#wasTaken ||
+      this.#isTaken ||
+      process.ranSinceMs > this.#calledAtMs - this.#nodeTimeoutMs
+    )
+      return true;
+    return this.#keys.some((key) => record.takenUntilMs(key) >= this.#calledAtMs);
+  }
+
+  get #isTaken(): boolean {
+    const isTaken = (key: string): boolean =>
+      this.#run.servers.some(({ memory }) => memory.state.locks.get(`lock:${key}`) !== undefined);
+    return this.#keys.some(isTaken);
   }
 
   /** A quorum of nodes voted all the time, also while those before this one in its line tried. */

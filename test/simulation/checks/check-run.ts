@@ -21,7 +21,8 @@ const IN_TIME: readonly Violation['rule'][] = ['late-loss', 'untold-loss'];
 
 export const KEYS_VANISH: readonly Family[] = ['early', 'repair', 'calendar'];
 
-const WAKING_MS = 5;
+/** After a stall a process gets to everything that is due. */
+export const WAKING_MS = 5;
 
 /** Of each caller's chain of jobs: the present one and those around it. */
 const MAY_LIVE = 12;

@@ -1,10 +1,11 @@
+import type { LockLostError } from '../../../lib/core/errors.ts';
 import type { LockEvent } from '../../../lib/core/events.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import { broke, requests } from '../world/run-context.ts';
 import type { CompletedGrant, RunContext } from '../world/run-context.ts';
 import type { SimulatedProcess } from '../world/simulated-process.ts';
-import { KEYS_VANISH } from './check-run.ts';
+import { KEYS_VANISH, WAKING_MS } from './check-run.ts';
 import type { WireExtension } from './wire-monitor.ts';
 
 /** A lock that a caller received, with what the checks need to know of it. */
@@ -96,12 +97,17 @@ export class LockRecord {
     this.#byToken.set(`${token} ${lock.keys.join()}`, known);
     this.#granted.add(holder);
     this.#checkBeside(lock, at);
+    this.#whenLost(lock, known);
+  }
+
+  /** Every section that works with a lock has a signal of its own. */
+  #whenLost({ signal, token }: Lock, { lock, request }: KnownLock): void {
     const lost = (): void => {
-      this.#checkContext(request, `the abort of ${holder}`);
-      this.#lost(lock);
+      this.#checkContext(request, `the abort of ${token.holder}`);
+      if (this.locks.has(token.holder)) this.#lost(lock, signal.reason as LockLostError);
     };
-    if (lock.signal.aborted) lost();
-    else lock.signal.addEventListener('abort', lost, { once: true });
+    if (signal.aborted) lost();
+    else signal.addEventListener('abort', lost, { once: true });
   }
 
   /** A section works with this lock, its own or joined; with the last one it ends. */
@@ -109,6 +115,7 @@ export class LockRecord {
     const known = this.locks.get(lock.token.holder);
     if (known === undefined) return work(lock);
     known.sections += 1;
+    if (lock !== known.lock) this.#whenLost(lock, known);
     try {
       await work(lock);
     } finally {
@@ -126,10 +133,9 @@ export class LockRecord {
     this.#ended(lock);
   }
 
-  #lost(lock: Lock): void {
+  #lost(lock: Lock, { reason }: LockLostError): void {
     if (!this.#process.alive) return;
     const { history, trace, counts, plan } = this.#run;
-    const { reason } = lock.signal.reason as { reason: string };
     const at = this.#process.nowMs;
     counts.losses += 1;
     history.push({
@@ -192,7 +198,7 @@ export class LockRecord {
     for (const { lock, process } of this.#run.sections) {
       if (lock.token.holder === token.holder || !lock.keys.some((key) => keys.includes(key)))
         continue;
-      if (lock.signal.aborted || !process.alive || process.nowMs > at + 1) continue;
+      if (lock.signal.aborted || !process.alive || process.ranSinceMs > at - WAKING_MS) continue;
       const message = `${token.holder} was granted while a section of ${lock.token.holder} runs`;
       broke(this.#run, 'joined-beside-holder', message, at);
     }

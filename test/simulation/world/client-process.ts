@@ -236,7 +236,8 @@ export class ClientProcess {
   /** Nodes that answered are not reported as silent. */
   #checkAlarm(event: LockEvent): void {
     if (event.type !== 'release-incomplete' && event.type !== 'extension-failed') return;
-    const sinceMs = this.process.nowMs - 2 * this.process.trueMs(this.nodeTimeoutMs);
+    const tookMs = Math.max(...event.causes.map(({ elapsedMs }) => elapsedMs));
+    const sinceMs = this.process.nowMs - this.process.trueMs(tookMs + this.nodeTimeoutMs);
     const unanswered = event.causes.filter(({ reason }) => reason === 'timeout').length;
     if (unanswered <= this.nodes.length - this.#quorum || !this.hadQuorumSince(sinceMs)) return;
     const message = `${this.name}: ${event.type} of ${event.keys.join()}: ${JSON.stringify(event.causes)}`;
