@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis';
+import { inModuleContext } from '../core/module-context.ts';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -8,6 +8,7 @@ import type {
   InspectRequest,
   JoinReply,
   JoinRequest,
+  LinkSettings,
   LockNode,
   LockNodeListener,
   NodeFacts,
@@ -17,32 +18,28 @@ import type {
 } from '../core/nodes/lock-node.ts';
 import { lockNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
+import { notSent } from './commands/node-failure.ts';
+import { parseJoinReply } from './commands/replies.ts';
+import {
+  ACQUIRE_CALL,
+  EXTEND_CALL,
+  INSPECT_CALL,
+  RELEASE_CALL,
+} from './commands/script-command.ts';
+import type { ScriptCall } from './commands/script-command.ts';
 import { ConnectionSource } from './connection/connection-source.ts';
 import type { RedisNodeInput } from './connection/connection-source.ts';
-import { examineServer } from './preflight/examine-server.ts';
-import { failureOf, isNoScript, isNotWritable, notSent } from './commands/node-failure.ts';
-import { RedisConnection } from './connection/redis-connection.ts';
+import type { RedisConnection } from './connection/redis-connection.ts';
+import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
-import {
-  parseAcquireReply,
-  parseExtendReply,
-  parseInspectReply,
-  parseJoinReply,
-  parseReleaseReply,
-} from './commands/replies.ts';
-import {
-  acquireArguments,
-  extendArguments,
-  inspectArguments,
-  joinArguments,
-  releaseArguments,
-} from './commands/script-arguments.ts';
-import type { ScriptArguments } from './commands/script-arguments.ts';
-import { sendScript } from './commands/script-command.ts';
-import { ACQUIRE, EXTEND, INSPECT, JOIN, RELEASE } from './scripts/index.ts';
-import type { Script } from './scripts/index.ts';
+import { examineServer } from './preflight/examine-server.ts';
+import { ACQUIRE } from './scripts/acquire.ts';
+import { EXTEND } from './scripts/extend.ts';
+import { INSPECT } from './scripts/inspect.ts';
+import { JOIN } from './scripts/join.ts';
+import { RELEASE } from './scripts/release.ts';
 
-const LOADED_BY_JOIN = [ACQUIRE, EXTEND, RELEASE, INSPECT, JOIN];
+const LOADED_AFTER_JOIN = [ACQUIRE, EXTEND, RELEASE, INSPECT];
 
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
@@ -61,10 +58,10 @@ export class RedisLockNode implements LockNode {
   readonly ignoredKeyPrefix: string;
   readonly #source: ConnectionSource;
   readonly #probeNames: readonly string[];
-  #listener: LockNodeListener | undefined;
-  readonly #commands: RedisConnection;
+  readonly #commands: RedisLink;
   readonly #subscriber: RedisSubscriber;
-  readonly #conceal: (message: string) => string;
+  #listener: LockNodeListener | undefined;
+  #settings: LinkSettings | undefined;
 
   /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
   constructor(
@@ -72,62 +69,58 @@ export class RedisLockNode implements LockNode {
     { keyPrefix = REDLOCK_DEFAULTS.keyPrefix }: RedisLockNodeOptions = {},
   ) {
     this.#source = new ConnectionSource(input);
-    this.#conceal = (message) => this.#source.conceal(message);
     this.address = this.#source.address;
     this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
     this.#probeNames = lockNames(keyPrefix, ['#probe']).pairs;
-    this.#commands = new RedisConnection(this.#source, {
+    this.#commands = new RedisLink(this.#source, {
       opened: () => this.#listener?.opened(),
       closed: (message) => this.#listener?.closed(message),
       failed: (message) => this.#listener?.unreachable?.(`not connected: ${message}`),
+      prove: (connection) => askToJoin(connection, this.#settings!.join),
     });
     this.#subscriber = new RedisSubscriber(this.#source, (lockName, holder) =>
       this.#listener?.hint(lockName, holder),
     );
   }
 
-  open(listener: LockNodeListener): void {
+  open(listener: LockNodeListener, settings: LinkSettings): void {
     this.#listener = listener;
-    this.#commands.open();
+    this.#settings = settings;
+    this.#subscriber.open(settings.silenceLimitMs);
+    this.#commands.open(settings.silenceLimitMs);
   }
 
   join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
-    const { client } = this.#commands;
-    if (client === undefined) return settle(this.#notConnected());
-    // Written in one go: the scripts are there when the join is executed.
-    const loads = LOADED_BY_JOIN.map((script) => client.script('LOAD', script.text));
-    Promise.all([client.call('evalsha', joinArguments(request)), ...loads]).then(
-      ([joined]) => settle(parseJoinReply(joined)),
-      (error: unknown) => settle(this.#failed(client, error)),
-    );
+    this.#ask((connection) => joinServer(connection, request), settle);
   }
 
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
-    const { client } = this.#commands;
-    if (client === undefined) return settle(this.#notConnected());
-    sendScript(client, acquireArguments(request), (error, reply) =>
-      settle(error === undefined ? parseAcquireReply(reply) : this.#failed(client, error)),
-    );
+    this.#send(ACQUIRE_CALL, request, settle);
   }
 
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    const { client } = this.#commands;
-    if (client === undefined) return settle(this.#notConnected());
-    sendScript(client, extendArguments(request), (error, reply) =>
-      settle(error === undefined ? parseExtendReply(reply) : this.#failed(client, error)),
-    );
+    this.#send(EXTEND_CALL, request, settle);
   }
 
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#callAnyhow(RELEASE, releaseArguments(request), (failure, reply) =>
-      settle(failure ?? parseReleaseReply(reply)),
-    );
+    this.#send(RELEASE_CALL, request, settle);
+  }
+
+  get hasCollected(): boolean {
+    return this.#commands.connection?.hasCollected === true;
+  }
+
+  flush(): void {
+    this.#commands.connection?.flush();
+  }
+
+  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+    return this.#commands.connection?.withdraw(request) ?? false;
   }
 
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
-    this.#callAnyhow(INSPECT, inspectArguments(request), (failure, reply) =>
-      settle(failure ?? parseInspectReply(reply)),
-    );
+    this.#send(INSPECT_CALL, request, settle);
+    this.flush();
   }
 
   watch(lockName: string): void {
@@ -138,50 +131,57 @@ export class RedisLockNode implements LockNode {
     this.#subscriber.unwatch(lockName);
   }
 
-  reset(): void {
-    this.#commands.drop('given up: no answer for too long');
-  }
-
   examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
-    const { client } = this.#commands;
-    if (client === undefined) return settle(this.#notConnected());
-    examineServer(client, this.#probeNames).then(settle, (error: unknown) =>
-      settle(this.#failed(client, error)),
-    );
+    this.#ask((connection) => examineServer(connection, this.#probeNames), settle);
   }
 
   async close(): Promise<void> {
     await Promise.all([this.#commands.close(), this.#subscriber.close()]);
   }
 
-  /** By digest, and by text where the server does not know it: for what is harmless before a join. */
-  #callAnyhow(
-    script: Script,
-    args: ScriptArguments,
-    settle: (failure: NodeFailure | undefined, reply: unknown) => void,
+  #send<Request, Reply>(
+    call: ScriptCall<Request, Reply>,
+    request: Request,
+    settle: (reply: Reply) => void,
   ): void {
-    const { client } = this.#commands;
-    if (client === undefined) return settle(this.#notConnected(), undefined);
-    sendScript(client, args, (error, reply) => {
-      if (error === undefined) return settle(undefined, reply);
-      if (!isNoScript(error) || this.#commands.client !== client) {
-        return settle(this.#failed(client, error), undefined);
-      }
-      client.call('eval', [script.text, ...args.slice(1)]).then(
-        (later) => settle(undefined, later),
-        (later: unknown) => settle(this.#failed(client, later), undefined),
-      );
-    });
+    const { connection } = this.#commands;
+    if (connection === undefined) settle(this.#notConnected() as Reply);
+    else connection.send(call, request, settle);
+  }
+
+  #ask<Reply>(
+    ask: (connection: RedisConnection) => Promise<Reply>,
+    settle: (reply: Reply) => void,
+  ): void {
+    const { connection } = this.#commands;
+    if (connection === undefined) return settle(this.#notConnected() as Reply);
+    inModuleContext(() =>
+      ask(connection).then(settle, (error: unknown) => settle(connection.failure(error) as Reply)),
+    );
   }
 
   #notConnected(): NodeFailure {
     return notSent(`not connected: ${this.#commands.problem}`);
   }
+}
 
-  #failed(client: Redis, error: unknown): NodeFailure {
-    // Watchdog: a client that calls itself ready over a dead stream would stay so for ever.
-    if (isNotWritable(error) && this.#commands.client === client)
-      this.#commands.drop('the connection broke');
-    return failureOf(error, this.#conceal);
-  }
+function askToJoin(connection: RedisConnection, request: JoinRequest): Promise<unknown> {
+  const { markerName, restartGuardMs, floorRetentionMs } = request;
+  return connection.ask((client) =>
+    client.call('eval', [JOIN.text, 1, markerName, restartGuardMs, floorRetentionMs]),
+  );
+}
+
+/** By its text, and only then the scripts that can vote: a server that nobody joined since its start knows none of them. */
+async function joinServer(connection: RedisConnection, request: JoinRequest): Promise<JoinReply> {
+  const reply = parseJoinReply(await askToJoin(connection, request));
+  if (reply.kind !== 'joined') return reply;
+  const known = (await connection.ask((client) =>
+    client.script('EXISTS', ...LOADED_AFTER_JOIN.map(({ sha1 }) => sha1)),
+  )) as unknown;
+  const missing = LOADED_AFTER_JOIN.filter((_, at) => !Array.isArray(known) || known[at] !== 1);
+  await Promise.all(
+    missing.map(({ text }) => connection.ask((client) => client.script('LOAD', text))),
+  );
+  return reply;
 }

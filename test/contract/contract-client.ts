@@ -3,6 +3,7 @@ import type {
   ExtendReply,
   InspectReply,
   JoinReply,
+  JoinRequest,
   LockNames,
   LockNode,
   LockNodeListener,
@@ -40,7 +41,7 @@ export class ContractClient implements LockNodeListener {
   /** A new connection on which nothing has been said. */
   static async connect(harness: ContractHarness): Promise<ContractClient> {
     const client = new ContractClient(harness.createNode(), harness.markerName);
-    client.node.open(client);
+    client.node.open(client, { silenceLimitMs: 60_000, join: client.#joinRequest() });
     await client.untilOpened(1);
     return client;
   }
@@ -75,8 +76,12 @@ export class ContractClient implements LockNodeListener {
   }
 
   join(restartGuardMs = 0, floorRetentionMs = RETENTION_MS): Promise<JoinReply> {
-    const request = { markerName: this.#markerName, restartGuardMs, floorRetentionMs };
+    const request = this.#joinRequest(restartGuardMs, floorRetentionMs);
     return this.#reply((settle) => this.node.join(request, settle));
+  }
+
+  #joinRequest(restartGuardMs = 0, floorRetentionMs = RETENTION_MS): JoinRequest {
+    return { markerName: this.#markerName, restartGuardMs, floorRetentionMs };
   }
 
   acquire(names: LockNames, holder: string, ballot: number, ttlMs = TTL_MS): Promise<AcquireReply> {
@@ -130,6 +135,7 @@ export class ContractClient implements LockNodeListener {
         this.#settles += 1;
         resolve(reply);
       });
+      queueMicrotask(() => this.node.flush());
     });
   }
 }

@@ -115,23 +115,6 @@ describe('a socket with two errors', () => {
   });
 });
 
-describe('reset', () => {
-  it('settles what a frozen server never answered, and connects again', async () => {
-    const driver = await NodeDriver.open(newNode());
-    await driver.join();
-    await server.freeze();
-    const answer = driver.acquire(names, 'frozen', ballotNow());
-    driver.node.reset();
-    expect(await answer).toMatchObject({ kind: 'failed', nothingWritten: false });
-    expect(driver.events).toHaveLength(2);
-    await server.resume();
-    await driver.untilEvents(3);
-    expect(driver.events[2]).toBe('opened');
-    await driver.join();
-    await driver.release(names, 'frozen', { granted: false });
-  });
-});
-
 describe('a server that is not there', () => {
   it('is tried until it comes; commands say why they fail', async () => {
     await server.kill();
@@ -213,7 +196,6 @@ describe('close', () => {
       expect(driver.events).toHaveLength(2);
       expect(await driver.inspect(names)).toMatchObject({ kind: 'failed', nothingWritten: true });
       node.watch(names.locks[0]!);
-      node.reset();
       expect(await clients()).toBe(1);
     } finally {
       observer.disconnect();

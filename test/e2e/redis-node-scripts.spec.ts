@@ -3,7 +3,8 @@ import { Redis } from 'ioredis';
 import { lockNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { requiredAclRules } from '../../lib/redis/preflight/required-rights.ts';
+import { RELEASE } from '../../lib/redis/scripts/release.ts';
+import { requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -39,12 +40,22 @@ async function nodeOfUser(rules: string): Promise<NodeDriver> {
 
 /** What scripts write while `work` runs: command and key. */
 async function writesDuring(work: () => Promise<void>): Promise<string[]> {
+  return commandsDuring(
+    work,
+    ([command = ''], source) => source === 'lua' && /^(psetex|set|del)$/i.test(command),
+  );
+}
+
+/** The commands that are executed while `work` runs, each with its first argument. */
+async function commandsDuring(
+  work: () => Promise<void>,
+  counts: (command: string[], source: string) => boolean,
+): Promise<string[]> {
   const monitor = await admin.monitor();
-  const writes: string[] = [];
-  monitor.on('monitor', (_time: string, [command, key]: string[], source: string) => {
-    if (source === 'lua' && /^(psetex|set|del)$/i.test(command!)) {
-      writes.push(`${command!.toLowerCase()} ${key}`);
-    }
+  const seen: string[] = [];
+  monitor.on('monitor', (_time: string, command: string[], source: string) => {
+    const [name = '', argument = ''] = command;
+    if (counts(command, source)) seen.push(`${name.toLowerCase()} ${argument.split('\n')[0]}`);
   });
   try {
     await work();
@@ -54,11 +65,54 @@ async function writesDuring(work: () => Promise<void>): Promise<string[]> {
       });
       void admin.echo('seen by the monitor');
     });
-    return writes;
+    return seen;
   } finally {
     monitor.disconnect();
   }
 }
+
+describe('a join', () => {
+  const joinCommands = (work: () => Promise<void>) =>
+    commandsDuring(work, ([name = ''], source) => source !== 'lua' && /eval|script/i.test(name));
+  const JOINS = expect.stringMatching(/^eval -- JOIN/);
+
+  it('goes by its text, and loads afterwards what the server lacks', async () => {
+    await admin.script('FLUSH');
+    await admin.script('LOAD', RELEASE.text);
+    const load = 'script LOAD';
+    expect(await joinCommands(async () => void (await driver.join()))).toEqual([
+      JOINS,
+      'script EXISTS',
+      load,
+      load,
+      load,
+    ]);
+    const again = await joinCommands(async () => void (await driver.join()));
+    expect(again).toEqual([JOINS, 'script EXISTS']);
+  });
+
+  it('that is refused makes no server able to vote, and costs one command', async () => {
+    await admin.script('FLUSH');
+    const request = { markerName: 'lock:#marker', restartGuardMs: 0, floorRetentionMs: 1 };
+    const refused = await joinCommands(async () => {
+      const reply = await new Promise((settle) => driver.node.join(request, settle));
+      expect(reply).toMatchObject({ kind: 'disagree' });
+    });
+    expect(refused).toEqual([JOINS]);
+    const reply = await driver.acquire(names, 'a', ballotNow());
+    expect(reply).toMatchObject({ kind: 'failed', mustJoin: true });
+  });
+
+  it('is answered only when votes are possible', async () => {
+    await admin.script('FLUSH');
+    const [joined, vote] = await Promise.all([
+      driver.join().then(() => driver.acquire(names, 'after', ballotNow())),
+      driver.acquire(names, 'before', ballotNow()),
+    ]);
+    expect(joined).toEqual({ kind: 'accepted' });
+    expect(vote).toMatchObject({ kind: 'failed', mustJoin: true });
+  });
+});
 
 describe('after SCRIPT FLUSH', () => {
   it('votes are answered "join first", nothing is written, and a join repairs it', async () => {

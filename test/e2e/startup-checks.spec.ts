@@ -73,6 +73,10 @@ describe('start-up checks on real servers', () => {
           message: expect.stringContaining('is a replica'),
         },
       ]);
+      const node = new RedisLockNode(second.url);
+      const facts = await (await NodeDriver.open(node)).examine();
+      expect(facts).toMatchObject({ connectedReplicas: 1, role: 'master' });
+      await node.close();
     } finally {
       await admin.replicaof('NO', 'ONE');
       admin.disconnect();

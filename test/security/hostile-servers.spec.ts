@@ -4,7 +4,10 @@ import fc from 'fast-check';
 import { QuorumUnavailableError, isRedlockError } from '../../lib/core/errors.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { ACQUIRE, EXTEND, JOIN, RELEASE } from '../../lib/redis/scripts/index.ts';
+import { ACQUIRE } from '../../lib/redis/scripts/acquire.ts';
+import { EXTEND } from '../../lib/redis/scripts/extend.ts';
+import { JOIN } from '../../lib/redis/scripts/join.ts';
+import { RELEASE } from '../../lib/redis/scripts/release.ts';
 import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
 
 /** What one hostile server answers to each script: RESP bytes; an empty text = nothing, ever. */
@@ -30,7 +33,7 @@ async function serverThat(answers: Answers): Promise<ScriptedRedis> {
     [ACQUIRE.sha1, answers.acquire],
     [EXTEND.sha1, answers.extend],
     [RELEASE.sha1, answers.release],
-    [JOIN.sha1, JOINED],
+    [JOIN.text, JOINED],
   ]);
   const server = await ScriptedRedis.start((command) =>
     /^eval/i.test(command[0] ?? '') ? (byScript.get(command[1]!) ?? '') : shakeHands(command),

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import { LockService, RedlockModule } from '../../lib/index.ts';
 import type { LockEvent } from '../../lib/index.ts';
-import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/required-rights.ts';
+import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
 import { eventually } from '../support/eventually.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 
@@ -24,8 +24,11 @@ describe('the list of rights', () => {
       .filter((text) => !text.includes('-- PROBE'))
       .flatMap((text) => [...text.matchAll(/(?:\bp?call|redis\.p?call)\('([A-Z]+)'/g)])
       .map(([, command]) => command!.toLowerCase());
-    const sentByUs = ['script|load', 'evalsha', 'eval', 'subscribe', 'unsubscribe'];
-    expect([...new Set([...called, ...sentByUs])].sort()).toEqual([...REQUIRED_COMMANDS].sort());
+    const sentByUs = ['ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
+    const hints = ['subscribe', 'unsubscribe'];
+    expect([...new Set([...called, ...sentByUs, ...hints])].sort()).toEqual(
+      [...REQUIRED_COMMANDS].sort(),
+    );
   });
 });
 

@@ -3,6 +3,7 @@ import type {
   ExtendReply,
   InspectReply,
   JoinReply,
+  JoinRequest,
   LockNames,
   LockNode,
   LockNodeListener,
@@ -24,9 +25,12 @@ export class NodeDriver implements LockNodeListener {
   private constructor(readonly node: LockNode) {}
 
   /** Opened, and connected unless `connected` is false. */
-  static async open(node: LockNode, { connected = true } = {}): Promise<NodeDriver> {
+  static async open(
+    node: LockNode,
+    { connected = true, silenceLimitMs = 60_000 } = {},
+  ): Promise<NodeDriver> {
     const driver = new NodeDriver(node);
-    node.open(driver);
+    node.open(driver, { silenceLimitMs, join: joinRequest() });
     if (connected) await driver.untilEvents(1);
     return driver;
   }
@@ -58,10 +62,7 @@ export class NodeDriver implements LockNodeListener {
   }
 
   join(restartGuardMs = 0, keyPrefix = 'lock:'): Promise<JoinReply> {
-    const markerName = `${keyPrefix}#marker`;
-    return this.#ask((settle) =>
-      this.node.join({ markerName, restartGuardMs, floorRetentionMs: FLOOR_RETENTION_MS }, settle),
-    );
+    return this.#ask((settle) => this.node.join(joinRequest(restartGuardMs, keyPrefix), settle));
   }
 
   acquire(names: LockNames, holder: string, ballot: number, ttlMs = 60_000): Promise<AcquireReply> {
@@ -88,14 +89,24 @@ export class NodeDriver implements LockNodeListener {
     return this.#ask((settle) => this.node.examine(settle));
   }
 
+  /** What is asked for in one turn is written together, as the core does it. */
   #ask<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
     return new Promise((resolve) => {
       send((reply) => {
         this.settled += 1;
         resolve(reply);
       });
+      queueMicrotask(() => this.node.flush());
     });
   }
+}
+
+function joinRequest(restartGuardMs = 0, keyPrefix = 'lock:'): JoinRequest {
+  return {
+    markerName: `${keyPrefix}#marker`,
+    restartGuardMs,
+    floorRetentionMs: FLOOR_RETENTION_MS,
+  };
 }
 
 /** A proposal as a client makes it: its wall clock in microseconds. */

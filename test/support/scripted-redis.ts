@@ -58,7 +58,9 @@ export function shakeHands([name = '', ...rest]: readonly string[]): string | un
     case 'info':
       return bulk(INFO);
     case 'script':
-      return bulk(rest[0] ?? '');
+      return rest[0]?.toLowerCase() === 'exists'
+        ? `*${rest.length - 1}\r\n${':0\r\n'.repeat(rest.length - 1)}`
+        : bulk(rest[0] ?? '');
     case 'auth':
     case 'select':
     case 'client':

@@ -20,6 +20,9 @@ const NOTHING_WRITTEN = new Set([
   'CLUSTERDOWN',
 ]);
 
+/** How ioredis refuses a command that it can't write now. */
+export const NOT_WRITABLE = "Stream isn't writeable";
+
 /** The command was not sent. */
 export function notSent(message: string): NodeFailure {
   return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
@@ -69,7 +72,7 @@ export function isErrorReply(error: unknown): error is Error {
 
 /** ioredis found the stream unwritable and did not queue. */
 export function isNotWritable(error: unknown): boolean {
-  return errorMessage(error).startsWith("Stream isn't writeable");
+  return errorMessage(error).startsWith(NOT_WRITABLE);
 }
 
 export function isNoScript(error: unknown): boolean {

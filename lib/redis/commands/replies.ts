@@ -13,13 +13,19 @@ const UNJOINED = Object.freeze({ kind: 'unjoined' } as const);
 const ACCEPTED = Object.freeze({ kind: 'accepted' } as const);
 const LOST = Object.freeze({ kind: 'lost' } as const);
 
-export function parseAcquireReply(reply: unknown): AcquireReply {
+/** `keys`: how many the request had. */
+export function parseAcquireReply(reply: unknown, keys: number): AcquireReply {
   if (reply === 1) return ACCEPTED;
   if (Array.isArray(reply)) {
     const [code, first, second, third, index] = reply as unknown[];
     switch (shapeOf(code, reply.length)) {
       case '0/5':
-        if (isPttl(first) && isDigits(second) && typeof third === 'string' && isCount(index)) {
+        if (
+          isPttl(first) &&
+          isDigits(second) &&
+          typeof third === 'string' &&
+          isIndex(index, keys)
+        ) {
           const floor = Number(second);
           return { kind: 'held', index, remainingMs: first, floor, holder: third };
         }
@@ -104,6 +110,10 @@ function isCount(value: unknown): value is number {
 /** Floors come as text, because ioredis 6 rounds integers near 2^53. */
 function isDigits(value: unknown): value is string {
   return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
+}
+
+function isIndex(value: unknown, length: number): value is number {
+  return isCount(value) && value < length;
 }
 
 function isPttl(value: unknown): value is number {

@@ -1,6 +1,8 @@
 import { Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
+import { scriptCommandClass } from '../commands/script-command.ts';
+import type { CommandClass, ScriptCommandClass } from '../commands/script-command.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -39,6 +41,8 @@ const OVERRIDES = {
   commandTimeout: undefined,
   socketTimeout: undefined,
   noDelay: true,
+  // Networks forget connections that are idle for minutes; the system asks after two hours.
+  keepAlive: 10_000,
   keyPrefix: '',
   stringNumbers: false,
   protocol: 2,
@@ -57,7 +61,10 @@ export class ConnectionSource {
   readonly address: string;
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
+  /** For the copy of ioredis that the clients are of, once one of them has connected. */
+  ScriptCommand: ScriptCommandClass = scriptCommandClass();
   readonly #template: RedisInstance;
+  #hasSeenCommand = false;
 
   /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
   constructor(input: RedisNodeInput) {
@@ -75,7 +82,20 @@ export class ConnectionSource {
 
   /** A client that has not connected yet. */
   create(): Redis {
-    return this.#template.duplicate(OVERRIDES) as Redis;
+    const client = this.#template.duplicate(OVERRIDES) as Redis;
+    if (!this.#hasSeenCommand) this.#seeCommand(client);
+    return client;
+  }
+
+  /** The first command of a client (its ready check at the latest) shows the class of commands that it works with. */
+  #seeCommand(client: Redis): void {
+    const { sendCommand } = client;
+    client.sendCommand = (command, stream) => {
+      client.sendCommand = sendCommand;
+      this.#hasSeenCommand = true;
+      this.ScriptCommand = scriptCommandClass(command.constructor as CommandClass);
+      return sendCommand.call(client, command, stream);
+    };
   }
 
   /** The message without the password, should the server have quoted it; not longer than a line or two. */

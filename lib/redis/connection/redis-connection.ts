@@ -1,158 +1,280 @@
 import type { Redis } from 'ioredis';
+import type { Duplex } from 'node:stream';
+import type { TimerHandle } from '../../core/environment.ts';
+import { inModuleContext } from '../../core/module-context.ts';
+import { systemEnvironment } from '../../core/system-environment.ts';
+import type { NodeFailure } from '../../core/nodes/lock-node.ts';
+import {
+  errorMessage,
+  failureOf,
+  isNoScript,
+  isNotWritable,
+  NOT_WRITABLE,
+} from '../commands/node-failure.ts';
+import { argumentsOf } from '../commands/script-command.ts';
+import type { ScriptCall, ScriptCommand, ScriptCommandOwner } from '../commands/script-command.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
-import { ignoreLateErrors } from './ignore-late-errors.ts';
-import { errorMessage } from '../commands/node-failure.ts';
 
-const FIRST_RETRY_MS = 50;
-const LAST_RETRY_MS = 1_000;
-/** ioredis closes within its disconnect timeout; should it not say so, nobody waits longer than this. */
-const CLOSE_TIMEOUT_MS = 1_000;
+/** With so many collected, writing costs less than waiting for more. */
+const FLUSH_AT = 32;
+/** After so much silence a PING asks whether anybody is there, give or take a quarter: clients must not beat in step. */
+const PING_AFTER_MS = 10_000;
+/** Silence is counted in beats, of which so many make the limit. A late beat counts once: we did not read meanwhile. */
+const BEATS = 4;
 
-export interface RedisConnectionListener {
+const { timers, afterPoll, random } = systemEnvironment;
+
+/** What we use of a client beyond its types; the same in versions 5 and 6. */
+interface ClientInternals {
+  readonly commandQueue: { readonly length: number };
+  readonly connector: { connect(...parameters: unknown[]): Promise<Duplex> };
+  readonly stream: Duplex;
+}
+
+export interface RedisConnectionOwner {
   /** Connected, authenticated, database selected, not loading. */
-  opened(client: Redis): void;
-  /** Once for each `opened`. */
-  closed(message: string): void;
-  /** An attempt to connect came to nothing. */
-  failed(message: string): void;
+  ready(connection: RedisConnection): void;
+  /** Once, also when it never was ready. */
+  ended(connection: RedisConnection): void;
+  /** An answer has been due for the silence limit; repeated while that lasts. */
+  silent(connection: RedisConnection): void;
+  /** It was silent, and is no longer. */
+  spoke(connection: RedisConnection): void;
 }
 
 /**
- * A connection that is made again when it is lost. Every connection has a client of its own, so that nothing (a queue, a
- * command in flight, a subscription, a half-dead state of a client) can pass from one to the next.
+ * One connection, from connecting to its end, and the one writer on it. It has a client of its own, so that nothing (a
+ * queue, a command in flight, a subscription, a half-dead state of a client) can pass to the next.
  */
-export class RedisConnection {
-  /** Why there is no connection. */
-  problem = 'not connected yet';
+export class RedisConnection implements ScriptCommandOwner {
+  readonly client: Redis;
+  /** Resolves when the socket is closed. */
+  readonly closed: Promise<void>;
+  /** Why it ended, or why it isn't ready. */
+  problem = 'the connection was closed';
+  isSilent = false;
+  wasReady = false;
   readonly #source: ConnectionSource;
-  readonly #listener: RedisConnectionListener;
-  /** All that have not ended, also those given up. */
-  readonly #living = new Set<Redis>();
-  #current: Redis | undefined;
-  #ready = false;
-  #failures = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #closed = false;
-  #allEnded: (() => void) | undefined;
+  readonly #owner: RedisConnectionOwner;
+  readonly #beatMs: number;
+  #collected: ScriptCommand[] = [];
+  #text = '';
+  #isOver = false;
+  #timer: TimerHandle;
+  #isResting = false;
+  #hasReceived = false;
+  #missedBeats = 0;
 
-  constructor(source: ConnectionSource, listener: RedisConnectionListener) {
+  /** @throws what the client throws that can't be made */
+  constructor(source: ConnectionSource, owner: RedisConnectionOwner, silenceLimitMs: number) {
     this.#source = source;
-    this.#listener = listener;
-  }
-
-  /** Starts connecting. */
-  open(): void {
-    if (!this.#closed && this.#current === undefined && this.#timer === undefined) this.#connect();
-  }
-
-  /** The client when commands can be written now. */
-  get client(): Redis | undefined {
-    return this.#ready && this.#current?.status === 'ready' ? this.#current : undefined;
-  }
-
-  /** Gives the present connection up and makes a new one. */
-  drop(message: string): void {
-    const client = this.#current;
-    if (client === undefined) return;
-    client.disconnect();
-    this.problem = message;
-    this.#lost(client);
-  }
-
-  /** Resolves when every socket is closed. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    for (const client of this.#living) client.disconnect();
-    if (this.#living.size > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, CLOSE_TIMEOUT_MS);
-        this.#allEnded = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    const client = this.#current;
-    if (client !== undefined) this.#lost(client);
-    this.problem = 'closed';
-  }
-
-  #connect(): void {
-    this.#timer = undefined;
-    let client: Redis;
-    try {
-      client = this.#source.create();
-      ignoreLateErrors(client);
-    } catch (error) {
-      this.#note(error);
-      this.#retryLater();
-      this.#listener.failed(this.problem);
-      return;
-    }
-    this.#current = client;
-    this.#living.add(client);
-    client.on('error', (error) => this.#failed(client, error));
-    client.once('ready', () => this.#opened(client));
-    client.once('end', () => this.#ended(client));
+    this.#owner = owner;
+    this.#beatMs = silenceLimitMs / BEATS;
+    this.client = inModuleContext(() => source.create());
+    ignoreLateErrors(this.client);
+    this.closed = new Promise((resolve) => this.client.once('end', () => resolve()));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
-    this.#timer = setTimeout(
+    this.#timer = timers.set(
       () =>
         this.drop(
           'the server accepted the connection but did not answer, or is still loading its data',
         ),
       CONNECT_TIMEOUT_MS,
     );
-    client.connect().catch((error: unknown) => this.#failed(client, error));
+    // A write that fails ends the connection in the context of the one who wrote.
+    this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
+    this.client.once('ready', () => inModuleContext(() => this.#ready()));
+    this.client.once('end', () => inModuleContext(() => this.#end()));
+    inModuleContext(() => this.client.connect()).catch((error: unknown) => this.#failed(error));
   }
 
-  #failed(client: Redis, error: unknown): void {
-    if (client !== this.#current) return;
-    this.#note(error);
-    // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
-    if (!this.#ready) this.drop(this.problem);
+  /** Commands can be written now. */
+  get isUsable(): boolean {
+    return this.wasReady && !this.#isOver && this.client.status === 'ready';
   }
 
-  #opened(client: Redis): void {
-    if (client !== this.#current || client.status !== 'ready' || this.#closed) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#ready = true;
-    this.#failures = 0;
-    this.problem = 'the connection was closed';
-    this.#listener.opened(client);
+  /** Collects a command, or writes it at once when nothing else is collected and no answer is due. */
+  send<Request, Reply>(
+    call: ScriptCall<Request, Reply>,
+    request: Request,
+    settle: (reply: Reply) => void,
+  ): void {
+    this.#collected.push(new this.#source.ScriptCommand(call, request, settle, this));
+    const { length } = this.#collected;
+    if (length >= FLUSH_AT || (length === 1 && !this.#isDue)) this.flush();
   }
 
-  #ended(client: Redis): void {
-    this.#living.delete(client);
-    this.#lost(client);
-    if (this.#living.size === 0) this.#allEnded?.();
+  get hasCollected(): boolean {
+    return this.#collected.length > 0;
   }
 
-  #lost(client: Redis): void {
-    if (client !== this.#current) return;
-    this.#current = undefined;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const wasReady = this.#ready;
-    this.#ready = false;
-    if (!this.#closed) this.#retryLater();
-    if (wasReady) this.#listener.closed(this.problem);
-    else if (!this.#closed) this.#listener.failed(this.problem);
+  /** Takes back what was collected for this request. False when there is no such command: it was written. */
+  withdraw(request: unknown): boolean {
+    const index = this.#collected.findIndex((command) => command.request === request);
+    if (index >= 0) this.#collected.splice(index, 1);
+    return index >= 0;
   }
 
-  #retryLater(): void {
-    const longest = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures);
-    this.#failures = Math.min(this.#failures + 1, 10);
-    this.#timer = setTimeout(() => this.#connect(), longest * (0.5 + Math.random() / 2));
+  /** Writes what was collected. From here on its outcome is unknown until the answer comes. */
+  flush(): void {
+    const commands = this.#collected;
+    if (commands.length === 0) return;
+    this.#collected = [];
+    for (const command of commands) this.#queue(command);
+    const text = this.#text;
+    this.#text = '';
+    if (text !== '') this.#internals.stream.write(text);
+    this.#watch();
   }
 
-  #note(error: unknown): void {
-    const message = errorMessage(error);
-    if (!this.#closed && message !== 'Connection is closed.') {
-      this.problem = this.#source.conceal(message);
+  /** Sends anything else, after what was collected. */
+  ask<Reply>(send: (client: Redis) => Promise<Reply>): Promise<Reply> {
+    this.flush();
+    const reply = inModuleContext(() => send(this.client));
+    this.#watch();
+    return reply;
+  }
+
+  /** A script that is harmless before a join goes by its text where the server does not know the digest. */
+  rejected({ call, request, settle, text }: ScriptCommand, error: unknown): void {
+    if (!call.anyhow || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
+    const [, , ...args] = argumentsOf(text);
+    this.ask((client) => client.call('eval', [call.script.text, ...args])).then(
+      (reply) => settle(call.parse(reply, request)),
+      (later: unknown) => settle(this.failure(later)),
+    );
+  }
+
+  /** What the error of a command on this connection means. */
+  failure(error: unknown): NodeFailure {
+    // Watchdog: a client that calls itself ready over a dead stream would stay so for ever.
+    if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
+    return failureOf(error, (message) => this.#source.conceal(message));
+  }
+
+  /** Gives the connection up. */
+  drop(message: string): void {
+    this.problem = message;
+    this.client.disconnect();
+    this.#end();
+  }
+
+  /** Writes what was collected, then ends the connection. */
+  close(): void {
+    if (this.isUsable) this.flush();
+    inModuleContext(() => this.client.disconnect());
+  }
+
+  /** ioredis calls this in place of the `write` of its stream. */
+  write(text: string): void {
+    this.#text += text;
+  }
+
+  get #internals(): ClientInternals {
+    return this.client as unknown as ClientInternals;
+  }
+
+  get #isDue(): boolean {
+    return this.#internals.commandQueue.length > 0;
+  }
+
+  #queue(command: ScriptCommand): void {
+    if (command.isNative) {
+      void this.client.sendCommand(command as never, this as never);
+      return;
     }
+    const [name = '', ...args] = argumentsOf(command.text);
+    void this.ask((client) => client.call(String(name), args)).then(
+      (reply) => command.resolve(reply),
+      (error: unknown) => command.reject(error),
+    );
   }
+
+  #failed(error: unknown): void {
+    const message = errorMessage(error);
+    if (message !== 'Connection is closed.') this.problem = this.#source.conceal(message);
+    // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
+    if (!this.wasReady) this.drop(this.problem);
+  }
+
+  #ready(): void {
+    if (this.#isOver || this.client.status !== 'ready') return;
+    this.wasReady = true;
+    this.#internals.stream.on('data', () => {
+      this.#hasReceived = true;
+      if (this.isSilent) this.#spoke();
+    });
+    this.#rest();
+    this.#owner.ready(this);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    timers.clear(this.#timer);
+    for (const command of this.#collected.splice(0)) command.reject(new Error(NOT_WRITABLE));
+    this.#owner.ended(this);
+  }
+
+  /** Something was sent: the answer is due. */
+  #watch(): void {
+    if (!this.#isResting || this.#isOver) return;
+    this.#isResting = false;
+    this.#hasReceived = false;
+    this.#missedBeats = 0;
+    this.#beatLater();
+  }
+
+  #beatLater(): void {
+    timers.clear(this.#timer);
+    this.#timer = timers.set(() => this.#beat(), this.#beatMs, true);
+  }
+
+  #beat(): void {
+    if (!this.#isDue) return this.#rest();
+    // One more than the limit has, because the answer may be due since a moment ago.
+    this.#missedBeats = this.#hasReceived ? 0 : this.#missedBeats + 1;
+    this.#hasReceived = false;
+    this.#beatLater();
+    // What has arrived while this process did not read is there after the next poll.
+    if (this.#missedBeats > BEATS) afterPoll(() => this.#doubt());
+  }
+
+  #rest(): void {
+    this.#isResting = true;
+    const pause = PING_AFTER_MS * (0.75 + random.fraction() / 2);
+    timers.clear(this.#timer);
+    this.#timer = timers.set(() => this.#ping(), pause, true);
+  }
+
+  #ping(): void {
+    // An error is as good as PONG: somebody is there.
+    this.ask((client) => client.ping()).catch(() => undefined);
+  }
+
+  #doubt(): void {
+    if (this.#hasReceived || this.#isOver) return;
+    this.isSilent = true;
+    this.#owner.silent(this);
+  }
+
+  #spoke(): void {
+    this.isSilent = false;
+    this.#owner.spoke(this);
+  }
+}
+
+/**
+ * Call before `connect`. ioredis listens for one error of its socket, but TLS can bring a second one: the server's answer
+ * to a handshake that was given up because of its certificate. Heard by nobody, that would end the process.
+ */
+function ignoreLateErrors(client: Redis): void {
+  const { connector } = client as unknown as ClientInternals;
+  const connect = connector.connect.bind(connector);
+  connector.connect = async (...parameters) => {
+    const stream = await connect(...parameters);
+    stream.on('error', () => undefined);
+    return stream;
+  };
 }

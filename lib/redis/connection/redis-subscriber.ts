@@ -1,64 +1,84 @@
-import type { Redis } from 'ioredis';
 import type { ConnectionSource } from './connection-source.ts';
-import { RedisConnection } from './redis-connection.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import { isErrorReply } from '../commands/node-failure.ts';
+import { inModuleContext } from '../../core/module-context.ts';
+import { RedisLink } from './redis-link.ts';
+
+/** With so many names in one command ioredis needs no more stack than it has, and the server answers in between. */
+const NAMES_PER_COMMAND = 1_000;
 
 /**
- * Hears of releases on a connection of its own, made at the first watch. Without it (no right to subscribe, no
+ * Receives word of releases on a connection of its own, made at the first watch. Without it (no right to subscribe, no
  * connection) waiters only back off longer; so nothing here ever fails.
  */
 export class RedisSubscriber {
-  readonly #connection: RedisConnection;
+  readonly #link: RedisLink;
   readonly #hint: (lockName: string, holder: string | null) => void;
-  /** Lock name to number of watches. */
-  readonly #watched = new Map<string, number>();
-  #closed = false;
+  readonly #watched = new Set<string>();
+  #silenceLimitMs = 0;
+  #isClosed = false;
 
   constructor(source: ConnectionSource, hint: (lockName: string, holder: string | null) => void) {
     this.#hint = hint;
-    this.#connection = new RedisConnection(source, {
-      opened: (client) => {
-        client.on('message', (lockName: string, holder: string) => this.#heard(lockName, holder));
-        if (this.#watched.size > 0) this.#subscribe(client, [...this.#watched.keys()]);
-      },
+    this.#link = new RedisLink(source, {
+      opened: (connection) => this.#opened(connection),
       closed: () => undefined,
       failed: () => undefined,
+      prove: (connection) =>
+        connection
+          .ask((client) => client.ping())
+          .catch((error: unknown) => {
+            if (!isErrorReply(error)) throw error;
+          }),
     });
   }
 
+  /** Before the first watch. */
+  open(silenceLimitMs: number): void {
+    this.#silenceLimitMs = silenceLimitMs;
+  }
+
   watch(lockName: string): void {
-    if (this.#closed) return;
-    const watches = this.#watched.get(lockName) ?? 0;
-    this.#watched.set(lockName, watches + 1);
-    this.#connection.open();
-    const { client } = this.#connection;
-    if (watches === 0 && client !== undefined) this.#subscribe(client, [lockName]);
+    if (this.#isClosed || this.#watched.has(lockName)) return;
+    this.#watched.add(lockName);
+    this.#link.open(this.#silenceLimitMs);
+    const { connection } = this.#link;
+    if (connection !== undefined) inModuleContext(() => this.#subscribe(connection, [lockName]));
   }
 
   unwatch(lockName: string): void {
-    const watches = this.#watched.get(lockName) ?? 0;
-    if (watches > 1) {
-      this.#watched.set(lockName, watches - 1);
-    } else if (this.#watched.delete(lockName)) {
-      this.#connection.client?.unsubscribe(lockName).catch(() => undefined);
-    }
+    if (!this.#watched.delete(lockName)) return;
+    const reply = this.#link.connection?.ask((client) => client.unsubscribe(lockName));
+    reply?.catch(() => undefined);
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#watched.clear();
-    await this.#connection.close();
+    await this.#link.close();
   }
 
-  #subscribe(client: Redis, lockNames: string[]): void {
-    client.subscribe(...lockNames).then(
-      () => {
-        for (const lockName of lockNames) this.#heard(lockName, null);
-      },
-      () => undefined,
+  #opened(connection: RedisConnection): void {
+    connection.client.on('message', (lockName: string, holder: string) =>
+      inModuleContext(() => this.#received(lockName, holder)),
     );
+    const names = [...this.#watched];
+    for (let at = 0; at < names.length; at += NAMES_PER_COMMAND)
+      this.#subscribe(connection, names.slice(at, at + NAMES_PER_COMMAND));
   }
 
-  #heard(lockName: string, holder: string | null): void {
+  #subscribe(connection: RedisConnection, lockNames: string[]): void {
+    connection
+      .ask((client) => client.subscribe(...lockNames))
+      .then(
+        () => {
+          for (const lockName of lockNames) this.#received(lockName, null);
+        },
+        () => undefined,
+      );
+  }
+
+  #received(lockName: string, holder: string | null): void {
     if (this.#watched.has(lockName)) this.#hint(lockName, holder);
   }
 }

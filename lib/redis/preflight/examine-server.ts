@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis';
 import type { NodeFacts } from '../../core/nodes/lock-node.ts';
 import { isErrorReply, isNoScript } from '../commands/node-failure.ts';
-import { scriptArguments } from '../commands/script-arguments.ts';
-import { PROBE } from '../scripts/index.ts';
+import type { RedisConnection } from '../connection/redis-connection.ts';
+import { PROBE } from '../scripts/probe.ts';
 
 /**
  * Asks one server what the start-up checks want to know, and tries every command that we need.
@@ -11,15 +11,18 @@ import { PROBE } from '../scripts/index.ts';
  * @throws what ioredis throws when the connection is lost meanwhile
  */
 export async function examineServer(
-  client: Redis,
+  connection: RedisConnection,
   probeNames: readonly string[],
 ): Promise<NodeFacts> {
-  const [, numberOfKeys, ...names] = scriptArguments(PROBE, probeNames);
-  const [info, loaded, bySha, byText] = await Promise.all([
-    answerOf(client.info()),
-    answerOf(client.script('LOAD', PROBE.text)),
-    answerOf(client.call('evalsha', [PROBE.sha1, numberOfKeys!, ...names])),
-    answerOf(client.call('eval', [PROBE.text, numberOfKeys!, ...names])),
+  const answerTo = (send: (client: Redis) => Promise<unknown>) => answerOf(connection.ask(send));
+  const keys = [probeNames.length, ...probeNames];
+  const [info, ping, known, loaded, bySha, byText] = await Promise.all([
+    answerTo((client) => client.info()),
+    answerTo((client) => client.ping()),
+    answerTo((client) => client.script('EXISTS', PROBE.sha1)),
+    answerTo((client) => client.script('LOAD', PROBE.text)),
+    answerTo((client) => client.call('evalsha', [PROBE.sha1, ...keys])),
+    answerTo((client) => client.call('eval', [PROBE.text, ...keys])),
   ]);
   const fields = parseInfo(info.reply);
   return {
@@ -30,9 +33,12 @@ export async function examineServer(
     clusterEnabled: fields.get('cluster_enabled') === '1',
     maxmemoryPolicy: fields.get('maxmemory_policy') ?? '',
     appendOnly: fields.get('aof_enabled') === '1',
+    connectedReplicas: Number(fields.get('connected_slaves') ?? 0) || 0,
     missingRights: [
       ...new Set([
         ...refusal('info', info),
+        ...refusal('ping', ping),
+        ...refusal('script|exists', known),
         ...refusal('script|load', loaded),
         ...refusal('evalsha', bySha),
         ...refusal('eval', byText),

@@ -1,5 +1,31 @@
 import type { NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
-import { requiredAclRules } from './required-rights.ts';
+
+/** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
+export const REQUIRED_COMMANDS: readonly string[] = Object.freeze([
+  'info',
+  'ping',
+  'script|exists',
+  'script|load',
+  'evalsha',
+  'eval',
+  'time',
+  'mget',
+  'get',
+  'exists',
+  'set',
+  'psetex',
+  'pttl',
+  'del',
+  'publish',
+  'subscribe',
+  'unsubscribe',
+]);
+
+/** The rules of an ACL user that may do what a lock node needs, and nothing else. */
+export function requiredAclRules(keyPrefix: string): string {
+  const commands = REQUIRED_COMMANDS.map((command) => `+${command}`).join(' ');
+  return `resetchannels ~${keyPrefix}* &${keyPrefix}* -@all ${commands}`;
+}
 
 /** One node and what `examine` said of it. */
 export interface ExaminedNode {
@@ -94,6 +120,7 @@ function checkServer(
   if (reply.kind === 'failed') return [];
   return [
     ...checkKind(address, reply),
+    ...checkScripts(address, reply),
     ...checkMemory(address, reply, options),
     ...reply.missingRights.map((right) => checkRight(address, right, options)),
   ];
@@ -125,6 +152,21 @@ function checkKind(
     findings.push(error(address, `is Redis ${version}: use 6.2 or newer`));
   }
   return findings;
+}
+
+/** Before version 7 scripts go into the append-only file and to replicas, so a restart does not make a server forget them. */
+function checkScripts(
+  address: string,
+  { version, appendOnly, connectedReplicas }: NodeFacts,
+): StartupFinding[] {
+  const [major = 0] = version.split('.').map(Number);
+  if (version === '' || major >= 7 || (!appendOnly && connectedReplicas === 0)) return [];
+  return [
+    warning(
+      address,
+      `is Redis ${version}, whose scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps connections over a restart it may vote too early; use 7.0 or newer, or connect directly`,
+    ),
+  ];
 }
 
 /**

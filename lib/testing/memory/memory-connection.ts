@@ -2,8 +2,13 @@ import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import { NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
 
+/** As many as a connection to Redis collects. */
+const FLUSH_AT = 32;
+
 /** One request on a connection. */
 export interface MemoryCommand {
+  /** By which it can be withdrawn. */
+  readonly request?: unknown;
   /** Runs on the server; `undefined`: no reply will ever come. */
   execute(): unknown;
   /** Called once: with the reply, or with a failure when the connection ends first. */
@@ -25,6 +30,7 @@ export class MemoryConnection implements MemoryServerClient {
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
   readonly #unsettled = new Set<MemoryCommand>();
+  #collected: MemoryCommand[] = [];
   #requests: MemoryCommand[] = [];
   #arrivedRequests = 0;
   #replies: (() => void)[] = [];
@@ -40,17 +46,32 @@ export class MemoryConnection implements MemoryServerClient {
     return this.#closed;
   }
 
+  /** Collects a command, or sends it at once when nothing else is collected and no answer is due. */
+  collect(command: MemoryCommand): void {
+    this.#collected.push(command);
+    const { length } = this.#collected;
+    if (length >= FLUSH_AT || (length === 1 && this.#unsettled.size === 0)) this.flush();
+  }
+
+  get hasCollected(): boolean {
+    return this.#collected.length > 0;
+  }
+
+  /** Takes back what was collected for this request. */
+  withdraw(request: unknown): boolean {
+    const { length } = this.#collected;
+    this.#collected = this.#collected.filter((command) => command.request !== request);
+    return this.#collected.length < length;
+  }
+
+  flush(): void {
+    for (const command of this.#collected.splice(0)) this.#send(command);
+  }
+
+  /** Sends a command after what was collected. */
   send(command: MemoryCommand): void {
-    if (this.#closed) {
-      command.settle(NOT_CONNECTED);
-      return;
-    }
-    this.#unsettled.add(command);
-    this.#requests.push(command);
-    this.#owner.travel(() => {
-      this.#arrivedRequests += 1;
-      this.drain();
-    });
+    this.flush();
+    this.#send(command);
   }
 
   /** Delivers what has arrived, unless something is frozen. */
@@ -87,15 +108,25 @@ export class MemoryConnection implements MemoryServerClient {
     this.#owner.lost(message);
   }
 
-  /** Our side ends it: what was sent still arrives and is executed, however late; nobody hears the replies. */
+  /** Our side ends it: what was sent still arrives and is executed, however late; nobody receives the replies. */
   close(message: string): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#replies = [];
     if (this.#requests.length === 0) this.#server.disconnect(this);
+    for (const command of this.#collected.splice(0)) command.settle(NOT_CONNECTED);
     const unsettled = [...this.#unsettled];
     this.#unsettled.clear();
     for (const command of unsettled) command.settle(unknownOutcome(message));
+  }
+
+  #send(command: MemoryCommand): void {
+    this.#unsettled.add(command);
+    this.#requests.push(command);
+    this.#owner.travel(() => {
+      this.#arrivedRequests += 1;
+      this.drain();
+    });
   }
 
   #isStalled(): boolean {

@@ -1,6 +1,6 @@
+import { inModuleContext } from '../../core/module-context.ts';
 import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { MemoryConnection } from './memory-connection.ts';
-import type { MemoryCommand } from './memory-connection.ts';
 import type { MemoryLockServer } from './memory-lock-server.ts';
 
 export interface MemoryLinkListener {
@@ -45,14 +45,9 @@ export class MemoryLink {
     this.#connect();
   }
 
-  /** A connection is up: what is sent now reaches the server unless something breaks. */
-  get isUp(): boolean {
-    return this.#up;
-  }
-
-  /** Sends the command; without a connection nothing happens. */
-  send(command: MemoryCommand): void {
-    if (this.#up) this.#connection?.send(command);
+  /** The connection, when it is up: what is sent now reaches the server unless something breaks. */
+  get connection(): MemoryConnection | undefined {
+    return this.#up ? this.#connection : undefined;
   }
 
   subscribe(channel: string): void {
@@ -78,25 +73,18 @@ export class MemoryLink {
     this.#connection?.breakOff(message);
   }
 
-  reset(): void {
-    const connection = this.#connection;
-    if (connection === undefined) return;
-    this.#abandon(connection, 'reset');
-    this.#lost(connection, 'reset');
-  }
-
+  /** Sends what was collected; it is executed, however late. */
   close(): void {
-    const { connection, listener, wasUp } = {
-      connection: this.#connection,
-      listener: this.#listener,
-      wasUp: this.#up,
-    };
+    const connection = this.#connection;
+    const listener = this.#up ? this.#listener : undefined;
+    this.connection?.flush();
     this.#timers.clear(this.#reconnectTimer);
     this.#listener = undefined;
     this.#connection = undefined;
     this.#up = false;
-    if (connection) this.#abandon(connection, 'closed');
-    if (wasUp) listener?.closed('closed');
+    if (connection && this.#frozen) this.#abandoned.add(connection);
+    connection?.close('closed');
+    listener?.closed('closed');
   }
 
   #connect(): void {
@@ -130,20 +118,16 @@ export class MemoryLink {
     if (wasUp) this.#listener?.closed(message);
   }
 
-  #abandon(connection: MemoryConnection, message: string): void {
-    if (this.#frozen) this.#abandoned.add(connection);
-    connection.close(message);
-  }
-
   #reconnectLater(): void {
     this.#timers.clear(this.#reconnectTimer);
     if (this.#listener === undefined) return;
-    this.#reconnectTimer = this.#timers.set(() => this.#connect(), this.#reconnectDelayMs);
+    this.#reconnectTimer = this.#timers.set(() => this.#connect(), this.#reconnectDelayMs, true);
   }
 
   #travel(arrive: () => void): void {
+    const deliver = () => inModuleContext(arrive);
     // Not queueMicrotask: users' fake timers replace it.
-    if (this.latencyMs <= 0) void Promise.resolve().then(arrive);
-    else this.#timers.set(arrive, this.latencyMs / 2);
+    if (this.latencyMs <= 0) void Promise.resolve().then(deliver);
+    else this.#timers.set(deliver, this.latencyMs / 2, true);
   }
 }

@@ -18,6 +18,7 @@ import type {
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { executeWith, NOSCRIPT, NOT_CONNECTED, PlannedFaults } from './memory-fault.ts';
 import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
+import type { MemoryCommand } from './memory-connection.ts';
 import { MemoryLink } from './memory-link.ts';
 import { MemoryLockServer } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
@@ -89,23 +90,29 @@ export class MemoryLockNode implements LockNode {
   }
 
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
-    this.#send<AcquireReply>(
-      'acquire',
-      () => (this.server.knowsScripts ? this.server.acquire(request) : NOSCRIPT),
-      settle,
-    );
+    const run = () => (this.server.knowsScripts ? this.server.acquire(request) : NOSCRIPT);
+    this.#send<AcquireReply>('acquire', run, settle, request);
   }
 
   extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    this.#send<ExtendReply>(
-      'extend',
-      () => (this.server.knowsScripts ? this.server.extend(request) : NOSCRIPT),
-      settle,
-    );
+    const run = () => (this.server.knowsScripts ? this.server.extend(request) : NOSCRIPT);
+    this.#send<ExtendReply>('extend', run, settle, request);
   }
 
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#send<ReleaseReply>('release', () => this.server.release(request), settle);
+    this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
+  }
+
+  get hasCollected(): boolean {
+    return this.#link.connection?.hasCollected === true;
+  }
+
+  flush(): void {
+    this.#link.connection?.flush();
+  }
+
+  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+    return this.#link.connection?.withdraw(request) ?? false;
   }
 
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
@@ -125,10 +132,6 @@ export class MemoryLockNode implements LockNode {
   unwatch(lockName: string): void {
     this.#watched.delete(lockName);
     this.#link.unsubscribe(lockName);
-  }
-
-  reset(): void {
-    this.#link.reset();
   }
 
   async close(): Promise<void> {
@@ -179,20 +182,27 @@ export class MemoryLockNode implements LockNode {
     this.#listener?.opened();
   }
 
-  #send<Reply>(name: MemoryCommandName, run: () => Reply, settle: (reply: Reply) => void): void {
-    if (!this.#link.isUp) {
-      settle(NOT_CONNECTED as Reply);
-      return;
-    }
+  /** With a request it is collected, so that it can be withdrawn. */
+  #send<Reply>(
+    name: MemoryCommandName,
+    run: () => Reply,
+    settle: (reply: Reply) => void,
+    request?: object,
+  ): void {
+    const { connection } = this.#link;
+    if (connection === undefined) return settle(NOT_CONNECTED as Reply);
     const fault = this.#faults.take(name);
-    this.#link.send({
+    const command: MemoryCommand = {
+      request,
       execute: () => (fault === undefined ? run() : executeWith(fault, run)),
       settle: (reply) => settle(reply as Reply),
-    });
+    };
+    if (request === undefined) connection.send(command);
+    else connection.collect(command);
   }
 
   #subscribe(lockName: string): void {
-    this.#link.send({
+    this.#link.connection?.send({
       execute: () => {
         if (this.#watched.has(lockName)) this.#link.subscribe(lockName);
         return 'subscribed';

@@ -1,4 +1,5 @@
 import { expect } from '@jest/globals';
+import type { AcquireRequest, LockNames, ReleaseReply } from '../../../lib/core/nodes/lock-node.ts';
 import { ContractClient, TTL_MS } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
@@ -11,13 +12,17 @@ export const connectionChecks: readonly ContractCheck[] = [
       const names = harness.names('a');
       const node = harness.createNode();
       const heard: string[] = [];
-      node.open({
-        opened: () => heard.push('opened'),
-        closed: () => heard.push('closed'),
-        hint: () => undefined,
-      });
+      const join = { markerName: harness.markerName, restartGuardMs: 0, floorRetentionMs: 600_000 };
+      node.open(
+        {
+          opened: () => heard.push('opened'),
+          closed: () => heard.push('closed'),
+          hint: () => undefined,
+        },
+        { silenceLimitMs: 60_000, join },
+      );
       expect(heard).toEqual([]);
-      const request = { names, holder: 'early', ballot: await harness.nowMicros(), ttlMs: TTL_MS };
+      const request = voteOf(names, 'early', await harness.nowMicros());
       const early = harness.createNode();
       const reply = await new Promise((settle) => early.acquire(request, settle));
       expect(reply).toMatchObject({ kind: 'failed', reason: 'unreachable', nothingWritten: true });
@@ -52,19 +57,109 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'connection: reset makes a new one; every open command is settled, once',
+    name: 'connection: votes are collected while an answer is due, and written by flush or by 32 of them',
+    async run(harness) {
+      const client = await ContractClient.joined(harness);
+      const votes = await Promise.all(
+        Array.from({ length: 34 }, async (_, index) =>
+          voteOf(harness.names(`k${index}`), `o${index}`, await harness.nowMicros()),
+        ),
+      );
+      const replies: unknown[] = [];
+      const give = (vote: AcquireRequest) =>
+        client.node.acquire(vote, (reply) => replies.push(reply));
+      const locks = async () =>
+        (await Promise.all(votes.map(({ names }) => harness.readLock(names.locks[0]!)))).filter(
+          (lock) => lock !== null,
+        ).length;
+      for (const vote of votes.slice(0, 3)) give(vote);
+      await eventually('the first answer', () => replies.length > 0);
+      expect(await locks()).toBe(1);
+      client.node.flush();
+      await eventually('all answers', () => replies.length === 3);
+      for (const vote of votes.slice(0, 1)) give(vote);
+      for (const vote of votes.slice(2)) give(vote);
+      await eventually('32 in one', () => replies.length === 3 + 1 + 32);
+      expect(await locks()).toBe(34);
+    },
+  },
+  {
+    name: 'connection: a release never overtakes an acquire that is still collected',
+    async run(harness) {
+      const [first, second] = [harness.names('a'), harness.names('b')];
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      const replies: unknown[] = [];
+      const note = (reply: unknown) => replies.push(reply);
+      client.node.acquire(voteOf(first, 'first', ballot), note);
+      client.node.acquire(voteOf(second, 'second', ballot), note);
+      await eventually('the first answer', () => replies.length === 1);
+      // No answer is due now, so a release by itself would go out at once.
+      client.node.release({ names: second, holder: 'second', granted: false, notify: false }, note);
+      client.node.flush();
+      await eventually('all answers', () => replies.length === 3);
+      expect(replies).toEqual([
+        { kind: 'accepted' },
+        { kind: 'accepted' },
+        { kind: 'released', deleted: 1 },
+      ]);
+      expect(await harness.readLock(second.locks[0]!)).toBeNull();
+    },
+  },
+  {
+    name: 'connection: a collected vote can be withdrawn: it never arrives and is never settled',
+    async run(harness) {
+      const [first, second] = [harness.names('a'), harness.names('b')];
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      const replies: unknown[] = [];
+      const [sent, unsent] = [voteOf(first, 'first', ballot), voteOf(second, 'second', ballot)];
+      for (const vote of [sent, unsent]) client.node.acquire(vote, (reply) => replies.push(reply));
+      expect(client.node.withdraw(sent)).toBe(false);
+      expect(client.node.withdraw(unsent)).toBe(true);
+      expect(client.node.withdraw(unsent)).toBe(false);
+      expect(await client.inspect(second)).toMatchObject({ holder: null, floor: 0 });
+      expect(replies).toEqual([{ kind: 'accepted' }]);
+    },
+  },
+  {
+    name: 'connection: close writes what was collected',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
-      const settlesBefore = client.settles;
-      const open = Array.from({ length: 8 }, () => client.inspect(names));
-      client.node.reset();
-      for (const reply of await Promise.all(open))
-        expect(['failed', 'inspected']).toContain(reply.kind);
+      await client.acquire(names, 'holder', await harness.nowMicros());
+      const settled: ReleaseReply[] = [];
+      const release = { names, holder: 'holder', granted: true, notify: false };
+      client.node.acquire(
+        voteOf(harness.names('b'), 'other', await harness.nowMicros()),
+        () => undefined,
+      );
+      client.node.release(release, (reply) => settled.push(reply));
+      await client.node.close();
+      await eventually(
+        'the release',
+        async () => (await harness.readLock(names.locks[0]!)) === null,
+      );
+      expect(settled).toHaveLength(1);
+      // Written: whoever does not know the answer must not believe that nothing was done.
+      expect(settled[0]).not.toMatchObject({ kind: 'failed', nothingWritten: true });
+    },
+  },
+  {
+    name: 'connection: what was only collected when the connection broke was not sent',
+    async run(harness) {
+      const names = harness.names('a', 'b');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      const replies: unknown[] = [];
+      client.node.acquire(voteOf(harness.names('a'), 'a', ballot), () => undefined);
+      client.node.acquire(voteOf(harness.names('b'), 'b', ballot), (reply) => replies.push(reply));
+      await harness.restart({ keepData: true });
       await client.untilOpened(2);
-      expect(client.closes).toBe(1);
-      expect((await client.inspect(names)).kind).toBe('inspected');
-      expect(client.settles).toBe(settlesBefore + 9);
+      expect(replies).toEqual([
+        expect.objectContaining({ kind: 'failed', reason: 'unreachable', nothingWritten: true }),
+      ]);
+      expect(await harness.readLock(names.locks[1]!)).toBeNull();
     },
   },
   {
@@ -133,3 +228,7 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
 ];
+
+function voteOf(names: LockNames, holder: string, ballot: number): AcquireRequest {
+  return { names, holder, ballot, ttlMs: TTL_MS };
+}

@@ -37,6 +37,7 @@ export class LinkConnection {
   #isWaiting: boolean;
   #isOver = false;
   #swallowsReplies = false;
+  #isForgotten = false;
 
   constructor(client: Socket, link: ConnectionLink) {
     const server = this.#server;
@@ -61,8 +62,16 @@ export class LinkConnection {
     if (!this.#isWaiting) this.#connect();
   }
 
+  /** Loses everything from now on, whatever the mode, without a word to either end. */
+  forget(): void {
+    this.#isForgotten = true;
+    this.#requests.treat('lose');
+    this.#replies.treat('lose');
+  }
+
   /** The mode of the link has changed. */
   modeChanged(): void {
+    if (this.#isForgotten) return;
     const { mode } = this.#link;
     const isCut = mode.kind === 'reset' || mode.kind === 'refuse';
     const isHealed = this.#isWaiting && letsConnectionsBegin(mode);

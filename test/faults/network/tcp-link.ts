@@ -74,6 +74,11 @@ export class TcpLink implements ConnectionLink {
     for (const connection of this.#connections) connection.reset();
   }
 
+  /** Forgets the connections that are open now, as a NAT or a load balancer does with idle ones; new ones get through. */
+  forgetConnections(): void {
+    for (const connection of this.#connections) connection.forget();
+  }
+
   /**
    * The next chunk of requests that gets to the server, on whichever connection, is the last one of its connection: the
    * server executes it, and its replies are lost. Then the client is reset.

@@ -38,6 +38,7 @@ const NEVER_VALID: unknown[] = [
   [0, 5, 1e300, 'holder', 0],
   [0, 5, '5', 'holder', -1],
   [0, 5, '5', 'holder', '0'],
+  [0, 5, '5', 'holder', 3],
   [-3, 5],
   [-3, 5, 5],
   [-5, 'x'],
@@ -49,7 +50,7 @@ const NEVER_VALID: unknown[] = [
 
 describe('replies that no script of ours returns', () => {
   it.each([
-    ['acquire', replies.parseAcquireReply],
+    ['acquire', (reply: unknown) => replies.parseAcquireReply(reply, 3)],
     ['extend', replies.parseExtendReply],
     ['join', replies.parseJoinReply],
     ['inspect', replies.parseInspectReply],
@@ -69,14 +70,14 @@ describe('replies that no script of ours returns', () => {
 
   it('are not quoted in the message', () => {
     const secret = 's'.repeat(1_000_000);
-    const parsed = replies.parseAcquireReply(secret) as { message: string };
+    const parsed = replies.parseAcquireReply(secret, 1) as { message: string };
     expect(parsed.message.length).toBeLessThan(200);
   });
 });
 
 describe('replies of the scripts', () => {
   it('of acquire', () => {
-    const parse = replies.parseAcquireReply;
+    const parse = (reply: unknown) => replies.parseAcquireReply(reply, 3);
     expect(parse(1)).toEqual({ kind: 'accepted' });
     expect(parse([0, -1, '0000000000000009', 'o', 2])).toEqual({
       kind: 'held',

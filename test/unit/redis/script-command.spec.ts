@@ -1,91 +1,104 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Command, Redis } from 'ioredis';
-import { encode, sendScript } from '../../../lib/redis/commands/script-command.ts';
-import type { ScriptArguments } from '../../../lib/redis/commands/script-arguments.ts';
-import { startRedisServers } from '../../support/redis-servers/index.ts';
-import type { RedisServer } from '../../support/redis-servers/index.ts';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Command } from 'ioredis';
+import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import {
+  ACQUIRE_CALL,
+  argumentsOf,
+  EXTEND_CALL,
+  INSPECT_CALL,
+  RELEASE_CALL,
+  scriptCommandClass,
+} from '../../../lib/redis/commands/script-command.ts';
+import type { CommandClass } from '../../../lib/redis/commands/script-command.ts';
 
-const ECHO = 'return ARGV';
-let server: RedisServer;
-let client: Redis;
-let sha1: string;
+const names = lockNames('lock:', ['a']);
+const vote = { names, holder: 'holder', ballot: 7, ttlMs: 10_000 };
+const owner = { rejected: () => undefined };
+const IoredisCommand = Command as unknown as CommandClass;
 
-beforeAll(async () => {
-  [server] = (await startRedisServers(1)) as [RedisServer];
-  client = new Redis(server.url, { enableOfflineQueue: true, lazyConnect: true });
-  await client.connect();
-  sha1 = (await client.script('LOAD', ECHO)) as string;
-});
-afterAll(async () => {
-  client.disconnect();
-  await server.stop();
-});
-
-function send(args: ScriptArguments): Promise<unknown> {
-  return new Promise((resolve, reject) =>
-    sendScript(client, args, (error, reply) => (error ? reject(error) : resolve(reply))),
-  );
+/** As ioredis itself writes these arguments. */
+function written(args: readonly (string | Buffer)[]): string {
+  return String(new Command('evalsha', [...args]).toWritable(null!));
 }
 
-describe('a script command', () => {
+describe('a request on the wire', () => {
   it.each([
-    ['plain', ['abc', 1, 'key', 'value']],
-    ['empty and long', ['abc', 1, '', 'x'.repeat(100_000)]],
-    ['of several bytes a character', ['abc', 1, 'schlüssel:日本:🔒', 'é\r\n$3\r\n']],
-  ])('is encoded as ioredis encodes it: %s', (_name, args) => {
-    expect(encode(args as ScriptArguments)).toBe(new Command('evalsha', args).toWritable(null!));
+    ['plain', ['a', 'b']],
+    ['long', ['x'.repeat(100_000)]],
+    ['of several bytes a character, and with line ends', ['schlüssel:日本:🔒', 'é\r\n$3\r\n']],
+    ['many', Array.from({ length: 1_000 }, (_, index) => `key:${index}`)],
+  ])('is what ioredis would write, and can be read back: keys that are %s', (_, keys) => {
+    const of = lockNames('lock:', keys);
+    const texts = [
+      ACQUIRE_CALL.encode({ ...vote, names: of }),
+      EXTEND_CALL.encode({ ...vote, names: of, holder: keys[0]! }),
+      RELEASE_CALL.encode({ names: of, holder: keys.at(-1)!, granted: false, notify: true }),
+      INSPECT_CALL.encode({ names: of }),
+    ];
+    for (const text of texts) {
+      const [name, ...args] = argumentsOf(text);
+      expect(String(name)).toBe('evalsha');
+      expect(written(args)).toBe(text);
+      expect(args.map(String)).toContain(of.pairs.at(-1));
+    }
   });
 
-  it('settles with texts, as every command does', async () => {
-    expect(await send([sha1, 0, 'schlüssel:日本', ''])).toEqual(['schlüssel:日本', '']);
-  });
-
-  it('keeps its place among other commands of the connection', async () => {
-    const replies = await Promise.all([
-      client.ping(),
-      send([sha1, 0, 'first']),
-      client.echo('between'),
-      send([sha1, 0, 'second']),
-    ]);
-    expect(replies).toEqual(['PONG', ['first'], 'between', ['second']]);
-  });
-
-  it('rejects with the error of the server', async () => {
-    await expect(send(['0'.repeat(40), 0])).rejects.toThrow('NOSCRIPT');
-  });
-
-  it('rejects when the connection is gone, before and after it was sent', async () => {
-    const other = new Redis(server.url, {
-      enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      retryStrategy: () => null,
-    });
-    other.on('error', () => undefined);
-    await new Promise((resolve) => other.once('ready', resolve));
-    const outcome = () =>
-      new Promise((resolve) => sendScript(other, [sha1, 0], (error) => resolve(error)));
-    await server.freeze();
-    const inFlight = outcome();
-    const ended = new Promise((resolve) => other.once('end', resolve));
-    (other as unknown as { stream: { destroy(): void } }).stream.destroy();
-    await server.resume();
-    expect(await inFlight).toBeInstanceOf(Error);
-    await ended;
-    expect(await outcome()).toBeInstanceOf(Error);
-  });
-
-  it('goes the ordinary way on a client of another copy of ioredis', async () => {
-    const calls: unknown[] = [];
-    const foreign = {
-      call: (...args: unknown[]) => {
-        calls.push(args);
-        return Promise.resolve('reply');
-      },
-    };
-    const reply = await new Promise((resolve) =>
-      sendScript(foreign as unknown as Redis, ['sha', 0], (_error, value) => resolve(value)),
+  it('carries digest, keys and values in the order in which the script reads them', () => {
+    const { sha1 } = ACQUIRE_CALL.script;
+    const keys = ['3', 'lock:#marker', 'lock:a', 'lock:#floor:a'];
+    // Floors are compared as strings: 16 digits.
+    const values = ['0000000000000007', 'holder', '10000'];
+    expect(ACQUIRE_CALL.encode(vote)).toBe(written([sha1, ...keys, ...values]));
+    const release = { names, holder: 'holder', granted: false, notify: true };
+    expect(RELEASE_CALL.encode(release)).toBe(
+      written([RELEASE_CALL.script.sha1, '2', 'lock:a', 'lock:#floor:a', 'holder', '0', '1']),
     );
-    expect(reply).toBe('reply');
-    expect(calls).toEqual([['evalsha', ['sha', 0]]]);
+  });
+
+  it('is made once for all nodes, and again for the next request', () => {
+    const byteLength = jest.spyOn(Buffer, 'byteLength');
+    const request = { ...vote };
+    const text = ACQUIRE_CALL.encode(request);
+    const calls = byteLength.mock.calls.length;
+    expect(ACQUIRE_CALL.encode(request)).toBe(text);
+    expect(byteLength.mock.calls.length).toBe(calls);
+    expect(ACQUIRE_CALL.encode({ ...request, holder: 'other' })).toContain('other');
+    expect(ACQUIRE_CALL.encode(request)).toBe(text);
+    byteLength.mockRestore();
+  });
+});
+
+describe('the command of a request', () => {
+  it('is one of its copy of ioredis, and knows all that a command of it has', () => {
+    const Native = scriptCommandClass(IoredisCommand);
+    const command = new Native(ACQUIRE_CALL, vote, () => undefined, owner);
+    expect(command).toBeInstanceOf(Command);
+    expect(command.isNative).toBe(true);
+    for (const field of Object.keys(new Command('ping'))) expect(field in command).toBe(true);
+  });
+
+  it('is not handed to a copy of ioredis that keeps something unknown in its commands', () => {
+    class FutureCommand extends IoredisCommand {
+      readonly surprise = true;
+    }
+    const Foreign = scriptCommandClass(FutureCommand);
+    const command = new Foreign(ACQUIRE_CALL, vote, () => undefined, owner);
+    expect(command.isNative).toBe(false);
+    expect(command).not.toBeInstanceOf(Command);
+  });
+
+  it('keeps what its receiver throws from the parser of ioredis, and throws it later', () => {
+    const later = jest.spyOn(globalThis, 'queueMicrotask').mockImplementation(() => undefined);
+    const thrown = new Error('of the receiver');
+    const settle = () => {
+      throw thrown;
+    };
+    const failing = { rejected: settle };
+    const Native = scriptCommandClass(IoredisCommand);
+    new Native(ACQUIRE_CALL, vote, settle, owner).resolve(1);
+    new Native(ACQUIRE_CALL, vote, settle, failing).reject(new Error('of the server'));
+    expect(later).toHaveBeenCalledTimes(2);
+    for (const [rethrow] of later.mock.calls) expect(rethrow).toThrow(thrown);
+    later.mockRestore();
   });
 });

@@ -1,27 +1,33 @@
 import { describe, expect, it } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { lockNames } from '../../../lib/core/nodes/node-names.ts';
-import * as args from '../../../lib/redis/commands/script-arguments.ts';
-import * as scripts from '../../../lib/redis/scripts/index.ts';
-import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight/required-rights.ts';
+import * as commands from '../../../lib/redis/commands/script-command.ts';
+import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight/startup-checks.ts';
+import { JOIN } from '../../../lib/redis/scripts/join.ts';
+import { PROBE } from '../../../lib/redis/scripts/probe.ts';
+import type { Script } from '../../../lib/redis/scripts/script.ts';
 
 const names = lockNames('lock:', ['a', 'b']);
-const join = { markerName: 'lock:#marker', restartGuardMs: 10_000, floorRetentionMs: 600_000 };
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
+const release = { names, holder: 'holder', granted: true, notify: false };
 
-/** Script, what is sent for two locks, and how many keys and values its header must name. */
-const CASES = [
-  ['ACQUIRE', scripts.ACQUIRE, args.acquireArguments(vote)],
-  ['EXTEND', scripts.EXTEND, args.extendArguments(vote)],
-  [
-    'RELEASE',
-    scripts.RELEASE,
-    args.releaseArguments({ names, holder: 'holder', granted: true, notify: false }),
-  ],
-  ['JOIN', scripts.JOIN, args.joinArguments(join)],
-  ['INSPECT', scripts.INSPECT, args.inspectArguments({ names })],
-  ['PROBE', scripts.PROBE, args.scriptArguments(scripts.PROBE, ['probe', 'probe floor'])],
-] as const;
+/** Script, what is sent for two locks after the command's name, and how many keys and values its header must name. */
+const CASES: readonly (readonly [string, Script, readonly (string | number)[]])[] = [
+  sent('ACQUIRE', commands.ACQUIRE_CALL, vote),
+  sent('EXTEND', commands.EXTEND_CALL, vote),
+  sent('RELEASE', commands.RELEASE_CALL, release),
+  sent('INSPECT', commands.INSPECT_CALL, { names }),
+  ['JOIN', JOIN, [JOIN.sha1, 1, 'lock:#marker', 10_000, 600_000]],
+  ['PROBE', PROBE, [PROBE.sha1, 2, 'probe', 'probe floor']],
+];
+
+function sent<Request>(
+  name: string,
+  call: commands.ScriptCall<Request, unknown>,
+  request: Request,
+): [string, Script, string[]] {
+  return [name, call.script, commands.argumentsOf(call.encode(request)).slice(1).map(String)];
+}
 
 describe.each(CASES)('the script %s', (name, script, sent) => {
   const header = script.text.split('\n').filter((line) => line.startsWith('--'));
@@ -47,7 +53,7 @@ describe.each(CASES)('the script %s', (name, script, sent) => {
       .replace(/lock1.*$/, '')
       .split(/[\s,]+/)
       .filter((word) => word !== '' && word !== 'floor');
-    expect(numberOfKeys).toBe(fixed.length + 2 * perLock);
+    expect(Number(numberOfKeys)).toBe(fixed.length + 2 * perLock);
     const values = /^-- ARGV: (.*)$/m.exec(script.text)![1]!.replaceAll(/\([^)]*\)/g, '');
     const named = values === 'none' ? [] : values.split(',');
     expect(rest.length - Number(numberOfKeys)).toBe(named.length);
@@ -78,22 +84,6 @@ describe('the probe', () => {
     const others = CASES.filter(([name]) => name !== 'PROBE').flatMap(([, { text }]) =>
       commandsOf(text),
     );
-    expect(new Set(commandsOf(scripts.PROBE.text))).toEqual(new Set(others));
-  });
-});
-
-describe('arguments', () => {
-  it('carry the ballot in 16 digits, since floors are compared as strings', () => {
-    expect(args.acquireArguments({ ...vote, ballot: 7 })).toContain('0000000000000007');
-    expect(args.extendArguments({ ...vote, ballot: Number.MAX_SAFE_INTEGER })).toContain(
-      '9007199254740991',
-    );
-  });
-
-  it('are built once for all nodes, and again for the next request', () => {
-    const request = { ...vote };
-    expect(args.acquireArguments(request)).toBe(args.acquireArguments(request));
-    expect(args.acquireArguments({ ...request, holder: 'other' })).toContain('other');
-    expect(args.acquireArguments(request)).toContain('holder');
+    expect(new Set(commandsOf(PROBE.text))).toEqual(new Set(others));
   });
 });

@@ -20,6 +20,7 @@ function facts(changes: Partial<NodeFacts> = {}): NodeFacts {
     clusterEnabled: false,
     maxmemoryPolicy: 'noeviction',
     appendOnly: false,
+    connectedReplicas: 0,
     missingRights: [],
     ...changes,
   };
@@ -46,6 +47,8 @@ describe('start-up checks', () => {
     ['cluster mode', { clusterEnabled: true }, 'error', /cluster-enabled no/],
     ['Redis 6.0', { version: '6.0.16' }, 'error', /6\.2 or newer/],
     ['Redis 5', { version: '5.0.7' }, 'error', /6\.2 or newer/],
+    ['scripts in an AOF', { version: '6.2.14', appendOnly: true }, 'warning', /7\.0 or newer/],
+    ['scripts in replicas', { version: '6.2.0', connectedReplicas: 1 }, 'warning', /has replicas/],
     ['eviction of all keys', { maxmemoryPolicy: 'allkeys-lru' }, 'warning', /noeviction/],
     ['eviction of keys with TTL', { maxmemoryPolicy: 'volatile-ttl' }, 'warning', /noeviction/],
     [
@@ -63,6 +66,8 @@ describe('start-up checks', () => {
 
   it.each(['6.2.0', '6.10.1', '7.0.15', '8.0', '10.0.0'])('accept Redis %s', (version) => {
     expect(check(facts({ version }))).toEqual([]);
+    const keeping = facts({ version, appendOnly: true, connectedReplicas: 1 });
+    expect(check(keeping)).toHaveLength(version.startsWith('6') ? 1 : 0);
   });
 
   it('find missing persistence only while the restart guard is off', () => {

@@ -1,0 +1,161 @@
+import type { TimerHandle } from '../../core/environment.ts';
+import { inModuleContext } from '../../core/module-context.ts';
+import { systemEnvironment } from '../../core/system-environment.ts';
+import { errorMessage } from '../commands/node-failure.ts';
+import type { ConnectionSource } from './connection-source.ts';
+import { RedisConnection } from './redis-connection.ts';
+import type { RedisConnectionOwner } from './redis-connection.ts';
+
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 1_000;
+/** ioredis closes within its disconnect timeout; should it not say so, nobody waits longer than this. */
+const CLOSE_TIMEOUT_MS = 1_000;
+
+const { timers, afterPoll, random } = systemEnvironment;
+
+export interface RedisLinkListener {
+  opened(connection: RedisConnection): void;
+  /** Once for each `opened`. */
+  closed(message: string): void;
+  /** An attempt to connect came to nothing. */
+  failed(message: string): void;
+  /** Resolves when the server answered on this second connection, rejects when it refused. */
+  prove(connection: RedisConnection): Promise<unknown>;
+}
+
+/**
+ * A connection that is made again when it is lost. One that has become silent is doubted: a second one is opened beside it,
+ * and takes its place when it is answered and the first is still silent. When neither is, the server stalls: it will
+ * execute what the first one carried, so nothing is given up.
+ */
+export class RedisLink implements RedisConnectionOwner {
+  /** Why there is no connection. */
+  problem = 'not connected yet';
+  readonly #source: ConnectionSource;
+  readonly #listener: RedisLinkListener;
+  #silenceLimitMs = 0;
+  #current: RedisConnection | undefined;
+  #successor: RedisConnection | undefined;
+  /** The ends of all that have not ended, also of those given up. */
+  readonly #ends = new Set<Promise<void>>();
+  #failures = 0;
+  #timer: TimerHandle;
+  #isOpen = false;
+  #isClosed = false;
+
+  constructor(source: ConnectionSource, listener: RedisLinkListener) {
+    this.#source = source;
+    this.#listener = listener;
+  }
+
+  /** Starts connecting, unless it has. */
+  open(silenceLimitMs: number): void {
+    if (this.#isOpen || this.#isClosed) return;
+    this.#isOpen = true;
+    this.#silenceLimitMs = silenceLimitMs;
+    inModuleContext(() => this.#connect());
+  }
+
+  /** The connection, when commands can be written now. */
+  get connection(): RedisConnection | undefined {
+    return this.#current?.isUsable === true ? this.#current : undefined;
+  }
+
+  /** Resolves when every socket is closed. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    timers.clear(this.#timer);
+    this.#current?.close();
+    this.#successor?.close();
+    await new Promise<void>((resolve) => {
+      const timer = timers.set(resolve, CLOSE_TIMEOUT_MS);
+      void Promise.all(this.#ends).then(() => {
+        timers.clear(timer);
+        resolve();
+      });
+    });
+    this.#current?.drop('closed');
+    this.problem = 'closed';
+  }
+
+  ready(connection: RedisConnection): void {
+    if (connection === this.#successor) return this.#prove(connection);
+    this.#failures = 0;
+    this.problem = connection.problem;
+    this.#listener.opened(connection);
+  }
+
+  ended(connection: RedisConnection): void {
+    if (connection === this.#successor) {
+      this.#successor = undefined;
+      this.#connectLater();
+    }
+    if (connection !== this.#current) return;
+    this.#current = undefined;
+    this.problem = connection.problem;
+    const successor = this.#successor;
+    this.#successor = undefined;
+    successor?.drop(this.problem);
+    this.#connectLater();
+    if (connection.wasReady) this.#listener.closed(this.problem);
+    else if (!this.#isClosed) this.#listener.failed(this.problem);
+  }
+
+  silent(connection: RedisConnection): void {
+    if (connection === this.#successor) connection.drop('no answer');
+    else if (this.#successor === undefined && this.#timer === undefined) this.#connect();
+  }
+
+  spoke(connection: RedisConnection): void {
+    if (connection !== this.#current) return;
+    this.#failures = 0;
+    this.#successor?.drop('not needed');
+  }
+
+  /** The first connection, or a second one while the first is silent. */
+  #connect(): void {
+    this.#timer = undefined;
+    if (this.#isClosed || this.#current?.isSilent === false) return;
+    let connection: RedisConnection;
+    try {
+      connection = new RedisConnection(this.#source, this, this.#silenceLimitMs);
+    } catch (error) {
+      this.problem = this.#source.conceal(errorMessage(error));
+      this.#connectLater();
+      this.#listener.failed(this.problem);
+      return;
+    }
+    if (this.#current === undefined) this.#current = connection;
+    else this.#successor = connection;
+    const end = connection.closed.then(() => void this.#ends.delete(end));
+    this.#ends.add(end);
+  }
+
+  #prove(successor: RedisConnection): void {
+    this.#listener.prove(successor).then(
+      // What the first one has received is known after the next poll.
+      () => afterPoll(() => this.#replaceBy(successor)),
+      () => successor.drop('refused'),
+    );
+  }
+
+  #replaceBy(successor: RedisConnection): void {
+    const silent = this.#current;
+    if (successor !== this.#successor || silent === undefined || !successor.isUsable) return;
+    this.#successor = undefined;
+    this.#current = successor;
+    this.#failures = 0;
+    silent.drop('given up: it was silent, and a second connection was answered');
+    this.#listener.closed(silent.problem);
+    this.problem = successor.problem;
+    if (!this.#isClosed) this.#listener.opened(successor);
+  }
+
+  #connectLater(): void {
+    if (this.#isClosed) return;
+    const longest = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures);
+    this.#failures = Math.min(this.#failures + 1, 10);
+    timers.clear(this.#timer);
+    this.#timer = timers.set(() => this.#connect(), longest * (0.5 + random.fraction() / 2));
+  }
+}

@@ -1,0 +1,245 @@
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { TcpLink } from '../faults/network/tcp-link.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver, ballotNow } from '../support/node-driver.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import { ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+
+const SILENCE_LIMIT_MS = 200;
+const REPLACED = ['opened', expect.stringMatching(/^closed: given up/), 'opened'];
+
+let server: RedisServer;
+let link: TcpLink;
+let driver: NodeDriver;
+let names: LockNames;
+let tests = 0;
+
+async function open(url: string): Promise<NodeDriver> {
+  driver = await NodeDriver.open(new RedisLockNode(url), { silenceLimitMs: SILENCE_LIMIT_MS });
+  return driver;
+}
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1, { own: true })) as [RedisServer];
+});
+beforeEach(async () => {
+  tests += 1;
+  names = lockNames('lock:', [`silence:${tests}`]);
+  link = await TcpLink.open({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
+  await open(`redis://127.0.0.1:${link.port}`);
+  await driver.join();
+});
+afterEach(async () => {
+  jest.useRealTimers();
+  await server.resume();
+  await driver.node.close();
+  await link.close();
+});
+afterAll(() => server.stop());
+
+describe('a connection that the network forgot', () => {
+  it('is replaced once a second one was joined; what it carried is unknown', async () => {
+    link.forgetConnections();
+    expect(await driver.acquire(names, 'lost', ballotNow())).toMatchObject({
+      kind: 'failed',
+      nothingWritten: false,
+      reason: 'unreachable',
+    });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(REPLACED);
+    expect(link.counts.connections).toBe(2);
+    expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
+    expect(await driver.acquire(names, 'next', ballotNow())).toEqual({ kind: 'accepted' });
+  });
+
+  it('is replaced for hints too: all names are watched again, and the past is unknown', async () => {
+    const [first] = names.locks as [string];
+    driver.node.watch(first);
+    await driver.untilHint(first, null);
+    link.forgetConnections();
+    driver.node.watch(`${first}:second`);
+    await driver.untilHint(`${first}:second`, null);
+    expect(driver.hints.filter(([name]) => name === first)).toEqual([
+      [first, null],
+      [first, null],
+    ]);
+    const holder = await NodeDriver.open(new RedisLockNode(server.url));
+    await holder.join();
+    await holder.acquire(names, 'holder', ballotNow());
+    await holder.release(names, 'holder', { notify: true });
+    await driver.untilHint(first, 'holder');
+    await holder.node.close();
+  });
+
+  it('stays as long as the second one is not answered either', async () => {
+    await link.setMode({ kind: 'hold' });
+    const answer = driver.acquire(names, 'held up', ballotNow());
+    await eventually(() => expect(link.counts.connections).toBe(2));
+    await sleep(5 * SILENCE_LIMIT_MS);
+    await link.setMode({ kind: 'pass' });
+    expect(await answer).toEqual({ kind: 'accepted' });
+    expect(await driver.inspect(names)).toMatchObject({ holder: 'held up' });
+    expect(driver.events).toEqual(['opened']);
+    // The second one is given up, and no third one follows.
+    await eventually(() => expect(link.openConnections).toBe(1));
+    expect(link.counts.connections).toBe(2);
+  });
+
+  it('is tried with growing pauses to be replaced, as long as second ones are refused', async () => {
+    link.forgetConnections();
+    await link.setMode({ kind: 'reset' });
+    const answer = driver.inspect(names);
+    await eventually(() => expect(link.counts.connections).toBeGreaterThan(4));
+    const before = link.counts.connections;
+    await sleep(2_000);
+    // Half a second is the shortest pause then.
+    expect(link.counts.connections - before).toBeLessThanOrEqual(5);
+    expect(driver.events).toEqual(['opened']);
+    await link.setMode({ kind: 'pass' });
+    expect(await answer).toMatchObject({ kind: 'failed', nothingWritten: false });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(REPLACED);
+  });
+
+  it('makes room for a third one when it ends while the second one is still being made', async () => {
+    await link.setMode({ kind: 'hold' });
+    const answer = driver.inspect(names);
+    await eventually(() => expect(link.counts.connections).toBe(2));
+    link.resetConnections();
+    await link.setMode({ kind: 'pass' });
+    expect(await answer).toMatchObject({ kind: 'failed' });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
+    await eventually(() => expect(link.openConnections).toBe(1));
+    expect((await driver.join()).kind).toBe('joined');
+  });
+});
+
+describe('on a server that answers as the test wants', () => {
+  let scripted: ScriptedRedis;
+  let answers: Record<string, string | undefined>;
+  const count = (wanted: string) => scripted.commands.filter(([name]) => name === wanted).length;
+
+  /** As time passes for a process that reads: timers, then sockets. */
+  async function beats(number: number): Promise<void> {
+    for (let beat = 0; beat < number; beat += 1) {
+      jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
+      await sleep(3);
+    }
+  }
+
+  beforeEach(async () => {
+    await driver.node.close();
+    // Sockets stay real, and so do the waits of the test, which come from node:timers.
+    const doNotFake = [
+      'nextTick',
+      'setImmediate',
+      'performance',
+      'Date',
+      'queueMicrotask',
+    ] as const;
+    jest.useFakeTimers({ doNotFake: [...doNotFake] });
+    answers = { eval: '*2\r\n:1\r\n:0\r\n', ping: '-NOPERM no right to ping\r\n' };
+    scripted = await ScriptedRedis.start((command) => answers[command[0]!] ?? shakeHands(command));
+    await open(scripted.url);
+  });
+  afterEach(() => scripted.stop());
+
+  it('an idle connection is asked for life after ten seconds; an error is life as well', async () => {
+    jest.advanceTimersByTime(7_400);
+    await sleep(20);
+    expect(count('ping')).toBe(0);
+    jest.advanceTimersByTime(5_200);
+    await eventually(() => expect(count('ping')).toBe(1));
+    await sleep(20);
+    await beats(10);
+    expect(scripted.connections).toBe(1);
+    answers['ping'] = undefined;
+    jest.advanceTimersByTime(12_600);
+    await eventually(() => expect(count('ping')).toBe(2));
+    await eventually(async () => {
+      await beats(1);
+      expect(driver.events).toEqual(REPLACED);
+    });
+  });
+
+  it('a second connection that shakes hands but is not joined replaces nothing', async () => {
+    answers['eval'] = undefined;
+    void driver.inspect(names);
+    await beats(40);
+    expect(count('eval')).toBeGreaterThan(1);
+    answers['eval'] = '-BUSY a script is running\r\n';
+    await beats(40);
+    expect(driver.events).toEqual(['opened']);
+  });
+
+  it('an answer that has arrived but was not read yet saves the connection', async () => {
+    const sockets: Socket[] = [];
+    await driver.node.close();
+    await scripted.stop();
+    scripted = await ScriptedRedis.start(([name = '', ...rest], socket) => {
+      sockets.push(socket);
+      return name === 'evalsha' ? undefined : shakeHands([name, ...rest]);
+    });
+    await open(scripted.url);
+    const answer = driver.inspect(names);
+    await beats(4);
+    // Within one turn: the answer is in the socket when the last beat falls.
+    sockets.at(-1)!.write('*3\r\n:0\r\n$1\r\n0\r\n$-1\r\n');
+    jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
+    expect((await answer).kind).toBe('inspected');
+    await beats(10);
+    expect(scripted.connections).toBe(1);
+    expect(count('info')).toBe(1);
+  });
+});
+
+describe('a server that is stopped for five seconds', () => {
+  it('costs no connection, neither for commands nor for hints', async () => {
+    const [lock] = names.locks as [string];
+    driver.node.watch(lock);
+    await driver.untilHint(lock, null);
+    await server.freeze();
+    const answer = driver.acquire(names, 'stopped', ballotNow());
+    driver.node.watch(`${lock}:late`);
+    await sleep(5_000);
+    await server.resume();
+    expect(await answer).toEqual({ kind: 'accepted' });
+    await driver.untilHint(`${lock}:late`, null);
+    expect(driver.events).toEqual(['opened']);
+    expect(driver.hints).toEqual([
+      [lock, null],
+      [`${lock}:late`, null],
+    ]);
+    await eventually(() => expect(link.openConnections).toBe(2));
+    expect(await driver.inspect(names)).toMatchObject({ holder: 'stopped' });
+  });
+});
+
+describe('a process that does not read its sockets', () => {
+  it('doubts no connection for that, however long it takes', async () => {
+    for (let pause = 0; pause < 3; pause += 1) {
+      const answer = driver.inspect(names);
+      const end = performance.now() + 6 * SILENCE_LIMIT_MS;
+      while (performance.now() < end);
+      expect((await answer).kind).toBe('inspected');
+    }
+    expect(driver.events).toEqual(['opened']);
+    expect(link.counts.connections).toBe(1);
+  });
+});

@@ -1,0 +1,177 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Socket } from 'node:net';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import { Redis, type Command } from 'ioredis';
+import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import type { AcquireRequest } from '../../lib/core/nodes/lock-node.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver, ballotNow } from '../support/node-driver.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+
+let tests = 0;
+let server: RedisServer;
+let templates: Redis[] = [];
+let driver: NodeDriver;
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1)) as [RedisServer];
+});
+beforeEach(() => {
+  tests += 1;
+});
+afterEach(async () => {
+  await driver.node.close();
+  for (const template of templates.splice(0)) template.disconnect();
+});
+afterAll(() => server.stop());
+
+/** A node on a client of this copy of ioredis, which joined; and the clients that it made. */
+async function joined(Client: typeof Redis): Promise<Redis[]> {
+  const template = new Client(server.url, { lazyConnect: true });
+  templates.push(template);
+  const made: Redis[] = [];
+  const duplicate = template.duplicate.bind(template);
+  template.duplicate = (override) => {
+    made.push(duplicate(override));
+    return made.at(-1)!;
+  };
+  driver = await NodeDriver.open(new RedisLockNode(template));
+  expect((await driver.join()).kind).toBe('joined');
+  return made;
+}
+
+/** Every `write` of the socket from now on. */
+function writesOf(client: Redis | undefined): unknown[] {
+  const { stream } = client as unknown as { readonly stream: Socket };
+  const writes: unknown[] = [];
+  const write = stream.write.bind(stream) as (text: string) => boolean;
+  stream.write = ((text: string) => {
+    writes.push(text);
+    return write(text);
+  }) as typeof stream.write;
+  return writes;
+}
+
+function voteFor(key: string): AcquireRequest {
+  const names = lockNames('lock:', [`writes:${tests}:${key}`]);
+  return { names, holder: `holder of ${key}`, ballot: ballotNow(), ttlMs: 60_000 };
+}
+
+function commandsIn(text: unknown): number {
+  return String(text).split('evalsha').length - 1;
+}
+
+/** Three votes in one turn. */
+async function threeVotes(): Promise<unknown[]> {
+  return Promise.all(
+    ['a', 'b', 'c'].map((key) => {
+      const { names, holder, ballot } = voteFor(key);
+      return driver.acquire(names, holder, ballot);
+    }),
+  );
+}
+
+const ACCEPTED = Array(3).fill({ kind: 'accepted' });
+
+/** ioredis once more, as an application has it that installed another version than this package. */
+async function anotherCopy(): Promise<{ Redis: typeof Redis; Command: typeof Command }> {
+  let copy: { Redis: typeof Redis; Command: typeof Command } | undefined;
+  await jest.isolateModulesAsync(async () => {
+    copy = await import('ioredis');
+  });
+  return copy!;
+}
+
+describe('commands', () => {
+  it('go out at once while no answer is due; what is given meanwhile is one write', async () => {
+    const writes = writesOf((await joined(Redis))[0]);
+    const votes = ['a', 'b', 'c', 'd'].map(voteFor);
+    const settled: unknown[] = [];
+    for (const vote of votes) driver.node.acquire(vote, (reply) => settled.push(reply));
+    expect(writes.map(commandsIn)).toEqual([1]);
+    driver.node.flush();
+    driver.node.flush();
+    expect(writes.map(commandsIn)).toEqual([1, 3]);
+    await driver.inspect(votes[0]!.names);
+    expect(settled).toEqual(Array(4).fill({ kind: 'accepted' }));
+  });
+
+  it('of another copy of ioredis are written in the same way', async () => {
+    const { Redis: Other } = await anotherCopy();
+    expect(Other).not.toBe(Redis);
+    const made = await joined(Other);
+    const writes = writesOf(made[0]);
+    expect(await threeVotes()).toEqual(ACCEPTED);
+    expect(writes.map(commandsIn)).toEqual([1, 2]);
+  });
+
+  it('are left to a copy of ioredis that keeps something unknown in its commands, in their order', async () => {
+    const copy = await anotherCopy();
+    const prototype = copy.Command.prototype as unknown as { initPromise(): void };
+    const { initPromise } = prototype;
+    prototype.initPromise = function (this: Record<string, unknown>) {
+      this['surprise'] = true;
+      initPromise.call(this);
+    };
+    const made = await joined(copy.Redis);
+    const writes = writesOf(made[0]);
+    const { names, holder, ballot } = voteFor('a');
+    const [vote, look, release] = await Promise.all([
+      driver.acquire(names, holder, ballot),
+      driver.inspect(names),
+      driver.release(names, holder),
+    ]);
+    expect([vote.kind, look, release]).toEqual([
+      'accepted',
+      expect.objectContaining({ holder, floor: ballot }),
+      { kind: 'released', deleted: 1 },
+    ]);
+    expect(writes.map(commandsIn)).toEqual([1, 1, 1]);
+  });
+});
+
+describe('whatever a node calls', () => {
+  it('runs outside of the context of the request that happened to ask first', async () => {
+    const context = new AsyncLocalStorage<string>();
+    const seen: [what: string, store: string | undefined][] = [];
+    const note = (what: string) => () => void seen.push([what, context.getStore()]);
+    const vote = voteFor('a');
+    const [lock] = vote.names.locks as [string];
+    const node = new RedisLockNode(server.url);
+    driver = await context.run('first request', () => NodeDriver.open(node));
+    driver.hint = note('hint');
+    driver.closed = note('closed');
+    await driver.join();
+    context.run('second request', () => {
+      node.watch(lock);
+      node.acquire(vote, note('vote'));
+      node.release({ ...vote, granted: true, notify: true }, note('release'));
+      node.flush();
+    });
+    const admin = new Redis(server.url);
+    try {
+      await eventually(() => expect(seen).toHaveLength(3));
+      await admin.publish(lock, 'somebody');
+      await eventually(() => expect(seen).toHaveLength(4));
+      await admin.call('client', ['kill', 'type', 'normal', 'skipme', 'yes']);
+      await eventually(() => expect(seen).toHaveLength(5));
+    } finally {
+      admin.disconnect();
+    }
+    expect(new Set(seen.map(([what]) => what))).toEqual(
+      new Set(['hint', 'vote', 'release', 'closed']),
+    );
+    expect(seen.filter(([, store]) => store !== undefined)).toEqual([]);
+  });
+});

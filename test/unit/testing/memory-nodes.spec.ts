@@ -1,0 +1,65 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import { MemoryLockNode, MemoryLockServer } from '../../../lib/testing/index.ts';
+import { ballotNow, NodeDriver } from '../../support/node-driver.ts';
+
+const REQUEST = { markerName: '#marker', restartGuardMs: 100, floorRetentionMs: 600_000 };
+
+describe('JOIN in memory', () => {
+  it('happens at one instant, as a script of Redis does, although the clock moves on at every reading', () => {
+    let micros = 1_800_000_000_000_000;
+    const server = new MemoryLockServer({ clock: { wallMicros: () => (micros += 1_000) } });
+    expect(server.join(REQUEST)).toEqual({ kind: 'joined', quarantineMs: 100 });
+    const [marker] = server.state.markers.values();
+    const again = server.join(REQUEST);
+    expect(again).toEqual({
+      kind: 'joined',
+      quarantineMs: marker!.voteAfterMs - Math.floor(micros / 1_000),
+    });
+  });
+});
+
+describe('the timers of a memory node', () => {
+  it('do not keep a process alive, neither after a request nor while its server is dead', async () => {
+    const program = `
+      import { MemoryLockNode } from './lib/testing/index.ts';
+      const node = new MemoryLockNode(undefined, { latencyMs: 600_000, reconnectDelayMs: 600_000 });
+      const dead = new MemoryLockNode(undefined, { reconnectDelayMs: 600_000 });
+      const listener = { opened() {}, closed() {}, hint() {} };
+      for (const each of [node, dead]) each.open(listener);
+      dead.kill();
+    `;
+    const loader = ['--import', './test/support/typescript-loader.mjs'];
+    const args = [...loader, '--input-type=module', '--eval', program];
+    // Rejects when the process had to be killed.
+    await promisify(execFile)(process.execPath, args, { timeout: 60_000 });
+  });
+});
+
+describe('whatever a memory node calls', () => {
+  it('runs outside of the context of the request that asked', async () => {
+    const context = new AsyncLocalStorage<string>();
+    const stores: unknown[] = [];
+    for (const latencyMs of [0, 2]) {
+      const node = new MemoryLockNode(undefined, { latencyMs });
+      const driver = await context.run('a request', () => NodeDriver.open(node));
+      await driver.join();
+      const vote = { names: lockNames('lock:', ['a']), holder: 'a', ballot: ballotNow(), ttlMs: 1 };
+      await new Promise<void>((resolve) =>
+        context.run('a request', () => {
+          node.watch('lock:a');
+          node.acquire(vote, () => {
+            stores.push(context.getStore());
+            resolve();
+          });
+          node.flush();
+        }),
+      );
+      await node.close();
+    }
+    expect(stores).toEqual([undefined, undefined]);
+  });
+});
