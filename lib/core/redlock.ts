@@ -146,16 +146,23 @@ export class Redlock {
     for (const acquisition of this.#acquisitions)
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
     const { table } = this.#room;
+    const isUnused = () => ![...table.locks()].some((lock) => !lock.isUnused);
     await this.#until(
       this.#onReleased,
       timeoutMs,
-      () => this.#acquisitions.size === 0 && ![...table.locks()].some((lock) => !lock.isUnused),
+      () => this.#acquisitions.size === 0 && this.#isReleased() && isUnused(),
     );
     const ended = [...table.locks()].map((lock) => {
       lock.lost('closed', []);
       return lock.notified;
     });
     await Promise.all(ended);
+    // At most a node timeout: releases that were sent before may still be confirmed.
+    await this.#until(this.#onReleased, this.options.maxTtlMs, () => this.#isReleased());
+  }
+
+  #isReleased(): boolean {
+    return this.#set.releases.size === 0;
   }
 
   /** `drain(0)`, then closes the nodes. Idempotent. */

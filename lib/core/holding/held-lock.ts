@@ -195,6 +195,12 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Promise.resolve();
   }
 
+  /** As `release`, but waits no longer than until its bytes have left. */
+  releaseSent(): Promise<void> | undefined {
+    void this.release();
+    return this.#set.whenFlushed();
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
@@ -305,6 +311,7 @@ export class HeldLock implements Lock, ExtensionTarget {
       mayHold: this.#mayHold,
       context: this.#context,
       table: this.#options.table,
+      onEnd: this.#options.onEnd,
     });
     // No extension may follow the release.
     this.#lease.end();

@@ -57,6 +57,11 @@ export class JoinedLock implements Lock {
     this.ensure();
   }
 
+  /** The nodes are notified by the lock itself. */
+  releaseSent(): void {
+    void this.release();
+  }
+
   async release(): Promise<void> {
     this.#outer.noticeEnd();
     this.#isReleased = true;

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError, LockLostError, quoteKeys } from '../errors.ts';
 import type { Lock } from '../lock.ts';
+import type { WithLockOptions } from '../options/options.ts';
 import type { HeldLock } from './held-lock.ts';
 import type { JoinedLock } from './joined-lock.ts';
 
@@ -40,11 +41,6 @@ const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<Frame> };
 /** One for the process, also when two copies of this package are loaded. */
 const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Frame>());
 
-export interface SectionOptions {
-  /** What becomes of a result when the lock was lost meanwhile. @default 'reject' */
-  readonly onLost?: 'reject' | 'ignore';
-}
-
 /**
  * Runs `work` as a section of `lock`, and releases `handle` (the lock itself, or a nested use of it) when it settles. An
  * error of the work is passed on as it is; a loss is reported only when the work had none.
@@ -54,7 +50,7 @@ export async function runSection<Result>(
   lock: HeldLock,
   handle: HeldLock | JoinedLock,
   work: (lock: Lock) => Promise<Result> | Result,
-  options: SectionOptions | undefined,
+  options: WithLockOptions | undefined,
 ): Promise<Result> {
   const store = storage.getStore();
   const outer = store === undefined ? undefined : running(store);
@@ -65,11 +61,11 @@ export async function runSection<Result>(
     result = await storage.run(frame, work, handle);
   } catch (error) {
     end(frame, section);
-    await handle.release();
+    await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
     throw error;
   }
   end(frame, section);
-  await handle.release();
+  await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
   const { lossError } = handle;
   if (lossError === undefined || options?.onLost === 'ignore') return result;
   const { keys, reason, token, causes } = lossError;

@@ -20,6 +20,8 @@ export interface LockToRelease {
   readonly context: AsyncResource | undefined;
   /** Is notified how many connections received the hint. */
   readonly table: KeyTable;
+  /** Is called when there is nothing more to wait for. */
+  readonly onEnd: () => void;
 }
 
 /**
@@ -50,6 +52,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const { names, holder, mayHold, ttlMs, nodeTimeoutMs } = this.#lock;
     const request = { names, holder, granted: true, notify: true };
     this.#startedAtMs = nowMs;
+    this.#set.releases.add(this);
     for (let bits = mayHold; bits !== 0; bits &= bits - 1) this.#notified += 1;
     answers.set(this, nodeTimeoutMs, nowMs);
     const done = new Promise<void>((resolve) => {
@@ -88,6 +91,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     if (this.#isDone) return;
     this.#isDone = true;
     this.#set.answers.cancel(this);
+    this.#set.releases.delete(this);
     const { keys, token, context, table } = this.#lock;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       const causes = this.#failures ?? [];
@@ -97,5 +101,6 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     }
     for (const key of keys) table.counted(key, this.#listeners);
     this.#resolve?.();
+    this.#lock.onEnd();
   }
 }

@@ -3,6 +3,7 @@ import type { LockEvent } from '../events.ts';
 import { FLOOR_RETENTION_MS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Deadlines } from './deadlines.ts';
+import type { Deadline } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
@@ -42,6 +43,8 @@ export class NodeSet {
   readonly alarms: Deadlines;
   /** Of nodes whose answers are due. */
   readonly silences: Deadlines;
+  /** Releases that may still be confirmed. */
+  readonly releases = new Set<Deadline>();
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
   /** When a quorum of nodes last answered a try. */
@@ -50,6 +53,8 @@ export class NodeSet {
   readonly #suspends: SuspendWatch;
   readonly #collected: Collected[] = [];
   #isFlushDue = false;
+  #flushed: Promise<void> | undefined;
+  #resolveFlushed: (() => void) | undefined;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
@@ -125,6 +130,17 @@ export class NodeSet {
     for (const { node } of this.sessions) node.flush();
     const { nowMs } = this;
     for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
+    this.#resolveFlushed?.();
+    this.#flushed = this.#resolveFlushed = undefined;
+  }
+
+  /** Resolves when what is collected now has left; undefined when nothing is. */
+  whenFlushed(): Promise<void> | undefined {
+    if (!this.#isFlushDue) return undefined;
+    this.#flushed ??= new Promise((resolve) => {
+      this.#resolveFlushed = resolve;
+    });
+    return this.#flushed;
   }
 
   /** Calls after what is collected now has left; at once when nothing is. What users run may take its time. */

@@ -83,6 +83,13 @@ export interface WithLockOptions extends AcquireOptions {
    * the work returned), or `'ignore'` and return the result. An error of the work itself is never replaced. @default 'reject'
    */
   readonly onLost?: 'reject' | 'ignore';
+  /**
+   * When the call answers: once the release was handed to the sockets of all nodes (`'sent'`), or once a quorum of them has
+   * confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way; one in
+   * another process that learns of the end by other means may find it held for a round trip after `'sent'`. A release that
+   * fails afterwards is the event `release-incomplete`, and is repeated. @default 'sent'
+   */
+  readonly release?: 'sent' | 'confirmed';
 }
 
 /** The defaults that are constants; the others derive from ttl and the number of nodes. */

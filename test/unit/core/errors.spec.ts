@@ -56,10 +56,13 @@ describe('messages say what happened and what to do', () => {
     );
   });
 
-  it.each<LockLossReason>(['expired', 'taken', 'closed', 'short'])('lost: %s', (reason) => {
-    const { message } = new LockLostError(['a'], reason, 17);
-    expect(message).toMatch(/^Lock "a" \(token 17\) was lost: .{20,}\. Stop the work; .*refused/);
-  });
+  it.each<LockLossReason>(['expired', 'suspended', 'taken', 'closed', 'released', 'short'])(
+    'lost: %s',
+    (reason) => {
+      const { message } = new LockLostError(['a'], reason, 17);
+      expect(message).toMatch(/^Lock "a" \(token 17\) was lost: .{20,}\. Stop the work; .*rejects/);
+    },
+  );
 
   it('stale: both tokens, and not to retry', () => {
     const error = new StaleTokenError('seat:1', '17', '18', 'holder', { cause });

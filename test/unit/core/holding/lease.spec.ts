@@ -1,159 +1,128 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { clusterFactory } from '../support/cluster.ts';
-import type { LockProcess } from '../support/cluster.ts';
+import type { Lock } from '../../../../lib/core/lock.ts';
+import { processFactory } from '../support/cluster.ts';
+import type { ProcessOptions } from '../support/cluster.ts';
 
-const newCluster = clusterFactory();
+const newProcess = processFactory();
 
-/** When the first node was asked for an extension. */
-const extensionTimes = ({ nodes }: LockProcess) =>
-  nodes[0]!.asked('extend').map(({ atMs }) => atMs);
+/** A process that holds `a`; `extensionTimes` are when its first node was asked for an extension. */
+async function holding(options: ProcessOptions = {}, size = 3) {
+  const process = await newProcess(options, size);
+  const { cluster, redlock, node } = process;
+  // The restart guard has passed.
+  if (options.restartGuard === true) await cluster.advance(9_000);
+  const startedAtMs = cluster.nowMs;
+  const lock = await cluster.settle(redlock.acquire('a'));
+  const extensionTimes = () => node.asked('extend').map(({ atMs }) => atMs);
+  return Object.assign(process, { lock, startedAtMs, extensionTimes });
+}
 
-describe('extension', () => {
+const gapsOf = (times: readonly number[]) =>
+  times.slice(1).map((atMs, index) => atMs - times[index]!);
+
+describe('an extension', () => {
   it('comes at a third of the ttl, again and again', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000 });
-    const startedAtMs = cluster.nowMs;
-    const lock = await cluster.settle(process.redlock.acquire('a'));
+    const { cluster, lock, startedAtMs, extensionTimes, received } = await holding();
     await cluster.advance(30_000);
-    expect(lock.isHeld).toBe(true);
-    const times = [startedAtMs, ...extensionTimes(process)];
-    const gaps = times.slice(1).map((atMs, index) => atMs - times[index]!);
+    const gaps = gapsOf([startedAtMs, ...extensionTimes()]);
     // Never later than a third, and only a little earlier, because locks share timers.
-    expect(Math.max(...gaps)).toBeLessThanOrEqual(1_000);
-    expect(Math.min(...gaps)).toBeGreaterThan(900);
-    expect(process.heard('extended')).toHaveLength(times.length - 1);
+    expect([Math.max(...gaps) <= 1_000, Math.min(...gaps) > 900]).toEqual([true, true]);
+    expect([lock.isHeld, received('extended').length]).toEqual([true, gaps.length]);
   });
 
   it.each([100, 101, 150, 333, 1_000, 1_250, 10_000])(
-    'has no hot loop with a ttl of %i ms',
+    'never runs in a hot loop, with a ttl of %i ms, also while every one fails at once',
     async (ttl) => {
-      const cluster = await newCluster();
-      const process = await cluster.process({ ttl });
-      const lock = await cluster.settle(process.redlock.acquire('a'));
+      const { cluster, lock, extensionTimes } = await holding({ ttl });
       await cluster.advance(ttl * 10);
-      expect(lock.isHeld).toBe(true);
-      expect(extensionTimes(process).length).toBeLessThanOrEqual(33);
-      // And while every extension fails at once.
+      const before = extensionTimes().length;
+      expect([lock.isHeld, before <= 33]).toEqual([true, true]);
       for (const server of cluster.servers) server.kill();
-      const before = extensionTimes(process).length;
       await cluster.advance(ttl);
-      expect(lock.isHeld).toBe(false);
-      expect(extensionTimes(process).length - before).toBeLessThan(30);
+      expect([lock.isHeld, extensionTimes().length - before < 30]).toEqual([false, true]);
     },
   );
 
-  it('that fails is retried with pauses while time is left: neither lost nor renewed', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000 });
-    const lock = await cluster.settle(process.redlock.acquire('a'));
+  it('that fails is repeated with pauses while time is left: the lock is neither lost nor renewed', async () => {
+    const { cluster, lock, extensionTimes, received } = await holding();
     for (const server of cluster.servers) server.freeze();
     await cluster.advance(1_400);
     const { remainingMs } = lock;
-    expect(process.heard('extension-failed').length).toBeGreaterThan(0);
-    expect(lock.signal.aborted).toBe(false);
-    expect(lock.remainingMs).toBe(remainingMs);
+    expect([received('extension-failed').length > 0, lock.signal.aborted]).toEqual([true, false]);
     for (const server of cluster.servers) server.resume();
     await cluster.advance(600);
     expect(lock.remainingMs).toBeGreaterThan(remainingMs);
     await cluster.advance(10_000);
-    expect(lock.isHeld).toBe(true);
-    const gaps = extensionTimes(process).map((atMs, index, all) => atMs - (all[index - 1] ?? 0));
-    for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(150);
+    expect([lock.isHeld, Math.min(...gapsOf(extensionTimes())) >= 150]).toEqual([true, true]);
   });
 
-  it('that fails is retried soon, and by chance, so that holders do not come all at once', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 10_000 });
-    await cluster.settle(process.redlock.acquire('a'));
-    for (const node of process.nodes)
-      node.failNext({ error: 'OOM command not allowed' }, { command: 'extend', times: 100 });
+  it('that fails is repeated soon, and by chance, so that holders do not come all at once', async () => {
+    const { cluster, nodes, extensionTimes } = await holding({ ttl: 10_000 });
+    for (const node of nodes) node.failNext({ error: 'OOM' }, { command: 'extend', times: 100 });
     await cluster.advance(9_000);
     // Refused at once, so a gap is a pause: half a node timeout to a whole one.
-    const times = extensionTimes(process);
-    const gaps = times.slice(1).map((atMs, index) => atMs - times[index]!);
-    expect(gaps.length).toBeGreaterThan(5);
-    expect(Math.max(...gaps)).toBeLessThanOrEqual(510);
-    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(240);
-    expect(Math.max(...gaps) - Math.min(...gaps)).toBeGreaterThan(30);
+    const gaps = gapsOf(extensionTimes());
+    const [shortest, longest] = [Math.min(...gaps), Math.max(...gaps)];
+    expect([gaps.length > 5, shortest >= 240, longest <= 510]).toEqual([true, true, true]);
+    expect(longest - shortest).toBeGreaterThan(30);
   });
 
   it('needs a quorum only, and repairs a node that restarted', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
+    const { cluster, lock } = await holding();
     cluster.servers[0]?.kill();
     await cluster.advance(10_000);
     expect(lock.isHeld).toBe(true);
     cluster.servers[0]?.restart({ keepData: false });
     await cluster.advance(1_500);
-    expect(cluster.owners('a')).toEqual(cluster.servers.map(() => lock.token.holder));
+    expect(cluster.holdersOf('a')).toEqual(cluster.servers.map(() => lock.token.holder));
   });
 
-  it('asks a node in quarantine again as soon as that ends', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 9_000, restartGuard: true, wait: 0 });
-    await cluster.advance(9_000);
-    const lock = await cluster.settle(process.redlock.acquire('a'));
+  it('comes to a node in quarantine as soon as that ends, and to the others no more often', async () => {
+    const { cluster, lock, extensionTimes } = await holding({ ttl: 9_000, restartGuard: true });
     cluster.servers[0]?.restart({ keepData: false });
     const restartedAtMs = cluster.nowMs;
     await cluster.advance(8_900);
-    expect(cluster.owners('a')[0]).toBeUndefined();
+    expect(cluster.holdersOf('a')[0]).toBeUndefined();
     await cluster.advance(250);
-    expect(cluster.owners('a')[0]).toBe(lock.token.holder);
-    const last = process.nodes[0]!.asked('extend').at(-1)!.atMs;
-    expect(last - restartedAtMs).toBeGreaterThan(8_999);
-    // Nor are the others, which keep the lock, asked later or more often for that.
-    const times = extensionTimes(process);
-    expect(times).toHaveLength(4);
-    for (const [index, atMs] of times.entries())
-      expect(atMs - (times[index - 1] ?? restartedAtMs)).toBeLessThanOrEqual(3_000);
+    expect(cluster.holdersOf('a')[0]).toBe(lock.token.holder);
+    const times = extensionTimes();
+    expect([times.length, times.at(-1)! - restartedAtMs > 8_999]).toEqual([4, true]);
+    expect(Math.max(...gapsOf([restartedAtMs, ...times]))).toBeLessThanOrEqual(3_000);
   });
 
-  it('asks the first of several nodes in quarantine as soon as its own has ended', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process({ ttl: 9_000, restartGuard: true, wait: 0 });
-    await cluster.advance(9_000);
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('comes to the first of several nodes in quarantine as soon as its own has ended', async () => {
+    const { cluster, lock } = await holding({ ttl: 9_000, restartGuard: true }, 5);
     cluster.servers[1]?.restart({ keepData: false });
     await cluster.advance(1_500);
     cluster.servers[0]?.restart({ keepData: false });
     await cluster.advance(7_700);
-    expect(cluster.owners('a').slice(0, 2)).toEqual([undefined, lock.token.holder]);
+    expect(cluster.holdersOf('a').slice(0, 2)).toEqual([undefined, lock.token.holder]);
   });
 
-  it('can be turned off: the lock ends after one ttl', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000, extend: false });
-    const lock = await cluster.settle(process.redlock.acquire('a'));
+  it('can be turned off: then the lock ends after one ttl', async () => {
+    const { cluster, lock, extensionTimes } = await holding({ extend: false });
     await cluster.advance(2_900);
     expect(lock.isHeld).toBe(true);
     await cluster.advance(100);
-    expect(lock.isHeld).toBe(false);
     expect(lock.signal.reason).toMatchObject({ reason: 'expired' });
-    expect(extensionTimes(process)).toEqual([]);
+    expect([lock.isHeld, extensionTimes()]).toEqual([false, []]);
   });
 
   it('never outlives the release, also when one was under way', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000, latencyMs: 20 });
-    const lock = await cluster.settle(process.redlock.acquire('a'));
-    while (extensionTimes(process).length === 0) await cluster.advance(1);
+    const process = await holding({ latencyMs: 20 });
+    const { cluster, lock, extensionTimes, received } = process;
+    while (extensionTimes().length === 0) await cluster.advance(1);
     await cluster.settle(lock.release());
     await cluster.advance(20_000);
-    expect(process.liveTimers).toBe(0);
-    expect(extensionTimes(process)).toHaveLength(1);
-    expect(cluster.holders('a')).toBe(0);
-    expect(lock.signal.aborted).toBe(false);
-    expect(process.heard('extended')).toEqual([]);
+    expect([process.liveTimers, extensionTimes().length, cluster.holders('a')]).toEqual([0, 1, 0]);
+    expect([lock.signal.aborted, received('extended')]).toEqual([false, []]);
   });
 });
 
 describe('extend()', () => {
   it('gives the full ttl again, from before it was sent', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000, extend: false, latencyMs: 40 });
-    const lock = await cluster.settle(redlock.acquire('a'));
+    const { cluster, lock } = await holding({ extend: false, latencyMs: 40 });
     await cluster.advance(2_000);
     await cluster.settle(lock.extend());
     expect(lock.remainingMs).toBeCloseTo(3_000 - 32 - 40, 6);
@@ -161,162 +130,157 @@ describe('extend()', () => {
     expect(lock.isHeld).toBe(true);
   });
 
-  it('without a quorum rejects, and the old validity stands', async () => {
-    const cluster = await newCluster();
-    const { redlock, heard } = await cluster.process({
-      ttl: 3_000,
-      nodeTimeout: 1_000,
-      extend: false,
-    });
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('rejects without a quorum, and the old validity stands', async () => {
+    const { cluster, lock, received } = await holding({ nodeTimeout: 1_000, extend: false });
     cluster.servers[0]?.freeze();
     cluster.servers[1]?.kill();
     await cluster.advance(10);
     const error = await cluster.failure(lock.extend());
     expect(error).toBeInstanceOf(QuorumUnavailableError);
-    expect((error as QuorumUnavailableError).causes).toMatchObject([
-      { reason: 'timeout' },
-      { reason: 'unreachable' },
-    ]);
+    expect(error).toMatchObject({ causes: [{ reason: 'timeout' }, { reason: 'unreachable' }] });
     expect(lock.isHeld).toBe(true);
     // That was no answer of a quorum, so it says nothing about how slow one is.
-    expect(heard('slow-quorum')).toEqual([]);
+    expect(received('slow-quorum')).toEqual([]);
   });
 
-  it('of a lost lock rejects with the loss', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('rejects with the loss of a lost lock, and is wrong use of a released one', async () => {
+    const { cluster, lock, redlock } = await holding({ extend: false });
     await cluster.advance(4_000);
     await expect(lock.extend()).rejects.toBeInstanceOf(LockLostError);
-  });
-
-  it('of a released lock is wrong use', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
+    const released = await cluster.settle(redlock.acquire('b'));
+    await cluster.settle(released.release());
+    await expect(released.extend()).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    expect(() => released.ensure()).toThrow(/used after its release/);
     await cluster.settle(lock.release());
-    await expect(lock.extend()).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-    expect(() => lock.ensure()).toThrow(/used after its release/);
+    expect(() => lock.ensure()).toThrow(LockLostError);
   });
 });
 
-describe('loss', () => {
-  it('is told before validity ends, although no node answers any more', async () => {
-    const cluster = await newCluster();
-    const { redlock, heard } = await cluster.process({ ttl: 3_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
+describe('a loss', () => {
+  it('is reported before the validity ends, although no node answers any more', async () => {
+    const { cluster, lock, received } = await holding();
     const validUntilMs = cluster.nowMs + lock.remainingMs;
-    let toldAtMs = Number.POSITIVE_INFINITY;
-    lock.signal.addEventListener('abort', () => (toldAtMs = cluster.nowMs));
+    let abortedAtMs = Number.POSITIVE_INFINITY;
+    lock.signal.addEventListener('abort', () => (abortedAtMs = cluster.nowMs));
     for (const server of cluster.servers) server.freeze();
     await cluster.advance(10_000);
-    expect(toldAtMs).toBeLessThan(validUntilMs);
-    expect(toldAtMs).toBeGreaterThan(validUntilMs - 100);
+    expect(abortedAtMs).toBeLessThan(validUntilMs);
+    expect(abortedAtMs).toBeGreaterThan(validUntilMs - 100);
     expect(lock.signal.reason).toMatchObject({ name: 'LockLostError', reason: 'expired' });
-    expect(heard('lost')).toMatchObject([{ keys: ['a'], token: lock.token.value }]);
+    expect(received('lost')).toMatchObject([{ keys: ['a'], token: lock.token.value }]);
   });
 
-  it('is told at once when so many nodes lost it that no quorum is left', async () => {
-    const cluster = await newCluster(5);
-    const { redlock, heard } = await cluster.process({ ttl: 9_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('is certain as soon as so many nodes lost it that no quorum is left, and releases it', async () => {
+    const { cluster, lock, nodes, received } = await holding({ ttl: 9_000 }, 5);
     cluster.occupy('a', [0, 1], 60_000);
     await cluster.advance(3_100);
     expect(lock.isHeld).toBe(true);
     cluster.occupy('a', [2], 60_000);
     await cluster.advance(3_100);
-    expect(lock.signal.reason).toMatchObject({ reason: 'taken' });
-    const { causes } = lock.signal.reason as LockLostError;
-    expect(causes.filter(({ reason }) => reason === 'lost')).toHaveLength(3);
-    expect(heard('lost')).toHaveLength(1);
+    const error = lock.signal.reason as LockLostError;
+    expect([error.reason, received('lost').length]).toEqual(['taken', 1]);
+    expect(error.causes.filter(({ reason }) => reason === 'lost')).toHaveLength(3);
+    const granted = nodes.map((each) =>
+      each.asked('release').map(({ request }) => request.granted),
+    );
+    expect(granted).toEqual(nodes.map(() => [true]));
+    expect(cluster.holders('a')).toBe(3);
   });
 
   it('is not concluded from nodes that are unjoined, in quarantine, down or silent', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process({ ttl: 9_000, restartGuard: true, wait: 0 });
-    await cluster.advance(9_000);
-    const lock = await cluster.settle(redlock.acquire('a'));
+    const { cluster, lock } = await holding({ ttl: 9_000, restartGuard: true }, 5);
     cluster.servers[0]?.kill();
     cluster.servers[1]?.freeze();
     cluster.servers[2]?.restart({ keepData: false });
     cluster.servers[3]?.flush();
     await cluster.advance(3_500);
-    expect(lock.isHeld).toBe(true);
-    expect(lock.signal.aborted).toBe(false);
-  });
-
-  it('releases on every node at once, for the next holder', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process({ ttl: 9_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
-    cluster.occupy('a', [0, 1], 60_000);
-    await cluster.advance(3_010);
-    expect(lock.isHeld).toBe(false);
-    expect(
-      nodes.map((node) => node.asked('release').map(({ request }) => request.granted)),
-    ).toEqual([[true], [true], [true]]);
-    expect(cluster.owners('a')).toEqual(['foreign', 'foreign', undefined]);
+    expect([lock.isHeld, lock.signal.aborted]).toEqual([true, false]);
   });
 
   it('is never undone by a late answer', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000, nodeTimeout: 1_000, latencyMs: 20 });
-    const { redlock, heard } = process;
-    const lock = await cluster.settle(redlock.acquire('a'));
-    while (extensionTimes(process).length < 2) await cluster.advance(1);
+    const { cluster, lock, extensionTimes, received } = await holding({
+      nodeTimeout: 1_000,
+      latencyMs: 20,
+    });
+    while (extensionTimes().length < 2) await cluster.advance(1);
     await cluster.advance(15);
-    // Nothing runs until the old validity is over; then the answer, which would give a new one, is heard first.
+    // Nothing runs until the old validity is over; then the answer, which would give a new one, is there first.
     cluster.environment.skip(lock.remainingMs + 100);
     expect(lock.isHeld).toBe(false);
     await cluster.advance(1_000);
-    expect(lock.isHeld).toBe(false);
-    expect(lock.signal.aborted).toBe(true);
-    expect(heard('lost')).toHaveLength(1);
+    expect([lock.isHeld, lock.signal.aborted, received('lost').length]).toEqual([false, true, 1]);
   });
 
-  it('isHeld, remainingMs and ensure are right although every timer is late', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('is known to isHeld, remainingMs and ensure although every timer is late', async () => {
+    const { cluster, lock } = await holding();
     cluster.environment.skip(2_900);
     expect(lock.isHeld).toBe(true);
     expect(lock.remainingMs).toBeCloseTo(66, 6);
     expect(() => lock.ensure(66)).not.toThrow();
     expect(() => lock.ensure(67)).toThrow(/less validity is left than the next step needs/);
+    expect(() => lock.ensure(Number.NaN)).toThrow(LockLostError);
     cluster.environment.skip(67);
     expect([lock.isHeld, lock.remainingMs]).toEqual([false, 0]);
+    expect(lock.signal.aborted).toBe(false);
     expect(() => lock.ensure()).toThrow(LockLostError);
     expect(lock.signal.aborted).toBe(true);
   });
 
-  it('ensure refuses what is not a number', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    expect(() => lock.ensure(Number.NaN)).toThrow(LockLostError);
-    expect(lock.isHeld).toBe(true);
-  });
-
-  it('a signal that is looked at only afterwards is aborted', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('aborts a signal also when somebody looks at that only afterwards', async () => {
+    const { cluster, lock } = await holding({ extend: false });
     await cluster.advance(4_000);
     expect(lock.signal.aborted).toBe(true);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
-  it('is not caused by a step of the wall clock', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
+  it('sends the releases before it calls those who listen', async () => {
+    const seen: number[] = [];
+    const onEvent = ({ type }: { readonly type: string }) => {
+      if (type === 'lost') seen.push(process.nodes[0]!.asked('release').length);
+    };
+    const process = await newProcess({ onEvent });
+    const { cluster, redlock } = process;
+    const lock: Lock = await cluster.settle(redlock.acquire('a'));
+    lock.signal.addEventListener('abort', () =>
+      seen.push(process.nodes[2]!.asked('release').length),
+    );
+    cluster.occupy('a', [0, 1], 60_000);
+    await cluster.failure(lock.extend());
+    expect(seen).toEqual([1, 1]);
+  });
+});
+
+describe('a clock that moved', () => {
+  it('costs no lock by a step of the wall clock, but extends all of them at once', async () => {
+    const { cluster, lock, redlock, extensionTimes } = await holding({ ttl: 60_000 });
+    await cluster.settle(redlock.acquire('b', { extend: false }));
     const { remainingMs } = lock;
     // Ours only: the servers have clocks of their own.
     for (const server of cluster.servers) server.setClockOffset(-10_000);
     cluster.environment.shiftWallClock(10_000);
     expect(lock.remainingMs).toBe(remainingMs);
-    await cluster.advance(10_000);
+    await cluster.advance(10);
+    expect([lock.isHeld, extensionTimes().length]).toEqual([true, 1]);
+  });
+
+  it.each([
+    ['suspended', 100, 20_000],
+    ['suspended', 2_000, 980],
+    ['expired', 2_990, 20_000],
+  ])('says %s after %i ms awake and %i ms asleep', async (reason, awakeMs, asleepMs) => {
+    const { cluster, lock } = await holding({ extend: false });
+    await cluster.settle(lock.extend());
+    cluster.environment.skip(awakeMs);
+    cluster.environment.suspend(asleepMs);
+    expect(() => lock.ensure()).toThrow(expect.objectContaining({ reason }));
+    await cluster.advance(1_000);
+  });
+
+  it('costs no lock by a suspend that its validity outlasts', async () => {
+    const { cluster, lock } = await holding({ ttl: 60_000 });
+    cluster.environment.suspend(20_000);
+    expect(lock.isHeld).toBe(true);
+    await cluster.advance(100_000);
     expect(lock.isHeld).toBe(true);
   });
 });

@@ -1,140 +1,174 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../../lib/core/errors.ts';
 import type { Lock } from '../../../../lib/core/lock.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import type { AcquireOptions } from '../../../../lib/core/options/options.ts';
+import { processFactory, rejection } from '../support/cluster.ts';
+import type { Cluster, ProcessOptions } from '../support/cluster.ts';
 
-const newCluster = clusterFactory();
+const newProcess = processFactory();
+const RELEASED = { code: 'LOCK_LOST', reason: 'released' };
+
+function sleep(cluster: Cluster, ms: number): Promise<void> {
+  return new Promise((resolve) => void cluster.environment.timers.set(resolve, ms));
+}
 
 describe('work that holds a key', () => {
   it('joins its lock when it asks for the key again: same token, no second vote, no deadlock', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, node } = await newProcess();
     const tokens = await cluster.settle(
       redlock.withLock(['a', 'b'], async (outer) => {
         const inner = await redlock.acquire('b');
-        const nested = await redlock.withLock('a', async (lock) => lock.token);
-        await inner.release();
-        expect(inner.isHeld).toBe(false);
-        expect(outer.isHeld).toBe(true);
+        const nested = await redlock.withLock('a', (lock) => {
+          expect([lock.isHeld, lock.remainingMs]).toEqual([true, outer.remainingMs]);
+          return lock.token;
+        });
+        await inner.extend();
+        await inner[Symbol.asyncDispose]();
+        expect([inner.isHeld, inner.remainingMs, outer.isHeld]).toEqual([false, 0, true]);
+        expect(() => inner.ensure()).toThrow(/used after its release/);
         return [outer.token, inner.token, nested];
       }),
     );
     expect(new Set(tokens).size).toBe(1);
-    expect(nodes[0]!.asked('acquire')).toHaveLength(1);
-    expect(nodes[0]!.asked('release')).toHaveLength(1);
+    for (const name of ['acquire', 'extend', 'release'] as const)
+      expect(node.asked(name)).toHaveLength(1);
   });
 
-  it('knows its innermost lock', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    expect(redlock.current()).toBeUndefined();
+  it('knows its innermost lock, and which keys it holds', async () => {
+    const { cluster, redlock } = await newProcess();
+    const known = () => [redlock.current()?.keys[0], redlock.holds('a'), redlock.holds(['b'])];
+    const seen = [known()];
     await cluster.settle(
       redlock.withLock('a', async () => {
-        expect(redlock.current()?.keys).toEqual(['a']);
-        await redlock.withLock('b', async () => expect(redlock.current()?.keys).toEqual(['b']));
-        expect(redlock.current()?.keys).toEqual(['a']);
+        seen.push(known());
+        await redlock.withLock('b', () => seen.push(known()));
+        seen.push(known());
+        expect([redlock.holds(['a', 'b']), redlock.holds('')]).toEqual([false, false]);
       }),
     );
-    expect(redlock.current()).toBeUndefined();
+    const outside = [undefined, false, false];
+    const inA = ['a', true, false];
+    expect([...seen, known()]).toEqual([outside, inA, ['b', true, true], inA, outside]);
   });
 
-  it('is refused a set that it holds partly, before anything is locked', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+  it('is refused a set that it holds partly, or in several locks, before anything is locked', async () => {
+    const { cluster, redlock } = await newProcess();
+    const refused = (message: RegExp) =>
+      expect(redlock.acquire(['a', 'b'])).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        message: expect.stringMatching(message),
+      });
     await cluster.settle(
       redlock.withLock('a', async () => {
-        await expect(redlock.acquire(['a', 'b'])).rejects.toMatchObject({
-          code: 'FENCED_USAGE',
-          message: expect.stringMatching(/partly held already .* Acquire all of them in one lock/),
-        });
-        await redlock.withLock('b', async () => {
-          await expect(redlock.withLock(['a', 'b'], () => 1)).rejects.toMatchObject({
-            code: 'FENCED_USAGE',
-          });
-        });
+        await refused(/already holds some .* \(in one lock\)\. Acquire all of them together/);
+        expect(cluster.holders('b')).toBe(0);
+        await redlock.withLock('b', () => refused(/in several locks/));
       }),
     );
-    await cluster.advance(10);
-    expect(cluster.holders('b')).toBe(0);
   });
 
   it('does not join the lock of another service', async () => {
-    const cluster = await newCluster();
-    const first = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const second = await cluster.process();
-    const outcome = first.redlock.withLock('a', () => second.redlock.tryAcquire('a'));
-    expect(await cluster.settle(outcome)).toBeNull();
+    const outcome = redlock.withLock('a', () =>
+      second.redlock.withLock('b', () => [second.redlock.current()?.keys, redlock.current()?.keys]),
+    );
+    expect(await cluster.settle(outcome)).toEqual([['b'], ['a']]);
+    const other = redlock.withLock('a', () => second.redlock.tryAcquire('a'));
+    expect(await cluster.settle(other)).toBeNull();
   });
 
-  it('that outlives its lock sees a released lock, and asks for a new one', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    let outlived: Promise<Lock> | undefined;
+  it('acquires for itself once its section has ended or its lock was lost', async () => {
+    const { cluster, redlock } = await newProcess({ extend: false });
+    let outlived!: Promise<Lock>;
     const first = await cluster.settle(
-      redlock.withLock('a', async (lock) => {
-        outlived = (async () => {
-          await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, 500));
-          expect(redlock.current()?.isHeld).toBe(false);
+      redlock.withLock('a', (lock) => {
+        outlived = sleep(cluster, 500).then(() => {
+          expect([redlock.current(), redlock.holds('a')]).toEqual([undefined, false]);
           expect(() => lock.ensure()).toThrow(/used after its release/);
           return redlock.acquire('a');
-        })();
+        });
         return lock;
       }),
     );
-    const second = await cluster.settle(outlived!);
+    const second = await cluster.settle(outlived);
     expect(second.token.value).toBeGreaterThan(first.token.value);
+    await cluster.settle(second.release());
+    const work = async (outer: Lock) => {
+      await sleep(cluster, 4_000);
+      return (await redlock.acquire('a')).token.value - outer.token.value;
+    };
+    expect(await cluster.settle(redlock.withLock('a', work, { onLost: 'ignore' }))).toBeGreaterThan(
+      0,
+    );
   });
 
-  it('whose lock was lost does not join it', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
-    const outcome = redlock.withLock(
-      'a',
-      async (outer) => {
-        await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, 4_000));
-        const inner = await redlock.acquire('a');
-        return [outer.token.value, inner.token.value] as const;
-      },
-      { onLost: 'ignore' },
+  it('joins the section around one that has ended, and neither after that', async () => {
+    const { cluster, redlock } = await newProcess();
+    const seen: unknown[] = [];
+    let late!: Promise<void>;
+    await cluster.settle(
+      redlock.withLock('a', async () => {
+        await redlock.withLock('b', () => {
+          late = (async () => {
+            for (let step = 0; step < 2; step += 1) {
+              await sleep(cluster, 100);
+              seen.push([redlock.holds('a'), redlock.holds('b'), redlock.current()?.keys]);
+            }
+          })();
+        });
+        await sleep(cluster, 150);
+      }),
     );
-    const [outer, inner] = await cluster.settle(outcome);
-    expect(inner).toBeGreaterThan(outer);
+    await cluster.settle(late);
+    expect(seen).toEqual([
+      [true, false, ['a']],
+      [false, false, undefined],
+    ]);
+  });
+
+  it('has the options of its nested uses checked as those of any other', async () => {
+    const { cluster, redlock } = await newProcess();
+    const reason = new Error('the user left');
+    const wrong: [AcquireOptions, unknown][] = [
+      [{ signal: AbortSignal.abort(reason) }, reason],
+      [{ ttl: '1h' }, expect.objectContaining({ code: 'REDLOCK_CONFIG' })],
+    ];
+    const errors = redlock.withLock('a', () =>
+      Promise.all(
+        wrong.flatMap(([options]) => [
+          rejection(redlock.acquire('a', options)),
+          rejection(redlock.withLock('a', () => undefined, options)),
+        ]),
+      ),
+    );
+    expect(await cluster.settle(errors)).toEqual(wrong.flatMap(([, error]) => [error, error]));
   });
 });
 
 describe('withLock', () => {
   it('returns what the work returns, and releases', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     expect(await cluster.settle(redlock.withLock('a', () => 'done'))).toBe('done');
     await cluster.advance(5);
     expect(cluster.holders('a')).toBe(0);
   });
 
-  it("passes the work's own error on, thrown at once or later, also when the lock was lost", async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
+  it('passes an error of the work on, thrown at once or later, also when the lock was lost', async () => {
+    const { cluster, redlock } = await newProcess({ extend: false });
     const own = new Error('no seats left');
-    const later = async () => {
-      await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, 5_000));
-      throw own;
-    };
-    const atOnce = () => {
-      throw own;
-    };
-    expect(await cluster.failure(redlock.withLock('a', atOnce))).toBe(own);
-    expect(await cluster.failure(redlock.withLock('a', later))).toBe(own);
+    for (const workMs of [0, 5_000]) {
+      const work = () =>
+        workMs === 0 ? raise(own) : sleep(cluster, workMs).then(() => raise(own));
+      expect(await cluster.failure(redlock.withLock('a', work))).toBe(own);
+    }
     await cluster.advance(5);
     expect(cluster.holders('a')).toBe(0);
   });
 
   it('rejects with the loss and the result when the work finished although the lock was lost', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ extend: false });
-    const work = async () => {
-      await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, 5_000));
-      return { paid: true };
-    };
+    const { cluster, redlock } = await newProcess({ extend: false });
+    const work = () => sleep(cluster, 5_000).then(() => ({ paid: true }));
     const error = await cluster.failure(redlock.withLock('a', work));
     expect(error).toBeInstanceOf(LockLostError);
     expect(error).toMatchObject({ reason: 'expired', result: { paid: true } });
@@ -142,22 +176,187 @@ describe('withLock', () => {
     expect(await cluster.settle(ignored)).toEqual({ paid: true });
   });
 
-  it('sees the loss although no timer has told of it yet', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    const outcome = redlock.withLock('a', async () => {
-      cluster.environment.skip(10_000);
-      return 'late';
+  it('knows of the loss although no timer has noticed it yet', async () => {
+    const { cluster, redlock } = await newProcess();
+    const late = () => (cluster.environment.skip(10_000), 'late');
+    const lost = { code: 'LOCK_LOST', result: 'late' };
+    expect(await cluster.failure(redlock.withLock('a', late))).toMatchObject(lost);
+    const nested = redlock.withLock('a', () => rejection(redlock.withLock('a', late)), {
+      onLost: 'ignore',
     });
-    expect(await cluster.failure(outcome)).toMatchObject({ code: 'LOCK_LOST', result: 'late' });
+    expect(await cluster.settle(nested)).toMatchObject(lost);
   });
 
-  it('does not run the work when the lock cannot be had', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+  it('does not run the work when the lock is busy', async () => {
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1], 60_000);
     let ran = false;
     await cluster.failure(redlock.withLock('a', () => (ran = true), { wait: 0 }));
     expect(ran).toBe(false);
   });
 });
+
+describe('a section that outlives the work whose lock it joined', () => {
+  /** The outer work ends after 100 ms, its section on the same lock `sectionMs` after its own begin. */
+  async function leftBehind(sectionMs: number, options: ProcessOptions = {}) {
+    const process = await newProcess(options);
+    const { cluster, redlock } = process;
+    let section!: Promise<string>;
+    let joined!: Lock;
+    const work = async (lock: Lock) => {
+      section = redlock.withLock('a', async (nested) => {
+        joined = nested;
+        await sleep(cluster, sectionMs);
+        return 'section';
+      });
+      section.catch(() => undefined);
+      await sleep(cluster, 100);
+      return lock;
+    };
+    const startedAtMs = cluster.nowMs;
+    const outer = await cluster.settle(redlock.withLock('a', work));
+    const types = () => process.events.map(({ type }) => type).slice(4);
+    return Object.assign(process, { outer, section, joined, startedAtMs, types });
+  }
+
+  it('keeps the lock, extended, until it ends; the outer handle has ended, and its caller its result', async () => {
+    const { cluster, outer, section, joined, startedAtMs, received } = await leftBehind(10_000);
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(110);
+    expect([outer.isHeld, outer.remainingMs, joined.isHeld]).toEqual([false, 0, true]);
+    expect(() => outer.ensure()).toThrow(/used after its release/);
+    await cluster.advance(9_000);
+    expect([joined.isHeld, cluster.holders('a'), received('released')]).toEqual([true, 3, []]);
+    expect(await cluster.settle(section)).toBe('section');
+    expect([joined.isHeld, received('released').length]).toEqual([false, 1]);
+    expect(received('released')[0]!.heldMs).toBeGreaterThanOrEqual(10_000);
+    await cluster.advance(5);
+    expect([cluster.holders('a'), outer.signal.aborted]).toEqual([0, false]);
+  });
+
+  it('is reported once when it delays the release by more than a ttl', async () => {
+    const { cluster, section, received } = await leftBehind(10_000);
+    await cluster.advance(2_990);
+    expect(received('release-delayed')).toEqual([]);
+    await cluster.settle(section);
+    expect(received('release-delayed')).toMatchObject([
+      { keys: ['a'], sections: 1, sinceMs: 3_000 },
+    ]);
+    const quick = await leftBehind(1_000);
+    await quick.cluster.advance(10_000);
+    expect(quick.received('release-delayed')).toEqual([]);
+  });
+
+  it('is aborted and rejected when the lock is lost: one event, and none for the outer work', async () => {
+    const { cluster, outer, section, joined, types } = await leftBehind(10_000, { extend: false });
+    const { signal } = joined;
+    await cluster.advance(3_000);
+    expect([signal.aborted, outer.signal.aborted, joined.remainingMs]).toEqual([true, false, 0]);
+    expect(() => joined.ensure()).toThrow(LockLostError);
+    expect(() => outer.ensure()).toThrow(/used after its release/);
+    expect(await cluster.failure(section)).toMatchObject({ reason: 'expired', result: 'section' });
+    expect(types()).toEqual(['lost']);
+  });
+
+  it('counts for minHold, which is measured from the grant to the last end', async () => {
+    const { cluster, section } = await leftBehind(1_500, { minHold: 2_000 });
+    await cluster.settle(section);
+    await cluster.advance(450);
+    expect(cluster.holders('a')).toBe(3);
+    await cluster.advance(100);
+    expect(cluster.holders('a')).toBe(0);
+  });
+
+  it.each([
+    [2_000, 700, ['released']],
+    [200, 200, ['lost']],
+  ])('is waited for by drain(%i), for %i ms', async (drainMs, tookMs, events) => {
+    const { cluster, redlock, section, types } = await leftBehind(800, { latencyMs: 1 });
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.drain(drainMs));
+    expect(Math.abs(cluster.nowMs - startedAtMs - tookMs)).toBeLessThan(5);
+    await cluster.settle(section.catch(() => undefined));
+    expect(types()).toEqual(events);
+  });
+
+  it('is joined by its own work, not by that of sections that have ended', async () => {
+    const { cluster, redlock } = await newProcess();
+    let late!: Promise<Lock | null>;
+    let section!: Promise<boolean>;
+    const outer = redlock.withLock('a', () => {
+      section = redlock.withLock('a', () => sleep(cluster, 500).then(() => redlock.holds('a')));
+      late = sleep(cluster, 100).then(() => redlock.tryAcquire('a'));
+    });
+    await cluster.settle(outer);
+    expect(await cluster.settle(Promise.all([late, section]))).toEqual([null, true]);
+  });
+});
+
+describe('the handle of a lock that sections joined', () => {
+  it('ends at once with its release, which does not wait for them', async () => {
+    const { cluster, redlock } = await newProcess();
+    const seen = redlock.withLock('a', (outer) =>
+      redlock.withLock('a', async (joined) => {
+        await outer.release();
+        const own = await redlock.withLock('a', (deeper) => deeper.isHeld);
+        return [outer.isHeld, joined.isHeld, own, cluster.holders('a')];
+      }),
+    );
+    expect(await cluster.settle(seen)).toEqual([false, true, true, 3]);
+    await cluster.advance(50);
+    expect(cluster.holders('a')).toBe(0);
+  });
+});
+
+describe('the handle of a nested acquire', () => {
+  it('does not keep the lock, and is lost when that is released', async () => {
+    const { cluster, redlock, events } = await newProcess();
+    const handle = await cluster.settle(redlock.withLock('a', () => redlock.acquire('a')));
+    const { signal } = handle;
+    await cluster.advance(10);
+    expect([cluster.holders('a'), handle.isHeld, handle.remainingMs]).toEqual([0, false, 0]);
+    expect(() => handle.ensure()).toThrow(expect.objectContaining(RELEASED));
+    await expect(handle.extend()).rejects.toMatchObject(RELEASED);
+    expect([signal.aborted, signal.reason]).toMatchObject([true, RELEASED]);
+    await handle.release();
+    expect(events.map(({ type }) => type).slice(3)).toEqual(['acquired', 'released']);
+  });
+
+  it('never holds, passes or extends anything after the release, however late the bytes leave', async () => {
+    const { cluster, redlock, node } = await newProcess();
+    const work = redlock.withLock('a', async (outer) => {
+      const handle = await redlock.acquire('a');
+      // An answer is due, so the release is only collected.
+      const other = redlock.acquire('other');
+      const released = outer.release();
+      expect(handle.isHeld).toBe(false);
+      expect(() => handle.ensure()).toThrow(expect.objectContaining(RELEASED));
+      await expect(handle.extend()).rejects.toMatchObject(RELEASED);
+      await Promise.all([other, released]);
+    });
+    await cluster.settle(work);
+    await cluster.advance(10);
+    expect([cluster.holders('a'), node.asked('extend')]).toEqual([0, []]);
+  });
+
+  it('is lost with the lock, and says so after its own release as well', async () => {
+    const { cluster, redlock } = await newProcess({ extend: false });
+    const handle = await cluster.settle(
+      redlock.withLock(
+        'a',
+        async () => {
+          const nested = await redlock.acquire('a');
+          await sleep(cluster, 4_000);
+          return nested;
+        },
+        { onLost: 'ignore' },
+      ),
+    );
+    expect(handle.signal.reason).toMatchObject({ reason: 'expired' });
+    await handle.release();
+    expect(() => handle.ensure()).toThrow(LockLostError);
+  });
+});
+
+function raise(error: Error): never {
+  throw error;
+}

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../../lib/core/errors.ts';
 import type { TokenRequest } from '../../../../lib/core/token-source.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 
 describe('a token source', () => {
   it('issues the token of the lock, and is told keys, holder and loss', async () => {
@@ -16,12 +17,12 @@ describe('a token source', () => {
         return (last += 1);
       },
     };
-    const { redlock, heard } = await cluster.process({ tokens });
+    const { redlock, received } = await cluster.process({ tokens });
     const lock = await cluster.settle(redlock.acquire(['b', 'a']));
     expect(lock.token).toMatchObject({ value: 42, keys: ['a', 'b'] });
     expect(asked).toMatchObject([{ keys: ['a', 'b'], holder: lock.token.holder }]);
     expect(asked[0]?.signal).toBe(lock.signal);
-    expect(heard('acquired')).toMatchObject([{ token: 42 }]);
+    expect(received('acquired')).toMatchObject([{ token: 42 }]);
     await cluster.advance(10_000);
     expect(lock.isHeld).toBe(true);
   });
@@ -77,8 +78,9 @@ describe('a token source', () => {
   it.each([0, -1, 1.5, Number.NaN, 2 ** 53, '7', null, undefined, 5n])(
     'that issues %p is wrong use, and nothing is held',
     async (value) => {
-      const cluster = await newCluster();
-      const { redlock } = await cluster.process({ tokens: { issue: async () => value as number } });
+      const { cluster, redlock } = await newProcess({
+        tokens: { issue: async () => value as number },
+      });
       expect(await cluster.failure(redlock.acquire('a'))).toMatchObject({
         code: 'FENCED_USAGE',
         message: expect.stringMatching(/must issue positive safe integers/),

@@ -1,183 +1,199 @@
-import { describe, expect, it } from '@jest/globals';
-import type { NodeCause } from '../../../../lib/core/errors.ts';
-import { clusterFactory, rejection } from '../support/cluster.ts';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ReleaseOutbox } from '../../../../lib/core/nodes/release-outbox.ts';
+import { ManualEnvironment } from '../../../support/manual-environment.ts';
+import { processFactory, rejection } from '../support/cluster.ts';
+import type { Cluster, LockProcess } from '../support/cluster.ts';
+import { ScriptedNode } from '../support/scripted-node.ts';
 
-const newCluster = clusterFactory();
+const names = { locks: [], pairs: [], withMarker: [] };
+const release = (holder: string) => ({ names, holder, granted: true, notify: true });
+const RELEASED = { kind: 'released', deleted: 1 };
+const REFUSED = { kind: 'failed', nothingWritten: true, reason: 'error', message: 'BUSY' } as const;
 
-describe('a release that cannot be delivered', () => {
-  it('is repeated as soon as the node has been joined again', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a', { ttl: 3_000 }));
-    nodes[2]?.disconnect();
+describe('the outbox of one node', () => {
+  let environment: ManualEnvironment;
+  let node: ScriptedNode;
+  let outbox: ReleaseOutbox;
+  /** How often it gave releases to the node by itself. */
+  let sent: number;
+  let settled: unknown[];
+
+  beforeEach(() => {
+    environment = new ManualEnvironment();
+    node = new ScriptedNode('node:1');
+    [sent, settled] = [0, []];
+    outbox = new ReleaseOutbox(node, environment, 300, () => void (sent += 1));
+  });
+
+  const send = (holder: string, lifeMs = 3_000) =>
+    outbox.send(release(holder), lifeMs, (...given) => void settled.push(given));
+  /** Who was released and not answered, oldest first. */
+  const open = () => node.waiting.map(({ request }) => (request as { holder: string }).holder);
+
+  it('is done with a release that was answered, however little it deleted', async () => {
+    send('a');
+    node.answer('release', { kind: 'released', deleted: 0, listeners: 2 });
+    await environment.advance(10_000);
+    expect([settled, node.story, sent]).toEqual([[[undefined, 2]], ['release'], 0]);
+  });
+
+  it('repeats one that failed after every pause, until it is answered', async () => {
+    send('a');
+    node.answer('release', REFUSED);
+    expect([settled, open()]).toEqual([[[REFUSED, 0]], []]);
+    for (const answer of [REFUSED, REFUSED, RELEASED]) {
+      await environment.advance(300);
+      expect(open()).toEqual(['a']);
+      node.answer('release', answer);
+    }
+    await environment.advance(10_000);
+    expect([open(), sent, environment.pendingTimers]).toEqual([[], 3, 0]);
+  });
+
+  it('repeats what it keeps as soon as there is a new connection, and nothing that has expired', async () => {
+    outbox.add(release('short'), 100);
+    for (const holder of ['a', 'b', 'a']) outbox.add(release(holder), 3_000);
+    outbox.add(release('over'), 0);
+    await environment.advance(100);
+    outbox.flush();
+    expect([open(), sent]).toEqual([['a', 'b'], 1]);
+    for (const _ of [1, 2]) node.answer('release', REFUSED);
+    await environment.advance(2_800);
+    while (open().length > 0) node.answer('release', REFUSED);
+    await environment.advance(10_000);
+    expect([open(), environment.pendingTimers]).toEqual([[], 0]);
+  });
+
+  it('keeps a bounded number, the latest', () => {
+    for (let number = 0; number < 10_003; number += 1) outbox.add(release(`${number}`), 60_000);
+    outbox.flush();
+    expect([open().length, open()[0], open().at(-1)]).toEqual([10_000, '3', '10002']);
+  });
+
+  it('sends everything twice after a connection closed with answers open, as long as these can matter', async () => {
+    const times = async (holder: string) => {
+      send(holder);
+      node.answer('release', RELEASED);
+      await environment.advance(300);
+      const repeats = open();
+      for (const _ of repeats) node.answer('release', RELEASED);
+      return repeats;
+    };
+    outbox.connectionClosed(0);
+    expect(await times('a')).toEqual([]);
+    outbox.connectionClosed(1_000);
+    expect(await times('b')).toEqual(['b']);
+    // Another one that closes, with nothing open, changes nothing.
+    outbox.connectionClosed(0);
+    expect([await times('c'), sent]).toEqual([['c'], 2]);
+    await environment.advance(400);
+    expect(await times('d')).toEqual([]);
+  });
+
+  it('repeats the second one, too, until it is answered', async () => {
+    outbox.connectionClosed(400);
+    send('a');
+    node.answer('release', RELEASED);
+    for (const answer of [REFUSED, REFUSED, RELEASED]) {
+      await environment.advance(300);
+      node.answer('release', answer);
+    }
+    await environment.advance(10_000);
+    expect([open(), environment.pendingTimers]).toEqual([[], 0]);
+  });
+
+  it('forgets everything when it is closed, and keeps nothing any more', async () => {
+    outbox.connectionClosed(10_000);
+    send('again');
+    node.answer('release', RELEASED);
+    outbox.add(release('kept'), 3_000);
+    send('late');
+    send('late again');
+    outbox.close();
+    node.answer('release', REFUSED);
+    node.answer('release', RELEASED);
+    await environment.advance(10_000);
+    expect([open(), environment.pendingTimers]).toEqual([[], 0]);
+  });
+});
+
+describe('a release to a node of a cluster', () => {
+  const newProcess = processFactory();
+
+  /** Acquires and releases, lets repeats come, and says how often the node received the release. */
+  async function releasesOfOneLock(cluster: Cluster, { redlock, nodes }: LockProcess) {
+    const lock = await cluster.settle(redlock.acquire('a'));
     await cluster.settle(lock.release());
-    expect(cluster.owners('a')).toEqual([undefined, undefined, lock.token.holder]);
+    await cluster.advance(700);
+    const releases = nodes[0]!.asked('release');
+    return releases.filter(({ request }) => request.holder === lock.token.holder).length;
+  }
+
+  /** An acquire gets stuck on its way, and its connection ends; call the result to let it arrive. */
+  async function strandAcquire(cluster: Cluster, { redlock, nodes }: LockProcess) {
+    const arrive = nodes[0]!.strandAcquire();
+    const lost = rejection(redlock.acquire('lost', { wait: 0 }));
+    await cluster.advance(10);
+    nodes[0]!.disconnect();
+    await cluster.settle(lost);
     await cluster.advance(50);
-    expect(cluster.holders('a')).toBe(0);
+    return arrive;
+  }
+
+  it('goes over the next connection when this one closed, without an answer or before it was sent', async () => {
+    const { cluster, redlock, node } = await newProcess({}, 1);
+    for (const whenSent of [true, false]) {
+      const lock = await cluster.settle(redlock.acquire('a'));
+      if (whenSent) node.failNext('lose-request', { command: 'release' });
+      else node.disconnect();
+      const released = lock.release();
+      await cluster.advance(1);
+      if (whenSent) node.disconnect();
+      await cluster.settle(released);
+      expect(cluster.holders('a')).toBe(1);
+      await cluster.advance(50);
+      expect(cluster.holders('a')).toBe(0);
+    }
   });
 
-  it('is kept while the server is down, until every key has expired, and not longer', async () => {
-    const cluster = await newCluster(1);
-    const { redlock, nodes, heard } = await cluster.process({ ttl: 3_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
-    cluster.servers[0]?.kill();
-    await cluster.advance(5);
-    await cluster.settle(lock.release());
-    expect(heard('release-incomplete')).toMatchObject([
-      { keys: ['a'], token: lock.token.value, causes: [{ reason: 'unreachable' }] },
-    ]);
-    await cluster.advance(3_500);
-    const tried = nodes[0]!.asked('release').length;
-    await cluster.advance(5_000);
-    expect(nodes[0]?.asked('release')).toHaveLength(tried);
-  });
-
-  it('ends the release when all that were told have answered, without the node timeout', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes, heard } = await cluster.process();
-    // Its refusal is there before the votes of the others, so it is known not to hold the lock.
-    nodes[2]!.latencyMs = 1;
-    nodes[2]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
-    const lock = await cluster.settle(redlock.acquire('a'));
-    nodes[1]!.failNext({ error: 'BUSY running a script' }, { command: 'release' });
-    const startedAtMs = cluster.nowMs;
-    await cluster.settle(lock.release());
-    expect(cluster.nowMs - startedAtMs).toBe(2);
-    expect(heard('release-incomplete')).toMatchObject([{ causes: [{ address: 'node1:6379' }] }]);
-    expect(nodes[2]!.asked('release')).toEqual([]);
-  });
-
-  it('is repeated when the server refused it', async () => {
-    const cluster = await newCluster(1);
-    const { redlock, nodes } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    nodes[0]?.failNext({ error: 'BUSY running a script' }, { command: 'release', times: 2 });
-    await cluster.settle(lock.release());
-    expect(cluster.holders('a')).toBe(1);
-    await cluster.advance(1_000);
-    expect(cluster.holders('a')).toBe(0);
-  });
-
-  it('goes over the next connection when this one closed without an answer', async () => {
-    const cluster = await newCluster(1);
-    const { redlock, nodes } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    nodes[0]?.freeze();
-    const released = lock.release();
-    await cluster.advance(10);
-    nodes[0]?.disconnect();
-    nodes[0]?.resume();
-    await cluster.settle(released);
-    await cluster.advance(100);
-    expect(cluster.holders('a')).toBe(0);
-  });
-});
-
-describe('an acquire whose outcome is unknown because its connection closed', () => {
-  it('is released over the next connection, and once more a node timeout later', async () => {
-    const cluster = await newCluster(1);
-    const { redlock, nodes } = await cluster.process();
-    const [node] = nodes;
-    node!.freeze();
-    const outcome = rejection(redlock.acquire('a', { wait: 0 }));
-    await cluster.advance(10);
-    // Our side ends the connection: what was sent is still on its way.
-    node!.reset();
-    await cluster.settle(outcome);
-    const holder = node!.asked('acquire')[0]?.request.holder;
-    node!.resume();
-    await cluster.advance(1_000);
-    const releases = node!.asked('release').filter(({ request }) => request.holder === holder);
-    expect(releases.length).toBeGreaterThanOrEqual(2);
-    const [last, beforeLast] = releases.reverse();
-    expect(last!.atMs - beforeLast!.atMs).toBeGreaterThanOrEqual(300);
-    expect(cluster.holders('a')).toBe(0);
-  });
-
-  it('leaves no orphan when it arrives after the first release', async () => {
-    const cluster = await newCluster(1);
-    const { redlock, nodes } = await cluster.process({ ttl: 30_000, nodeTimeout: 300 });
-    const [node] = nodes;
-    // The request is stuck on its way; everything sent later is faster, over the next connection.
-    node!.latencyMs = 500;
-    const outcome = rejection(redlock.acquire('a', { wait: 0 }));
-    await cluster.advance(1);
-    node!.latencyMs = 2;
-    node!.reset();
-    await cluster.settle(outcome);
-    await cluster.advance(100);
-    expect(node!.asked('release').length).toBeGreaterThan(0);
-    await cluster.advance(149);
-    // The lost acquire is executed now, 250 ms after it was sent: nobody knows of it.
-    await cluster.advance(10);
-    expect(cluster.holders('a')).toBe(1);
+  it('leaves no orphan of an acquire that arrives after it, on another connection', async () => {
+    const process = await newProcess({ ttl: 30_000, nodeTimeout: 300 }, 1);
+    const { cluster, node } = process;
+    const arrive = await strandAcquire(cluster, process);
+    arrive();
+    expect(cluster.holders('lost')).toBe(1);
     await cluster.advance(300);
-    expect(cluster.holders('a')).toBe(0);
-  });
-});
-
-describe('release', () => {
-  it('resolves when a quorum answered, however slow the others are', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    cluster.servers[2]?.freeze();
-    nodes[1]!.latencyMs = 20;
-    const startedAtMs = cluster.nowMs;
-    await cluster.settle(lock.release());
-    expect(cluster.nowMs - startedAtMs).toBe(20);
+    expect(cluster.holders('lost')).toBe(0);
   });
 
-  it('resolves at once when nobody can be told, and after the node timeout when nobody answers', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, heard } = await cluster.process();
-    const [first, second] = await cluster.settle(
-      Promise.all([redlock.acquire('a'), redlock.acquire('b')]),
-    );
-    for (const server of cluster.servers) server.freeze();
-    let startedAtMs = cluster.nowMs;
-    await cluster.settle(first.release());
-    expect(cluster.nowMs - startedAtMs).toBe(300);
-    for (const server of cluster.servers) server.kill();
-    await cluster.advance(5);
-    startedAtMs = cluster.nowMs;
-    await cluster.settle(second.release());
-    expect(cluster.nowMs - startedAtMs).toBe(0);
-    expect(heard('release-incomplete').map(({ keys }) => keys[0])).toEqual(['a', 'b']);
-    expect(heard('release-incomplete')[1]?.causes).toMatchObject(
-      [0, 1, 2].map((index): Partial<NodeCause> => ({
-        address: `node${index}:6379`,
-        reason: 'unreachable',
-        message: 'the server died',
-      })),
-    );
+  it('is sent once where every command was answered, also with a refusal, and else twice for a ttl', async () => {
+    const process = await newProcess({}, 1);
+    const { cluster, redlock, node } = process;
+    node.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
+    await cluster.failure(redlock.acquire('refused', { wait: 0 }));
+    node.disconnect();
+    await cluster.advance(50);
+    expect(await releasesOfOneLock(cluster, process)).toBe(1);
+    await strandAcquire(cluster, process);
+    expect(await releasesOfOneLock(cluster, process)).toBe(2);
+    await cluster.advance(3_000);
+    expect(await releasesOfOneLock(cluster, process)).toBe(1);
   });
 
-  it('counts answers, not deletions', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, heard } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    for (const server of cluster.servers) server.deleteLock('lock:a');
-    await cluster.settle(lock.release());
-    expect(heard('release-incomplete')).toEqual([]);
-  });
-
-  it('deletes only what is ours', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    cluster.occupy('a', [0, 1], 60_000);
-    await cluster.settle(lock.release());
-    expect(cluster.owners('a')).toEqual(['foreign', 'foreign', undefined]);
-  });
-
-  it('is sent once, however often it is called', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes, heard } = await cluster.process();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    await cluster.settle(Promise.all([lock.release(), lock.release()]));
-    await cluster.settle(lock[Symbol.asyncDispose]());
-    expect(nodes.map((node) => node.asked('release').length)).toEqual([1, 1, 1]);
-    expect(heard('released')).toHaveLength(1);
+  it('is not repeated because of an answer that comes when another connection is up', async () => {
+    const process = await newProcess({}, 1);
+    const { cluster, node } = process;
+    const acquire = node.acquire.bind(node);
+    // A node may settle its open commands as late as it likes.
+    let settleLate = () => {};
+    node.acquire = (request, settle) =>
+      acquire(request, (reply) => (settleLate = () => settle(reply)));
+    await strandAcquire(cluster, process);
+    node.acquire = acquire;
+    await cluster.advance(4_000);
+    settleLate();
+    node.disconnect();
+    await cluster.advance(50);
+    expect(await releasesOfOneLock(cluster, process)).toBe(1);
   });
 });

@@ -1,26 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory } from '../support/cluster.ts';
-import type { Cluster } from '../support/cluster.ts';
+import { processFactory } from '../support/cluster.ts';
 
-const newCluster = clusterFactory();
-
-/** How many timers are set from now on, those of the network included. */
-function countTimers({ environment: { timers } }: Cluster): () => number {
-  const set = timers.set.bind(timers);
-  let count = 0;
-  timers.set = (...given) => {
-    count += 1;
-    return set(...given);
-  };
-  return () => count;
-}
+const newProcess = processFactory();
 
 describe('the timers of a process', () => {
   it('are gone soon after its last lock, because what has ended waits for nothing', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000 });
+    const process = await newProcess();
+    const { cluster, redlock } = process;
     for (let round = 0; round < 2; round += 1) {
-      const lock = await cluster.settle(process.redlock.acquire('a'));
+      const lock = await cluster.settle(redlock.acquire('a'));
       await cluster.settle(lock.release());
       await cluster.advance(200);
     }
@@ -32,37 +20,41 @@ describe('the timers of a process', () => {
   });
 
   it('are few, however many locks it holds and however long each vote took', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000 });
+    const process = await newProcess();
+    const { cluster, redlock, nodes } = process;
     const votes = Array.from({ length: 100 }, (_, number) => {
-      for (const node of process.nodes) node.latencyMs = 2 + number;
-      return process.redlock.acquire(`key${number}`);
+      for (const node of nodes) node.latencyMs = 2 + number;
+      return redlock.acquire(`key${number}`);
     });
     await cluster.settle(Promise.all(votes));
     expect(process.liveTimers).toBeLessThan(30);
   });
 
   it('are not set for a lock that was lost', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process({ ttl: 3_000 });
-    await cluster.settle(process.redlock.acquire('a'));
-    for (const server of cluster.servers) server.deleteLock('lock:a');
+    const process = await newProcess();
+    const { cluster, redlock, received } = process;
+    await cluster.settle(redlock.acquire('a'));
     cluster.occupy('a', [0, 1, 2], 60_000);
-    while (process.heard('lost').length === 0) await cluster.advance(1);
-    // Of the questions that were answered just now, and of the end of the validity, which nobody waits for any more.
-    expect(process.liveTimers).toBe(2);
+    while (received('lost').length === 0) await cluster.advance(1);
+    // Of the answers, of the silence of nodes, and of the end of the validity, for which nothing waits any more.
+    expect(process.liveTimers).toBe(3);
   });
 
-  // Per extension a round, its messages there and back, and the alarm in a few steps.
+  // Per extension a round, its messages there and back, the silence of nodes, and the alarm in a few steps.
   it.each([
     [true, 250],
     [false, 20],
   ])('of one held lock (extend: %s) are set a few times', async (extend, limit) => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 3_000, extend });
-    const count = countTimers(cluster);
+    const { cluster, redlock } = await newProcess({ extend });
+    const { timers } = cluster.environment;
+    const set = timers.set.bind(timers);
+    let count = 0;
+    timers.set = (...given) => {
+      count += 1;
+      return set(...given);
+    };
     await cluster.settle(redlock.acquire('a'));
     await cluster.advance(20_000);
-    expect(count()).toBeLessThan(limit);
+    expect(count).toBeLessThan(limit);
   });
 });

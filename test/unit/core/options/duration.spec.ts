@@ -6,14 +6,17 @@ import { RedlockConfigError } from '../../../../lib/core/errors.ts';
 describe('durationMs', () => {
   it.each<[Duration, number]>([
     [0, 0],
-    [1.5, 1.5],
+    [1.5, 2],
+    [10_000 / 3, 3_333],
+    ['16.1s', 16_100],
+    ['0.4ms', 0],
     ['500ms', 500],
     ['30s', 30_000],
     ['1.5s', 1_500],
     ['5m', 300_000],
     ['1h', 3_600_000],
     [MAX_DURATION_MS, MAX_DURATION_MS],
-  ])('understands %p as %p ms', (value, expected) => {
+  ])('understands %p as %p whole milliseconds', (value, expected) => {
     expect(durationMs('ttl', value)).toBe(expected);
   });
 

@@ -16,21 +16,16 @@ function refusal(run: () => unknown): RedlockConfigError {
 const refused = (options: object, nodeCount = 3) =>
   refusal(() => resolveOptions(options as RedlockOptions, nodeCount));
 
-describe('defaults', () => {
-  it('of three nodes', () => {
+describe('the defaults', () => {
+  it('of three nodes guard against restarts', () => {
     expect(resolveOptions({}, 3)).toEqual({
-      acquire: {
-        ttlMs: 10_000,
-        waitMs: 12_000,
-        nodeTimeoutMs: 500,
-        extend: true,
-        minHoldMs: 0,
-      },
+      acquire: { ttlMs: 10_000, waitMs: 12_000, nodeTimeoutMs: 500, extend: true, minHoldMs: 0 },
       maxTtlMs: 10_000,
       driftFactor: 0.01,
       keyPrefix: 'lock:',
       restartGuardMs: 10_000,
       quorum: 2,
+      concurrentTries: 512,
       tokenSource: undefined,
       retryBaseDelayMs: undefined,
       retryMaxDelayMs: undefined,
@@ -39,7 +34,7 @@ describe('defaults', () => {
     });
   });
 
-  it('of one node: no restart guard, and so a shorter wait', () => {
+  it('of one node have no restart guard, and so a shorter wait', () => {
     expect(resolveOptions({}, 1)).toMatchObject({
       quorum: 1,
       restartGuardMs: 0,
@@ -47,19 +42,12 @@ describe('defaults', () => {
     });
   });
 
-  it.each([
-    [1, 1],
-    [2, 2],
-    [3, 2],
-    [4, 3],
-    [5, 3],
-    [6, 4],
-    [7, 4],
-  ])('the quorum of %i nodes is %i', (nodeCount, quorum) => {
-    expect(resolveOptions({}, nodeCount).quorum).toBe(quorum);
+  it('make a majority the quorum', () => {
+    const quorums = [1, 2, 3, 4, 5, 6, 7].map((count) => resolveOptions({}, count).quorum);
+    expect(quorums).toEqual([1, 2, 2, 3, 3, 4, 4]);
   });
 
-  it('the wait covers a restart guard that maxTtl lengthens', () => {
+  it('wait for as long as a restart guard that maxTtl lengthens', () => {
     const { restartGuardMs, acquire } = resolveOptions({ ttl: '5s', maxTtl: '1m' }, 3);
     expect([restartGuardMs, acquire.waitMs]).toEqual([60_000, 62_000]);
   });
@@ -72,10 +60,6 @@ describe('defaults', () => {
     [120, 40],
   ] as const)('the node timeout for ttl %p is %i ms', (ttl, nodeTimeoutMs) => {
     expect(resolveOptions({ ttl }, 3).acquire.nodeTimeoutMs).toBe(nodeTimeoutMs);
-  });
-
-  it('what comes out cannot be changed', () => {
-    expect(Object.isFrozen(resolveOptions({}, 3))).toBe(true);
   });
 });
 
@@ -108,6 +92,10 @@ describe('each option', () => {
     ['quorum', { quorum: 4 }],
     ['quorum', { quorum: 2.5 }],
     ['quorum', { quorum: 2 }, 4],
+    ['concurrentTries', { concurrentTries: 0 }],
+    ['concurrentTries', { concurrentTries: 1.5 }],
+    ['concurrentTries', { concurrentTries: 100_001 }],
+    ['nodes', {}, 32],
     ['retry.baseDelay', { retry: { baseDelay: 'fast' } }],
     ['retry.maxDelay', { retry: { maxDelay: -1 } }],
     ['onEvent', { onEvent: {} }],
@@ -134,24 +122,20 @@ describe('each option', () => {
         restartGuard: false,
         tokens: { issue },
         quorum: 3,
+        concurrentTries: 1,
         retry: { baseDelay: 5, maxDelay: '2s' },
         onEvent,
       },
       3,
     );
     expect(resolved).toMatchObject({
-      acquire: {
-        ttlMs: 30_000,
-        waitMs: 0,
-        nodeTimeoutMs: 1_000,
-        extend: false,
-        minHoldMs: 30_000,
-      },
+      acquire: { ttlMs: 30_000, waitMs: 0, nodeTimeoutMs: 1_000, extend: false, minHoldMs: 30_000 },
       maxTtlMs: 60_000,
       driftFactor: 0,
       keyPrefix: '',
       restartGuardMs: 0,
       quorum: 3,
+      concurrentTries: 1,
       retryBaseDelayMs: 5,
       retryMaxDelayMs: 2_000,
       onEvent,
@@ -160,37 +144,22 @@ describe('each option', () => {
   });
 });
 
-describe('each relation', () => {
-  it('ttl above maxTtl', () => {
-    const error = refused({ ttl: '20s', maxTtl: '10s' });
-    expect([error.option, error.message]).toEqual([
-      'ttl',
-      expect.stringMatching(/20000 ms.*maxTtl \(10000 ms\).*raise maxTtl in every process first/),
-    ]);
+describe('each relation of two options', () => {
+  it.each<[string, RedlockOptions, RegExp]>([
+    ['ttl', { ttl: '20s', maxTtl: '10s' }, /20000 ms.*maxTtl \(10000 ms\).*in every process first/],
+    // Not as a problem of the ttl, which it raises.
+    ['minHold', { ttl: '10s', minHold: '20s' }, /20000 ms.*maxTtl \(10000 ms\)/],
+    ['nodeTimeout', { ttl: '3s', nodeTimeout: 1_001 }, /1001 ms.*a third of ttl \(3000 ms\)/],
+  ])('is checked for %s: %p', (option, options, message) => {
+    expect(refused(options)).toMatchObject({ option, message: expect.stringMatching(message) });
   });
 
-  it('minHold above maxTtl is not reported as a problem of ttl', () => {
-    const error = refused({ ttl: '10s', minHold: '20s' });
-    expect([error.option, error.message]).toEqual([
-      'minHold',
-      expect.stringMatching(/20000 ms.*maxTtl \(10000 ms\)/),
-    ]);
-  });
-
-  it('a node timeout above a third of the ttl', () => {
-    const error = refused({ ttl: '3s', nodeTimeout: 1_001 });
-    expect([error.option, error.message]).toEqual([
-      'nodeTimeout',
-      expect.stringMatching(/1001 ms.*a third of ttl \(3000 ms\)/),
-    ]);
+  it('may be at its limit', () => {
     expect(resolveOptions({ ttl: '3s', nodeTimeout: 1_000 }, 3).nodeTimeoutMs).toBe(1_000);
-  });
-
-  it('a restart guard that is asked for on one node', () => {
     expect(resolveOptions({ restartGuard: true }, 1).restartGuardMs).toBe(10_000);
   });
 
-  it('the ttl is raised to minHold, so that a crash does not cut the hold short', () => {
+  it('raises the ttl to minHold, so that a crash does not cut the hold short', () => {
     const { acquire } = resolveOptions({ ttl: '10s', maxTtl: '1m', minHold: '40s' }, 3);
     expect([acquire.ttlMs, acquire.nodeTimeoutMs]).toEqual([40_000, 500]);
   });
@@ -209,6 +178,18 @@ describe('options of one call', () => {
     expect(call({ wait: 0, extend: false })).toMatchObject({ waitMs: 0, extend: false });
     expect(call({ ttl: '20s' })).toMatchObject({ ttlMs: 20_000, waitMs: 5_000 });
     expect(call({ minHold: '15s' })).toMatchObject({ ttlMs: 15_000, minHoldMs: 15_000 });
+  });
+
+  it('are resolved once when they cannot change, and for each service by itself', () => {
+    const frozen = Object.freeze({ wait: 0 });
+    expect(call(frozen)).toBe(call(frozen));
+    expect(call({ wait: 0 })).not.toBe(call({ wait: 0 }));
+    const other = resolveOptions({ ttl: '20s', wait: '5s' }, 3);
+    expect(resolveAcquire(other, frozen)).toMatchObject({ ttlMs: 20_000, waitMs: 0 });
+    const later = { wait: 0 };
+    call(later);
+    later.wait = 7;
+    expect(call(later).waitMs).toBe(7);
   });
 
   it('take the node timeout from the ttl of the call', () => {

@@ -50,7 +50,7 @@ export interface LockProcess {
   readonly nodes: readonly RecordedNode[];
   readonly events: LockEvent[];
   /** Events of one type. */
-  readonly heard: <Type extends LockEvent['type']>(
+  readonly received: <Type extends LockEvent['type']>(
     type: Type,
   ) => Extract<LockEvent, { readonly type: Type }>[];
   /** Timers that the core has set. */
@@ -105,7 +105,7 @@ export class Cluster {
       redlock,
       nodes,
       events,
-      heard: (type) =>
+      received: (type) =>
         events.filter(
           (event): event is Extract<LockEvent, { type: typeof type }> => event.type === type,
         ) as never,
@@ -136,18 +136,18 @@ export class Cluster {
   }
 
   /** Who holds `key`, server by server. */
-  owners(key: string): (string | undefined)[] {
+  holdersOf(key: string): (string | undefined)[] {
     return this.servers.map((server) => server.state.locks.get(`lock:${key}`));
   }
 
   /** How many servers hold `key` for anybody. */
   holders(key: string): number {
-    return this.owners(key).filter((owner) => owner !== undefined).length;
+    return this.holdersOf(key).filter((holder) => holder !== undefined).length;
   }
 
   /** A foreign holder of `key` on these servers. */
-  occupy(key: string, servers: readonly number[], ttlMs: number, owner = 'foreign'): void {
-    for (const index of servers) this.servers[index]?.state.locks.set(`lock:${key}`, owner, ttlMs);
+  occupy(key: string, servers: readonly number[], ttlMs: number, holder = 'foreign'): void {
+    for (const index of servers) this.servers[index]?.state.locks.set(`lock:${key}`, holder, ttlMs);
   }
 
   /** Closes every process, and checks that none of them left a timer behind. */
@@ -171,6 +171,22 @@ export function rejection(promise: Promise<unknown>): Promise<unknown> {
   );
   rejected.catch(() => undefined);
   return rejected;
+}
+
+/** Makes clusters of one process for the tests of one spec. */
+export function processFactory() {
+  const newCluster = clusterFactory();
+  return async (options: ProcessOptions = {}, size = 3): Promise<LockProcess & OneCluster> => {
+    const cluster = await newCluster(size);
+    const process = await cluster.process(options);
+    return Object.assign(process, { cluster, node: process.nodes[0]! });
+  };
+}
+
+interface OneCluster {
+  readonly cluster: Cluster;
+  /** The first one. */
+  readonly node: RecordedNode;
 }
 
 /** Makes clusters for the tests of one spec; after each test they are closed and checked for timers left behind. */

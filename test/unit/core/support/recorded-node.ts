@@ -5,6 +5,7 @@ import type {
   ExtendRequest,
   JoinReply,
   JoinRequest,
+  LinkSettings,
   LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
@@ -12,19 +13,26 @@ import type {
 import { MemoryLockNode } from '../../../../lib/testing/index.ts';
 import type { MemoryLockNodeOptions, MemoryLockServer } from '../../../../lib/testing/index.ts';
 
+interface Requests {
+  join: JoinRequest;
+  acquire: AcquireRequest;
+  extend: ExtendRequest;
+  release: ReleaseRequest;
+}
+type Name = keyof Requests;
+
 /** One command that the core gave to a node. */
-export type RecordedCommand =
-  | { readonly name: 'join'; readonly atMs: number; readonly request: JoinRequest }
-  | { readonly name: 'acquire'; readonly atMs: number; readonly request: AcquireRequest }
-  | { readonly name: 'extend'; readonly atMs: number; readonly request: ExtendRequest }
-  | { readonly name: 'release'; readonly atMs: number; readonly request: ReleaseRequest };
+export interface RecordedCommand<Of extends Name = Name> {
+  readonly name: Of;
+  readonly atMs: number;
+  readonly request: Requests[Of];
+}
 
 /** A node in memory that remembers what it was asked, in order. */
 export class RecordedNode extends MemoryLockNode {
   readonly commands: RecordedCommand[] = [];
   /** Lock names that are watched now. */
   readonly watching = new Set<string>();
-  resets = 0;
   readonly #nowMs: () => number;
   #listener: LockNodeListener | undefined;
 
@@ -34,13 +42,8 @@ export class RecordedNode extends MemoryLockNode {
   }
 
   /** What it was asked with this command. */
-  asked<Name extends RecordedCommand['name']>(
-    name: Name,
-  ): Extract<RecordedCommand, { readonly name: Name }>[] {
-    return this.commands.filter(
-      (command): command is Extract<RecordedCommand, { readonly name: Name }> =>
-        command.name === name,
-    );
+  asked<Of extends Name>(name: Of): RecordedCommand<Of>[] {
+    return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
   }
 
   /** A hint that took another way than the answers, as the second connection of a real node does. */
@@ -48,28 +51,42 @@ export class RecordedNode extends MemoryLockNode {
     this.#listener?.hint(lockName, holder);
   }
 
-  override open(listener: LockNodeListener): void {
+  /** The next acquire gets stuck on its way, and its connection ends; call the result to let it arrive. */
+  strandAcquire(): () => void {
+    const known = this.asked('acquire').length;
+    this.failNext('lose-request', { command: 'acquire' });
+    return () => void this.server.acquire(this.asked('acquire')[known]!.request);
+  }
+
+  // Until the memory node collects.
+  readonly hasCollected = false;
+  flush(): void {}
+  withdraw(): boolean {
+    return false;
+  }
+
+  override open(listener: LockNodeListener, _settings?: LinkSettings): void {
     this.#listener = listener;
     super.open(listener);
   }
 
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
-    this.commands.push({ name: 'join', atMs: this.#nowMs(), request });
+    this.#record('join', request);
     super.join(request, settle);
   }
 
   override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
-    this.commands.push({ name: 'acquire', atMs: this.#nowMs(), request });
+    this.#record('acquire', request);
     super.acquire(request, settle);
   }
 
   override extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    this.commands.push({ name: 'extend', atMs: this.#nowMs(), request });
+    this.#record('extend', request);
     super.extend(request, settle);
   }
 
   override release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.commands.push({ name: 'release', atMs: this.#nowMs(), request });
+    this.#record('release', request);
     super.release(request, settle);
   }
 
@@ -83,8 +100,7 @@ export class RecordedNode extends MemoryLockNode {
     super.unwatch(lockName);
   }
 
-  override reset(): void {
-    this.resets += 1;
-    super.reset();
+  #record(name: Name, request: Requests[Name]): void {
+    this.commands.push({ name, atMs: this.#nowMs(), request });
   }
 }

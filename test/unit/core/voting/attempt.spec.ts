@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory, rejection } from '../support/cluster.ts';
+import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 const DAY_MS = 86_400_000;
 
 /** Ballots that a process sent to one of its nodes. */
@@ -21,15 +22,14 @@ function raiseFence(cluster: Cluster, servers: readonly number[], aheadMs: numbe
 
 describe('a node that accepted an earlier ballot only', () => {
   it('is released with the lock, although it refused the ballot that won', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     raiseFence(cluster, [1, 2], 60_000);
     const acquired = redlock.acquire('a', { wait: 0 });
     // The first ballot has been executed, the second has not been sent.
     await cluster.advance(1.5);
     nodes[0]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
     const lock = await cluster.settle(acquired);
-    expect(cluster.owners('a')).toEqual(Array.from({ length: 3 }, () => lock.token.holder));
+    expect(cluster.holdersOf('a')).toEqual(Array.from({ length: 3 }, () => lock.token.holder));
     await cluster.settle(lock.release());
     await cluster.advance(10);
     expect(cluster.holders('a')).toBe(0);
@@ -44,7 +44,7 @@ describe('a node that accepted an earlier ballot only', () => {
     const lock = await cluster.settle(ahead.redlock.acquire('a', { wait: 0 }));
     expect(ballots(ahead, 2)[0]).toBeGreaterThan(lock.token.value);
     await cluster.advance(10);
-    expect(cluster.owners('a')).toEqual([lock.token.holder, lock.token.holder, undefined]);
+    expect(cluster.holdersOf('a')).toEqual([lock.token.holder, lock.token.holder, undefined]);
     expect(cluster.servers[2]!.state.floors.get(before!)?.floor).toBe(fence?.floor);
   });
 });

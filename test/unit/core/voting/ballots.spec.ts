@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 import type { LockProcess } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 const DAY_MS = 86_400_000;
 
 /** Ballots that a process sent to its first node. */
@@ -168,8 +169,7 @@ describe('tokens', () => {
   });
 
   it('grow although the wall clock of the process goes back', async () => {
-    const cluster = await newCluster(1);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess({}, 1);
     const first = await cluster.settle(redlock.acquire('a'));
     await cluster.settle(first.release());
     cluster.environment.shiftWallClock(-30_000);
@@ -191,8 +191,7 @@ describe('tokens', () => {
   });
 
   it('differ between neighbours of one process', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const values = new Set<number>();
     for (let count = 0; count < 10; count += 1) {
       const lock = await cluster.settle(redlock.acquire('a'));

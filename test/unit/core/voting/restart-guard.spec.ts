@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 import type { Cluster } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 const TTL_MS = 3_000;
 
 /** Two processes on a cluster that has been up long enough to vote. */
@@ -59,7 +60,7 @@ describe('nodes that restart without their data', () => {
       }
       expect(lock.isHeld).toBe(true);
     }
-    expect(cluster.owners('a')).toEqual(cluster.servers.map(() => lock.token.holder));
+    expect(cluster.holdersOf('a')).toEqual(cluster.servers.map(() => lock.token.holder));
     await cluster.settle(lock.release());
     const next = await cluster.settle(other.redlock.acquire('a'));
     expect(next.token.value).toBeGreaterThan(lock.token.value);
@@ -97,8 +98,7 @@ describe('nodes that restart without their data', () => {
 
 describe('a new cluster', () => {
   it('grants its first lock within the default wait, once late, then never again', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process({ ttl: TTL_MS, restartGuard: true });
+    const { cluster, redlock } = await newProcess({ ttl: TTL_MS, restartGuard: true });
     const startedAtMs = cluster.nowMs;
     await cluster.settle((await cluster.settle(redlock.acquire('a'))).release());
     expect(cluster.nowMs - startedAtMs).toBeGreaterThan(2_900);

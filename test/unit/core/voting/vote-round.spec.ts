@@ -1,13 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { processFactory } from '../support/cluster.ts';
 
-const newCluster = clusterFactory();
+const newProcess = processFactory();
 
 describe('the causes of a failed try', () => {
   it('say when each node answered, and of the others when the round ended', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     nodes.forEach((node, index) => (node.latencyMs = 10 * (index + 1)));
     const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
@@ -19,8 +18,7 @@ describe('the causes of a failed try', () => {
   });
 
   it('say how long the holder has it, or that it has it without end', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0], 5_000);
     cluster.servers[1]!.state.locks.set('lock:a', 'foreign', null);
     const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
@@ -30,8 +28,7 @@ describe('the causes of a failed try', () => {
   });
 
   it('keep what a node said when the votes of the others were too slow', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process({ ttl: 1_000, nodeTimeout: 300 });
+    const { cluster, redlock, nodes } = await newProcess({ ttl: 1_000, nodeTimeout: 300 });
     cluster.occupy('a', [2], 60_000);
     nodes[2]!.latencyMs = 1;
     const acquired = redlock.acquire('a', { wait: 0 }).catch((error: unknown) => error);
@@ -48,8 +45,7 @@ describe('the causes of a failed try', () => {
 
 describe('a round', () => {
   it('waits for none of several nodes that are silent, where the others are a quorum', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess({}, 5);
     for (const index of [3, 4]) cluster.servers[index]!.freeze();
     await cluster.settle(redlock.acquire('a', { wait: 0 }));
     await cluster.advance(400);
@@ -61,8 +57,7 @@ describe('a round', () => {
   });
 
   it('does not wait for slow nodes that can no longer decide it', async () => {
-    const cluster = await newCluster(5);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess({}, 5);
     cluster.servers[4]!.freeze();
     await cluster.settle(redlock.acquire('a', { wait: 0 }));
     await cluster.advance(400);
@@ -75,14 +70,13 @@ describe('a round', () => {
   });
 
   it('knows a node that says yes before it is left as one that may hold the lock', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     nodes[0]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
     const lock = await cluster.settle(redlock.acquire('a'));
-    expect(cluster.owners('a')).toEqual([undefined, lock.token.holder, lock.token.holder]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, lock.token.holder, lock.token.holder]);
     nodes[0]!.extend = (request, settle) => settle(cluster.servers[0]!.extend(request));
     await cluster.settle(lock.extend());
-    expect(cluster.owners('a')[0]).toBe(lock.token.holder);
+    expect(cluster.holdersOf('a')[0]).toBe(lock.token.holder);
     await cluster.settle(lock.release());
     await cluster.advance(10);
     expect(cluster.holders('a')).toBe(0);

@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, processFactory } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 const sizes = [1, 2, 3, 4, 5, 6, 7];
 const majority = (size: number) => Math.floor(size / 2) + 1;
 
 describe.each(sizes)('with %i nodes', (size) => {
   it('any majority grants, with a token, on every node that lives', async () => {
-    const cluster = await newCluster(size);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess({}, size);
     for (const server of cluster.servers.slice(majority(size))) server.kill();
     await cluster.advance(5);
     const lock = await cluster.settle(redlock.acquire('a', { wait: 0 }));
@@ -18,8 +18,7 @@ describe.each(sizes)('with %i nodes', (size) => {
   });
 
   it('one node less than a majority is an outage, and nothing stays behind', async () => {
-    const cluster = await newCluster(size);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess({}, size);
     for (const server of cluster.servers.slice(majority(size) - 1)) server.kill();
     await cluster.advance(5);
     const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
@@ -30,8 +29,7 @@ describe.each(sizes)('with %i nodes', (size) => {
   });
 
   it('every division of the nodes between two holders excludes correctly', async () => {
-    const cluster = await newCluster(size);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess({}, size);
     for (let mask = 0; mask < 2 ** size; mask += 1) {
       const key = `key${mask}`;
       const foreign = sizes.map((_, index) => index).filter((index) => (mask & (1 << index)) !== 0);
@@ -45,7 +43,7 @@ describe.each(sizes)('with %i nodes', (size) => {
       );
       await cluster.advance(3);
       const granted = free >= majority(size);
-      const ours = cluster.owners(key).filter((owner) => owner === outcome).length;
+      const ours = cluster.holdersOf(key).filter((owner) => owner === outcome).length;
       expect([key, outcome instanceof LockBusyError, ours, cluster.holders(key)]).toEqual([
         key,
         !granted,
@@ -56,8 +54,7 @@ describe.each(sizes)('with %i nodes', (size) => {
   });
 
   it('the decision waits for the deciding vote only, not for slower nodes', async () => {
-    const cluster = await newCluster(size);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess({}, size);
     for (const [index, node] of nodes.entries()) node.latencyMs = 10 * (index + 1);
     const startedAtMs = cluster.nowMs;
     await cluster.settle(redlock.acquire('a', { wait: 0 }));
@@ -65,8 +62,7 @@ describe.each(sizes)('with %i nodes', (size) => {
   });
 
   it('a loss is decided as soon as no majority is possible', async () => {
-    const cluster = await newCluster(size);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess({}, size);
     cluster.occupy(
       'a',
       Array.from({ length: size }, (_, index) => index),
@@ -86,8 +82,7 @@ describe('frozen nodes', () => {
     [5, 2],
     [7, 3],
   ])('do not delay a grant: %i nodes, %i frozen', async (size, frozen) => {
-    const cluster = await newCluster(size);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess({}, size);
     for (const server of cluster.servers.slice(0, frozen)) server.freeze();
     for (let round = 0; round < 3; round += 1) {
       const startedAtMs = cluster.nowMs;
@@ -100,8 +95,7 @@ describe('frozen nodes', () => {
   });
 
   it('a frozen majority costs one node timeout, and says which nodes did not answer', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.servers[0]?.freeze();
     cluster.servers[1]?.freeze();
     const startedAtMs = cluster.nowMs;
@@ -119,8 +113,7 @@ describe('frozen nodes', () => {
 
 describe('a quorum override', () => {
   it('asks for more than a majority', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process({ quorum: 4 });
+    const { cluster, redlock } = await newProcess({ quorum: 4 }, 5);
     cluster.occupy('three', [0, 1], 60_000);
     cluster.occupy('four', [0], 60_000);
     expect(await cluster.settle(redlock.tryAcquire('three'))).toBeNull();
@@ -129,8 +122,7 @@ describe('a quorum override', () => {
   });
 
   it('loses the lock as soon as it can no longer be reached', async () => {
-    const cluster = await newCluster(5);
-    const { redlock } = await cluster.process({ quorum: 4 });
+    const { cluster, redlock } = await newProcess({ quorum: 4 }, 5);
     const lock = await cluster.settle(redlock.acquire('a'));
     cluster.occupy('a', [0, 1], 60_000);
     await expect(cluster.settle(lock.extend())).rejects.toMatchObject({ reason: 'taken' });
@@ -139,8 +131,7 @@ describe('a quorum override', () => {
 
 describe('the elapsed time', () => {
   it('is taken off the validity', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process({ ttl: 3_000, latencyMs: 100 });
+    const { cluster, redlock } = await newProcess({ ttl: 3_000, latencyMs: 100 });
     const lock = await cluster.settle(redlock.acquire('a'));
     // ttl - elapsed - (1 % + 2 ms)
     expect(lock.remainingMs).toBeCloseTo(3_000 - 100 - 32, 6);
@@ -165,17 +156,16 @@ describe('the elapsed time', () => {
   });
 
   it('slow quorums are told, at most once a minute', async () => {
-    const cluster = await newCluster(1);
-    const { redlock, heard } = await cluster.process({ ttl: 3_000, nodeTimeout: 1_000 });
+    const { cluster, redlock, received } = await newProcess({ ttl: 3_000, nodeTimeout: 1_000 }, 1);
     const [process] = [await cluster.process({ latencyMs: 400, nodeTimeout: 1_000 })];
     for (let round = 0; round < 3; round += 1) {
       const lock = await cluster.settle(process.redlock.acquire('a'));
       await cluster.settle(lock.release());
     }
-    expect(process.heard('slow-quorum')).toEqual([
+    expect(process.received('slow-quorum')).toEqual([
       { type: 'slow-quorum', roundTripMs: 400, ttlMs: 3_000 },
     ]);
     await cluster.settle(redlock.acquire('b'));
-    expect(heard('slow-quorum')).toEqual([]);
+    expect(received('slow-quorum')).toEqual([]);
   });
 });

@@ -1,20 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory, rejection } from '../support/cluster.ts';
+import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 const reason = new Error('the request was cancelled');
 
 describe("an aborted acquire rejects with the signal's own reason and leaves no key behind", () => {
   it('when it was aborted before', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     await expect(redlock.acquire('a', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect(nodes[0]!.asked('acquire')).toEqual([]);
   });
 
   it('in line behind another', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     const first = rejection(redlock.acquire('a', { wait: '1s' }));
     const controller = new AbortController();
@@ -26,8 +25,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
   });
 
   it('behind a lock of this process', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const lock = await cluster.settle(redlock.acquire('a'));
     const controller = new AbortController();
     const rejected = rejection(redlock.acquire('a', { wait: '1m', signal: controller.signal }));
@@ -38,8 +36,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
   });
 
   it.each([0, 0.5, 1, 1.5, 1.9])('during the vote, %d ms after it was sent', async (afterMs) => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const controller = new AbortController();
     const rejected = rejection(redlock.acquire('a', { signal: controller.signal }));
     await cluster.advance(afterMs);
@@ -50,8 +47,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
   });
 
   it.each([0, 1, 2, 3, 4, 5, 6, 8])('%i ticks after the deciding vote', async (ticks) => {
-    const cluster = await newCluster(1);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess({}, 1);
     const controller = new AbortController();
     const acquire = nodes[0]!.acquire.bind(nodes[0]);
     nodes[0]!.acquire = (request, settle) =>
@@ -69,7 +65,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     );
     await cluster.advance(10);
     // Either it came in time, or the caller has the lock: never a key without an owner.
-    const owner = cluster.owners('a')[0];
+    const owner = cluster.holdersOf('a')[0];
     const holder =
       outcome === reason ? undefined : (outcome as { token: { holder: string } }).token.holder;
     expect(owner).toBe(holder);
@@ -77,8 +73,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
   });
 
   it('in the pause between two tries', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     cluster.occupy('a', [0, 1], 60_000);
     const controller = new AbortController();
     const rejected = rejection(redlock.acquire('a', { wait: '1m', signal: controller.signal }));
@@ -109,8 +104,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
 
 describe('a signal', () => {
   it('that is aborted after the lock was given changes nothing, and is no longer listened to', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     const controller = new AbortController();
     let listeners = 0;
     const { signal } = controller;
@@ -132,8 +126,7 @@ describe('a signal', () => {
   });
 
   it('without a reason of its own gives an AbortError', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     await expect(redlock.tryAcquire('a', { signal: AbortSignal.abort() })).rejects.toMatchObject({
       name: 'AbortError',
     });

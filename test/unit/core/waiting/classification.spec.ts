@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { clusterFactory } from '../support/cluster.ts';
+import { processFactory } from '../support/cluster.ts';
 import type { Cluster } from '../support/cluster.ts';
 
-const newCluster = clusterFactory();
+const newProcess = processFactory();
 const STATES = ['free', 'held', 'dead'] as const;
 type State = (typeof STATES)[number];
 
@@ -20,8 +20,7 @@ const cases = [1, 2, 3, 4]
 describe('a try', () => {
   it('is granted, busy or unavailable by what the nodes could do, in every combination', async () => {
     for (const states of cases) {
-      const cluster = await newCluster(states.length);
-      const { redlock } = await cluster.process();
+      const { cluster, redlock } = await newProcess({}, states.length);
       for (const [index, state] of states.entries()) {
         if (state === 'held') cluster.occupy('a', [index], 60_000);
         if (state === 'dead') cluster.servers[index]?.kill();
@@ -48,8 +47,7 @@ describe('a try', () => {
   });
 
   it('says what each node did', async () => {
-    const cluster = await newCluster(5);
-    const { redlock, nodes } = await cluster.process({ restartGuard: true, ttl: 3_000 });
+    const { cluster, redlock, nodes } = await newProcess({ restartGuard: true, ttl: 3_000 }, 5);
     await cluster.advance(3_000);
     nodes[0]!.latencyMs = 10;
     cluster.servers[1]?.kill();
@@ -76,8 +74,7 @@ describe('a try', () => {
   });
 
   it('never calls a node slow that it did not wait for', async () => {
-    const cluster = await newCluster(5);
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess({}, 5);
     cluster.occupy('a', [0, 1, 2], 60_000);
     nodes[4]!.latencyMs = 200;
     const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
@@ -89,8 +86,7 @@ describe('a try', () => {
 
 describe('busy', () => {
   it("tells how long the holder's lease still runs on a quorum", async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0], 9_000);
     cluster.occupy('a', [1], 5_000);
     cluster.occupy('a', [2], 7_000);
@@ -101,17 +97,15 @@ describe('busy', () => {
   });
 
   it('is an event, not an error, and null of tryAcquire', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, heard, events } = await cluster.process();
+    const { cluster, redlock, received, events } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     expect(await cluster.settle(redlock.tryAcquire('a'))).toBeNull();
-    expect(heard('busy')).toMatchObject([{ keys: ['a'] }]);
+    expect(received('busy')).toMatchObject([{ keys: ['a'] }]);
     expect(events.filter(({ type }) => type === 'unavailable')).toEqual([]);
   });
 
   it('is null of tryAcquire also when a wait is given, and an undefined wait is none', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     let startedAtMs = cluster.nowMs;
     expect(await cluster.settle(redlock.tryAcquire('a', { wait: 500 }))).toBeNull();
@@ -124,17 +118,15 @@ describe('busy', () => {
 
 describe('an outage', () => {
   it('is an error of tryAcquire, and an event with the causes', async () => {
-    const cluster = await newCluster(3);
-    const { redlock, heard } = await cluster.process();
+    const { cluster, redlock, received } = await newProcess();
     await killAll(cluster);
     const error = await cluster.failure(redlock.tryAcquire('a'));
     expect(error).toBeInstanceOf(QuorumUnavailableError);
-    expect(heard('unavailable')).toMatchObject([{ keys: ['a'], causes: [{}, {}, {}] }]);
+    expect(received('unavailable')).toMatchObject([{ keys: ['a'], causes: [{}, {}, {}] }]);
   });
 
   it('is what it was called while waiting, when the last try was cut short by the budget', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     const outcome = redlock.acquire('a', { wait: 500 }).catch((error: unknown) => error);
     await cluster.advance(498);
@@ -145,8 +137,7 @@ describe('an outage', () => {
   it('is not what contention is called after a last try that had hardly any time left', async () => {
     const outcomes = new Set<string>();
     for (let beforeMs = 0; beforeMs < 6; beforeMs += 0.3) {
-      const cluster = await newCluster(3);
-      const { redlock } = await cluster.process({ retry: { baseDelay: 1, maxDelay: 4 } });
+      const { cluster, redlock } = await newProcess({ retry: { baseDelay: 1, maxDelay: 4 } });
       // Three owners: it may be a split vote, so it is tried again and again.
       for (const index of [0, 1, 2]) cluster.occupy('a', [index], 60_000, `owner ${index}`);
       const outcome = redlock.acquire('a', { wait: 500.7 }).catch((error: unknown) => error);
@@ -158,8 +149,7 @@ describe('an outage', () => {
   });
 
   it('ends the moment enough nodes are back', async () => {
-    const cluster = await newCluster(3);
-    const { redlock } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock } = await newProcess({ wait: '1m' });
     await killAll(cluster);
     const acquired = redlock.acquire('a');
     await cluster.advance(10_000);

@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError } from '../../../../lib/core/errors.ts';
 import type { Lock } from '../../../../lib/core/lock.ts';
-import { clusterFactory, rejection } from '../support/cluster.ts';
+import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
+const newProcess = processFactory();
 
 /** Writes down who got the lock, and lets go of it `holdMs` later. */
 function enter(
@@ -23,8 +24,7 @@ function enter(
 
 describe('in one process', () => {
   it('waiters are served first come, first served', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock } = await newProcess({ wait: '1m' });
     const order: string[] = [];
     const names = Array.from({ length: 20 }, (_, index) => `${index}`);
     const all = names.map((name) => enter(cluster, order, name, redlock.acquire('a')));
@@ -33,8 +33,7 @@ describe('in one process', () => {
   });
 
   it('one waiter per key asks the nodes, however many wait', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process({ wait: '10s' });
+    const { cluster, redlock, nodes } = await newProcess({ wait: '10s' });
     cluster.occupy('a', [0, 1, 2], 60_000);
     const rejected = Promise.all(Array.from({ length: 50 }, () => rejection(redlock.acquire('a'))));
     await cluster.advance(5_000);
@@ -43,8 +42,7 @@ describe('in one process', () => {
   });
 
   it('nobody asks the nodes for a lock that this process holds', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock, nodes } = await newProcess({ wait: '1m' });
     const lock = await cluster.settle(redlock.acquire('a'));
     const second = redlock.acquire('a');
     await cluster.advance(10_000);
@@ -57,8 +55,7 @@ describe('in one process', () => {
   });
 
   it('overlapping sets never wait for each other for ever', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock } = await newProcess({ wait: '1m' });
     const order: string[] = [];
     const sets = [['a', 'b'], ['b', 'c'], ['c', 'a'], ['a'], ['b'], ['c'], ['c', 'b', 'a']];
     const all = [...sets, ...sets, ...sets].map((keys) =>
@@ -69,23 +66,21 @@ describe('in one process', () => {
   });
 
   it('a set waits behind each of its keys', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock } = await newProcess({ wait: '1m' });
     const a = await cluster.settle(redlock.acquire('a'));
     const b = await cluster.settle(redlock.acquire('b'));
     const set = redlock.acquire(['a', 'b']);
     await cluster.settle(a.release());
     await cluster.advance(500);
-    expect(cluster.owners('a')).toEqual([undefined, undefined, undefined]);
+    expect(cluster.holdersOf('a')).toEqual([undefined, undefined, undefined]);
     await cluster.settle(b.release());
     await cluster.settle(set);
-    expect(cluster.owners('a')).toEqual(cluster.owners('b'));
+    expect(cluster.holdersOf('a')).toEqual(cluster.holdersOf('b'));
     expect(cluster.holders('a')).toBe(3);
   });
 
   it('who gives up in line lets the next one pass', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock } = await newProcess({ wait: '1m' });
     const lock = await cluster.settle(redlock.acquire('a'));
     const impatient = rejection(redlock.acquire('a', { wait: 100 }));
     const patient = redlock.acquire('a');
@@ -95,8 +90,7 @@ describe('in one process', () => {
   });
 
   it('a lock that was lost makes room at once', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ wait: '1m', extend: false });
+    const { cluster, redlock } = await newProcess({ wait: '1m', extend: false });
     const first = await cluster.settle(redlock.acquire('a'));
     const startedAtMs = cluster.nowMs;
     const second = await cluster.settle(redlock.acquire('a'));
@@ -160,8 +154,7 @@ describe('between processes', () => {
 
 describe('the budget', () => {
   it.each([0, 5, 50, 700, 5_000])('a wait of %i ms ends in time, behind a holder', async (wait) => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     const startedAtMs = cluster.nowMs;
     const error = await cluster.failure(redlock.acquire('a', { wait }));
@@ -174,8 +167,7 @@ describe('the budget', () => {
   it.each([1, 50, 299, 700, 5_000])(
     'a wait of %i ms ends in time, with all nodes frozen',
     async (wait) => {
-      const cluster = await newCluster();
-      const { redlock } = await cluster.process();
+      const { cluster, redlock } = await newProcess();
       for (const server of cluster.servers) server.freeze();
       const startedAtMs = cluster.nowMs;
       await cluster.failure(redlock.acquire('a', { wait }));
@@ -202,8 +194,7 @@ describe('the budget', () => {
   });
 
   it('of a place in line ends in time', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
+    const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     const first = rejection(redlock.acquire('a', { wait: '5s' }));
     await cluster.advance(100);
@@ -216,8 +207,7 @@ describe('the budget', () => {
   });
 
   it('wait 0 makes exactly one try', async () => {
-    const cluster = await newCluster();
-    const { redlock, nodes } = await cluster.process();
+    const { cluster, redlock, nodes } = await newProcess();
     cluster.occupy('a', [0, 1, 2], 60_000);
     await cluster.failure(redlock.acquire('a', { wait: 0 }));
     await cluster.advance(5_000);
@@ -227,8 +217,7 @@ describe('the budget', () => {
 
 describe('behind a holder that died', () => {
   it('the lock is had as soon as its keys expire on a quorum', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ wait: '1m' });
+    const { cluster, redlock } = await newProcess({ wait: '1m' });
     cluster.occupy('a', [0, 1], 4_000);
     cluster.occupy('a', [2], 2_000);
     const startedAtMs = cluster.nowMs;

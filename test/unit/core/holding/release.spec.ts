@@ -1,0 +1,164 @@
+import { describe, expect, it } from '@jest/globals';
+import { processFactory } from '../support/cluster.ts';
+
+const newProcess = processFactory();
+const BUSY = { error: 'BUSY running a script' };
+
+describe('release', () => {
+  it('resolves when a quorum answered, however slow the others are', async () => {
+    const { cluster, redlock, nodes } = await newProcess();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    cluster.servers[2]?.freeze();
+    nodes[1]!.latencyMs = 20;
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(lock.release());
+    expect(cluster.nowMs - startedAtMs).toBe(20);
+  });
+
+  it('resolves after the node timeout when no node answers, and at once when none can be asked', async () => {
+    const { cluster, redlock, received } = await newProcess();
+    const [first, second] = await cluster.settle(
+      Promise.all([redlock.acquire('a'), redlock.acquire('b')]),
+    );
+    for (const server of cluster.servers) server.freeze();
+    let startedAtMs = cluster.nowMs;
+    await cluster.settle(first.release());
+    expect(cluster.nowMs - startedAtMs).toBe(300);
+    for (const server of cluster.servers) server.kill();
+    await cluster.advance(5);
+    startedAtMs = cluster.nowMs;
+    await cluster.settle(second.release());
+    expect(cluster.nowMs - startedAtMs).toBe(0);
+    const unreachable = { reason: 'unreachable', message: 'the server died' };
+    expect(received('release-incomplete')).toMatchObject([
+      { keys: ['a'], token: first.token.value, causes: [] },
+      { keys: ['b'], causes: [0, 1, 2].map((i) => ({ ...unreachable, address: `node${i}:6379` })) },
+    ]);
+  });
+
+  it('resolves when all that were asked have answered, of those that may hold the lock', async () => {
+    const { cluster, redlock, nodes, received } = await newProcess();
+    // Its refusal is there before the votes of the others, so it is known not to hold the lock.
+    nodes[2]!.latencyMs = 1;
+    nodes[2]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    nodes[1]!.failNext(BUSY, { command: 'release' });
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(lock.release());
+    expect([cluster.nowMs - startedAtMs, nodes[2]!.asked('release')]).toEqual([2, []]);
+    expect(received('release-incomplete')).toMatchObject([{ causes: [{ address: 'node1:6379' }] }]);
+  });
+
+  it('counts answers, not deletions, and deletes only what is its own', async () => {
+    const { cluster, redlock, received } = await newProcess();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    cluster.occupy('a', [0, 1], 60_000);
+    await cluster.settle(lock.release());
+    expect(received('release-incomplete')).toEqual([]);
+    expect(cluster.holdersOf('a')).toEqual(['foreign', 'foreign', undefined]);
+  });
+
+  it('is sent once, however often it is called', async () => {
+    const { cluster, redlock, nodes, received } = await newProcess();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    await cluster.settle(Promise.all([lock.release(), lock.release()]));
+    await cluster.settle(lock[Symbol.asyncDispose]());
+    expect(nodes.map((each) => each.asked('release').length)).toEqual([1, 1, 1]);
+    expect(received('released')).toHaveLength(1);
+  });
+
+  it('is kept while a server is down until the lock has expired there, and not longer', async () => {
+    const { cluster, redlock, node, received } = await newProcess({}, 1);
+    const lock = await cluster.settle(redlock.acquire('a'));
+    cluster.servers[0]?.kill();
+    await cluster.advance(5);
+    await cluster.settle(lock.release());
+    expect(received('release-incomplete')).toHaveLength(1);
+    await cluster.advance(3_500);
+    const tries = node.asked('release').length;
+    await cluster.advance(5_000);
+    expect(node.asked('release')).toHaveLength(tries);
+  });
+});
+
+describe('a release while an extension waits for nodes to be joined again', () => {
+  it.each(['release', 'drain'] as const)('is the last word: %s', async (end) => {
+    const { cluster, redlock, node } = await newProcess({ latencyMs: 20 });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    await cluster.advance(950);
+    for (const server of cluster.servers) server.forgetScripts();
+    const extension = lock.extend().catch(() => undefined);
+    // One more in rhythm begins before the one by hand is refused; then both would be asked once more after the join.
+    while (node.asked('extend').length < 2) await cluster.advance(1);
+    expect(node.asked('join')).toHaveLength(1);
+    while (node.asked('join').length < 2) await cluster.advance(1);
+    await cluster.settle(end === 'drain' ? redlock.drain(0) : lock.release());
+    await cluster.settle(extension);
+    await cluster.advance(100);
+    expect([cluster.holders('a'), node.asked('extend').length]).toEqual([0, 2]);
+  });
+});
+
+describe('minHold', () => {
+  it('keeps the lock on the nodes although the work ended sooner, and is not extended', async () => {
+    const { cluster, redlock, node } = await newProcess({ minHold: '2s' });
+    const other = await cluster.process();
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.withLock('a', () => 'quick'));
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(10);
+    await cluster.advance(1_950);
+    expect(await cluster.settle(other.redlock.tryAcquire('a'))).toBeNull();
+    await cluster.advance(100);
+    expect(await cluster.settle(other.redlock.tryAcquire('a'))).not.toBeNull();
+    expect(node.asked('extend')).toEqual([]);
+  });
+
+  it('keeps others of this process out, too, who are granted it without asking in vain', async () => {
+    const { cluster, redlock, node } = await newProcess({ minHold: '2s', wait: '1m' });
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.withLock('a', () => 'quick'));
+    await cluster.settle(redlock.acquire('a'));
+    expect(cluster.nowMs - startedAtMs).toBeGreaterThanOrEqual(2_000);
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(2_100);
+    expect(node.asked('acquire')).toHaveLength(2);
+  });
+
+  it('holds also when the process dies, because it raises the ttl', async () => {
+    const { cluster, redlock } = await newProcess({ ttl: 1_000, maxTtl: 5_000, minHold: 5_000 });
+    await cluster.settle(redlock.acquire('a'));
+    for (const server of cluster.servers)
+      expect(server.state.locks.remainingMs('lock:a')).toBeGreaterThan(4_900);
+  });
+
+  it('delays nothing when the work took longer', async () => {
+    const { cluster, redlock } = await newProcess({ minHold: '1s' });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    await cluster.advance(1_500);
+    await cluster.settle(lock.release());
+    expect(cluster.holders('a')).toBe(0);
+  });
+
+  it('leaves the former holder nothing that it could hold, lose or extend', async () => {
+    const { cluster, redlock, node, events } = await newProcess({ minHold: 2_900, latencyMs: 20 });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    while (node.asked('extend').length === 0) await cluster.advance(1);
+    await cluster.settle(lock.release());
+    expect([lock.isHeld, lock.remainingMs]).toEqual([false, 0]);
+    await cluster.advance(10_000);
+    expect([node.asked('extend').length, cluster.holders('a')]).toEqual([1, 0]);
+    expect([events.at(-1)?.type, lock.signal.aborted]).toEqual(['released', false]);
+  });
+
+  it('ends with the validity when the extensions failed before the release', async () => {
+    const { cluster, redlock, events } = await newProcess({ minHold: 3_000, wait: '1m' });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    for (const server of cluster.servers) server.freeze();
+    await cluster.advance(1_500);
+    await cluster.settle(lock.release());
+    const next = redlock.acquire('a');
+    await cluster.advance(1_460);
+    for (const server of cluster.servers) server.resume();
+    await cluster.settle(next);
+    expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, it } from '@jest/globals';
+import { FencedUsageError } from '../../../../lib/core/errors.ts';
+import { lockNames, markerName } from '../../../../lib/core/nodes/node-names.ts';
+import { normalizeKeys } from '../../../../lib/core/options/lock-keys.ts';
+
+describe('normalizeKeys', () => {
+  it('asks for a set in one way: sorted, each key once, in an array that nobody can change', () => {
+    const keys = ['b', 'a', 'b'];
+    expect([normalizeKeys(keys), normalizeKeys('a'), keys[0]]).toEqual([['a', 'b'], ['a'], 'b']);
+    for (const given of [keys, 'a']) expect(Object.isFrozen(normalizeKeys(given))).toBe(true);
+  });
+
+  it.each<[string, unknown]>([
+    ['no key', []],
+    ['an empty key', ''],
+    ['an empty key in a set', ['a', '']],
+    ['undefined', undefined],
+    ['undefined in a set', ['a', undefined]],
+    ['null', null],
+    ['a number', 5],
+    ['an object', { id: 1 }],
+    ['too many keys', Array.from({ length: 1_001 }, (_, index) => `key${index}`)],
+    ['a key that is too long', 'k'.repeat(1_025)],
+    ['half of a surrogate pair', 'a\uD800'],
+    ['a reserved key', '#marker'],
+    ['a reserved key in a set', ['a', '#']],
+    ['the marker of a longer prefix', 'b:#marker'],
+    ['a marker behind any prefix', 'b#marker'],
+    ['the probe of a longer prefix', 'b:#probe'],
+    ['a floor of a longer prefix', 'b:#floor:x'],
+    ['a floor with an empty key', 'b#floor:'],
+  ])('refuses %s and says that nothing was locked', (_, keys) => {
+    expect(() => normalizeKeys(keys as string)).toThrow(FencedUsageError);
+    expect(() => normalizeKeys(keys as string)).toThrow(/Nothing was locked\.$/);
+  });
+
+  it('suggests a key that is allowed in place of a reserved one', () => {
+    const suggested = /'seat:(.*)'/;
+    for (const key of ['#marker', '#', `#${'x'.repeat(1_000)}`]) {
+      const [, name] = suggested.exec(String(refusal(key))) ?? [];
+      expect(normalizeKeys(`seat:${name}`)).toHaveLength(1);
+    }
+  });
+
+  it('takes what is unusual but clear', () => {
+    const unusual = ['seat:12A', ' ', 'ä😀', '{tag}x', 'a#b', 'k'.repeat(1_024), 'b:#markers'];
+    for (const key of [...unusual, 'a:#general', 'issue #floor', 'marker', 'floor:x'])
+      expect(normalizeKeys(key)).toEqual([key]);
+  });
+});
+
+describe('lockNames', () => {
+  it('pairs each lock with its floor, behind the marker', () => {
+    expect(lockNames('lock:', ['a', 'b'])).toEqual({
+      locks: ['lock:a', 'lock:b'],
+      pairs: ['lock:a', 'lock:#floor:a', 'lock:b', 'lock:#floor:b'],
+      withMarker: ['lock:#marker', 'lock:a', 'lock:#floor:a', 'lock:b', 'lock:#floor:b'],
+    });
+    expect(lockNames('lock:', ['a'])).toEqual({
+      locks: ['lock:a'],
+      pairs: ['lock:a', 'lock:#floor:a'],
+      withMarker: ['lock:#marker', 'lock:a', 'lock:#floor:a'],
+    });
+  });
+
+  it.each(['lock:', 'lock:b:', 'lock:b:c', 'lock:x'])(
+    'never are the names of a lock of prefix `lock:`, under the prefix `%s`',
+    (keyPrefix) => {
+      const { pairs } = lockNames(keyPrefix, ['a', 'floor:a', 'x']);
+      const reserved = [markerName(keyPrefix), ...pairs].filter((name) => name.includes('#'));
+      for (const name of reserved) expect(refusal(name.slice('lock:'.length))).toBeDefined();
+      expect(reserved).toHaveLength(4);
+    },
+  );
+});
+
+function refusal(key: string): unknown {
+  try {
+    normalizeKeys(key);
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}

@@ -1,0 +1,120 @@
+import type { LockEvent } from '../../../../lib/core/events.ts';
+import type {
+  AcquireRequest,
+  ExtendRequest,
+  LinkSettings,
+  LockNode,
+  LockNodeListener,
+} from '../../../../lib/core/nodes/lock-node.ts';
+import { NodeSet } from '../../../../lib/core/nodes/node-set.ts';
+import type { NodeSetListener } from '../../../../lib/core/nodes/node-set.ts';
+import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
+import { resolveOptions } from '../../../../lib/core/options/resolve-options.ts';
+import { ManualEnvironment } from '../../../support/manual-environment.ts';
+
+type Name = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine';
+
+interface OpenCommand {
+  readonly name: Name;
+  readonly request: unknown;
+  readonly settle: (reply: never) => void;
+}
+
+/** A node of which a test decides everything: answers, connections, and whether it collects. */
+export class ScriptedNode implements LockNode {
+  readonly address: string;
+  hasCollected = false;
+  isClosed = false;
+  listener!: LockNodeListener;
+  settings!: LinkSettings;
+  /** Without an answer, oldest first. */
+  readonly waiting: OpenCommand[] = [];
+  /** All that happened, in order. */
+  readonly story: string[] = [];
+  readonly watching = new Set<string>();
+
+  constructor(address: string) {
+    this.address = address;
+  }
+
+  open(listener: LockNodeListener, settings: LinkSettings): void {
+    this.listener = listener;
+    this.settings = settings;
+  }
+
+  readonly join = this.#receiver('join');
+  readonly acquire = this.#receiver('acquire');
+  readonly extend = this.#receiver('extend');
+  readonly release = this.#receiver('release');
+  readonly inspect = this.#receiver('inspect');
+
+  examine(settle: (reply: never) => void): void {
+    this.#receiver('examine')(undefined, settle);
+  }
+
+  flush(): void {
+    this.hasCollected = false;
+    this.story.push('flush');
+  }
+
+  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+    const index = this.waiting.findIndex((command) => command.request === request);
+    if (!this.hasCollected || index === -1) return false;
+    this.waiting.splice(index, 1);
+    this.story.push('withdraw');
+    return true;
+  }
+
+  watch(lockName: string): void {
+    this.watching.add(lockName);
+  }
+
+  unwatch(lockName: string): void {
+    this.watching.delete(lockName);
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+  }
+
+  /** Answers the oldest open command of this name. */
+  answer(name: Name, reply: object): void {
+    const index = this.waiting.findIndex((command) => command.name === name);
+    const [command] = this.waiting.splice(index, 1);
+    if (index === -1 || command === undefined) throw new Error(`No ${name} is open.`);
+    command.settle(reply as never);
+  }
+
+  #receiver(name: Name) {
+    return (request: unknown, settle: (reply: never) => void): void => {
+      this.waiting.push({ name, request, settle });
+      this.story.push(name);
+    };
+  }
+}
+
+export type ScriptedSetOptions = RedlockOptions & { readonly size?: number };
+
+/** Scripted nodes as one set, in manual time. */
+export function scriptedSet(
+  { size = 1, ...options }: ScriptedSetOptions = {},
+  listener: Partial<NodeSetListener> = {},
+) {
+  const environment = new ManualEnvironment();
+  // Not at instant 0, where nothing has happened before.
+  environment.skip(1_000);
+  const nodes = Array.from({ length: size }, (_, index) => new ScriptedNode(`node${index}:6379`));
+  const events: LockEvent[] = [];
+  const resolved = resolveOptions(
+    { ttl: 3_000, restartGuard: false, onEvent: (event) => void events.push(event), ...options },
+    size,
+  );
+  const nothing = () => undefined;
+  const set = new NodeSet(nodes, resolved, environment, {
+    joined: nothing,
+    hint: nothing,
+    clockMoved: nothing,
+    ...listener,
+  });
+  return { environment, nodes, set, events, node: nodes[0]! };
+}
