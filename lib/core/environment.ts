@@ -6,7 +6,7 @@ export interface Clock {
   wallMicros(): number;
   /** Milliseconds by which the wall clock is ahead of the monotonic one: moves with every step, and with a suspend of the system. */
   wallAheadMs(): number;
-  /** Milliseconds since the system started, also those in which it was suspended; in coarse steps, and dearer than the others. */
+  /** Milliseconds since the system started, also those in which it was suspended; in coarse steps, and more expensive to read. */
   sinceBootMs(): number;
 }
 
@@ -15,7 +15,7 @@ export type TimerHandle = unknown;
 
 /** One-shot timers. */
 export interface Timers {
-  /** `background`: does not keep the process alive by itself, because nobody awaits it. @default false */
+  /** `background`: does not keep the process alive by itself, because no caller awaits it. @default false */
   set(callback: () => void, delayMs: number, background?: boolean): TimerHandle;
   clear(handle: TimerHandle): void;
 }

@@ -49,12 +49,12 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Whether `error` is one of ours, also when it comes from another copy of this package. */
+/** Whether `error` is one of this package, also when it comes from another copy of it. */
 export function isRedlockError(error: unknown): error is RedlockError {
   return typeof error === 'object' && error !== null && BRAND in error;
 }
 
-/** Somebody else holds the lock and did not let go within the wait. An ordinary result: try later or skip. */
+/** Another holder has the lock and did not release it within the wait. An ordinary result: try later or skip. */
 export class LockBusyError extends RedlockError {
   readonly code = 'LOCK_BUSY';
 

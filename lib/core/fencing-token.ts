@@ -12,7 +12,7 @@ export class FencingToken {
   readonly value: number;
   /** The keys it was granted for; one token serves the whole set. */
   readonly keys: readonly string[];
-  /** Random identity of the grant. Two grants never share it, so that equal numbers from a broken source are still told apart. */
+  /** Random identity of the grant. Two grants never share it, so that equal numbers from a broken source still differ. */
   readonly holder: string;
 
   constructor(value: number, keys: readonly string[], holder: string) {

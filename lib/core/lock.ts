@@ -29,8 +29,9 @@ export interface Lock {
    */
   extend(): Promise<void>;
   /**
-   * Releases on all nodes; resolves when a quorum answered, or nobody is left to wait for. Idempotent, never throws:
-   * a node that could not be told is told later, and its key dies with the TTL.
+   * Releases on all nodes; resolves when a quorum answered, or no answer is left to wait for; at once while sections that
+   * joined the lock still run and keep it. Idempotent, never throws: a node that could not be notified is notified later, and
+   * its key expires with the TTL.
    */
   release(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

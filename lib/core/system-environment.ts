@@ -45,7 +45,7 @@ const HOLDER_BYTES = 18;
 const pool = Buffer.allocUnsafeSlow(HOLDER_BYTES * 128);
 let poolOffset = pool.length;
 
-/** 24 base64url characters, 144 random bits, cut from a pool because one system call per holder is dear. */
+/** 24 base64url characters, 144 random bits, cut from a pool because a system call per holder is expensive. */
 function holder(): string {
   if (poolOffset === pool.length) {
     randomFillSync(pool);

@@ -94,20 +94,16 @@ export class RedisLockNode implements LockNode {
     this.#ask((connection) => joinServer(connection, request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
-    this.#send(ACQUIRE_CALL, request, settle);
+  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
+    return this.#send(ACQUIRE_CALL, request, settle);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    this.#send(EXTEND_CALL, request, settle);
+  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
+    return this.#send(EXTEND_CALL, request, settle);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#send(RELEASE_CALL, request, settle);
-  }
-
-  get hasCollected(): boolean {
-    return this.#commands.connection?.hasCollected === true;
+  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+    return this.#send(RELEASE_CALL, request, settle);
   }
 
   flush(): void {
@@ -143,10 +139,11 @@ export class RedisLockNode implements LockNode {
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-  ): void {
+  ): boolean {
     const { connection } = this.#commands;
-    if (connection === undefined) settle(this.#notConnected() as Reply);
-    else connection.send(call, request, settle);
+    if (connection !== undefined) return connection.send(call, request, settle);
+    settle(this.#notConnected() as Reply);
+    return false;
   }
 
   #ask<Reply>(

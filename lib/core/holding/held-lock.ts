@@ -20,7 +20,7 @@ import { ReleaseRound } from './release.ts';
  * - `granted`: a quorum voted for it; its holder does not have it yet.
  * - `held`: by the handle of its holder.
  * - `ending`: the handle was released, but sections that joined it still run.
- * - `kept`: nobody uses it; the nodes keep it until `minHold` has passed.
+ * - `kept`: no longer in use; the nodes keep it until `minHold` has passed.
  * - `over`: released, or lost for the reason in `lossError`.
  */
 export type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
@@ -121,7 +121,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.state === 'over' ? 0 : Math.max(0, this.#lease.validUntilMs - this.#set.nowMs);
   }
 
-  /** Nobody uses it any more. */
+  /** No longer in use. */
   get isUnused(): boolean {
     return this.state === 'kept' || this.state === 'over';
   }
@@ -205,7 +205,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.release();
   }
 
-  /** Resolves when the nodes were notified of its end, or nobody is left to wait for. */
+  /** Resolves when the nodes were notified of its end, or no answer is left to wait for. */
   get notified(): Promise<void> {
     return this.#released ?? Promise.resolve();
   }
@@ -224,7 +224,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
     if (this.state === 'over') return;
-    // A lock that is only kept for minHold has no holder who could lose it; its keys expire with their ttl.
+    // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
     if (this.state === 'kept') {
       this.#free();
       return;
@@ -267,7 +267,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return new LockLostError(this.keys, reason, this.#tokenValue, causes);
   }
 
-  /** Nobody uses it any more: the nodes are notified, now or when `minHold` has passed. */
+  /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
     const { nowMs } = this.#set;
     const heldMs = nowMs - this.#options.grant.startedAtMs;

@@ -27,7 +27,7 @@ export async function issueToken(
     cancelled.throwIfAborted();
     const issued = Promise.resolve(source.issue({ keys, holder, signal }));
     const value = await Promise.race([issued, interrupted]);
-    // A token fetched too late could belong to a lock that somebody else has by now.
+    // A token fetched too late could belong to a lock that has another holder by now.
     lock.ensure();
     if (!Number.isSafeInteger(value) || value <= 0) {
       throw new FencedUsageError(

@@ -10,7 +10,7 @@ import { usedAfterRelease } from './held-lock.ts';
  */
 export class JoinedLock implements Lock {
   readonly keys: readonly string[];
-  /** A section has a known end; of a handle nobody knows whether it is ever released. */
+  /** A section has a known end; a handle may never be released. */
   readonly isSection: boolean;
   /** Why it was lost while in use. */
   lossError: LockLostError | undefined;

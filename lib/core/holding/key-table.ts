@@ -10,14 +10,14 @@ const LINGER_MS = 1_000;
 /** Records kept for nothing but what they remember of floors and of grants in a row. */
 const MAX_REMEMBERED = 4_096;
 const MAX_OWN_HOLDERS = 8;
-/** As often one process may take a key in a row while others wait for it: hand-over inside a process is cheapest. */
+/** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
 const MAX_GRANTS_IN_A_ROW = 4;
 
 /** A caller that waits for keys. It stands in one line at a time. */
 export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
-  /** Ends its wait with the first telling answer, which it is owed within a node timeout. */
+  /** Ends its wait with the first conclusive answer, which it is owed within a node timeout. */
   readonly isImpatient: boolean;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
@@ -74,7 +74,7 @@ export class KeyRecord {
   isSubscribed = false;
   /** Runs while its subscription outlives the last waiter. */
   linger: Alarm | undefined;
-  /** Identities of locks and attempts of this process that were published: they tell us nothing. */
+  /** Identities of locks and attempts of this process that were published: their hints say nothing new. */
   #own: string[] | undefined;
 
   constructor(key: string) {
@@ -116,13 +116,13 @@ export class KeyRecord {
     else if (previous === undefined) this.wake();
   }
 
-  /** The key may be free: who claims it looks first, then the head of the line. */
+  /** The key may be free: callers that claim it look first, then the head of the line. */
   wake(): void {
     for (const claimant of this.claims ?? []) claimant.wake();
     this.first?.wake();
   }
 
-  /** There is a telling answer: those who wait for no more than that are notified. */
+  /** There is a conclusive answer: callers that wait for no more than that are notified. */
   wakeImpatient(): void {
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
@@ -138,7 +138,7 @@ export class KeyRecord {
     return this.#own?.includes(holder) === true;
   }
 
-  /** Whether it is the turn of another process; the next grants are ours again. */
+  /** Whether it is the turn of another process; the next grants may be of this one again. */
   takeStepBack(): boolean {
     if (this.grantsInARow < MAX_GRANTS_IN_A_ROW) return false;
     this.grantsInARow = 0;
@@ -181,7 +181,7 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    // Without a line nobody listens for the end of it.
+    // Without a line no caller listens for the end of it.
     if (!record.hasLine) record.foreign = undefined;
     this.#forget(record);
   }
@@ -221,7 +221,7 @@ export class KeyTable {
     }
   }
 
-  /** `listeners` connections received the release of this key; one of them may be ours. */
+  /** `listeners` connections received the release of this key; one of them may be of this process. */
   counted(key: string, listeners: number): void {
     const rivals = listeners - (this.#records.get(key)?.isSubscribed === true ? 1 : 0);
     const record = rivals > 0 ? this.use(key) : this.#records.get(key);
@@ -269,7 +269,7 @@ export class KeyTable {
     this.#hint(record, this.#set.nowMs);
   }
 
-  /** Everybody looks again: the set of voting nodes changed. */
+  /** All callers look again: the set of voting nodes changed. */
   hintAll(): void {
     const { nowMs } = this.#set;
     for (const record of [...this.#records.values()]) this.#hint(record, nowMs);
@@ -298,7 +298,7 @@ export class KeyTable {
     record.busyAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
-    thoroughInvariant(() => isUnused(record), 'a record that nobody uses has no content');
+    thoroughInvariant(() => isUnused(record), 'a record that is not in use has no content');
     if (!isAhead && record.grantsInARow === 0) {
       this.#records.delete(record.key);
       return;

@@ -61,8 +61,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     let isCollected = false;
     for (const session of sessions) {
       if ((mayHold & (1 << session.index)) === 0) continue;
-      session.release(request, ttlMs, nowMs, this);
-      isCollected ||= session.node.hasCollected;
+      if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
     if (isCollected) this.#set.flushLater(this);
     return done;

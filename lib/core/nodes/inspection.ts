@@ -6,7 +6,7 @@ import type { NodeFailureReason } from '../errors.ts';
  */
 export interface LockInspection {
   readonly key: string;
-  /** Holder of the holder that a quorum of nodes reports; `null` when there is none. */
+  /** Random identity of the holder that a quorum of nodes reports; `null` when there is none. */
   readonly holder: string | null;
   /** How long the holder's lease runs on a quorum of nodes; 0 without holder. */
   readonly remainingMs: number;

@@ -5,8 +5,9 @@
  * timeouts for votes, the caller has. On one connection commands are executed in the order in which they were given, and a
  * command is never queued while disconnected nor sent again after a reconnect.
  *
- * `acquire`, `extend` and `release` are collected and written together by `flush`, except that one goes out at once when
- * no answer is due on the connection. Everything else writes what was collected before itself.
+ * `acquire`, `extend` and `release` are collected and written together by `flush`, which is up to the caller when they
+ * return true; one goes out at once when no answer is due on the connection. Everything else writes what was collected
+ * before itself.
  */
 export interface LockNode {
   /** Host and port, for messages; never a password. */
@@ -15,11 +16,9 @@ export interface LockNode {
   open(listener: LockNodeListener, settings: LinkSettings): void;
   /** First on every new connection: makes the node remember when it may vote. */
   join(request: JoinRequest, settle: (reply: JoinReply) => void): void;
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void;
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void;
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void;
-  /** Whether anything was collected that `flush` would write. */
-  readonly hasCollected: boolean;
+  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean;
+  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean;
+  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean;
   /** Hands all that was collected to the socket, in one write. */
   flush(): void;
   /** Takes a vote back whose bytes have not left: true when it will never be sent. Its `settle` is not called then. */
@@ -154,7 +153,7 @@ export interface ReleaseRequest {
 }
 
 export type ReleaseReply =
-  /** `listeners`: how many connections were told; absent when none. */
+  /** `listeners`: how many connections received the hint; absent when none. */
   | { readonly kind: 'released'; readonly deleted: number; readonly listeners?: number }
   | NodeFailure;
 

@@ -30,7 +30,7 @@ export type VoteRequest =
 
 export type VoteReply = AcquireReply | ExtendReply;
 
-/** Who asked for votes: receives each node's answer once, by its index. */
+/** Asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector {
   readonly vote: VoteRequest;
   /** It no longer listens. */
@@ -38,7 +38,7 @@ export interface VoteCollector {
   collect(index: number, reply: VoteReply): void;
 }
 
-/** Who released a lock: receives what became of it at each node once. */
+/** Released a lock: receives what became of it at each node once. */
 export interface ReleaseCollector {
   released(session: NodeSession, reply: ReleaseReply): void;
 }
@@ -98,14 +98,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.node.open(this, settings);
   }
 
-  /** Asks for a vote; `collector` receives the answer, at once when the node can't be asked. */
-  ask(collector: VoteCollector, nowMs: number): void {
-    if (this.state !== 'voting') {
-      collector.collect(this.index, failure('unreachable', this.problem));
-    } else if (this.#sentAtMs.length >= MAX_OPEN_VOTES && this.isSilent) {
+  /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
+  ask(collector: VoteCollector, nowMs: number): boolean {
+    if (this.state === 'voting') {
+      if (this.#sentAtMs.length < MAX_OPEN_VOTES || !this.isSilent)
+        return this.#send(collector, nowMs, false);
       const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
       collector.collect(this.index, failure('overloaded', message));
-    } else this.#send(collector, nowMs, false);
+    } else collector.collect(this.index, failure('unreachable', this.problem));
+    return false;
   }
 
   /** Takes a vote back whose bytes have not left; false when the node may receive it. */
@@ -115,20 +116,23 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return true;
   }
 
-  /** Notifies the node that the lock is over. What can't be delivered is repeated until `lifeMs` has passed. */
+  /**
+   * Notifies the node that the lock is over, and returns whether that leaves with the next flush. What can't be delivered is
+   * repeated until `lifeMs` has passed.
+   */
   release(
     request: ReleaseRequest,
     lifeMs: number,
     nowMs: number,
     collector?: ReleaseCollector,
-  ): void {
+  ): boolean {
     const expiresAtMs = nowMs + lifeMs;
     if (this.state === 'closed' || this.state === 'down') {
       this.#outbox.keep(request, expiresAtMs);
       collector?.released(this, failure('unreachable', this.problem));
-      return;
+      return false;
     }
-    this.node.release(request, (reply) => {
+    return this.node.release(request, (reply) => {
       this.#outbox.answered(request, expiresAtMs, reply);
       collector?.released(this, reply);
     });
@@ -197,16 +201,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     await this.node.close();
   }
 
-  #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): void {
+  #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
     thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
     if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
       this.#set.silences.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
-    if (vote.kind === 'acquire') this.node.acquire(vote.request, settle);
-    else this.node.extend(vote.request, settle);
-    if (isRepeat) this.#set.flushLater();
+    if (vote.kind === 'acquire') return this.node.acquire(vote.request, settle);
+    return this.node.extend(vote.request, settle);
   }
 
   #settled(
@@ -239,7 +242,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     collector.collect(this.index, reply);
   }
 
-  /** Does this answer say that the node can't vote for anybody? */
+  /** Does this answer say that the node can't vote at all? */
   #judge({ reason, nothingWritten, message }: NodeFailure): void {
     if (!nothingWritten) this.#hasUnknownOutcome = true;
     if (reason !== 'error') return;
@@ -277,6 +280,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       // One that ended meanwhile has been released, and must not arrive after its release.
       for (const collector of this.#afterJoin.splice(0))
         if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
+      this.#set.flushLater();
       this.#announce(reply.quarantineMs);
       this.#listener.joined();
       return;
@@ -298,7 +302,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       collector.collect(this.index, failure('unreachable', message));
   }
 
-  /** It answers in time again: who waits for votes may try. */
+  /** It answers in time again: callers that wait for votes may try. */
   #speaks(): void {
     this.isSilent = false;
     if (this.state === 'voting') this.#listener.joined();

@@ -31,11 +31,11 @@ export class NodeSet {
   readonly sessions: readonly NodeSession[];
   /** Votes that a lock needs. */
   readonly quorum: number;
-  /** Whether anybody listens: saves building events in the common path. */
+  /** Whether there is a listener: saves building events in the common path. */
   readonly hasListener: boolean;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
-  /** Of questions that somebody awaits. */
+  /** Of questions whose answer a caller awaits. */
   readonly answers: Deadlines;
   /** Of callers that wait. */
   readonly budgets: Deadlines;

@@ -10,7 +10,7 @@ const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 /**
  * The keys of one lock: sorted, without duplicates and frozen, so that every caller asks for a set in one way.
  *
- * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one we reserve
+ * @throws FencedUsageError for no key at all, an empty one, one that is not a string, or one that is reserved
  */
 export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
   if (typeof keys === 'string') return Object.freeze([validKey(keys)]);

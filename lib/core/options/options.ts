@@ -2,7 +2,7 @@ import type { Duration } from './duration.ts';
 import type { LockEventListener } from '../events.ts';
 import type { TokenSource } from '../token-source.ts';
 
-/** How losers of a vote come back. Full jitter; a published release ends the wait early. */
+/** How a caller retries after losing a vote. Full jitter; a published release ends the wait early. */
 export interface RetryOptions {
   /**
    * Half of the first random wait; it doubles with every failure.
@@ -25,7 +25,10 @@ export interface RedlockOptions {
    * this long (the restart guard). @default ttl
    */
   readonly maxTtl?: Duration;
-  /** How long `acquire` tries; 0 = one try. @default restart guard + 2 s (12 s with the default ttl, 2 s without guard) */
+  /**
+   * How long `acquire` tries; 0 = one try, which may take one node timeout.
+   * @default restart guard + 2 s (12 s with the default ttl, 2 s without guard)
+   */
   readonly wait?: Duration;
   /**
    * How long one node may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a

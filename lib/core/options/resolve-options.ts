@@ -9,10 +9,10 @@ import { driftMs } from '../validity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
 export const MINIMUM_TTL_MS = 100;
-/** More votes cost more and tolerate nothing that seven would not; sets of nodes are kept as bits. */
+/** More votes cost more and add no useful fault tolerance over seven; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
-/** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in ours. */
+/** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in this process. */
 const DEFAULT_CONCURRENT_TRIES = 512;
 const MAXIMUM_CONCURRENT_TRIES = 100_000;
 

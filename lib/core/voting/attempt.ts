@@ -65,7 +65,7 @@ export class Attempt implements RoundOwner {
   holder: string;
   readonly #set: NodeSet;
   readonly #options: AttemptOptions;
-  /** Nodes that accepted any ballot of ours, or may have, as bits. */
+  /** Nodes that accepted any ballot of this holder, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
   #ballot = 0;
@@ -162,9 +162,10 @@ export class Attempt implements RoundOwner {
     const { sessions, quorum, nowMs } = this.#set;
     const { names, ttlMs } = this.#options;
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
-    // Losers wake nobody, unless others may have taken us for a holder.
+    // Losers wake no caller, unless others may have taken them for a holder.
     const notify = holders.length >= quorum;
     const request = { names, holder: this.holder, granted: false, notify };
-    for (const session of holders) session.release(request, ttlMs, nowMs);
+    for (const session of holders)
+      if (session.release(request, ttlMs, nowMs)) this.#set.flushLater();
   }
 }

@@ -105,7 +105,7 @@ export class VoteCount {
     this.pending = this.#liveOpen;
   }
 
-  /** How many nodes may vote and did, for whomever. */
+  /** How many nodes may vote and did, for any holder. */
   get voted(): number {
     return this.yes + this.wrongNumber + this.held + this.lost;
   }
@@ -150,7 +150,7 @@ export class VoteCount {
     return Math.max(floor, ahead > 0 ? ahead : accepted) + 1;
   }
 
-  /** The highest floor that a node remembers of these keys, as far as answers tell; 0 when none does. */
+  /** The highest floor that a node remembers of these keys, as far as the answers say; 0 when none does. */
   get highestFloor(): number {
     let floor = 0;
     for (const reply of this.replies)
@@ -198,7 +198,7 @@ export class VoteCount {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
-  /** When so many leases and quarantines have ended that a quorum could vote for us; undefined when nobody can tell. */
+  /** When so many leases and quarantines have ended that a quorum could vote for us; undefined when that is unknown. */
   get freeInMs(): number | undefined {
     const times: number[] = [];
     for (const reply of this.replies) {

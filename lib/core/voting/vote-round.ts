@@ -4,7 +4,7 @@ import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../node
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 
-/** Who asked: is called once, when the round has ended. */
+/** Asked for a round: is called once, when it has ended. */
 export interface RoundOwner {
   ended(round: VoteRound): void;
 }
@@ -48,8 +48,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.timeoutMs = Math.max(1, timeoutMs);
     for (const session of sessions) {
       if (session.isSilent) this.votes.silent(session.index);
-      session.ask(this, nowMs);
-      this.#isCollected ||= session.node.hasCollected;
+      if (session.ask(this, nowMs)) this.#isCollected = true;
     }
     this.#isSending = false;
     if (this.#isCollected) this.#set.flushLater(this);

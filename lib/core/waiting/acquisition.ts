@@ -94,7 +94,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
   }
 
   /**
-   * Calls `grant` with the winning try before anybody else looks at its keys, and resolves with its lock.
+   * Calls `grant` with the winning try before any other caller looks at its keys, and resolves with its lock.
    * Rejects with LockBusyError, QuorumUnavailableError, or what `cancel` was given.
    */
   async run(grant: GrantLock): Promise<HeldLock> {
@@ -231,12 +231,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    // Who is owed an answer within a node timeout needs the rest of it for a try.
+    // A caller that is owed an answer within a node timeout needs the rest of it for a try.
     const { nodeTimeoutMs } = this.#settings;
     return this.isImpatient ? Math.min(untilMs, this.#arrivedAtMs + nodeTimeoutMs / 2) : untilMs;
   }
 
-  /** Who lost often must not be slower than who just came; only a process that let others go first is. */
+  /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
   #afterHint(): number {
     const { roundTripMs, environment } = this.#room.set;
     const failures = this.#records.some(({ hasSteppedBack }) => hasSteppedBack)
@@ -269,7 +269,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     return undefined;
   }
 
-  /** What the outcome means for everybody who waits for these keys; then all their lines look again. */
+  /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
     const { votes, isCancelled, isTooSlow } = outcome;
     let blockedOn: KeyRecord | undefined;
@@ -356,14 +356,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     });
   }
 
-  /** It is owed one telling answer, for which it waits a node timeout at least. */
+  /** It is owed one conclusive answer, for which it waits a node timeout at least. */
   #deadlineMs(nowMs: number): number {
     const { waitMs, nodeTimeoutMs } = this.#settings;
     const isOwed = this.isImpatient && this.#answer(nowMs) === undefined;
     return this.#arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
   }
 
-  /** What it can tell its caller when the time is over; undefined while nothing is known. */
+  /** What it can report to its caller when the time is over; undefined while nothing is known. */
   #answer(nowMs: number): 'busy' | FailedAttempt | undefined {
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
     let outage = this.#outage;

@@ -8,7 +8,7 @@ export interface Candidate {
 }
 
 /**
- * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers in ours, until
+ * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers here, until
  * all of them time out. A slot is taken for the time of one try; extensions, releases and joins need none, so what holds a lock
  * never waits for one.
  */

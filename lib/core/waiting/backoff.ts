@@ -25,7 +25,7 @@ export function hintJitterMs(failures: number, roundTripMs: number, random: numb
   return Math.min(random * ceilingMs, MAX_HINT_JITTER_MS);
 }
 
-/** No other process lets a hint pass for longer, if its round trips are like ours. */
+/** No other process lets a hint pass for longer, if its round trips take as long as here. */
 export function longestHintJitterMs(roundTripMs: number): number {
   return Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS) + 4 * roundTripMs;
 }

@@ -94,19 +94,17 @@ export class RedisConnection implements ScriptCommandOwner {
     return this.wasReady && !this.#isOver && this.client.status === 'ready';
   }
 
-  /** Collects a command, or writes it at once when nothing else is collected and no answer is due. */
+  /** Collects a command and returns true, or writes it at once when nothing else is collected and no answer is due. */
   send<Request, Reply>(
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-  ): void {
+  ): boolean {
     this.#collected.push(new this.#source.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    if (length >= FLUSH_AT || (length === 1 && !this.#isDue)) this.flush();
-  }
-
-  get hasCollected(): boolean {
-    return this.#collected.length > 0;
+    const mayWait = length < FLUSH_AT && (length > 1 || this.#isDue);
+    if (!mayWait) this.flush();
+    return mayWait;
   }
 
   /** Takes back what was collected for this request. False when there is no such command: it was written. */

@@ -46,15 +46,13 @@ export class MemoryConnection implements MemoryServerClient {
     return this.#closed;
   }
 
-  /** Collects a command, or sends it at once when nothing else is collected and no answer is due. */
-  collect(command: MemoryCommand): void {
+  /** Collects a command and returns true, or sends it at once when nothing else is collected and no answer is due. */
+  collect(command: MemoryCommand): boolean {
     this.#collected.push(command);
     const { length } = this.#collected;
-    if (length >= FLUSH_AT || (length === 1 && this.#unsettled.size === 0)) this.flush();
-  }
-
-  get hasCollected(): boolean {
-    return this.#collected.length > 0;
+    const mayWait = length < FLUSH_AT && (length > 1 || this.#unsettled.size > 0);
+    if (!mayWait) this.flush();
+    return mayWait;
   }
 
   /** Takes back what was collected for this request. */

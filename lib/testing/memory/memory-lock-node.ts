@@ -89,22 +89,18 @@ export class MemoryLockNode implements LockNode {
     this.#send<JoinReply>('join', () => this.server.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
     const run = () => (this.server.knowsScripts ? this.server.acquire(request) : NOSCRIPT);
-    this.#send<AcquireReply>('acquire', run, settle, request);
+    return this.#send<AcquireReply>('acquire', run, settle, request);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
+  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
     const run = () => (this.server.knowsScripts ? this.server.extend(request) : NOSCRIPT);
-    this.#send<ExtendReply>('extend', run, settle, request);
+    return this.#send<ExtendReply>('extend', run, settle, request);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
-  }
-
-  get hasCollected(): boolean {
-    return this.#link.connection?.hasCollected === true;
+  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+    return this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
   }
 
   flush(): void {
@@ -188,17 +184,21 @@ export class MemoryLockNode implements LockNode {
     run: () => Reply,
     settle: (reply: Reply) => void,
     request?: object,
-  ): void {
+  ): boolean {
     const { connection } = this.#link;
-    if (connection === undefined) return settle(NOT_CONNECTED as Reply);
+    if (connection === undefined) {
+      settle(NOT_CONNECTED as Reply);
+      return false;
+    }
     const fault = this.#faults.take(name);
     const command: MemoryCommand = {
       request,
       execute: () => (fault === undefined ? run() : executeWith(fault, run)),
       settle: (reply) => settle(reply as Reply),
     };
-    if (request === undefined) connection.send(command);
-    else connection.collect(command);
+    if (request !== undefined) return connection.collect(command);
+    connection.send(command);
+    return false;
   }
 
   #subscribe(lockName: string): void {

@@ -58,13 +58,6 @@ export class RecordedNode extends MemoryLockNode {
     return () => void this.server.acquire(this.asked('acquire')[known]!.request);
   }
 
-  // Until the memory node collects.
-  readonly hasCollected = false;
-  flush(): void {}
-  withdraw(): boolean {
-    return false;
-  }
-
   override open(listener: LockNodeListener, _settings?: LinkSettings): void {
     this.#listener = listener;
     super.open(listener);
@@ -75,19 +68,19 @@ export class RecordedNode extends MemoryLockNode {
     super.join(request, settle);
   }
 
-  override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+  override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
     this.#record('acquire', request);
-    super.acquire(request, settle);
+    return super.acquire(request, settle);
   }
 
-  override extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
+  override extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
     this.#record('extend', request);
-    super.extend(request, settle);
+    return super.extend(request, settle);
   }
 
-  override release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
+  override release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
     this.#record('release', request);
-    super.release(request, settle);
+    return super.release(request, settle);
   }
 
   override watch(lockName: string): void {

@@ -1,100 +1,89 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
+import type { Lock } from '../../../../lib/core/lock.ts';
+import { processFactory, rejection } from '../support/cluster.ts';
+import type { ProcessOptions } from '../support/cluster.ts';
 
-const newCluster = clusterFactory();
 const newProcess = processFactory();
 const reason = new Error('the request was cancelled');
 
-describe("an aborted acquire rejects with the signal's own reason and leaves no key behind", () => {
+/** A process whose next acquire of `a` can be aborted. */
+async function abortable(options: ProcessOptions = {}, size = 3) {
+  const process = await newProcess(options, size);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const acquire = () => process.redlock.acquire('a', { wait: '1m', signal });
+  return Object.assign(process, { acquire, signal, abort: () => controller.abort(reason) });
+}
+
+describe("an aborted acquire rejects with the signal's own reason and leaves no key behind,", () => {
   it('when it was aborted before', async () => {
-    const { cluster, redlock, nodes } = await newProcess();
+    const { redlock, node } = await newProcess();
     await expect(redlock.acquire('a', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
-    expect(nodes[0]!.asked('acquire')).toEqual([]);
+    const unnamed = redlock.tryAcquire('a', { signal: AbortSignal.abort() });
+    await expect(unnamed).rejects.toMatchObject({ name: 'AbortError' });
+    expect(node.asked('acquire')).toEqual([]);
   });
 
-  it('in line behind another', async () => {
-    const { cluster, redlock } = await newProcess();
-    cluster.occupy('a', [0, 1, 2], 60_000);
-    const first = rejection(redlock.acquire('a', { wait: '1s' }));
-    const controller = new AbortController();
-    const rejected = rejection(redlock.acquire('a', { wait: '1m', signal: controller.signal }));
+  it.each(['in line behind another', 'behind a lock of this process'])('%s', async (where) => {
+    const { cluster, redlock, acquire, abort, node } = await abortable();
+    if (where.includes('another')) cluster.occupy('a', [0, 1, 2], 60_000);
+    const first = redlock.acquire('a', { wait: '1s' }).catch(() => undefined);
+    const rejected = rejection(acquire());
     await cluster.advance(100);
-    controller.abort(reason);
+    const tries = node.asked('acquire').length;
+    abort();
     expect(await cluster.settle(rejected)).toBe(reason);
+    expect(node.asked('acquire')).toHaveLength(tries);
     await cluster.settle(first);
   });
 
-  it('behind a lock of this process', async () => {
-    const { cluster, redlock } = await newProcess();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    const controller = new AbortController();
-    const rejected = rejection(redlock.acquire('a', { wait: '1m', signal: controller.signal }));
-    await cluster.advance(100);
-    controller.abort(reason);
-    expect(await cluster.settle(rejected)).toBe(reason);
-    expect(lock.isHeld).toBe(true);
-  });
-
   it.each([0, 0.5, 1, 1.5, 1.9])('during the vote, %d ms after it was sent', async (afterMs) => {
-    const { cluster, redlock } = await newProcess();
-    const controller = new AbortController();
-    const rejected = rejection(redlock.acquire('a', { signal: controller.signal }));
+    const { cluster, acquire, abort } = await abortable();
+    const rejected = rejection(acquire());
     await cluster.advance(afterMs);
-    controller.abort(reason);
+    abort();
     expect(await cluster.settle(rejected)).toBe(reason);
     await cluster.advance(10);
     expect(cluster.holders('a')).toBe(0);
   });
 
   it.each([0, 1, 2, 3, 4, 5, 6, 8])('%i ticks after the deciding vote', async (ticks) => {
-    const { cluster, redlock, nodes } = await newProcess({}, 1);
-    const controller = new AbortController();
-    const acquire = nodes[0]!.acquire.bind(nodes[0]);
-    nodes[0]!.acquire = (request, settle) =>
-      acquire(request, (reply) => {
+    const { cluster, acquire, abort, node } = await abortable({}, 1);
+    const vote = node.acquire.bind(node);
+    node.acquire = (request, settle) =>
+      vote(request, (reply) => {
         settle(reply);
         let afterVote = Promise.resolve();
         for (let tick = 0; tick < ticks; tick += 1) afterVote = afterVote.then(() => undefined);
-        void afterVote.then(() => controller.abort(reason));
+        void afterVote.then(abort);
       });
-    const outcome = await cluster.settle(
-      redlock.acquire('a', { signal: controller.signal }).then(
-        (lock) => lock,
-        (error: unknown) => error,
-      ),
-    );
+    const outcome = await cluster.settle<unknown>(acquire().catch((error: unknown) => error));
     await cluster.advance(10);
-    // Either it came in time, or the caller has the lock: never a key without an owner.
-    const owner = cluster.holdersOf('a')[0];
-    const holder =
-      outcome === reason ? undefined : (outcome as { token: { holder: string } }).token.holder;
-    expect(owner).toBe(holder);
-    expect(nodes[0]!.asked('release')).toHaveLength(outcome === reason ? 1 : 0);
+    // Either it came in time, or the caller has the lock: never a key without a holder.
+    const holder = outcome === reason ? undefined : (outcome as Lock).token.holder;
+    expect(cluster.holdersOf('a')).toEqual([holder]);
+    expect(node.asked('release')).toHaveLength(outcome === reason ? 1 : 0);
   });
 
   it('in the pause between two tries', async () => {
-    const { cluster, redlock, nodes } = await newProcess();
+    const { cluster, acquire, abort, node } = await abortable();
     cluster.occupy('a', [0, 1], 60_000);
-    const controller = new AbortController();
-    const rejected = rejection(redlock.acquire('a', { wait: '1m', signal: controller.signal }));
+    const rejected = rejection(acquire());
     await cluster.advance(5_000);
-    const tries = nodes[0]!.asked('acquire').length;
-    controller.abort(reason);
+    const tries = node.asked('acquire').length;
+    abort();
     expect(await cluster.settle(rejected)).toBe(reason);
     await cluster.advance(60_000);
-    expect(nodes[0]!.asked('acquire')).toHaveLength(tries);
-    expect(cluster.holders('a')).toBe(0);
+    expect([node.asked('acquire').length, cluster.holders('a')]).toEqual([tries, 0]);
   });
 
   it('while the token source works, whose late token is thrown away', async () => {
-    const cluster = await newCluster();
     let issue: (token: number) => void = () => undefined;
     const tokens = { issue: () => new Promise<number>((resolve) => (issue = resolve)) };
-    const { redlock } = await cluster.process({ tokens });
-    const controller = new AbortController();
-    const rejected = rejection(redlock.acquire('a', { signal: controller.signal }));
+    const { cluster, acquire, abort } = await abortable({ tokens });
+    const rejected = rejection(acquire());
     await cluster.advance(10);
-    controller.abort(reason);
+    abort();
     expect(await cluster.settle(rejected)).toBe(reason);
     issue(5);
     await cluster.advance(10);
@@ -103,32 +92,19 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
 });
 
 describe('a signal', () => {
-  it('that is aborted after the lock was given changes nothing, and is no longer listened to', async () => {
-    const { cluster, redlock } = await newProcess();
-    const controller = new AbortController();
+  it('that is aborted after the lock was given changes nothing, and nobody listens to it', async () => {
+    const { cluster, acquire, abort, signal } = await abortable();
     let listeners = 0;
-    const { signal } = controller;
-    const add = signal.addEventListener.bind(signal);
-    const remove = signal.removeEventListener.bind(signal);
-    signal.addEventListener = (...given: unknown[]) => {
-      listeners += 1;
-      (add as (...all: unknown[]) => void)(...given);
-    };
-    signal.removeEventListener = (...given: unknown[]) => {
-      listeners -= 1;
-      (remove as (...all: unknown[]) => void)(...given);
-    };
-    const lock = await cluster.settle(redlock.acquire('a', { signal }));
+    const add = signal.addEventListener.bind(signal) as (...given: unknown[]) => void;
+    const remove = signal.removeEventListener.bind(signal) as (...given: unknown[]) => void;
+    Object.assign(signal, {
+      addEventListener: (...given: unknown[]) => ((listeners += 1), add(...given)),
+      removeEventListener: (...given: unknown[]) => ((listeners -= 1), remove(...given)),
+    });
+    const lock = await cluster.settle(acquire());
     expect(listeners).toBe(0);
-    controller.abort(reason);
+    abort();
     await cluster.advance(5_000);
     expect(lock.isHeld).toBe(true);
-  });
-
-  it('without a reason of its own gives an AbortError', async () => {
-    const { cluster, redlock } = await newProcess();
-    await expect(redlock.tryAcquire('a', { signal: AbortSignal.abort() })).rejects.toMatchObject({
-      name: 'AbortError',
-    });
   });
 });
