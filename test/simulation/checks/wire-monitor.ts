@@ -33,7 +33,12 @@ export interface WireListener {
   readonly nodeCount: number;
   now(): { readonly atMs: number; readonly stalledMs: number };
   broke(
-    rule: 'older-ballot' | 'vote-after-release' | 'loser-published' | 'granted-lock-abandoned',
+    rule:
+      | 'older-ballot'
+      | 'vote-after-release'
+      | 'loser-published'
+      | 'granted-lock-abandoned'
+      | 'join-storm',
     message: string,
   ): void;
   /** Another ballot of the same attempt. */
@@ -51,24 +56,38 @@ export interface WireListener {
   sent(): void;
 }
 
+/** With a back-off and a connection that breaks now and then there are far fewer. */
+const MAX_JOINS = 40;
+
 /** Watches what one process says to its nodes, against the rules that can be seen on the wire alone. */
 export class WireMonitor {
   readonly #listener: WireListener;
   readonly #attempts = new Map<string, WireAttempt>();
   readonly #extensions = new Map<unknown, WireExtension>();
+  /** When each node was joined lately. */
+  readonly #joins: number[][] = [];
 
   constructor(listener: WireListener) {
     this.#listener = listener;
   }
 
   sending(kind: WireKind, request: unknown, node: number): void {
-    if (kind === 'acquire') this.#acquiring(request as AcquireRequest, node);
+    if (kind === 'join') this.#joining(node);
+    else if (kind === 'acquire') this.#acquiring(request as AcquireRequest, node);
     else if (kind === 'extend') this.#extending(request as ExtendRequest, node);
     else if (kind === 'release') this.#releasing(request as ReleaseRequest, node);
   }
 
   sent(): void {
     this.#listener.sent();
+  }
+
+  #joining(node: number): void {
+    const { atMs } = this.#listener.now();
+    const times = this.#joins[node] ?? [];
+    this.#joins[node] = [...times.filter((time) => time > atMs - 5_000), atMs];
+    if (times.length < MAX_JOINS) return;
+    this.#listener.broke('join-storm', `n${node} is joined ${times.length} times in five seconds`);
   }
 
   answered(kind: WireKind, request: unknown, node: number, reply: { kind: string }): void {

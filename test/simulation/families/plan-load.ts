@@ -13,17 +13,17 @@ export const LOAD_PLANS: Readonly<Record<LoadFamily, (seed: number, chance: Chan
 };
 
 function planBursts(seed: number, chance: Chance): Plan {
-  const burst = { kind: 'burst', keys: chance.integer(400, 800), waitMs: 4_000 } as const;
+  const burst = { kind: 'burst', keys: chance.integer(250, 500), waitMs: 4_000 } as const;
   return planQuiet(seed, chance, {
     family: 'bursts',
     nodes: 3,
-    ttlMs: 5_000,
+    ttlMs: 2_000,
     callers: [1, 1],
     commandMs: 0.25,
     concurrentTries: 64,
-    durationMs: 3_000,
+    durationMs: 1_000,
     grantedWithinMs: 4_000,
-    habits: { ...habitsOf(5_000, true), waitsMs: [4_000], holdsMs: [0, 5], sets: 0 },
+    habits: { ...habitsOf(2_000, true), waitsMs: [4_000], holdsMs: [0, 5], sets: 0 },
     faults: [{ ...burst, clients: chance.pick([[0], [0, 1]]), atMs: 500, lastsMs: 0 }],
   });
 }
@@ -31,7 +31,7 @@ function planBursts(seed: number, chance: Chance): Plan {
 function planSets(seed: number, chance: Chance): Plan {
   const alone = chance.happens(0.7);
   const habits: Habits = {
-    ...habitsOf(5_000, true),
+    ...habitsOf(1_000, true),
     waitsMs: [2_000],
     holdsMs: [1, 3, 5, 12],
     pausesMs: [0, 0.5],
@@ -41,10 +41,10 @@ function planSets(seed: number, chance: Chance): Plan {
   const plan = planQuiet(seed, chance, {
     family: 'sets',
     nodes: 3,
-    ttlMs: 5_000,
+    ttlMs: 1_000,
     keys: ['a', 'b', 'c', 'd'].slice(0, chance.integer(2, 4)),
     callers: [chance.pick([4, 8, 12]), ...(alone ? [] : [1])],
-    durationMs: 2_500,
+    durationMs: 1_500,
     habits,
     grantedWithinMs: alone ? 1_000 : Infinity,
   });
@@ -84,14 +84,16 @@ function planBlockedLoops(seed: number, chance: Chance): Plan {
 
 function planDetached(seed: number, chance: Chance): Plan {
   const ttlMs = 300;
+  const readingsPerStall = chance.pick([Infinity, 1_000]);
   return planQuiet(seed, chance, {
     family: 'detached',
     nodes: 3,
     ttlMs,
     keys: ['a', 'b'],
     callers: [2, 2],
-    durationMs: 12 * ttlMs,
-    readingsPerStall: chance.pick([Infinity, 1_000]),
+    durationMs: 8 * ttlMs,
+    readingsPerStall,
+    keepsLocks: readingsPerStall === Infinity,
     habits: {
       ...habitsOf(ttlMs),
       waitsMs: [0, ttlMs, 3 * ttlMs],
@@ -123,6 +125,10 @@ function planSilentConnections(seed: number, chance: Chance): Plan {
     atMs,
     lastsMs: 5_000,
   }));
+  // Who connects anew while a node fails has to join it again and again.
+  for (const fault of faults)
+    if (fault.kind === 'error')
+      faults.push({ ...fault, kind: 'reset', clients: [0, 1, 2], lateByMs: 0, lastsMs: 0 });
   return planQuiet(seed, chance, {
     family: 'silent-connections',
     nodes: 3,
