@@ -1,10 +1,19 @@
 import swc from './swc.cjs';
 
+// How much the specs do that can do any amount; `npm run test:stress` has them do more.
+process.env.FENCE_STRESS ??= '0.2';
+process.env.SIMULATION_SEEDS ??= '100';
+
 export default {
   testEnvironment: 'node',
   testMatch: ['<rootDir>/test/**/*.spec.ts', '<rootDir>/sample/test/**/*.spec.ts'],
-  // Browsers are asked for by name: npm run test:browser.
-  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/', '<rootDir>/sample/test/browser/'],
+  // These have commands of their own: npm run test:browser, npm run test:stress.
+  testPathIgnorePatterns: [
+    '/node_modules/',
+    '<rootDir>/dist/',
+    '<rootDir>/sample/test/browser/',
+    '\\.stress\\.spec\\.ts$',
+  ],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': swc('es6') },
   globalSetup: '<rootDir>/test/global-setup.ts',

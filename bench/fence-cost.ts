@@ -35,7 +35,7 @@ type ProgressOf = (scenario: string) => (share: number) => void;
  */
 export async function fenceCost(progressOf: ProgressOf, plan: RoundPlan): Promise<Result[]> {
   const durable = await onServer('on', progressOf, plan);
-  // What a server that was given to us does at a commit is not ours to change.
+  // The settings of a server that was named in DATABASE_URL are left alone.
   if (process.env.DATABASE_URL) return durable;
   return [...durable, ...(await onServer('off', progressOf, plan))];
 }

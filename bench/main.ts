@@ -1,113 +1,18 @@
-import { parseArgs } from 'node:util';
-import { startRedisServers } from '../test/support/redis-servers/index.ts';
-import type { RedisServer } from '../test/support/redis-servers/redis-server.ts';
-import { decoratorCost } from './decorator-cost.ts';
-import { fenceCost } from './fence-cost.ts';
-import { measureHeldHeap } from './held-heap.ts';
-import { measure, type RoundPlan } from './measure.ts';
-import { RawLock } from './raw-lock.ts';
-import { connectRedlock } from './redlock-contestant.ts';
-import { allKept, table, type Result } from './report.ts';
+import { readArguments, USAGE, type Arguments } from './arguments.ts';
 
-// Ratios against raw ioredis, for the fence against plain PostgreSQL, and @Fenced beside locks.withLock, in the same run, interleaved, medians. `--check`: a bar that is missed fails.
-// `--only <part of a scenario's name>`: for profiling, such as `node --cpu-prof bench/dist/bench/main.js --only 'N=5'`.
-
-const SEQUENTIAL_BAR = 1.15;
-const FROZEN_BAR = 1.15;
-const HELD_BAR_BYTES = 1_000;
-const HELD_LOCKS = 10_000;
-
-const { values } = parseArgs({
-  options: { check: { type: 'boolean', default: false }, only: { type: 'string', default: '' } },
-});
-
-function progressOf(scenario: string): (share: number) => void {
-  const write = process.stderr.isTTY;
-  if (!write) process.stderr.write(`${scenario} …\n`);
-  return (share) => {
-    if (write)
-      process.stderr.write(
-        `\r\x1b[K${scenario} ${Math.round(share * 100)} %${share >= 1 ? '\n' : ''}`,
-      );
-  };
+let options: Arguments | undefined;
+try {
+  options = readArguments(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(
+    `${(error as Error).message.replace(/\.?$/, '.')} See npm run bench -- --help\n`,
+  );
+  process.exitCode = 2;
 }
-
-/** One client, one lock at a time. */
-async function sequential(urls: readonly string[], plan: RoundPlan): Promise<Result[]> {
-  const scenario = `acquire + release, N=${urls.length}`;
-  const contestants = [
-    await RawLock.connect('raw SET + compare-and-delete', urls),
-    await RawLock.connect('the same again (noise)', urls),
-    await RawLock.connect('raw SET + INCR script', urls, true),
-    await connectRedlock('nestjs-fenced-lock', urls),
-  ];
-  const measured = await measure(contestants, plan, progressOf(scenario));
-  await Promise.all(contestants.map((contestant) => contestant.close()));
-  return measured.map(({ name, micros, ratio }) => ({
-    scenario,
-    contestant: name,
-    value: ratio,
-    unit: '×',
-    micros,
-    ...(name === 'nestjs-fenced-lock' && { bar: SEQUENTIAL_BAR }),
-  }));
+if (options?.help) {
+  process.stdout.write(`${USAGE}\n`);
+} else if (options) {
+  const { runScenarios } = await import('./run-scenarios.ts');
+  const areKept = await runScenarios(options.scenarios);
+  if (options.check && !areKept) process.exitCode = 1;
 }
-
-/** Five nodes, one of them stopped, against five that answer. */
-async function oneFrozen(servers: readonly RedisServer[], plan: RoundPlan): Promise<Result[]> {
-  const scenario = 'one of five frozen';
-  const urls = servers.map(({ url }) => url);
-  const [spare] = servers.slice(5);
-  const contestants = [
-    await connectRedlock('all five answer', urls.slice(0, 5)),
-    await connectRedlock('one frozen', [...urls.slice(0, 4), spare!.url]),
-  ];
-  await spare!.freeze();
-  try {
-    const measured = await measure(contestants, plan, progressOf(scenario));
-    return measured.map(({ name, micros, ratio }, index) => ({
-      scenario,
-      contestant: name,
-      value: ratio,
-      unit: '×',
-      micros,
-      ...(index === 1 && { bar: FROZEN_BAR }),
-    }));
-  } finally {
-    await spare!.resume();
-    await Promise.all(contestants.map((contestant) => contestant.close()));
-  }
-}
-
-async function held(urls: readonly string[]): Promise<Result[]> {
-  const scenario = `heap of ${HELD_LOCKS} held locks, N=${urls.length}`;
-  const bytes = await measureHeldHeap(urls, HELD_LOCKS, progressOf(scenario));
-  return [{ scenario, contestant: 'each lock', value: bytes, unit: 'B', bar: HELD_BAR_BYTES }];
-}
-
-async function main(): Promise<void> {
-  const servers = await startRedisServers(6);
-  try {
-    const urls = servers.slice(0, 5).map(({ url }) => url);
-    const scenarios: Record<string, () => Promise<Result[]>> = {
-      'N=1': () => sequential(urls.slice(0, 1), { rounds: 60, warmUpRounds: 10, cycles: 200 }),
-      'N=5': () => sequential(urls, { rounds: 60, warmUpRounds: 10, cycles: 80 }),
-      ...(servers.every(({ canFault }) => canFault) && {
-        frozen: () => oneFrozen(servers, { rounds: 40, warmUpRounds: 10, cycles: 80 }),
-      }),
-      heap: () => held(urls),
-      decorator: () => decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
-      fence: () => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 }),
-    };
-    const results: Result[] = [];
-    for (const [name, run] of Object.entries(scenarios)) {
-      if (name.includes(values.only)) results.push(...(await run()));
-    }
-    process.stdout.write(`\n${table(results)}\n`);
-    if (values.check && !allKept(results)) process.exitCode = 1;
-  } finally {
-    await Promise.all(servers.map((server) => server.stop()));
-  }
-}
-
-await main();

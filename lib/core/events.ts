@@ -53,4 +53,8 @@ export type LockEvent =
  * Receives events. It runs in the async context of the call that acquired the lock. What it throws, or rejects with, changes
  * nothing: the first time, a process warning reports it.
  */
-export type LockEventListener = (event: LockEvent) => void;
+export interface LockEventListener {
+  (event: LockEvent): void;
+  /** True: `acquired`, `extended` and `released` are of no interest to it, and need not be made. @default false */
+  readonly skipsOrdinary?: boolean;
+}

@@ -1,18 +1,10 @@
-/** Set it to `on` where the checks that cost something should run, too: in the tests and the simulation of this package. */
-const isThorough = process.env['NESTJS_FENCED_LOCK_INVARIANTS'] === 'on';
+/** On where the checks that cost something run, too: in the tests and the simulation of this package. */
+export const isThorough = process.env['NESTJS_FENCED_LOCK_INVARIANTS'] === 'on';
 
 /**
- * What must be true here whatever nodes, clocks and callers do. It costs a comparison, so it runs everywhere: a lock that
- * this process can't account for is not handed out.
- *
- * @throws Error when it is not true, which is a defect of this package
+ * The error for a rule that holds whatever nodes, clocks and callers do, and was found broken: a defect of this package. What
+ * is cheap to find out is checked everywhere, so that a lock which can't be accounted for is not handed out.
  */
-export function invariant(isTrue: boolean, rule: string): void {
-  if (!isTrue)
-    throw new Error(`Defect in nestjs-fenced-lock, please report it: broken rule "${rule}".`);
-}
-
-/** As {@link invariant}, for what costs more to find out. */
-export function thoroughInvariant(isTrue: () => boolean, rule: string): void {
-  if (isThorough) invariant(isTrue(), rule);
+export function brokenInvariant(rule: string): Error {
+  return new Error(`Defect in nestjs-fenced-lock, please report it: broken rule "${rule}".`);
 }

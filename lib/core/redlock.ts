@@ -216,9 +216,10 @@ export class Redlock {
         lock.watch();
         lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
       }
-      const { waitedMs, tries } = acquisition;
-      if (this.#set.hasListener)
+      if (this.#set.hasOrdinaryListener) {
+        const { waitedMs, tries } = acquisition;
         this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
+      }
       return lock;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.

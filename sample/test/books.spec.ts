@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Books, outOfOrder, unsettled, wronglySold } from '../src/stage/books.ts';
 
-/** The checks that the sample runs on what its database says must find every kind of wrong sale. */
-
 const RIGHT: Books = {
   tickets: [
     { seat: 'A1', customer: 'ana', token: '100' },
@@ -24,38 +22,38 @@ const RIGHT: Books = {
 const SEATS = ['A1', 'A2'];
 
 describe('the books of the sample', () => {
-  it('are right when every seat has one buyer, the money fits, and tokens grow per seat', () => {
+  it('books are right when every seat has one buyer, the money fits, and tokens grow per seat', () => {
     expect(wronglySold(RIGHT, SEATS)).toEqual([]);
     expect(unsettled(RIGHT)).toEqual([]);
     expect(outOfOrder(RIGHT)).toEqual([]);
   });
 
-  it('show a seat that was sold twice', () => {
+  it('wronglySold finds a seat that was sold twice', () => {
     const tickets = [...RIGHT.tickets, { seat: 'A1', customer: 'dan', token: '150' }];
     expect(wronglySold({ ...RIGHT, tickets }, SEATS)).toEqual(['A1 was sold to ana and dan']);
   });
 
-  it('show a seat that was sold twice to the same customer', () => {
+  it('wronglySold finds a seat that was sold twice to the same customer', () => {
     const tickets = [...RIGHT.tickets, RIGHT.tickets[0]!];
     expect(wronglySold({ ...RIGHT, tickets }, SEATS)).toEqual(['A1 was sold to ana and ana']);
     expect(unsettled({ ...RIGHT, tickets })).toEqual(['ana has a ticket for A1 and has not paid']);
   });
 
-  it('show a seat that was not sold', () => {
+  it('wronglySold finds a seat that was not sold', () => {
     expect(wronglySold(RIGHT, [...SEATS, 'A3'])).toEqual(['A3 was not sold']);
   });
 
-  it('show who paid and was neither seated nor refunded', () => {
+  it('unsettled finds a customer who paid and was neither seated nor refunded', () => {
     const payments = RIGHT.payments.map((payment) => ({ ...payment, refunded: false }));
     expect(unsettled({ ...RIGHT, payments })).toEqual(['cleo paid for A2 and has no ticket']);
   });
 
-  it('show who paid twice for one seat', () => {
+  it('unsettled finds a customer who paid twice for one seat', () => {
     const payments = [...RIGHT.payments, { seat: 'A1', customer: 'ana', refunded: false }];
     expect(unsettled({ ...RIGHT, payments })).toEqual(['ana paid for A1 and has no ticket']);
   });
 
-  it('show who was refunded and keeps the seat', () => {
+  it('unsettled finds a customer who was refunded and keeps the seat', () => {
     const payments = RIGHT.payments.map((payment) => ({ ...payment, refunded: true }));
     expect(unsettled({ ...RIGHT, payments })).toEqual([
       'ana has a ticket for A1 and has not paid',
@@ -63,7 +61,7 @@ describe('the books of the sample', () => {
     ]);
   });
 
-  it('show a token that went back, and one that was given twice', () => {
+  it('outOfOrder finds a token that went back, and one that was issued twice', () => {
     const late = { seat: 'A2', token: '299', holder: 'eve' };
     const twice = { seat: 'A2', token: '300', holder: 'fay' };
     expect(outOfOrder({ ...RIGHT, ledger: [...RIGHT.ledger, late, twice] })).toEqual([
@@ -72,7 +70,7 @@ describe('the books of the sample', () => {
     ]);
   });
 
-  it('compare tokens as numbers, also beyond the digits of a double', () => {
+  it('outOfOrder compares tokens as numbers, also beyond the digits of a double', () => {
     const ledger = ['99', '100', '9007199254740992', '9007199254740993'].map((token) => ({
       seat: 'A3',
       token,

@@ -7,15 +7,15 @@ function numbers(...values: number[]): () => number {
   return () => values.shift()!;
 }
 
-describe('the wishes of customers', () => {
-  it('go to free seats mostly, and to a seat that another one is about to get sometimes', () => {
+describe('chooseBooking', () => {
+  it('chooses free seats mostly, and sometimes a seat that another customer is booking', () => {
     expect(chooseBooking(CHOICE, numbers(0.9, 0.6, 0))).toEqual({ seatId: 'A2', customer: 'ana' });
     expect(chooseBooking(CHOICE, numbers(0, 0, 0.9))).toEqual({ seatId: 'B1', customer: 'ben' });
     const calm = { ...CHOICE, contendedSeats: [] };
     expect(chooseBooking(calm, numbers(0, 0, 0, 0))).toEqual({ seatId: 'A1', customer: 'ana' });
   });
 
-  it('are none when every seat is sold or being sold, or nobody is there', () => {
+  it('chooses nothing when every seat is sold or being sold, or no customer is idle', () => {
     expect(chooseBooking({ ...CHOICE, freeSeats: [] }, () => 0)).toBeUndefined();
     expect(chooseBooking({ ...CHOICE, idleCustomers: [] }, () => 0)).toBeUndefined();
   });

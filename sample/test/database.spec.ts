@@ -13,7 +13,7 @@ describe('the embedded database of the sample', () => {
   let pools: Pool[] = [];
 
   beforeAll(async () => {
-    // In a process of its own, as in the sample: in ours its answers would leave no gap for other connections.
+    // In a process of its own, as in the sample: in this one its answers would leave no gap for other connections.
     child = fork(join(process.cwd(), 'sample/src/stage/database-process.ts'), {
       execArgv: [
         '--import',
@@ -32,10 +32,10 @@ describe('the embedded database of the sample', () => {
     await exit;
   });
 
-  it('keeps single statements of many connections apart, refused ones too', async () => {
+  it('keeps single statements of many connections apart, including refused ones', async () => {
     await pools[0]!.query(postgresFence(pools[0]!).ddl());
 
-    const told = await Promise.all(
+    const answered = await Promise.all(
       pools.map(async (pool, index) => {
         const fence = postgresFence(pool);
         const claim = (holder: string, value: number): Promise<string> =>
@@ -54,6 +54,6 @@ describe('the embedded database of the sample', () => {
       }),
     );
 
-    expect(told).toEqual(Array.from({ length: HOLDERS }, () => ['admitted, STALE_TOKEN']));
+    expect(answered).toEqual(Array.from({ length: HOLDERS }, () => ['admitted, STALE_TOKEN']));
   });
 });

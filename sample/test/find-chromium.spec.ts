@@ -2,12 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { findChromium } from './browser/support/find-chromium.ts';
 
 /** Without a browser the browser tests fail, and say how to get one. */
-describe('looking for Chromium', () => {
-  it('takes what CHROMIUM_PATH names', () => {
+describe('findChromium', () => {
+  it('returns the executable that CHROMIUM_PATH names', () => {
     expect(findChromium({ CHROMIUM_PATH: process.execPath })).toBe(process.execPath);
   });
 
-  it('does not take another one when that can not be executed', () => {
+  it('returns no other executable when that one cannot be executed', () => {
     expect(() => findChromium({ ...process.env, CHROMIUM_PATH: '/nothing' })).toThrow(
       "CHROMIUM_PATH names '/nothing', which can't be executed.",
     );

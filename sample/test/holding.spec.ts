@@ -15,7 +15,7 @@ function ended(worker: number, outcome: 'booked' | 'failed', customer = 'ana'): 
   return { type: 'booking-ended', result: { worker, seatId: 'A1/1', customer, outcome } };
 }
 
-/** Nodes answer with the holder of the holder, `null` for none, or not at all (`undefined`). */
+/** Nodes answer with the holder, `null` for none, or not at all (`undefined`). */
 function inspected(
   askedAtMs: number,
   answers: readonly (string | null | undefined)[],
@@ -45,8 +45,8 @@ function after(...events: readonly (readonly [number, StageEvent])[]): readonly 
 const CLAIMED = [100, step(1, 'claimed')] as const;
 const ALL = ['n1', 'n1', 'n1', 'n1', 'n1'];
 
-describe('holdings', () => {
-  it('begin with the claim, are valid as long as the nodes say, and end with the booking', () => {
+describe('holdingsAfter', () => {
+  it('a holding begins with the claim, is valid as long as the nodes say, and ends with the booking', () => {
     const [holding] = after(
       CLAIMED,
       [150, step(1, 'paid')],
@@ -65,7 +65,7 @@ describe('holdings', () => {
     expect(holding?.lostAtMs).toBeUndefined();
   });
 
-  it('are lost when a majority of nodes does not know the holder, from when the lease ended', () => {
+  it('a holding is lost from the end of its lease on when a majority of nodes does not know the holder', () => {
     const [holding] = after(
       CLAIMED,
       [200, inspected(180, ALL, 'n1', 50)],
@@ -74,7 +74,7 @@ describe('holdings', () => {
     expect(holding).toMatchObject({ lostAtMs: 250, nodes: [] });
   });
 
-  it('are not lost because nodes say nothing', () => {
+  it('a holding is not lost because nodes do not answer', () => {
     const [holding] = after(
       CLAIMED,
       [200, inspected(180, ALL, 'n1')],
@@ -84,12 +84,12 @@ describe('holdings', () => {
     expect(holding?.nodes).toEqual(['a:1']);
   });
 
-  it('are not judged by an answer to a question from before their time', () => {
+  it('an answer to a question from before a holding says nothing about it', () => {
     const [holding] = after(CLAIMED, [110, inspected(90, [null, null, null, null, null], null)]);
     expect(holding).toEqual(after(CLAIMED)[0]);
   });
 
-  it('of two workers for one seat are kept apart', () => {
+  it('holdings of two workers for one seat are kept apart', () => {
     const holdings = after(
       CLAIMED,
       [2200, step(2, 'claimed', 'ben', 'n2')],
@@ -106,12 +106,12 @@ describe('holdings', () => {
     expect(holdings[1]?.lostAtMs).toBeUndefined();
   });
 
-  it('of a worker that is gone are over', () => {
+  it('a holding of a worker that is gone is over', () => {
     const [holding] = after(CLAIMED, [500, { type: 'worker', worker: 1, state: 'gone' }]);
     expect(holding).toMatchObject({ outcome: 'failed', endedMs: 500 });
   });
 
-  it('that are long over are forgotten', () => {
+  it('holdings that ended long ago are dropped', () => {
     const holdings = after(
       CLAIMED,
       [200, ended(1, 'booked')],

@@ -34,8 +34,8 @@ async function rowsOf(acts: readonly Act[], canFault = true): Promise<readonly S
 
 const KEPT = act('kept', async (stage) => stage.observe('promise', true, 'seen'));
 
-describe('playing the acts of the sample', () => {
-  it('goes on after an act that breaks off, whose promises are broken', async () => {
+describe('playActs', () => {
+  it('goes on after an act that breaks off, and counts its promises as broken', async () => {
     const fails = act('fails', () => Promise.reject(new Error('worker 1 ended')));
     const rows = await rowsOf([fails, KEPT]);
     expect(rows.map(({ verdict }) => verdict)).toEqual(['BROKEN', 'kept']);
@@ -48,7 +48,7 @@ describe('playing the acts of the sample', () => {
     expect(rows.map(({ verdict }) => verdict)).toEqual(['kept', 'BROKEN']);
   });
 
-  it('does not play acts that harm servers which are not ours', async () => {
+  it('does not play acts that would harm servers which the sample did not start', async () => {
     let wasPlayed = false;
     const harmful = act('harmful', async () => void (wasPlayed = true), true);
     const rows = await rowsOf([harmful, KEPT], false);

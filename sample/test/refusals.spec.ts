@@ -14,23 +14,23 @@ function loss(worker: number, key: string): StageEvent {
   return { type: 'lock', worker, event: { type: 'lost', keys: [key], token: 1 } };
 }
 
-describe('refusals in the sample', () => {
-  it('are expected where the lock was reported lost', () => {
+describe('refusedWhileHolding', () => {
+  it('does not list a refusal of a holder whose lock was reported lost', () => {
     expect(refusedWhileHolding([loss(1, 'seat:A1'), refusal(1, 'A1')], ['A1'])).toEqual([]);
   });
 
-  it('are found where the lock was not reported lost', () => {
+  it('lists a refusal of a holder whose lock was not reported lost', () => {
     expect(refusedWhileHolding([refusal(1, 'A1')], ['A1'])).toEqual([
       'ana was refused A1 while holding its lock',
     ]);
   });
 
-  it('are not excused by the loss of another seat or another worker', () => {
+  it('does not excuse a refusal by the loss of another seat or another worker', () => {
     const events = [loss(1, 'seat:A2'), loss(2, 'seat:A1'), refusal(1, 'A1')];
     expect(refusedWhileHolding(events, ['A1'])).toHaveLength(1);
   });
 
-  it('leave out other seats and other errors', () => {
+  it('ignores other seats and other errors', () => {
     const events = [refusal(1, 'A1'), refusal(1, 'A2', 'LOCK_BUSY')];
     expect(refusedWhileHolding(events, ['A2'])).toEqual([]);
   });

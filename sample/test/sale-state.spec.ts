@@ -33,26 +33,26 @@ function after(...events: readonly StageEvent[]): SaleState {
   );
 }
 
-describe('the state of the sale', () => {
-  it('has a seat sold when the database says so, not when a worker does', () => {
+describe('saleAfter', () => {
+  it('marks a seat as sold when the database says so, not when a worker does', () => {
     expect(after(EVENING, step('booked')).seats[0]?.customers).toEqual([]);
     expect(after(EVENING, books(3, 'ana')).seats[0]?.customers).toEqual(['ana']);
   });
 
-  it('has a double booking once, however often the books are read', () => {
+  it('counts a double booking once, however often the books are read', () => {
     const state = after(EVENING, books(3, 'ben'), books(3, 'ben', 'ana'), books(3, 'ben', 'ana'));
     expect(state.doubleBookings).toMatchObject([{ seatId: 'A1/3', customers: ['ben', 'ana'] }]);
     expect(state.doubleBookingCount).toBe(1);
   });
 
-  it('does not take the books of another evening for those of this one', () => {
+  it('ignores the books of another evening', () => {
     expect(after(EVENING, books(2, 'ben', 'ana'))).toMatchObject({
       seats: [{ customers: [] }, { customers: [] }],
       doubleBookingCount: 0,
     });
   });
 
-  it('has a refusal with both tokens, and the refund only after it was made', () => {
+  it('shows a refusal with both tokens, and its refund only after it was made', () => {
     const refused = after(EVENING, step('refused', '7', '9'));
     expect(refused.refusals).toMatchObject([{ token: '7', newerToken: '9', isRefunded: false }]);
     const refunded = saleAfter(refused, { atMs: 9, event: step('refunded') });
@@ -60,7 +60,7 @@ describe('the state of the sale', () => {
     expect(refunded.refusalCount).toBe(1);
   });
 
-  it('counts on when it forgets the oldest', () => {
+  it('keeps counting when it drops the oldest entries', () => {
     const events = Array.from({ length: 30 }, (_, index) => step('refused', String(index)));
     const state = after(EVENING, ...events);
     expect(state.refusalCount).toBe(30);
@@ -71,7 +71,7 @@ describe('the state of the sale', () => {
     expect(after(...Array.from({ length: 90 }, () => told)).timeline).toHaveLength(40);
   });
 
-  it('knows who waits for what until the booking has ended', () => {
+  it('lists a booking that was asked for until it has ended', () => {
     const booking = { worker: 2, seatId: 'A1/3', customer: 'ben' };
     const asked: StageEvent = { type: 'booking-asked', ...booking, fenced: false };
     expect(after(asked).asked).toEqual([{ ...booking, fenced: false }]);
@@ -79,7 +79,7 @@ describe('the state of the sale', () => {
     expect(after(asked, { type: 'booking-ended', result }).asked).toEqual([]);
   });
 
-  it('has a restarted node wait until the last worker lets it vote', () => {
+  it('shows the quarantine of a restarted node until the last worker lets it vote', () => {
     const joined = (worker: number, quarantineMs: number): StageEvent => ({
       type: 'lock',
       worker,

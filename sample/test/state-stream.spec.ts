@@ -40,7 +40,7 @@ function newest(text: string): Snapshot {
 }
 
 describe('the stream of states', () => {
-  it('gives a page that comes late everything at once, and what happens then', async () => {
+  it('sends a late page the whole state at once, and every change after it', async () => {
     log.append({ type: 'fence-switched', isOn: false });
     let text = '';
     (await listen()).on('data', (chunk: string) => (text += chunk));
@@ -49,7 +49,7 @@ describe('the stream of states', () => {
     await eventually(() => expect(newest(text).isFenced).toBe(true));
   });
 
-  it('forgets a page that left', async () => {
+  it('drops a page that left', async () => {
     const pages = await Promise.all([listen(), listen(), listen()]);
     expect(stream.listenerCount).toBe(3);
     pages[0].destroy();

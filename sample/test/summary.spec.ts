@@ -24,8 +24,8 @@ function verdicts(reports: readonly ActReport[]): string[] {
   return summarize(reports).map(({ verdict }) => verdict);
 }
 
-describe('the summary of the sample', () => {
-  it('has one row per promise, and exit code 0 when all were kept', () => {
+describe('summarize', () => {
+  it('returns one row per promise, and exit code 0 when all were kept', () => {
     const rows = summarize([report({})]);
     expect(rows).toEqual([
       { act: 'An act', promised: 'the first promise', observed: 'seen', verdict: 'kept' },
@@ -34,7 +34,7 @@ describe('the summary of the sample', () => {
     expect(exitCodeOf(rows)).toBe(0);
   });
 
-  it('fails when an observation contradicts its promise', () => {
+  it('returns exit code 1 when an observation contradicts its promise', () => {
     const reports = [
       report({}),
       report({
@@ -48,7 +48,7 @@ describe('the summary of the sample', () => {
     expect(exitCodeOf(summarize(reports))).toBe(1);
   });
 
-  it('takes a promise that nobody checked for broken, and says why where it is known', () => {
+  it('counts a promise that was never checked as broken, and says why where it is known', () => {
     const observations = [{ id: 'one', isKept: true, observed: 'seen' }];
     const rows = summarize([
       report({ observations }),
@@ -64,7 +64,7 @@ describe('the summary of the sample', () => {
     expect(exitCodeOf(rows)).toBe(1);
   });
 
-  it('takes a promise with one good and one bad observation for broken', () => {
+  it('counts a promise with one good and one bad observation as broken', () => {
     const observations = [
       { id: 'one', isKept: true, observed: 'seen' },
       { id: 'one', isKept: false, observed: 'not seen' },
@@ -73,15 +73,15 @@ describe('the summary of the sample', () => {
     expect(verdicts([report({ observations })])).toEqual(['BROKEN', 'kept']);
   });
 
-  it('calls the promises of an act that was not played neither kept nor broken', () => {
-    const skipped = report({ observations: [], skipped: 'the servers are not ours' });
+  it('counts the promises of an act that was not played as neither kept nor broken', () => {
+    const skipped = report({ observations: [], skipped: 'the servers belong to others' });
     const rows = summarize([report({}), skipped]);
     expect(rows.slice(2).map(({ verdict }) => verdict)).toEqual(['not played', 'not played']);
-    expect(rows[2]?.observed).toBe('the servers are not ours');
+    expect(rows[2]?.observed).toBe('the servers belong to others');
     expect(exitCodeOf(rows)).toBe(0);
   });
 
-  it('fails when nothing was played at all', () => {
+  it('returns exit code 1 when nothing was played at all', () => {
     expect(exitCodeOf(summarize([report({ observations: [], skipped: 'no servers' })]))).toBe(1);
     expect(exitCodeOf([])).toBe(1);
   });

@@ -2,29 +2,24 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe } from '@jest/globals';
 import Database from 'better-sqlite3';
-import knexModule from 'knex';
-import { DataSource } from 'typeorm';
+import { sqliteFence, type SqliteDatabase } from '../../lib/fencing/index.ts';
+import type { FenceStore } from '../../lib/testing/fencing.ts';
 import {
-  knexFence,
-  sqliteFence,
-  typeormFence,
-  type SqliteDatabase,
-} from '../../lib/fencing/index.ts';
-import { fenceConformance, type FenceStore } from '../../lib/testing/fencing.ts';
-import { ACCOUNT_DDL, fencedAccounts, UPSERT } from './support/account-stores.ts';
+  ACCOUNT_DDL,
+  fencedAccounts,
+  firstText,
+  itConforms,
+  SELECT,
+  UPSERT,
+  type OpenStore,
+} from './support/account-stores.ts';
+import { openKnex, openTypeorm } from './support/orm-accounts.ts';
 
-const SELECT = 'SELECT text FROM account WHERE resource = ?';
-const firstText = (rows: readonly unknown[]): string | null =>
-  (rows[0] as { text: string } | undefined)?.text ?? null;
+type OpenDatabase = SqliteDatabase & { close(): void };
 
-async function failures(store: FenceStore): Promise<unknown[]> {
-  const report = await fenceConformance(store);
-  return report.cases.filter((each) => each.failure !== undefined);
-}
-
-describe('SQLite', () => {
+describe('on SQLite', () => {
   let folder: string;
   let file: string;
 
@@ -39,65 +34,39 @@ describe('SQLite', () => {
 
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  function accounts(database: SqliteDatabase): FenceStore {
-    return fencedAccounts(sqliteFence(database), {
-      read: async (resource) => firstText(database.prepare(SELECT).all(resource)),
+  function opened(database: OpenDatabase): OpenStore {
+    const store = fencedAccounts(sqliteFence(database), {
+      read: async (resource) => firstText(database.prepare(SELECT.questionMark).all(resource)),
       write: async (connection, resource, text) =>
-        connection.prepare(UPSERT.sqlite + ' RETURNING 1').all(resource, text),
+        connection.prepare(`${UPSERT.sqlite} RETURNING 1`).all(resource, text),
     });
+    return { store, close: () => database.close() };
   }
 
-  it('through better-sqlite3 passes the conformance kit', async () => {
-    const database = new Database(file);
-    expect(await failures(accounts(database))).toEqual([]);
-    database.close();
-  }, 60_000);
+  itConforms('better-sqlite3', () => opened(new Database(file)));
 
-  it('through node:sqlite passes the conformance kit, where Node.js has it', async () => {
-    const { DatabaseSync } = nodeSqlite() ?? { DatabaseSync: Database };
-    const database = new DatabaseSync(file);
-    expect(await failures(accounts(database))).toEqual([]);
-    database.close();
-  }, 60_000);
+  itConforms('node:sqlite, where Node.js has it,', () =>
+    opened(new (nodeSqlite()?.DatabaseSync ?? Database)(file)),
+  );
 
-  it('through TypeORM passes the conformance kit', async () => {
-    const source = await new DataSource({ type: 'better-sqlite3', database: file }).initialize();
-    // One connection, so one transaction at a time: the application has to take turns.
-    expect(
-      await failures(
-        inTurns(
-          fencedAccounts(typeormFence(source), {
-            read: async (resource) => firstText(await source.query(SELECT, [resource])),
-            write: (manager, resource, text) => manager.query(UPSERT.sqlite, [resource, text]),
-          }),
-        ),
-      ),
-    ).toEqual([]);
-    await source.destroy();
-  }, 60_000);
+  // One connection, so one transaction at a time: the application has to take turns.
+  itConforms('TypeORM', async () => {
+    const { store, close } = await openTypeorm({ type: 'better-sqlite3', database: file });
+    return { store: inTurns(store), close };
+  });
 
-  it('through Knex passes the conformance kit', async () => {
-    const knex = knexModule({
+  itConforms('Knex', () =>
+    openKnex({
       client: 'better-sqlite3',
       connection: { filename: file },
       useNullAsDefault: true,
-    });
-    expect(
-      await failures(
-        fencedAccounts(knexFence(knex), {
-          read: async (resource) =>
-            firstText(await knex('account').select('text').where({ resource })),
-          write: (transaction, resource, text) => transaction.raw(UPSERT.sqlite, [resource, text]),
-        }),
-      ),
-    ).toEqual([]);
-    await knex.destroy();
-  }, 60_000);
+      pool: { min: 1, max: 1 },
+    }),
+  );
 });
 
 /** Node.js 20 has none. */
-function nodeSqlite():
-  { DatabaseSync: new (path: string) => SqliteDatabase & { close(): void } } | undefined {
+function nodeSqlite(): { DatabaseSync: new (path: string) => OpenDatabase } | undefined {
   try {
     return createRequire(join(process.cwd(), 'package.json'))('node:sqlite');
   } catch {

@@ -14,14 +14,14 @@ const thrown = (run: () => unknown): unknown => {
   }
 };
 
-describe('the claims of a token', () => {
-  it('are its keys in the order of their bytes, without duplicates', () => {
+describe('fenceClaims', () => {
+  it('returns the keys of the token in the order of their bytes, without duplicates', () => {
     const token = new FencingToken(7, ['b', 'a', 'é', 'b', 'Z'], 'ana');
     expect(fenceClaims(token).map(({ key }) => key)).toEqual(['Z', 'a', 'b', 'é']);
     expect(fenceClaims(token, ['b'])).toEqual([{ key: 'b', token: '7', holder: 'ana' }]);
   });
 
-  it.each([undefined, null, 34, '34', {}])('refuse %p for a token', (token) => {
+  it.each([undefined, null, 34, '34', {}])('refuses %p as a token', (token) => {
     expect(thrown(() => fenceClaims(token as never))).toEqual(usage(/fencing token is needed/));
   });
 
@@ -39,46 +39,46 @@ describe('the claims of a token', () => {
     '9223372036854775808',
     0n,
     true,
-  ])('refuse %p for its value', (value) => {
+  ])('refuses %p as the value of a token', (value) => {
     expect(thrown(() => fenceClaims({ value: value as never, keys: ['a'], holder: 'h' }))).toEqual(
       usage(/positive integer/),
     );
   });
 
   it.each([1, 2 ** 53 - 1, 2n ** 53n + 1n, '9223372036854775807'])(
-    'take %p for its value',
+    'accepts %p as the value of a token',
     (value) => {
       expect(fenceClaims({ value, keys: ['a'], holder: 'h' })[0]?.token).toBe(String(value));
     },
   );
 
-  it('refuse a key the token was not granted for', () => {
+  it('refuses a key that the token was not granted for', () => {
     expect(thrown(() => fenceClaims(new FencingToken(1, ['seat:1'], 'h'), ['seat:2']))).toEqual(
       usage(/granted for "seat:1", not for "seat:2"/),
     );
   });
 
-  it('ask for keys when the token came without', () => {
+  it('asks for keys when the token has none', () => {
     const received = { value: '5', keys: [], holder: 'h' };
     expect(thrown(() => fenceClaims(received))).toEqual(usage(/name them in the call/));
     expect(fenceClaims(received, ['seat:1'])).toEqual([{ key: 'seat:1', token: '5', holder: 'h' }]);
   });
 
-  it.each(['', 'a\0b', 'x'.repeat(2_501), '\uD800', 5])('refuse %p for a key', (key) => {
+  it.each(['', 'a\0b', 'x'.repeat(2_501), '\uD800', 5])('refuses %p as a key', (key) => {
     expect(thrown(() => fenceClaims({ value: 1, keys: [key as never], holder: 'h' }))).toEqual(
       usage(/fence key/),
     );
   });
 
-  it.each([undefined, 'x'.repeat(256), 'line\nbreak', 'é'])('refuse %p for a holder', (holder) => {
+  it.each([undefined, 'x'.repeat(256), 'line\nbreak', 'é'])('refuses %p as a holder', (holder) => {
     expect(thrown(() => fenceClaims({ value: 1, keys: ['a'], holder: holder as never }))).toEqual(
       usage(/holder/),
     );
   });
 });
 
-describe('the SQL', () => {
-  it.each(['redlock_fence', 'app.fence2', '_f'])('takes the table %s', (table) => {
+describe('the SQL of a fence', () => {
+  it.each(['redlock_fence', 'app.fence2', '_f'])('accepts the table %s', (table) => {
     expect(fenceTable(table)).toBe(table);
   });
 

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
-import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
   postgresFence,
@@ -9,42 +8,32 @@ import {
   type Fence,
   type FenceEvent,
 } from '../../lib/fencing/index.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
 
-describe('work inside a fence transaction that asks the fence again', () => {
+describe('the fence inside its own transaction', () => {
   const events: FenceEvent[] = [];
   const onEvent = (event: FenceEvent): void => void events.push(event);
-  let server: DatabaseServer;
-  let pool: pg.Pool;
-  const fences: Record<string, Fence> = {};
-
-  beforeAll(async () => {
-    server = await startPostgres();
-    const name = `fence_context_${Date.now()}_${process.pid}`;
-    pool = new pg.Pool({ connectionString: await createPostgresDatabase(server, name) });
-    pool.on('error', () => undefined);
-    const database = new Database(':memory:');
+  const sqlite = new Database(':memory:');
+  const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent }) };
+  sqlite.exec(sqliteFence(sqlite).ddl());
+  usePostgres((pool) => {
     fences['PostgreSQL'] = postgresFence(pool, { onEvent });
-    fences['SQLite'] = sqliteFence(database, { onEvent });
-    await pool.query(fences['PostgreSQL'].ddl());
-    database.exec(fences['SQLite'].ddl());
-  }, 120_000);
-
-  afterAll(async () => {
-    await pool?.end();
-    await server?.stop();
+    return pool.query(postgresFence(pool).ddl());
   });
 
   describe.each(['PostgreSQL', 'SQLite'])('on %s', (name) => {
     let count = 0;
+    let fence: Fence;
     const token = (value: number, keys = [`${name}:${count}`]): FencingToken =>
       new FencingToken(value, keys, `holder-${value}`);
 
-    it('need not claim the same token: it is there, and nobody newer can pass', async () => {
+    beforeEach(() => {
       count += 1;
       events.length = 0;
-      const fence = fences[name]!;
+      fence = fences[name]!;
+    });
+
+    it('admits a second claim of the same token without another event', async () => {
       await expect(
         fence.transaction(token(1), async () => {
           await fence.claim(token(1));
@@ -54,9 +43,7 @@ describe('work inside a fence transaction that asks the fence again', () => {
       expect(events).toMatchObject([{ type: 'admitted', operation: 'transaction' }]);
     });
 
-    it('is refused a second transaction of the same holder, which would wait for the first for ever', async () => {
-      count += 1;
-      const fence = fences[name]!;
+    it('refuses a second transaction of the same holder, which would wait for the first indefinitely', async () => {
       const nested = fence.transaction(token(1), () => fence.transaction(token(1), () => 'ran'));
       await expect(nested).rejects.toMatchObject({
         code: 'FENCED_USAGE',
@@ -64,9 +51,7 @@ describe('work inside a fence transaction that asks the fence again', () => {
       });
     });
 
-    it('claims again once the transaction is over', async () => {
-      count += 1;
-      const fence = fences[name]!;
+    it('claims again when the transaction has ended', async () => {
       let later: Promise<void> | undefined;
       const ended = new AbortController();
       await fence.transaction(token(1), async () => {
@@ -78,7 +63,7 @@ describe('work inside a fence transaction that asks the fence again', () => {
     });
   });
 
-  it('claims other keys as ever', async () => {
+  it('claims other keys as it does outside', async () => {
     const fence = fences['PostgreSQL']!;
     const other = new FencingToken(5, ['other'], 'a');
     await fence.transaction(new FencingToken(4, ['this'], 'b'), () => fence.claim(other));

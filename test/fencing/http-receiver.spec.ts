@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   Body,
   Controller,
   Get,
   type INestApplication,
   Inject,
-  Module,
   Param,
   Put,
   UseFilters,
 } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import pg from 'pg';
+import type { Pool } from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
   fencingTokenHeader,
@@ -21,28 +19,29 @@ import {
 import { postgresFence } from '../../lib/fencing/index.ts';
 import { FencingTokenHeader } from '../../lib/nest/http/fencing-token-header.decorator.ts';
 import { StaleTokenFilter } from '../../lib/nest/http/stale-token.filter.ts';
-import { fenceConformance } from '../../lib/testing/fencing.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
-import { ACCOUNT_DDL, UPSERT } from './support/account-stores.ts';
-import { httpStore, type Pauses } from './support/http-resource.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+import {
+  createPostgresAccounts,
+  firstText,
+  itConforms,
+  SELECT,
+  UPSERT,
+} from './support/account-stores.ts';
+import { httpStore, PAUSES, POOL, startInstance, type Pauses } from './support/http-resource.ts';
 
-const POOL = 'pool';
-const PAUSES = 'pauses';
 const resource = (request: { params: { resource: string } }): string => request.params.resource;
 
 @Controller('accounts/:resource')
 @UseFilters(StaleTokenFilter)
 class AccountController {
   constructor(
-    @Inject(POOL) private readonly pool: pg.Pool,
+    @Inject(POOL) private readonly pool: Pool,
     @Inject(PAUSES) private readonly pauses: Pauses,
   ) {}
 
   @Get()
   async read(@Param('resource') name: string): Promise<{ text: string | null }> {
-    const { rows } = await this.pool.query('SELECT text FROM account WHERE resource = $1', [name]);
-    return { text: rows[0]?.text ?? null };
+    return { text: firstText((await this.pool.query(SELECT.postgresql, [name])).rows) };
   }
 
   @Put('claim')
@@ -68,40 +67,18 @@ class AccountController {
 describe('another service as the resource', () => {
   const pauses: Pauses = new Map();
   const apps: INestApplication[] = [];
-  let server: DatabaseServer;
-  let pool: pg.Pool;
+  const database = usePostgres(
+    async (pool) => {
+      await createPostgresAccounts(pool);
+      for (let instance = 0; instance < 2; instance += 1)
+        apps.push(await startInstance(AccountController, pool, pauses));
+      return () => Promise.all(apps.map((app) => app.close()));
+    },
+    { max: 60 },
+  );
 
-  beforeAll(async () => {
-    server = await startPostgres();
-    pool = new pg.Pool({
-      connectionString: await createPostgresDatabase(server, `http_${Date.now()}_${process.pid}`),
-      max: 60,
-    });
-    pool.on('error', () => undefined);
-    await pool.query(ACCOUNT_DDL.postgresql);
-    await pool.query(postgresFence(pool).ddl());
-
-    @Module({
-      controllers: [AccountController],
-      providers: [
-        { provide: POOL, useValue: pool },
-        { provide: PAUSES, useValue: pauses },
-      ],
-    })
-    class AccountModule {}
-
-    for (let instance = 0; instance < 2; instance += 1) {
-      const app = await NestFactory.create(AccountModule, { logger: false });
-      await app.listen(0, '127.0.0.1');
-      apps.push(app);
-    }
-  }, 120_000);
-
-  afterAll(async () => {
-    await Promise.all(apps.map((app) => app.close()));
-    await pool?.end();
-    await server?.stop();
-  });
+  const written = async (name: string): Promise<string | null> =>
+    firstText((await database.pool.query(SELECT.postgresql, [name])).rows);
 
   const put = async (
     instance: number,
@@ -115,13 +92,12 @@ describe('another service as the resource', () => {
       body: JSON.stringify({ text }),
     });
 
-  it('two instances that check in the writing transaction pass the conformance kit', async () => {
-    const store = httpStore(await Promise.all(apps.map((app) => app.getUrl())), pauses);
-    const report = await fenceConformance(store);
-    expect(report.cases.filter((each) => each.failure !== undefined)).toEqual([]);
-  }, 60_000);
+  itConforms('a service whose two instances check in the writing transaction', async () => {
+    const urls = await Promise.all(apps.map((app) => app.getUrl()));
+    return { store: httpStore(urls, pauses), close: () => undefined };
+  });
 
-  it('refuses a late write that reaches the other instance, with 412', async () => {
+  it('answers a late write that reaches the other instance with 412', async () => {
     const header = (value: number): Record<string, string> =>
       fencingTokenHeader(new FencingToken(value, ['seat'], `h${value}`));
     expect((await put(0, 'seat', header(33), 'first')).status).toBe(200);
@@ -135,21 +111,19 @@ describe('another service as the resource', () => {
       key: 'seat',
       token: '33',
     });
-    const { rows } = await pool.query("SELECT text FROM account WHERE resource = 'seat'");
-    expect(rows).toEqual([{ text: 'newer' }]);
+    await expect(written('seat')).resolves.toBe('newer');
   });
 
-  it('asks for the header with 428, and answers a malformed one with 400', async () => {
+  it('answers a missing header with 428 and a malformed one with 400', async () => {
     expect((await put(0, 'unfenced', {}, 'x')).status).toBe(428);
     for (const text of ['12', '0;h', '-1;h', '1.5;h', '12;', '9223372036854775808;h', '12;a b']) {
       expect((await put(0, 'unfenced', { 'Fencing-Token': text }, 'x')).status).toBe(400);
     }
-    const { rows } = await pool.query("SELECT text FROM account WHERE resource = 'unfenced'");
-    expect(rows).toEqual([]);
+    await expect(written('unfenced')).resolves.toBeNull();
   });
 });
 
-describe('the header', () => {
+describe('the fencing token header', () => {
   it('carries value and holder exactly', () => {
     const token = new FencingToken(1_795_228_058_941_046, ['a'], 'f3c9');
     expect(fencingTokenHeader(token)).toEqual({ 'Fencing-Token': '1795228058941046;f3c9' });
@@ -160,7 +134,7 @@ describe('the header', () => {
     });
   });
 
-  it('is refused for what is no token', () => {
+  it('cannot be made from a value that is not a token', () => {
     for (const token of [
       undefined,
       { value: 0, holder: 'h' },

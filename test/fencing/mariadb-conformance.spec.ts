@@ -1,51 +1,23 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createPool } from 'mysql2/promise';
-import { mysqlFence } from '../../lib/fencing/index.ts';
-import { fenceConformance } from '../../lib/testing/fencing.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { startMariadb } from '../support/databases/mariadb-server.ts';
-import { ACCOUNT_DDL } from './support/account-stores.ts';
+import { describe } from '@jest/globals';
+import { useMariadb } from '../support/databases/use-databases.ts';
+import { createMariadbAccounts, itConforms } from './support/account-stores.ts';
 import {
+  CONNECTIONS,
   openDrizzleMysql,
-  openKnexMysql,
-  openKyselyMysql,
+  openKnex,
+  openKysely,
   openMysql2,
-  openTypeormMysql,
-} from './support/mariadb-accounts.ts';
-import type { OpenStore } from './support/postgres-accounts.ts';
+  openTypeorm,
+} from './support/orm-accounts.ts';
 
 describe('on MariaDB at its defaults (REPEATABLE READ)', () => {
-  let server: DatabaseServer;
+  const database = useMariadb(createMariadbAccounts);
 
-  beforeAll(async () => {
-    server = await startMariadb();
-    const pool = createPool(server.url);
-    await pool.query(ACCOUNT_DDL.mysql.replace('TABLE', 'TABLE IF NOT EXISTS'));
-    await pool.query(mysqlFence(pool).ddl());
-    await pool.end();
-  }, 180_000);
-
-  afterAll(() => server?.stop());
-
-  const openers: Record<string, (url: string) => Promise<OpenStore>> = {
-    mysql2: openMysql2,
-    TypeORM: openTypeormMysql,
-    Knex: openKnexMysql,
-    Drizzle: openDrizzleMysql,
-    Kysely: openKyselyMysql,
-  };
-
-  it.each(Object.entries(openers))(
-    '%s passes the conformance kit',
-    async (_name, open) => {
-      const opened = await open(server.url);
-      try {
-        const report = await fenceConformance(opened.store);
-        expect(report.cases.filter((each) => each.failure !== undefined)).toEqual([]);
-      } finally {
-        await opened.close();
-      }
-    },
-    120_000,
+  itConforms('mysql2', () => openMysql2(database.url));
+  itConforms('TypeORM', () =>
+    openTypeorm({ type: 'mariadb', url: database.url, poolSize: CONNECTIONS }),
   );
+  itConforms('Knex', () => openKnex({ client: 'mysql2', connection: database.url }));
+  itConforms('Drizzle', () => openDrizzleMysql(database.url));
+  itConforms('Kysely', () => openKysely(database.url, 'mysql'));
 });

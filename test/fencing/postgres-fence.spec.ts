@@ -1,34 +1,25 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
-import { postgresFence, type FenceEvent } from '../../lib/fencing/index.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
+import { postgresFence, type FenceEvent, type PostgresFence } from '../../lib/fencing/index.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
 
 describe('postgresFence', () => {
-  let server: DatabaseServer;
+  const database = usePostgres(async (created) => {
+    await created.query(postgresFence(created).ddl());
+    await created.query(postgresFence(created).ddl());
+    await created.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
+  });
   let pool: pg.Pool;
+  let fence: PostgresFence<pg.PoolClient>;
+  let events: FenceEvent[];
   let count = 0;
   let key: string;
 
-  beforeAll(async () => {
-    server = await startPostgres();
-    pool = new pg.Pool({
-      connectionString: await createPostgresDatabase(server, `fence_${Date.now()}_${process.pid}`),
-      max: 30,
-    });
-    pool.on('error', () => undefined);
-    await pool.query(postgresFence(pool).ddl());
-    await pool.query(postgresFence(pool).ddl());
-    await pool.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
-  }, 120_000);
-
-  afterAll(async () => {
-    await pool?.end();
-    await server?.stop();
-  });
-
   beforeEach(async () => {
+    ({ pool } = database);
+    events = [];
+    fence = postgresFence(pool, { onEvent: (event) => void events.push(event) });
     key = `seat:${(count += 1)}`;
     await pool.query('INSERT INTO seat (id) VALUES ($1)', [key]);
   });
@@ -46,7 +37,6 @@ describe('postgresFence', () => {
     (await pool.query('SELECT owner FROM seat WHERE id = $1', [key])).rows[0].owner;
 
   it('commits what the work wrote and returns its result', async () => {
-    const fence = postgresFence(pool);
     await expect(
       fence.transaction(token(1), async (tx) => {
         await take(tx, 'ana');
@@ -57,7 +47,6 @@ describe('postgresFence', () => {
   });
 
   it('refuses a stale holder before its work runs, and says who is newer', async () => {
-    const fence = postgresFence(pool);
     await fence.claim(token(34, 'new'));
     let ran = false;
     const late = fence.transaction(token(33, 'old'), () => void (ran = true));
@@ -74,7 +63,7 @@ describe('postgresFence', () => {
 
   it('rolls back when the work throws, and throws the same error', async () => {
     const own = new Error('no');
-    const failing = postgresFence(pool).transaction(token(1), async (tx) => {
+    const failing = fence.transaction(token(1), async (tx) => {
       await take(tx, 'ana');
       throw own;
     });
@@ -82,7 +71,7 @@ describe('postgresFence', () => {
     await expect(owner()).resolves.toBeNull();
   });
 
-  it('dooms the transaction when the work swallows the error of a stale token, and compensates once, after the rollback', async () => {
+  it('rolls back when the work swallows a stale-token error, and compensates once, after the rollback', async () => {
     const compensated: unknown[] = [];
     const fence = postgresFence(pool, {
       onStale: async (error, context) =>
@@ -107,9 +96,8 @@ describe('postgresFence', () => {
     ['an older number', 1, 'old'],
     ['the same number of another holder', 2, 'twin'],
   ])(
-    'poisons the own transaction of a user who swallows the error of %s',
+    'makes a user’s own transaction fail after the user swallows the error of %s',
     async (_name, value, holder) => {
-      const fence = postgresFence(pool);
       await fence.claim(token(2));
       const client = await pool.connect();
       try {
@@ -126,8 +114,8 @@ describe('postgresFence', () => {
     },
   );
 
-  it('tells when a swallowed error of a statement made PostgreSQL roll back', async () => {
-    const swallowing = postgresFence(pool).transaction(token(1), async (tx) => {
+  it('reports that PostgreSQL rolled back after the work swallowed the error of a statement', async () => {
+    const swallowing = fence.transaction(token(1), async (tx) => {
       await take(tx, 'ana');
       await tx.query('SELECT nonsense').catch(() => undefined);
     });
@@ -151,17 +139,15 @@ describe('postgresFence', () => {
   });
 
   it.each(['repeatable read', 'serializable'] as const)(
-    'tries again with the same token when %s makes it give way',
+    'retries with the same token when %s makes PostgreSQL abort the transaction',
     async (isolationLevel) => {
-      const events: FenceEvent[] = [];
-      const fence = postgresFence(pool, { onEvent: (event) => void events.push(event) });
       let runs = 0;
       await fence.transaction(
         token(1),
         async (tx) => {
           runs += 1;
           await tx.query('SELECT owner FROM seat WHERE id = $1', [key]);
-          // Somebody without a fence changes the row after our snapshot.
+          // A writer without a fence changes the row after this transaction's snapshot.
           if (runs === 1) await take(pool, 'foreign');
           await tx.query("UPDATE seat SET owner = coalesce(owner, '') || '+' WHERE id = $1", [key]);
         },
@@ -175,7 +161,7 @@ describe('postgresFence', () => {
 
   it('gives up after the given number of attempts, with the error of the database', async () => {
     let runs = 0;
-    const hopeless = postgresFence(pool).transaction(
+    const hopeless = fence.transaction(
       token(1),
       async (tx) => {
         runs += 1;
@@ -190,7 +176,6 @@ describe('postgresFence', () => {
   });
 
   it('does not wait for a paused holder longer than lockTimeout', async () => {
-    const fence = postgresFence(pool);
     let newer: Promise<unknown> = Promise.resolve();
     await fence.transaction(token(1), async () => {
       newer = fence.transaction(token(2), () => undefined, { lockTimeout: 50 });
@@ -198,8 +183,7 @@ describe('postgresFence', () => {
     });
   });
 
-  it('gets past a holder that is frozen in its transaction, whose commit then fails', async () => {
-    const fence = postgresFence(pool);
+  it('lets a newer holder pass one that is frozen in its transaction, whose commit then fails', async () => {
     const frozen = fence.transaction(
       token(1),
       async (tx) => {
@@ -212,9 +196,9 @@ describe('postgresFence', () => {
     await expect(owner()).resolves.toBe('newer');
   });
 
-  it('writes nothing when the connection is lost in the middle, and does not try again', async () => {
+  it('writes nothing when the connection is lost in the middle, and does not retry', async () => {
     let runs = 0;
-    const cut = postgresFence(pool).transaction(token(1), async (tx) => {
+    const cut = fence.transaction(token(1), async (tx) => {
       runs += 1;
       await take(tx, 'half');
       const { rows } = await tx.query('SELECT pg_backend_pid() AS pid');
@@ -224,9 +208,7 @@ describe('postgresFence', () => {
     await expect(cut).rejects.toThrow(/terminat|not queryable/i);
     expect(runs).toBe(1);
     await expect(owner()).resolves.toBeNull();
-    await expect(
-      postgresFence(pool).transaction(token(1), (tx) => take(tx, 'again')),
-    ).resolves.toBeDefined();
+    await expect(fence.transaction(token(1), (tx) => take(tx, 'again'))).resolves.toBeDefined();
   });
 
   it('names the migration when the table is missing', async () => {
@@ -244,15 +226,12 @@ describe('postgresFence', () => {
     ).rejects.toMatchObject({ code: '42P01' });
   });
 
-  it('does not take another missing table for its own', async () => {
-    const foreign = postgresFence(pool).transaction(token(1), (tx) =>
-      tx.query('SELECT * FROM no_such_table'),
-    );
+  it('does not mistake another missing table for its own', async () => {
+    const foreign = fence.transaction(token(1), (tx) => tx.query('SELECT * FROM no_such_table'));
     await expect(foreign).rejects.toMatchObject({ code: '42P01' });
   });
 
-  it('keeps text that looks like SQL or like its own refusal apart', async () => {
-    const fence = postgresFence(pool);
+  it('is not confused by keys and holders that look like SQL or like its own refusal', async () => {
     const strange = [
       `a"]','b`,
       'redlock:stale:["x","9","y"]',
@@ -273,8 +252,7 @@ describe('postgresFence', () => {
   });
 
   describe('with several keys', () => {
-    it('advances all or none', async () => {
-      const fence = postgresFence(pool);
+    it('advances all keys or none', async () => {
       const keys = [`${key}:b`, `${key}:a`, `${key}:c`];
       await fence.claim(new FencingToken(9, [`${key}:c`], 'new'));
       await expect(
@@ -286,9 +264,7 @@ describe('postgresFence', () => {
       await fence.transaction(new FencingToken(1, [`${key}:a`], 'first'), () => undefined);
     });
 
-    it('never deadlocks, whatever the order they are given in', async () => {
-      const events: FenceEvent[] = [];
-      const fence = postgresFence(pool, { onEvent: (event) => void events.push(event) });
+    it('never deadlocks, in whatever order the keys are given', async () => {
       const names = Array.from({ length: 8 }, (_none, index) => `${key}:${index}`);
       const before = await deadlocks();
       await Promise.allSettled(
@@ -313,8 +289,7 @@ describe('postgresFence', () => {
   });
 
   describe('statement', () => {
-    it('checks and writes in one statement', async () => {
-      const fence = postgresFence(pool);
+    it('checks the token and writes in one statement', async () => {
       const write = (value: number): Promise<unknown> =>
         fence.statement(
           token(value),
@@ -328,7 +303,6 @@ describe('postgresFence', () => {
     });
 
     it('refuses a statement that does not draw from the fence', async () => {
-      const fence = postgresFence(pool);
       await expect(fence.statement(token(1), 'UPDATE seat SET owner = $1', ['x'])).rejects.toThrow(
         /FROM fence/,
       );
@@ -337,8 +311,7 @@ describe('postgresFence', () => {
       ).rejects.toThrow(/FROM fence/);
     });
 
-    it('inserts and deletes, too', async () => {
-      const fence = postgresFence(pool);
+    it('also fences INSERT and DELETE', async () => {
       await fence.statement(token(2), "INSERT INTO seat (id, owner) SELECT $1, 'new' FROM fence", [
         `${key}:new`,
       ]);

@@ -1,31 +1,20 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { postgresFence, type PostgresFence } from '../../lib/fencing/index.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
 
 describe('postgresFence with prepared statements', () => {
-  let server: DatabaseServer;
-  let url: string;
+  const database = usePostgres((created) =>
+    created.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)'),
+  );
   let pool: pg.Pool;
   let count = 0;
   let key: string;
 
-  beforeAll(async () => {
-    server = await startPostgres();
-    url = await createPostgresDatabase(server, `prepared_${Date.now()}_${process.pid}`);
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
-    await client.end();
-  }, 120_000);
-
-  afterAll(() => server?.stop());
-
   // One connection, so that what is prepared there is all that was prepared.
   beforeEach(async () => {
-    pool = new pg.Pool({ connectionString: url, max: 1 });
+    pool = new pg.Pool({ connectionString: database.url, max: 1 });
     key = `seat:${(count += 1)}`;
     await pool.query(postgresFence(pool).ddl());
     await pool.query('INSERT INTO seat (id) VALUES ($1)', [key]);
@@ -53,7 +42,7 @@ describe('postgresFence with prepared statements', () => {
     }
   }
 
-  it('prepares each of its own texts once per connection, and nobody else’s', async () => {
+  it('prepares each of its own texts once per connection, and no text of the application', async () => {
     await useAll(postgresFence(pool, { prepared: true }));
     const statements = await prepared();
     expect(statements.map(({ statement }) => statement)).toEqual([
@@ -73,7 +62,7 @@ describe('postgresFence with prepared statements', () => {
     },
   );
 
-  it('gives texts that differ names that differ', async () => {
+  it('gives different texts different names', async () => {
     const fence = postgresFence(pool, { prepared: true });
     const again = WRITE.replace('owner = $2', "owner = $2 || '!'");
     await fence.statement(token(1), WRITE, [key, 'ana']);
@@ -84,7 +73,7 @@ describe('postgresFence with prepared statements', () => {
   });
 
   // PostgreSQL plans a prepared statement for its values five times before it may keep one plan for all.
-  it('refuses by every operation, with the details, whichever plan is used', async () => {
+  it('refuses a stale token in every operation, with the details, whichever plan PostgreSQL uses', async () => {
     const fence = postgresFence(pool, { prepared: true });
     for (let value = 1; value <= 12; value += 1) {
       await fence.claim(token(value));

@@ -1,36 +1,29 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../lib/fencing/index.ts';
-import { fenceConformance } from '../../lib/testing/fencing.ts';
-import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
-import { tokenOf } from './support/account-stores.ts';
+import type { FenceStore } from '../../lib/testing/fencing.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { itConforms, tokenOf } from './support/account-stores.ts';
 
-describe('on Redis', () => {
-  let server: RedisServer;
+describe('redisFence', () => {
   let redis: Redis;
-
-  beforeAll(async () => {
-    [server] = (await startRedisServers(1)) as [RedisServer];
-    redis = new Redis(server.url);
-  }, 120_000);
-
-  afterAll(async () => {
-    redis?.disconnect();
-    await server?.stop();
+  useRedisServers(1, {}, ([server]) => {
+    redis = new Redis(server!.url);
+    return () => redis.disconnect();
   });
 
-  it('the script passes the conformance kit', async () => {
+  itConforms('the script', () => {
     const fence = redisFence(redis);
-    const report = await fenceConformance({
+    const store: FenceStore = {
       claim: (ticket) => fence.claim(tokenOf(ticket)),
       read: ({ resource }) => redis.get(`account:${resource}`),
       write: async (ticket, text, pause) => {
         await pause();
         await fence.write(tokenOf(ticket), [['SET', `account:${ticket.resource}`, text]]);
       },
-    });
-    expect(report.cases.filter((each) => each.failure !== undefined)).toEqual([]);
-  }, 60_000);
+    };
+    return { store, close: () => undefined };
+  });
 
   it('runs several commands in one step and returns their replies', async () => {
     const fence = redisFence(redis);
@@ -44,7 +37,7 @@ describe('on Redis', () => {
     ).resolves.toEqual(['OK', 3, 'ana']);
   });
 
-  it('tells what it holds when it refuses, and writes nothing', async () => {
+  it('reports the current token and holder when it refuses, and writes nothing', async () => {
     const seen: unknown[] = [];
     const fence = redisFence(redis, {
       onStale: (error, context) => void seen.push(error, context.operation),
@@ -65,7 +58,7 @@ describe('on Redis', () => {
     await expect(redis.exists(fence.fenceName('c'))).resolves.toBe(0);
   });
 
-  it('names a fence in the hash slot of its key', async () => {
+  it('keeps a fence in the hash slot of its key', async () => {
     const fence = redisFence(redis);
     for (const key of ['plain', 'seat:{12A}', 'a{b}c{d}', '{x}', 'ключ']) {
       const slots = await Promise.all([

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { createPool, type Pool as MysqlPool } from 'mysql2/promise';
-import pg from 'pg';
-import { mysqlFence, postgresFence } from '../../lib/fencing/index.ts';
 import { fenceConformance, type FenceStore } from '../../lib/testing/fencing.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { startMariadb } from '../support/databases/mariadb-server.ts';
-import { createPostgresDatabase, startPostgres } from '../support/databases/postgres-server.ts';
-import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
-import { ACCOUNT_DDL } from './support/account-stores.ts';
+import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { createMariadbAccounts, createPostgresAccounts } from './support/account-stores.ts';
 import { httpStore, startGuardedInstance, type Pauses } from './support/http-resource.ts';
 import { affectedRows, redisToNumber } from './support/wrong-other-stores.ts';
+import { SCALE } from './support/scale.ts';
 import {
   checkThenWrite,
   noHolder,
@@ -21,7 +17,7 @@ import {
 
 // A kit that fails no wrong store proves nothing. Each of these is a fence people write; each must fail, in every run.
 
-const RUNS = 10;
+const RUNS = Math.ceil(10 * SCALE);
 
 const PAUSED = /paused between/;
 const OLDER = /older (claim|write) is refused/;
@@ -31,64 +27,38 @@ const gateMsFor = (because: RegExp): number => (because === PAUSED ? 20_000 : 50
 
 describe('the conformance kit fails', () => {
   const pauses: Pauses = new Map();
-  let postgres: DatabaseServer;
-  let mariadb: DatabaseServer;
-  let redisServer: RedisServer;
-  let pool: pg.Pool;
-  let mysql: MysqlPool;
   let redis: Redis;
-  const apps: INestApplication[] = [];
-
-  beforeAll(async () => {
-    [postgres, mariadb, [redisServer]] = (await Promise.all([
-      startPostgres(),
-      startMariadb(),
-      startRedisServers(1),
-    ])) as [DatabaseServer, DatabaseServer, [RedisServer]];
-    const url = await createPostgresDatabase(postgres, `wrong_${Date.now()}_${process.pid}`);
-    pool = new pg.Pool({ connectionString: url, max: 40 });
-    // Connections that end with the server at the very end.
-    await pool.query(ACCOUNT_DDL.postgresql);
-    await pool.query(postgresFence(pool).ddl());
-    pool.on('error', () => undefined);
-    mysql = createPool({ uri: mariadb.url, connectionLimit: 40 });
-    await mysql.query(ACCOUNT_DDL.mysql.replace('TABLE', 'TABLE IF NOT EXISTS'));
-    await mysql.query(mysqlFence(mysql).ddl());
-    redis = new Redis(redisServer.url);
-    apps.push(
-      await startGuardedInstance(pool, pauses, false),
-      await startGuardedInstance(pool, pauses, true),
-      await startGuardedInstance(pool, pauses, true),
-    );
-  }, 180_000);
-
-  afterAll(async () => {
-    redis?.disconnect();
-    await Promise.all(apps.map((app) => app.close()));
-    await Promise.all([pool?.end(), mysql?.end()]);
-    await Promise.all([postgres?.stop(), mariadb?.stop(), redisServer?.stop()]);
+  useRedisServers(1, {}, ([server]) => {
+    redis = new Redis(server!.url);
+    return () => redis.disconnect();
   });
+  const mariadb = useMariadb(createMariadbAccounts);
+  const apps: INestApplication[] = [];
+  const postgres = usePostgres(
+    async (pool) => {
+      await createPostgresAccounts(pool);
+      for (const shared of [false, true, true])
+        apps.push(await startGuardedInstance(pool, pauses, shared));
+      return () => Promise.all(apps.map((app) => app.close()));
+    },
+    { max: 40 },
+  );
 
-  const wrong: Record<string, [store: () => FenceStore | Promise<FenceStore>, because: RegExp]> = {
-    'check, then write': [() => checkThenWrite(pool), PAUSED],
-    'a check on a separate connection': [() => separateConnection(pool), PAUSED],
-    'tokens as JavaScript numbers': [() => numberToken(pool), /beyond 2\^53/],
-    'a fence without holders': [() => noHolder(pool), /same number/],
-    'affectedRows of MariaDB': [() => affectedRows(mysql), OLDER],
-    'tonumber in a Redis script': [() => redisToNumber(redis), /beyond 2\^53/],
-    'a guard that remembers in the process': [
-      async () => httpStore([await apps[0]!.getUrl()], pauses),
-      PAUSED,
-    ],
-    'a guard before the handler, on two instances': [
-      async () => httpStore([await apps[1]!.getUrl(), await apps[2]!.getUrl()], pauses),
-      PAUSED,
-    ],
-  };
+  const guarded = async (...indices: number[]): Promise<FenceStore> =>
+    httpStore(await Promise.all(indices.map((index) => apps[index]!.getUrl())), pauses);
 
-  it.each(Object.entries(wrong))(
+  it.each<[string, because: RegExp, open: () => FenceStore | Promise<FenceStore>]>([
+    ['check, then write', PAUSED, () => checkThenWrite(postgres.pool)],
+    ['a check on a separate connection', PAUSED, () => separateConnection(postgres.pool)],
+    ['tokens as JavaScript numbers', /beyond 2\^53/, () => numberToken(postgres.pool)],
+    ['a fence without holders', /same number/, () => noHolder(postgres.pool)],
+    ['affectedRows of MariaDB', OLDER, () => affectedRows(mariadb.pool)],
+    ['tonumber in a Redis script', /beyond 2\^53/, () => redisToNumber(redis)],
+    ['a guard that remembers in the process', PAUSED, () => guarded(0)],
+    ['a guard before the handler, on two instances', PAUSED, () => guarded(1, 2)],
+  ])(
     '%s, in every run',
-    async (_name, [open, because]) => {
+    async (_name, because, open) => {
       const store = await open();
       for (let run = 0; run < RUNS; run += 1) {
         const { passed, cases } = await fenceConformance(store, {

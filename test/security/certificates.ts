@@ -10,7 +10,7 @@ export interface Identity {
   readonly key: string;
 }
 
-/** An authority with a server for loopback and a client, and a client whose authority nobody knows. */
+/** An authority with a server for loopback and a client, and a client of an unknown authority. */
 export interface Certificates {
   readonly ca: string;
   readonly server: Identity;
@@ -19,7 +19,7 @@ export interface Certificates {
 }
 
 /**
- * Makes them anew, valid for a day, in a temporary folder that is gone afterwards.
+ * Makes new ones, valid for a day, in a temporary folder that is gone afterwards.
  * @throws {Error} that says how to get openssl when there is none
  */
 export async function makeCertificates(): Promise<Certificates> {

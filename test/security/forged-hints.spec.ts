@@ -1,46 +1,25 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
-import { Redlock } from '../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { Redlock } from '../../lib/core/redlock.ts';
 import { eventually } from '../support/eventually.ts';
-import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 const keyPrefix = `forged:${randomUUID()}:`;
 const channel = `${keyPrefix}a`;
-let servers: RedisServer[];
 let forgers: Redis[];
-const open: Redlock[] = [];
+const servers = useRedisServers(3, {}, (started) => {
+  forgers = started.map(({ url }) => new Redis(url));
+  return () => forgers.forEach((forger) => forger.disconnect());
+});
+const openRedlock = useRedlocks();
 
-beforeAll(async () => {
-  servers = await startRedisServers(3);
-  forgers = servers.map(({ url }) => new Redis(url));
-});
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((service) => service.close()));
-});
-afterAll(async () => {
-  for (const forger of forgers) forger.disconnect();
-  await Promise.all(servers.map((server) => server.stop()));
-});
-
-async function service(events: LockEvent[] = []): Promise<Redlock> {
-  const redlock = new Redlock(
-    servers.map(({ url }) => new RedisLockNode(url)),
-    {
-      restartGuard: false,
-      keyPrefix,
-      ttl: '30s',
-      wait: '60s',
-      onEvent: (event) => events.push(event),
-    },
-  );
-  open.push(redlock);
-  redlock.open();
-  expect(await redlock.ready(20_000)).toBe(true);
-  return redlock;
+function service(events: LockEvent[] = []): Promise<Redlock> {
+  const onEvent = (event: LockEvent): unknown => events.push(event);
+  return openRedlock(redisNodes(servers), { keyPrefix, ttl: '30s', wait: '60s', onEvent });
 }
 
 async function untilWaiting(): Promise<void> {
@@ -59,7 +38,7 @@ async function publish(messages: readonly (string | Buffer)[]): Promise<void> {
 }
 
 describe('forged hints', () => {
-  it('of every form wake a waiter, and give it nothing that is held', async () => {
+  it('forged hints of every form wake a waiter, and give it no lock that is held', async () => {
     const events: LockEvent[] = [];
     const [holder, waiter] = [await service(), await service(events)];
     const held = await holder.acquire('a');
@@ -101,7 +80,7 @@ describe('forged hints', () => {
     await next.release();
   });
 
-  it('in a burst of thousands cost a waiter few tries', async () => {
+  it('a burst of thousands of forged hints costs a waiter few tries', async () => {
     const events: LockEvent[] = [];
     const [holder, waiter] = [await service(), await service(events)];
     const held = await holder.acquire('a');
@@ -114,7 +93,7 @@ describe('forged hints', () => {
     expect(acquired.tries).toBeLessThan(100);
   });
 
-  it('under contention let no two in, and tokens still grow', async () => {
+  it('forged hints under contention never let two holders in, and tokens still grow', async () => {
     const services = [await service(), await service(), await service()];
     let forging = true;
     const forgery = (async () => {

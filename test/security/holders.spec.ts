@@ -6,8 +6,8 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-describe('holders', () => {
-  it('are 144 bits each, never repeated, with every letter in every place', () => {
+describe('the identities of holders', () => {
+  it('identities of holders are 144 bits each, never repeated, with every letter in every place', () => {
     const holders = Array.from({ length: 20_000 }, () => systemEnvironment.random.holder());
     expect(new Set(holders).size).toBe(holders.length);
     for (let place = 0; place < 24; place += 1) {
@@ -24,7 +24,7 @@ describe('holders', () => {
     expect(new Set(holders.map(({ length }) => length))).toEqual(new Set([24]));
   });
 
-  it('depend on nothing that can be guessed: neither Math.random nor the clocks', () => {
+  it('identities of holders depend on nothing that can be guessed: neither Math.random nor the clocks', () => {
     jest.spyOn(Math, 'random').mockReturnValue(0.5);
     jest.spyOn(Date, 'now').mockReturnValue(0);
     jest.spyOn(performance, 'now').mockReturnValue(0);
@@ -32,7 +32,7 @@ describe('holders', () => {
     expect(new Set(holders).size).toBe(1_000);
   });
 
-  it('come from node:crypto, in the only place that makes chance', () => {
+  it('identities of holders come from node:crypto, in the only place that makes random values', () => {
     const source = readFileSync('lib/core/system-environment.ts', 'utf8');
     expect(source).toContain("import { randomFillSync } from 'node:crypto';");
     const maker = source.slice(source.indexOf('function holder()'));

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { QuorumUnavailableError, isRedlockError } from '../../lib/core/errors.ts';
-import { Redlock } from '../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { Redlock } from '../../lib/core/redlock.ts';
 import { ACQUIRE } from '../../lib/redis/scripts/acquire.ts';
 import { EXTEND } from '../../lib/redis/scripts/extend.ts';
 import { JOIN } from '../../lib/redis/scripts/join.ts';
 import { RELEASE } from '../../lib/redis/scripts/release.ts';
 import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
+import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 /** What one hostile server answers to each script: RESP bytes; an empty text = nothing, ever. */
 interface Answers {
@@ -20,13 +20,10 @@ interface Answers {
 const ACCEPTED = ':1\r\n';
 const JOINED = '*2\r\n:1\r\n:0\r\n';
 
-const open: { close(): Promise<void> }[] = [];
+const openRedlock = useRedlocks();
 const servers: ScriptedRedis[] = [];
 
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((service) => service.close()));
-  await Promise.all(servers.splice(0).map((server) => server.stop()));
-});
+afterEach(() => Promise.all(servers.splice(0).map((server) => server.stop())));
 
 async function serverThat(answers: Answers): Promise<ScriptedRedis> {
   const byScript = new Map([
@@ -44,14 +41,7 @@ async function serverThat(answers: Answers): Promise<ScriptedRedis> {
 
 async function serviceOver(all: readonly Answers[]): Promise<Redlock> {
   const nodes = await Promise.all(all.map(serverThat));
-  const redlock = new Redlock(
-    nodes.map(({ url }) => new RedisLockNode(url)),
-    { restartGuard: false, ttl: '10s', nodeTimeout: '50ms', wait: 0 },
-  );
-  open.push(redlock);
-  redlock.open();
-  expect(await redlock.ready(20_000)).toBe(true);
-  return redlock;
+  return openRedlock(redisNodes(nodes), { ttl: '10s', nodeTimeout: '50ms', wait: 0 });
 }
 
 const integer = fc
@@ -73,7 +63,7 @@ const array = fc
     { maxLength: 6 },
   )
   .map((items) => `*${items.length}\r\n${items.join('')}`);
-/** Replies that never end, break the protocol, or are larger than anything of ours (below what slows ioredis down). */
+/** Replies that never end, break the protocol, or are larger than any honest one (below what slows ioredis down). */
 const rude = fc.constantFrom(
   '',
   '$1000000000\r\nxxxx',
@@ -102,7 +92,7 @@ function assertOurs(error: unknown): void {
 }
 
 describe('three servers that answer anything', () => {
-  it('give a lock only if two of them said exactly 1; every call ends, and every failure is ours', async () => {
+  it('three servers that answer anything give a lock only if two of them said exactly 1, and every failure is a typed error', async () => {
     let granted = 0;
     await fc.assert(
       fc.asyncProperty(fc.tuple(answers, answers, answers), async (all) => {
@@ -135,7 +125,7 @@ describe('three servers that answer anything', () => {
     ['say yes in another type', bulk('1')],
     ['say yes inside an array', '*1\r\n:1\r\n'],
     ['say yes twice as large', ':2\r\n'],
-  ])('and %s are an outage, told in time', async (_, acquire) => {
+  ])('three servers that %s are reported as an outage in time', async (_, acquire) => {
     const redlock = await serviceOver(
       Array(3).fill({ acquire, extend: '', release: '' }) as Answers[],
     );
@@ -151,15 +141,18 @@ describe('one hostile server of three', () => {
     ['a reply that never ends', '$1000000000\r\nxxxx'],
     ['what breaks the protocol', '?what\r\n'],
     ['null', '$-1\r\n'],
-  ])('that sends %s changes nothing: locks, extensions and releases work', async (_, rubbish) => {
-    const honest = { acquire: ACCEPTED, extend: '*2\r\n:1\r\n:0\r\n', release: ':1\r\n' };
-    const hostile = { acquire: rubbish, extend: rubbish, release: rubbish };
-    const redlock = await serviceOver([honest, hostile, honest]);
-    for (let round = 0; round < 3; round += 1) {
-      const lock = await redlock.acquire('a', { wait: '20s' });
-      await lock.extend();
-      expect(lock.isHeld).toBe(true);
-      await lock.release();
-    }
-  });
+  ])(
+    'one of three servers that sends %s changes nothing: locks, extensions and releases work',
+    async (_, rubbish) => {
+      const honest = { acquire: ACCEPTED, extend: '*2\r\n:1\r\n:0\r\n', release: ':1\r\n' };
+      const hostile = { acquire: rubbish, extend: rubbish, release: rubbish };
+      const redlock = await serviceOver([honest, hostile, honest]);
+      for (let round = 0; round < 3; round += 1) {
+        const lock = await redlock.acquire('a', { wait: '20s' });
+        await lock.extend();
+        expect(lock.isHeld).toBe(true);
+        await lock.release();
+      }
+    },
+  );
 });

@@ -1,23 +1,22 @@
 import 'reflect-metadata';
 import { readFileSync, readdirSync } from 'node:fs';
-import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockService, RedlockModule } from '../../lib/index.ts';
 import type { LockEvent } from '../../lib/index.ts';
 import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
 import { eventually } from '../support/eventually.ts';
-import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { useLockModules, type LockModule } from './use-lock-modules.ts';
 
 const RULES = requiredAclRules('lock:');
 
 describe('the list of rights', () => {
-  it('in the README is the one that start-up checks demand', () => {
+  it('the README lists the rights that start-up checks demand', () => {
     const readme = readFileSync('README.md', 'utf8');
     expect(readme).toContain(`\nACL SETUSER locks on >password ${RULES}\n`);
   });
 
-  it('has every command that our scripts call, and none that nothing calls', () => {
+  it('the list of rights has every command that the scripts call, and no other', () => {
     const folder = 'lib/redis/scripts';
     const scripts = readdirSync(folder).map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
     const called = scripts
@@ -33,48 +32,29 @@ describe('the list of rights', () => {
 });
 
 describe('two applications whose user has these rights only', () => {
-  let servers: RedisServer[];
   let admins: Redis[];
-  const open: { close(): Promise<void> }[] = [];
+  const acl = ['user default on nopass ~* &* +@all', `user locks on >password ${RULES}`];
+  const servers = useRedisServers(3, { acl }, (started) => {
+    admins = started.map(({ url }) => new Redis(url));
+    return () => admins.forEach((admin) => admin.disconnect());
+  });
+  const startModule = useLockModules();
 
-  beforeAll(async () => {
-    servers = await startRedisServers(3, {
-      acl: ['user default on nopass ~* &* +@all', `user locks on >password ${RULES}`],
-    });
-    admins = servers.map(({ url }) => new Redis(url));
-  });
-  afterEach(async () => {
-    for (const module of open.splice(0)) await module.close();
-  });
-  afterAll(async () => {
-    for (const admin of admins) admin.disconnect();
-    await Promise.all(servers.map((server) => server.stop()));
-  });
-
-  async function start(lines: unknown[], events: LockEvent[]) {
+  function start(lines: unknown[], events: LockEvent[]): Promise<LockModule> {
     const write = (line: unknown) => void lines.push(line);
-    const module = await Test.createTestingModule({
-      imports: [
-        RedlockModule.forRoot({
-          nodes: servers.map(({ url }) => url.replace('//', '//locks:password@')),
-          strict: true,
-          ttl: '1s',
-          onEvent: (event) => events.push(event),
-        }),
-      ],
-    })
-      .setLogger({ log() {}, warn: write, error: write })
-      .compile();
-    open.push(module);
-    await module.init();
-    return module.get(LockService);
+    const nodes = servers.map(({ url }) => url.replace('//', '//locks:password@'));
+    const onEvent = (event: LockEvent) => events.push(event);
+    return startModule(
+      { nodes, strict: true, ttl: '1s', onEvent },
+      { log() {}, warn: write, error: write },
+    );
   }
 
-  it('start without a warning, lock, wait, are woken, extend, look and release; the servers refuse nothing', async () => {
+  it('two applications with these rights only start without a warning and use every feature, and the servers refuse nothing', async () => {
     const lines: unknown[] = [];
     const events: LockEvent[] = [];
-    const first = await start(lines, events);
-    const second = await start(lines, events);
+    const modules = [await start(lines, events), await start(lines, events)] as const;
+    const [{ locks: first }, { locks: second }] = modules;
     const held = await first.acquire(['a', 'b']);
     const waiting = second.acquire('b', { wait: '20s' });
     await eventually(() => expect(events.map(({ type }) => type)).toContain('extended'));
@@ -87,7 +67,7 @@ describe('two applications whose user has these rights only', () => {
     const next = await waiting;
     expect(next.token.value).toBeGreaterThan(held.token.value);
     await next.release();
-    for (const module of open.splice(0)) await module.close();
+    for (const module of modules) await module.close();
     const types = new Set(events.map(({ type }) => type));
     expect([...types].filter((type) => /failed|lost|incomplete|unavailable/.test(type))).toEqual(
       [],
@@ -96,7 +76,7 @@ describe('two applications whose user has these rights only', () => {
     for (const admin of admins) expect(await admin.call('acl', ['log'])).toEqual([]);
   });
 
-  it('can do nothing else: neither other keys, nor other channels, nor other commands', async () => {
+  it('a user with these rights can do nothing else: neither other keys, nor other channels, nor other commands', async () => {
     const user = new Redis(servers[0]!.url.replace('//', '//locks:password@'), {
       enableReadyCheck: false,
     });

@@ -1,11 +1,11 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { RedlockConfigError } from '../../lib/core/errors.ts';
 import type { AcquireOptions, RedlockOptions } from '../../lib/core/options/options.ts';
-import { Redlock } from '../../lib/core/redlock.ts';
 import { resolveAcquire, resolveOptions } from '../../lib/core/options/resolve-options.ts';
 import type { ResolvedAcquire } from '../../lib/core/options/resolve-options.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { useRedlocks } from '../support/use-redlocks.ts';
 
 const NUMBERS = [0, -0, -1, 0.5, 1e-9, 99, 100, 2 ** 31 - 1, 2 ** 31, 2 ** 53, 1e308, -1e308];
 const odd = fc.oneof(
@@ -40,10 +40,7 @@ const SERVICE_OPTIONS =
 const serviceOptions = some(...SERVICE_OPTIONS.split(' ')) as fc.Arbitrary<RedlockOptions>;
 const callOptions = some('ttl', 'wait', 'extend', 'minHold') as fc.Arbitrary<AcquireOptions>;
 
-const open: Redlock[] = [];
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((service) => service.close()));
-});
+const openRedlock = useRedlocks();
 
 /** What every later calculation relies on. */
 function expectSound({ ttlMs, waitMs, nodeTimeoutMs, minHoldMs, extend }: ResolvedAcquire): void {
@@ -64,7 +61,7 @@ function expectClear(error: unknown): void {
 }
 
 describe('options of the service', () => {
-  it('are refused by name, or give sound settings', () => {
+  it('options of the service are refused by name, or give sound settings', () => {
     let taken = 0;
     fc.assert(
       fc.property(serviceOptions, fc.integer({ min: 1, max: 31 }), (options, nodeCount) => {
@@ -86,7 +83,7 @@ describe('options of the service', () => {
     expect(taken).toBeGreaterThan(0);
   });
 
-  it('that come from JSON with __proto__ in it pollute nothing', () => {
+  it('options from JSON with __proto__ in it pollute nothing', () => {
     const options = JSON.parse('{"ttl":"5s","__proto__":{"quorum":1,"polluted":true}}') as object;
     expect(resolveOptions(options, 3)).toMatchObject({ quorum: 2 });
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
@@ -96,7 +93,7 @@ describe('options of the service', () => {
 describe('options of one call', () => {
   const service = resolveOptions({ maxTtl: '1h' }, 3);
 
-  it('are refused by name, or give sound settings', () => {
+  it('options of one call are refused by name, or give sound settings', () => {
     fc.assert(
       fc.property(callOptions, (options) => {
         let resolved;
@@ -112,11 +109,8 @@ describe('options of one call', () => {
     );
   });
 
-  it('that are refused lock nothing', async () => {
-    const redlock = new Redlock(createMemoryNodes(3), { restartGuard: false });
-    open.push(redlock);
-    redlock.open();
-    await redlock.ready(5_000);
+  it('options that are refused lock nothing', async () => {
+    const redlock = await openRedlock(createMemoryNodes(3));
     const refused = callOptions.filter((options) => {
       try {
         resolveAcquire(resolveOptions({}, 3), options);

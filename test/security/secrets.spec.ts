@@ -1,13 +1,14 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { Test } from '@nestjs/testing';
 import type { LoggerService } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { LockService, RedlockConfigError, RedlockModule } from '../../lib/index.ts';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { RedlockConfigError } from '../../lib/index.ts';
 import type { LockEvent, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
 import { eventually } from '../support/eventually.ts';
-import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { useLockModules, type LockModule } from './use-lock-modules.ts';
 
 /** A part of every password here; percent-encoded and decoded forms both contain it. */
 const SECRET = 'hunter2';
@@ -31,58 +32,67 @@ class Records implements LoggerService {
   }
 }
 
-const open: { close(): Promise<void> }[] = [];
+const servers = useRedisServers(1, { requirepass: PASSWORD });
+const startModule = useLockModules();
 
-async function start(
+function start(
   records: Records,
   nodes: unknown,
   options: Partial<RedlockModuleOptions> = {},
-) {
-  const module = await Test.createTestingModule({
-    imports: [
-      RedlockModule.forRoot({
-        nodes: nodes as NodeInput[],
-        restartGuard: false,
-        startupTimeout: '20s',
-        onEvent: records.onEvent,
-        ...options,
-      }),
-    ],
-  })
-    .setLogger(records)
-    .compile();
-  open.push(module);
-  await module.init();
-  return module;
+): Promise<LockModule> {
+  const { onEvent } = records;
+  const all = { nodes: nodes as NodeInput[], restartGuard: false, onEvent, ...options };
+  return startModule(all, records);
 }
 
-async function refusal(records: Records, nodes: unknown): Promise<Error> {
-  const error = await start(records, nodes, { startupTimeout: '300ms' }).then(
-    () => undefined,
-    (refused: unknown) => refused as Error,
+/** What was written while a start was refused, and the error. */
+async function refusal(nodes: unknown): Promise<Records> {
+  const records = new Records();
+  const error = await start(records, nodes, { startupTimeout: '300ms' }).catch(
+    (refused: unknown) => refused,
   );
   assert.ok(error instanceof RedlockConfigError);
   records.entries.push(error, error.message, error.stack);
-  return error;
+  return records;
 }
 
-let server: RedisServer;
+const address = () => ({ host: servers[0]!.host, port: servers[0]!.port });
+const withLogin = (login: string) => `redis://${login}@${address().host}:${address().port}`;
 
+const REFUSED: readonly (readonly [name: string, nodes: () => unknown])[] = [
+  ['a wrong password', () => [withLogin(`:${SECRET}-wrong`)]],
+  ['a wrong user', () => [withLogin(`${SECRET}:${SECRET}`)]],
+  ['options', () => [{ ...address(), password: `${SECRET}-wrong` }]],
+  ['an address without a server', () => [`redis://:${SECRET}@127.0.0.1:1`]],
+  ['a password in the query', () => [`redis://127.0.0.1:1?password=${SECRET}`]],
+  ['TLS to a server without it', () => [withLogin(`:${SECRET}`).replace('redis:', 'rediss:')]],
+  ['a key in the options', () => [{ ...address(), tls: { key: SECRET, passphrase: SECRET } }]],
+  ['the same server twice', () => [withLogin(`:${SECRET}`), withLogin(`:${SECRET}`)]],
+  ['a URL in place of the array', () => withLogin(`:${SECRET}`)],
+  ['an array in an array', () => [[withLogin(`:${SECRET}`)]]],
+  ['options in place of the array', () => ({ ...address(), password: SECRET })],
+  ['a URL of another kind', () => [`http://:${SECRET}@${address().host}`]],
+  ['a malformed URL', () => [`redis://:${SECRET}%ZZ@${address().host}`]],
+  ['a port that is not a number', () => [`redis://:${SECRET}@${address().host}:port`]],
+  ['a URL in a wrong option', () => [{ url: withLogin(`:${SECRET}`), port: 1 }]],
+  [
+    'sentinels',
+    () => [{ sentinels: [{ host: 'h' }], name: 'm', sentinelPassword: SECRET, password: SECRET }],
+  ],
+];
+
+/** Of all refused starts, which are made at once, as most take their whole timeout. */
+const refusals = new Map<string, Promise<Records>>();
 beforeAll(async () => {
-  [server] = (await startRedisServers(1, { requirepass: PASSWORD })) as [RedisServer];
-});
-afterEach(async () => {
-  for (const module of open.splice(0)) await module.close().catch(() => undefined);
-});
-afterAll(() => server.stop());
-
-const withLogin = (login: string) => `redis://${login}@${server.host}:${server.port}`;
+  for (const [name, nodes] of REFUSED) refusals.set(name, refusal(nodes()));
+  await Promise.allSettled(refusals.values());
+}, 60_000);
 
 describe('a password', () => {
-  it('is in no log line and no event of a module that works, loses its node and finds it again', async () => {
+  it('a password is in no log line and no event of a module that works, loses its node and finds it again', async () => {
     const records = new Records();
-    const module = await start(records, [withLogin(`:${encodeURIComponent(PASSWORD)}`)]);
-    const locks = module.get(LockService);
+    const [server] = servers as [RedisServer];
+    const { locks } = await start(records, [withLogin(`:${encodeURIComponent(PASSWORD)}`)]);
     await locks.withLock('a', () => undefined);
     const { canFault } = server;
     if (canFault) {
@@ -99,32 +109,10 @@ describe('a password', () => {
     expect(records.written).not.toContain(SECRET);
   });
 
-  it.each([
-    ['a wrong password', () => [withLogin(`:${SECRET}-wrong`)]],
-    ['a wrong user', () => [withLogin(`${SECRET}:${SECRET}`)]],
-    ['options', () => [{ host: server.host, port: server.port, password: `${SECRET}-wrong` }]],
-    ['nobody there', () => [`redis://:${SECRET}@127.0.0.1:1`]],
-    ['a password in the query', () => [`redis://127.0.0.1:1?password=${SECRET}`]],
-    ['TLS to a server without it', () => [withLogin(`:${SECRET}`).replace('redis:', 'rediss:')]],
-    [
-      'a key in the options',
-      () => [{ host: server.host, port: server.port, tls: { key: SECRET, passphrase: SECRET } }],
-    ],
-    ['the same server twice', () => [withLogin(`:${SECRET}`), withLogin(`:${SECRET}`)]],
-    ['a URL in place of the array', () => withLogin(`:${SECRET}`)],
-    ['an array in an array', () => [[withLogin(`:${SECRET}`)]]],
-    ['options in place of the array', () => ({ host: server.host, password: SECRET })],
-    ['a URL of another kind', () => [`http://:${SECRET}@${server.host}`]],
-    ['a malformed URL', () => [`redis://:${SECRET}%ZZ@${server.host}`]],
-    ['a port that is none', () => [`redis://:${SECRET}@${server.host}:port`]],
-    ['a URL in a wrong option', () => [{ url: withLogin(`:${SECRET}`), port: 1 }]],
-    [
-      'sentinels',
-      () => [{ sentinels: [{ host: 'h' }], name: 'm', sentinelPassword: SECRET, password: SECRET }],
-    ],
-  ])('is in no log line, event or error of a start that is refused: %s', async (_, nodes) => {
-    const records = new Records();
-    await refusal(records, nodes());
-    expect(records.written).not.toContain(SECRET);
-  });
+  it.each(REFUSED)(
+    'a password is in no log line, event or error of a start that is refused: %s',
+    async (name) => {
+      expect((await refusals.get(name))!.written).not.toContain(SECRET);
+    },
+  );
 });

@@ -1,15 +1,15 @@
 import 'reflect-metadata';
 import { inspect } from 'node:util';
-import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { LockService, RedlockConfigError, RedlockModule } from '../../lib/index.ts';
-import type { Duration, NodeInput } from '../../lib/index.ts';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedlockConfigError } from '../../lib/index.ts';
+import type { Duration, LockService, NodeInput } from '../../lib/index.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { makeCertificates, type Certificates } from './certificates.ts';
+import { useLockModules } from './use-lock-modules.ts';
 
 let certificates: Certificates;
 let servers: RedisServer[];
-const open: { close(): Promise<void> }[] = [];
+const startModule = useLockModules();
 
 beforeAll(async () => {
   certificates = await makeCertificates();
@@ -23,27 +23,44 @@ beforeAll(async () => {
     },
   );
 });
-afterEach(async () => {
-  for (const module of open.splice(0)) await module.close().catch(() => undefined);
-});
 afterAll(() => Promise.all((servers ?? []).map((server) => server.stop())));
 
-async function start(nodes: NodeInput[], startupTimeout = '20s' as Duration): Promise<LockService> {
-  const module = await Test.createTestingModule({
-    imports: [RedlockModule.forRoot({ nodes, restartGuard: false, startupTimeout })],
-  })
-    .setLogger({ log() {}, warn() {}, error() {} })
-    .compile();
-  open.push(module);
-  await module.init();
-  return module.get(LockService);
+async function start(nodes: NodeInput[], startupTimeout: Duration = '20s'): Promise<LockService> {
+  return (await startModule({ nodes, restartGuard: false, startupTimeout })).locks;
 }
 
 const nodesWith = (tls: object): NodeInput[] =>
   servers.map(({ host, port }) => ({ host, port, tls }));
 
+type Tls = { readonly ca?: string; readonly key?: string; readonly servername?: string };
+const STRANGERS: readonly (readonly [string, (all: Certificates) => Tls])[] = [
+  ['without a certificate', ({ ca }) => ({ ca })],
+  ['with one of a foreign authority', ({ ca, stranger }) => ({ ca, ...stranger })],
+  ['that does not know their authority', ({ client }) => client],
+  [
+    'that expects another name',
+    ({ ca, client }) => ({ ca, ...client, servername: 'redis.example' }),
+  ],
+];
+
+/** Starts that are refused, made at once, as each takes its whole timeout. */
+const refusals = new Map<string, Promise<unknown>>();
+beforeAll(async () => {
+  const refused = (name: string, nodes: NodeInput[]) =>
+    refusals.set(
+      name,
+      start(nodes, '500ms').catch((error: unknown) => error),
+    );
+  for (const [name, tlsOf] of STRANGERS) refused(name, nodesWith(tlsOf(certificates)));
+  refused(
+    'without TLS',
+    servers.map(({ host, port }) => `redis://${host}:${port}`),
+  );
+  await Promise.all(refusals.values());
+}, 60_000);
+
 describe('servers that demand client certificates', () => {
-  it('serve locks, waits and releases to clients that have them', async () => {
+  it('servers that demand client certificates serve locks, waits and releases to clients that have them', async () => {
     const { ca, client } = certificates;
     const first = await start(nodesWith({ ca, ...client }));
     const second = await start(nodesWith({ ca, ...client }));
@@ -56,26 +73,20 @@ describe('servers that demand client certificates', () => {
     await next.release();
   });
 
-  it.each([
-    ['without a certificate', ({ ca }: Certificates) => ({ ca })],
-    ['with one of a foreign authority', ({ ca, stranger }: Certificates) => ({ ca, ...stranger })],
-    ['that does not know their authority', ({ client }: Certificates) => ({ ...client })],
-    [
-      'that expects another name',
-      ({ ca, client }: Certificates) => ({ ca, ...client, servername: 'redis.example' }),
-    ],
-  ])('give no lock to a client %s, and its key is in no error', async (_, tlsOf) => {
-    const tls: { readonly ca?: string; readonly key?: string } = tlsOf(certificates);
-    const refused = await start(nodesWith(tls), '500ms').catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(RedlockConfigError);
-    const shown = inspect(refused, { depth: Infinity, showHidden: true });
-    expect(shown).toMatch(/0 of 3 nodes answer/);
-    expect(shown).not.toContain('PRIVATE KEY');
-    expect(shown).not.toContain((tls.key ?? 'no key').split('\n')[1] ?? 'no key');
-  });
+  it.each(STRANGERS)(
+    'servers that demand client certificates give no lock to a client %s, and its key is in no error',
+    async (name, tlsOf) => {
+      const { key = 'no key' } = tlsOf(certificates);
+      const refused = await refusals.get(name);
+      expect(refused).toBeInstanceOf(RedlockConfigError);
+      const shown = inspect(refused, { depth: Infinity, showHidden: true });
+      expect(shown).toMatch(/0 of 3 nodes answer/);
+      expect(shown).not.toContain('PRIVATE KEY');
+      expect(shown).not.toContain(key.split('\n')[1] ?? 'no key');
+    },
+  );
 
-  it('are not reached without TLS', async () => {
-    const plain = servers.map(({ host, port }) => `redis://${host}:${port}`);
-    await expect(start(plain, '500ms')).rejects.toThrow(RedlockConfigError);
+  it('servers that speak TLS are not reached without it', async () => {
+    expect(await refusals.get('without TLS')).toBeInstanceOf(RedlockConfigError);
   });
 });

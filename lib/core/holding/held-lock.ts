@@ -3,7 +3,7 @@ import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } fr
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
-import { invariant } from '../invariant.ts';
+import { brokenInvariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
@@ -135,7 +135,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   start(token: FencingToken): void {
     const { grant } = this.#options;
     const hasQuorum = grant.accepts >= this.#set.quorum;
-    invariant(hasQuorum, 'a grant has a quorum of accepts of one ballot');
+    if (!hasQuorum) throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.#token = token;
     this.#tokenValue = token.value;
     this.state = 'held';
@@ -249,7 +249,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   extended(remainingMs: number): void {
-    if (!this.#set.hasListener) return;
+    if (!this.#set.hasOrdinaryListener) return;
     this.#emit({ type: 'extended', keys: this.keys, token: this.#tokenValue, remainingMs });
   }
 
@@ -287,7 +287,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     const context = this.#context;
     const joined =
       this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
-    if (this.#set.hasListener || joined.size > 0) {
+    if (this.#set.hasOrdinaryListener || joined.size > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
           this.#set.emit(released);

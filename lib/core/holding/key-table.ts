@@ -1,5 +1,5 @@
 import type { NodeCause } from '../errors.ts';
-import { invariant, thoroughInvariant } from '../invariant.ts';
+import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
@@ -79,10 +79,6 @@ export class KeyRecord {
 
   constructor(key: string) {
     this.key = key;
-  }
-
-  get hasLine(): boolean {
-    return this.first !== undefined;
   }
 
   /** In order of arrival: mostly behind all others, and in front for one that moves or comes back from its try. */
@@ -182,7 +178,7 @@ export class KeyTable {
   drop(record: KeyRecord): void {
     record.uses -= 1;
     // Without a line no caller listens for the end of it.
-    if (!record.hasLine) record.foreign = undefined;
+    if (record.first === undefined) record.foreign = undefined;
     this.#forget(record);
   }
 
@@ -196,7 +192,7 @@ export class KeyTable {
   /** A lock was granted: it counts as a pass for sets that wait for one of its keys and came earlier. */
   granted(lock: HeldLock, records: readonly KeyRecord[], ticket: number): void {
     for (const record of records) {
-      invariant(record.lock === undefined, 'a key has one lock in one process');
+      if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
       record.trying = undefined;
       record.foreign = undefined;
@@ -298,7 +294,8 @@ export class KeyTable {
     record.busyAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
-    thoroughInvariant(() => isUnused(record), 'a record that is not in use has no content');
+    if (isThorough && !isUnused(record))
+      throw brokenInvariant('a record that is not in use has no content');
     if (!isAhead && record.grantsInARow === 0) {
       this.#records.delete(record.key);
       return;

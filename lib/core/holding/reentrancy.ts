@@ -6,24 +6,12 @@ import type { HeldLock } from './held-lock.ts';
 import type { JoinedLock } from './joined-lock.ts';
 
 /** Work that runs under a lock. Innermost first, sections are what an async context is inside of. */
-class Section {
+interface Section {
   /** Whose lock it is: two services in one process don't know each other's. */
   readonly service: object;
   readonly lock: HeldLock;
   readonly handle: HeldLock | JoinedLock;
   outer: Frame | undefined;
-
-  constructor(
-    service: object,
-    lock: HeldLock,
-    handle: HeldLock | JoinedLock,
-    outer: Frame | undefined,
-  ) {
-    this.service = service;
-    this.lock = lock;
-    this.handle = handle;
-    this.outer = outer;
-  }
 }
 
 /**
@@ -54,7 +42,7 @@ export async function runSection<Result>(
 ): Promise<Result> {
   const store = storage.getStore();
   const outer = store === undefined ? undefined : running(store);
-  const section = new Section(service, lock, handle, outer);
+  const section: Section = { service, lock, handle, outer };
   const frame: Frame = { section, outer: undefined };
   let result: Result;
   try {

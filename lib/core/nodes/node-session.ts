@@ -1,4 +1,4 @@
-import { thoroughInvariant } from '../invariant.ts';
+import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm, Deadline } from './deadlines.ts';
 import type {
   AcquireReply,
@@ -133,7 +133,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
       return false;
     }
     return this.node.release(request, (reply) => {
-      this.#outbox.answered(request, expiresAtMs, reply);
+      if (reply.kind === 'failed' || this.#outbox.repeatUntilMs !== 0)
+        this.#outbox.answered(request, expiresAtMs, reply);
       collector?.released(this, reply);
     });
   }
@@ -202,7 +203,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
-    thoroughInvariant(() => this.state === 'voting', 'a node votes only after it was joined');
+    if (isThorough && this.state !== 'voting')
+      throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
     if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)

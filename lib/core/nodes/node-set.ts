@@ -7,18 +7,21 @@ import type { Deadline } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
-import { SuspendWatch } from './suspend-watch.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
+/** Of the wall clock against the monotonic one; smaller steps are how they drift and are read one after the other. */
+const NOTICED_STEP_MS = 20;
+/** Time since boot comes in steps of 10 ms, and is read after the other clock. */
+const BOOT_CLOCK_ERROR_MS = 25;
 
 /** What the layers above do when something changes at the nodes. */
 export interface NodeSetListener {
   /** One more node votes, or answers again. */
   joined(): void;
   hint(lockName: string, holder: string | null): void;
-  /** The clocks moved: what is held may have expired (`suspended`), or should be proven to be held (`wall-clock`). */
-  clockMoved(step: 'suspended' | 'wall-clock'): void;
+  /** The clocks moved: what is held should be proven to be held. */
+  clockMoved(): void;
 }
 
 /** Something whose time runs from the moment at which its bytes were handed to the sockets. */
@@ -32,7 +35,7 @@ export class NodeSet {
   /** Votes that a lock needs. */
   readonly quorum: number;
   /** Whether there is a listener: saves building events in the common path. */
-  readonly hasListener: boolean;
+  readonly hasOrdinaryListener: boolean;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   /** Of questions whose answer a caller awaits. */
@@ -47,10 +50,13 @@ export class NodeSet {
   readonly releases = new Set<Deadline>();
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
+  /** How long the system was suspended, as far as it was noticed. */
+  suspendedMs = 0;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
   readonly #listener: NodeSetListener;
-  readonly #suspends: SuspendWatch;
+  #wallAheadMs: number;
+  #bootAheadMs: number;
   readonly #collected: Collected[] = [];
   #isFlushDue = false;
   #flushed: Promise<void> | undefined;
@@ -67,10 +73,12 @@ export class NodeSet {
   ) {
     this.options = options;
     this.quorum = options.quorum;
-    this.hasListener = options.onEvent !== undefined;
+    this.hasOrdinaryListener =
+      options.onEvent !== undefined && options.onEvent.skipsOrdinary !== true;
     this.environment = environment;
     this.#listener = listener;
-    this.#suspends = new SuspendWatch(environment);
+    this.#wallAheadMs = environment.clock.wallAheadMs();
+    this.#bootAheadMs = this.#readBootAheadMs();
     const nowMs = () => this.nowMs;
     this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
     this.budgets = new Deadlines(environment, nowMs);
@@ -81,18 +89,19 @@ export class NodeSet {
 
   /** Monotonic milliseconds, with the time in which the system is known to have been suspended. Durations use nothing else. */
   get nowMs(): number {
-    return this.environment.clock.monotonicMs() + this.#suspends.suspendedMs;
+    return this.environment.clock.monotonicMs() + this.suspendedMs;
   }
 
-  /** How much of {@link nowMs} was noticed suspends. */
-  get suspendedMs(): number {
-    return this.#suspends.suspendedMs;
-  }
-
-  /** {@link nowMs} after a look at the other clocks, for what must not outlive a suspend. */
+  /**
+   * {@link nowMs} after a look at the other clocks, for what must not outlive a suspend: the servers were not suspended, so
+   * keys have expired meanwhile. A suspend moves the wall clock against the monotonic one, which is cheap to see; only then
+   * the clock since boot, which counts suspended time on Linux, is asked.
+   */
   get checkedNowMs(): number {
-    const step = this.#suspends.look();
-    if (step !== 'none') this.environment.endOfTick(() => this.#clockMoved(step));
+    const wallAheadMs = this.environment.clock.wallAheadMs();
+    const stepMs = wallAheadMs - this.#wallAheadMs;
+    this.#wallAheadMs = wallAheadMs;
+    if (stepMs > NOTICED_STEP_MS || stepMs < -NOTICED_STEP_MS) this.#clockStepped();
     return this.nowMs;
   }
 
@@ -180,10 +189,25 @@ export class NodeSet {
       deadlines.close();
   }
 
-  #clockMoved(step: 'suspended' | 'wall-clock'): void {
-    this.#listener.clockMoved(step);
-    if (step !== 'suspended') return;
-    for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
+  #clockStepped(): void {
+    const bootAheadMs = this.#readBootAheadMs();
+    const missedMs = bootAheadMs - this.#bootAheadMs;
+    const isSuspend = missedMs > BOOT_CLOCK_ERROR_MS;
+    if (isSuspend) {
+      this.#bootAheadMs = bootAheadMs;
+      this.suspendedMs += missedMs;
+    }
+    // Not now: who looks at the clock may be a getter.
+    this.environment.endOfTick(() => {
+      this.#listener.clockMoved();
+      if (!isSuspend) return;
+      for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
+    });
+  }
+
+  #readBootAheadMs(): number {
+    const { clock } = this.environment;
+    return clock.sinceBootMs() - clock.monotonicMs();
   }
 
   #listenerFailed(error: unknown): void {

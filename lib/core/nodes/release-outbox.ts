@@ -21,7 +21,8 @@ export class ReleaseOutbox {
   /** Of releases that were delivered, and are delivered once more. */
   readonly #repeats = new Set<Alarm>();
   readonly #alarm = new Alarm(() => this.flush());
-  #repeatUntilMs = 0;
+  /** Until then every release is sent twice; 0 when there is no need. */
+  repeatUntilMs = 0;
   #closed = false;
 
   constructor(node: LockNode, set: NodeSet) {
@@ -33,7 +34,7 @@ export class ReleaseOutbox {
   /** What became of a release of a lock whose keys have expired at `expiresAtMs`. */
   answered(request: ReleaseRequest, expiresAtMs: number, reply: ReleaseReply): void {
     if (reply.kind === 'failed') this.keep(request, expiresAtMs);
-    else if (this.#repeatUntilMs !== 0 && this.#repeatUntilMs > this.#set.nowMs)
+    else if (this.repeatUntilMs !== 0 && this.repeatUntilMs > this.#set.nowMs)
       this.#repeat(request, expiresAtMs);
   }
 
@@ -63,7 +64,7 @@ export class ReleaseOutbox {
 
   /** `unknownForMs`: how long keys of commands without an answer can live; 0 when there were none. */
   connectionClosed(unknownForMs: number): void {
-    if (unknownForMs > 0) this.#repeatUntilMs = this.#set.nowMs + unknownForMs;
+    if (unknownForMs > 0) this.repeatUntilMs = this.#set.nowMs + unknownForMs;
   }
 
   close(): void {

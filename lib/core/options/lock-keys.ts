@@ -44,7 +44,7 @@ function validKey(key: unknown): string {
       `Lock keys that start with '#', contain '#floor:', or end with '#marker' or '#probe' are reserved: ${JSON.stringify(key.slice(0, 100))}. Use another key, such as 'seat:${key.replaceAll('#', '').slice(0, 20)}'. Nothing was locked.`,
     );
   }
-  if (!isWellFormed(key)) {
+  if (LONE_SURROGATE.test(key)) {
     throw new FencedUsageError(
       'A lock key must be well-formed Unicode (it has half of a surrogate pair). Nothing was locked.',
     );

@@ -1,3 +1,4 @@
+import { isThorough } from '../invariant.ts';
 import type { VoteReply } from '../nodes/node-session.ts';
 
 const NOBODY = Object.freeze({ holder: undefined, index: -1 });
@@ -46,7 +47,7 @@ export class VoteCount {
 
   constructor(nodeCount: number, quorum: number) {
     this.quorum = quorum;
-    this.replies = Array.from({ length: nodeCount });
+    this.replies = new Array<undefined>(nodeCount).fill(undefined);
     this.#liveOpen = nodeCount;
   }
 
@@ -85,8 +86,9 @@ export class VoteCount {
     }
   }
 
-  /** Nodes that accepted, counted again from their answers. */
+  /** Nodes that accepted; in tests counted again from their answers. */
   get accepts(): number {
+    if (!isThorough) return this.yes;
     return this.replies.filter((reply) => reply?.kind === 'accepted').length;
   }
 

@@ -52,7 +52,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     }
     this.#isSending = false;
     if (this.#isCollected) this.#set.flushLater(this);
-    if (this.votes.isDecided(this.vote.kind)) this.#endDecided();
+    if (this.votes.isDecided(this.vote.kind)) this.#end(true);
     else answers.set(this, this.timeoutMs, nowMs);
   }
 
@@ -69,16 +69,16 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (reply.kind !== 'accepted' && reply.kind !== 'extended') {
       (this.#refusedAtMs ??= [])[index] = this.#set.nowMs;
     }
-    if (!this.#isSending && this.votes.isDecided(this.vote.kind)) this.#endDecided();
+    if (!this.#isSending && this.votes.isDecided(this.vote.kind)) this.#end(true);
   }
 
   /** Ends it now with the answers so far. */
   cancel(): void {
-    this.#end();
+    this.#end(false);
   }
 
   onDeadline(): void {
-    this.#end();
+    this.#end(false);
   }
 
   /** Per node: why it didn't say yes, or with `tooSlow` that its yes took too long. */
@@ -98,14 +98,10 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     return [{ address, reason, message, elapsedMs }];
   }
 
-  #endDecided(): void {
-    this.isDecided = true;
-    this.votes.decided();
-    this.#end();
-  }
-
-  #end(): void {
+  #end(isDecided: boolean): void {
     if (this.ended) return;
+    this.isDecided = isDecided;
+    if (isDecided) this.votes.decided();
     this.endedAtMs = this.#set.checkedNowMs;
     if (this.#isCollected) this.#withdraw();
     this.ended = true;

@@ -1,6 +1,6 @@
 import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
 import type { NodeCause } from '../errors.ts';
-import { invariant } from '../invariant.ts';
+import { brokenInvariant } from '../invariant.ts';
 import type { HeldLock } from '../holding/held-lock.ts';
 import type { KeyRecord, KeyTable, Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
@@ -82,7 +82,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
-    this.#records = keys.map((key) => room.table.use(key));
+    const records: KeyRecord[] = [];
+    for (const key of keys) records.push(room.table.use(key));
+    this.#records = records;
     this.#arrivedAtMs = room.set.nowMs;
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
@@ -189,7 +191,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
       return Number.POSITIVE_INFINITY;
     }
     for (const record of this.#records) {
-      invariant(record.trying === undefined, 'one try at a time for a key in one process');
+      if (record.trying !== undefined)
+        throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
     }
     this.place?.leave(this);
@@ -249,7 +252,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
   async #try(nowMs: number, deadlineMs: number, grant: GrantLock): Promise<HeldLock | undefined> {
     const { set, admission } = this.#room;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
-    const hints = this.#records.map((record) => record.hints);
+    const hints: number[] = [];
+    for (const record of this.#records) hints.push(record.hints);
     this.tries += 1;
     this.#attempt = new Attempt(set, {
       names: lockNames(set.options.keyPrefix, this.keys),

@@ -1,4 +1,4 @@
-import { invariant } from '../invariant.ts';
+import { brokenInvariant } from '../invariant.ts';
 
 /** A caller that wants to try. */
 export interface Candidate {
@@ -44,7 +44,7 @@ export class Admission {
   /** A try has ended. */
   exit(): void {
     this.#inUse -= 1;
-    invariant(this.#inUse >= 0, 'a try gives back one slot');
+    if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');
     const queue = this.#inSection.size > 0 ? this.#inSection : this.#others;
     for (const next of queue) {
       queue.delete(next);

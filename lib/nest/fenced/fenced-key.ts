@@ -45,6 +45,8 @@ export function compileFencedKey(
     );
   }
   const compiled = templates.map((template) => compileKeyTemplate(template, where));
+  const [only] = compiled;
+  if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
 }
 
@@ -85,11 +87,12 @@ export function compileKeyTemplate(
   }
   literals.push(template.slice(end));
   if (literals.some((literal) => /[{}]/.test(literal))) throw malformed(template, where);
-  return (args) =>
-    placeholders.reduce(
-      (key, each, index) => key + valueOf(each, args, template, where) + literals[index + 1],
-      literals[0] ?? '',
-    );
+  return (args) => {
+    let key = literals[0] ?? '';
+    for (let index = 0; index < placeholders.length; index += 1)
+      key += valueOf(placeholders[index]!, args, template, where) + literals[index + 1];
+    return key;
+  };
 }
 
 /** Which arguments a template reads. */

@@ -22,7 +22,7 @@ export function eventListener(
     const detail = error instanceof Error ? error.stack : String(error);
     logger.error(`onEvent failed, and later failures of it are not logged: ${detail}`);
   };
-  return (event) => {
+  const listener = (event: LockEvent): void => {
     logLockEvent(logger, event);
     try {
       // A listener may be an async function all the same.
@@ -32,6 +32,7 @@ export function eventListener(
       failed(error);
     }
   };
+  return Object.assign(listener, { skipsOrdinary: onEvent === undefined });
 }
 
 /**

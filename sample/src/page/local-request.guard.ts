@@ -7,7 +7,7 @@ import {
 import type { IncomingMessage } from 'node:http';
 import { isForLoopback, isFromPage } from './local-request.ts';
 
-/** Lets nobody in but a browser on this machine, and lets nobody push the buttons but the page itself. */
+/** Only a browser on this machine gets in, and only the page itself can push its buttons. */
 @Injectable()
 export class LocalRequestGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

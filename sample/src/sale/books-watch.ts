@@ -12,7 +12,7 @@ export class BooksWatch {
   readonly #unsubscribe: () => void;
 
   constructor(private readonly stage: Stage) {
-    this.#unsubscribe = stage.log.subscribe(({ event }) => this.#hear(event));
+    this.#unsubscribe = stage.log.subscribe(({ event }) => this.#onEvent(event));
   }
 
   async stop(): Promise<void> {
@@ -21,7 +21,7 @@ export class BooksWatch {
     await this.#reading;
   }
 
-  #hear(event: StageEvent): void {
+  #onEvent(event: StageEvent): void {
     if (event.type === 'evening-opened') {
       this.#evening = event.evening;
       this.#seats = event.seats;

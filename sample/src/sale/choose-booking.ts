@@ -6,9 +6,9 @@ export interface BookingWish {
 
 /** What a wish is chosen from. */
 export interface Choice {
-  /** Unsold seats that nobody is booking. */
+  /** Unsold seats that no customer is booking. */
   readonly freeSeats: readonly string[];
-  /** Seats that somebody is booking right now. */
+  /** Seats that a customer is booking right now. */
   readonly contendedSeats: readonly string[];
   /** Customers who are not waiting for anything. */
   readonly idleCustomers: readonly string[];
@@ -18,7 +18,7 @@ export interface Choice {
 const CONTENTION = 0.2;
 
 /**
- * The next wish, or undefined when nobody wants anything.
+ * The next wish, or undefined when no customer wants anything.
  * @param random numbers from 0 to below 1.
  */
 export function chooseBooking(

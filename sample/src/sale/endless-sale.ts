@@ -41,7 +41,7 @@ export class EndlessSale {
     readonly stage: Stage,
     private readonly random: () => number = Math.random,
   ) {
-    this.#unsubscribe = stage.log.subscribe(({ event }) => this.#hear(event));
+    this.#unsubscribe = stage.log.subscribe(({ event }) => this.#onEvent(event));
   }
 
   get openBookings(): readonly OpenBooking[] {
@@ -177,7 +177,7 @@ export class EndlessSale {
     return CUSTOMERS.filter((customer) => !waiting.has(customer));
   }
 
-  #hear(event: StageEvent): void {
+  #onEvent(event: StageEvent): void {
     if (event.type !== 'step') return;
     if (['booked', 'found-taken'].includes(event.step.name)) this.#unsold.delete(event.step.seatId);
   }

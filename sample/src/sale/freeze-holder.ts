@@ -5,7 +5,7 @@ import type { EndlessSale, OpenBooking } from './endless-sale.ts';
 /**
  * Stops the worker of the next customer who pays, until another customer was served at another worker. The payment
  * provider takes a while to answer, so the worker is stopped between paying and writing. Then it wakes up and writes.
- * @throws Error when nobody pays, or no other worker is there.
+ * @throws Error when no customer pays, or no other worker is there.
  */
 export async function freezeHolder(sale: EndlessSale): Promise<void> {
   const { stage } = sale;
@@ -48,11 +48,11 @@ async function nextPaid(sale: EndlessSale): Promise<OpenBooking> {
         booking.fenced === sale.isFenced,
     );
     return holder !== undefined;
-  }, 'nobody pays. Is a majority of the nodes up?');
+  }, 'no customer pays. Is a majority of the nodes up?');
   return holder!;
 }
 
-/** What became of the two, as they were told themselves. What the database has is read apart from this. */
+/** Reports what became of the two, as their workers know it. What the database has is read apart from this. */
 function tellOutcome(
   stage: Stage,
   holder: BookingResult | undefined,
@@ -63,6 +63,9 @@ function tellOutcome(
     const { seatId, customer } = successor;
     stage.tell(`${seatId} belongs to ${customer}; ${holder.customer} has the money back`, 'good');
   } else if (holder.error?.code === 'LOCK_LOST' && successor.outcome === 'booked') {
-    stage.tell(`${holder.customer} is told that the lock was lost, but has written already`, 'bad');
+    stage.tell(
+      `the worker of ${holder.customer} learns that the lock was lost, but has written already`,
+      'bad',
+    );
   }
 }

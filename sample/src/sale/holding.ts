@@ -52,7 +52,6 @@ export function holdingsAfter(
       }));
     }
     case 'worker':
-      // What a worker that is gone held is nobody's any more.
       return event.state !== 'gone'
         ? holdings
         : holdings.map((holding) =>

@@ -11,7 +11,7 @@ const POSSIBLE: Record<NodeState, readonly NodeAction[]> = {
   killed: ['heal'],
 };
 
-/** Freezes, kills and heals nodes for whoever asks, one thing at a time for each node. */
+/** Freezes, kills and heals nodes on request, one thing at a time for each node. */
 export class NodeControls {
   readonly #changing = new Set<ClusterNode>();
 
@@ -19,7 +19,7 @@ export class NodeControls {
 
   /**
    * @param number of the node, from 1.
-   * @throws SaleConflict when the node can't do that at the moment, or is not ours to harm.
+   * @throws SaleConflict when the node can't do that at the moment, or belongs to others.
    */
   async apply(number: number, action: NodeAction): Promise<void> {
     const node = this.cluster.nodes[number - 1];

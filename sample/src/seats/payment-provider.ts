@@ -6,7 +6,7 @@ import { transaction } from './transaction.ts';
 const ANSWER_DELAY_MS = Number(process.env['PAYMENT_ANSWER_MS'] ?? 60);
 
 /**
- * Another company's service, so its bookkeeping commits on its own: a rollback of ours brings no money back, only a refund does.
+ * Another company's service, so its books commit on their own: a rollback here brings no money back, only a refund does.
  */
 @Injectable()
 export class PaymentProvider {

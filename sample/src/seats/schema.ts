@@ -1,7 +1,7 @@
 import type { Fence } from 'nestjs-fenced-lock/fencing';
 
 /**
- * The tables of the sample, in a schema of their own that is made anew at every start.
+ * The tables of the sample, in a schema of their own that is recreated at every start.
  *
  * `ticket` has no unique constraint on the seat on purpose. One would save this one table, but no constraint protects the payment
  * provider, a counter, or a decision made on what was read before: the fence protects whatever the holder writes.

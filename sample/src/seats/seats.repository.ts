@@ -20,7 +20,7 @@ export class SeatsRepository {
     return { id: seatId, customer: rows[0]?.customer ?? undefined };
   }
 
-  /** Seats the customer, whoever sat there, and issues the ticket. */
+  /** Seats the customer, in place of anyone who sat there, and issues the ticket. */
   async assign(
     client: PoolClient,
     seatId: string,

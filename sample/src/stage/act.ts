@@ -6,9 +6,9 @@ export interface Act {
   readonly title: string;
   /** Each is held against what `play` observed. */
   readonly promises: readonly Promised[];
-  /** It kills or freezes Redis servers, which is possible only with servers of our own. */
-  readonly needsFaults: boolean;
-  /** Tell every step of every booking, not only how it ended. */
-  readonly showsEveryStep: boolean;
+  /** It kills or freezes Redis servers, which is possible only with servers that were started here. @default false */
+  readonly needsFaults?: boolean;
+  /** Show every step of every booking, not only how it ended. @default false */
+  readonly showsEveryStep?: boolean;
   play(stage: Stage): Promise<void>;
 }

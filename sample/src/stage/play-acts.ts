@@ -13,7 +13,7 @@ export async function playActs(stage: Stage, acts: readonly Act[]): Promise<void
 }
 
 async function playAct(stage: Stage, act: Act, index: number): Promise<ActReport> {
-  const { title, promises, showsEveryStep } = act;
+  const { title, promises, showsEveryStep = false } = act;
   if (act.needsFaults && !stage.cluster.canFault) {
     const skipped = 'the servers of REDIS_NODES are left alone';
     stage.log.append({ type: 'act-skipped', index, title, reason: skipped });

@@ -21,7 +21,7 @@ export interface StageOptions {
 
 /** What acts have at hand: the servers, the workers, the database's books, and a log of all that happens. */
 export class Stage {
-  /** What the act that is playing found out; taken by whoever plays it. */
+  /** What the act that is playing found out. */
   observations: Observation[] = [];
 
   private constructor(

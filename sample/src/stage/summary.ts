@@ -32,7 +32,7 @@ export interface SummaryRow {
 }
 
 /**
- * Holds every promise against what was observed. A promise of a played act that nobody checked is broken, and so is one that
+ * Holds every promise against what was observed. A promise of a played act that was never checked is broken, and so is one that
  * was checked twice with different results: only what was seen counts as kept.
  */
 export function summarize(reports: readonly ActReport[]): SummaryRow[] {

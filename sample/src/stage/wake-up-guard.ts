@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 
 /**
  * A shell that sends SIGCONT to a process when this one lets go of it, whatever ended it: a stopped process can't notice that the
- * conductor was killed, and would stand there for ever.
+ * conductor was killed, and would stay stopped forever.
  * @returns lets go.
  */
 export function guardStoppedProcess(pid: number): () => void {

@@ -32,7 +32,7 @@ export interface BookingReply {
 }
 
 export interface InspectReply {
-  /** Holder of the holder, `null` when the lock is free. */
+  /** Identity of the holder, `null` when the lock is free. */
   readonly holder: string | null;
   readonly remainingMs: number;
   readonly lastToken: string;

@@ -53,7 +53,7 @@ export class WorkerProcess {
     this.#ready = new Promise((resolve, reject) => {
       this.#child.on('message', (message: WorkerMessage) => {
         if (message.type === 'ready') resolve();
-        else this.#hear(message);
+        else this.#receive(message);
       });
       this.#child.on('exit', (code, signal) => {
         this.#failure ??= new Error(`Worker ${number} ended (${signal ?? `exit code ${code}`}).`);
@@ -64,7 +64,7 @@ export class WorkerProcess {
         this.#became('gone');
       });
     });
-    // Whoever waits hears of it; a process that nobody waits for is no unhandled rejection.
+    // Callers of ready() see the rejection; without one it must not count as unhandled.
     this.#ready.catch(() => undefined);
   }
 
@@ -142,7 +142,7 @@ export class WorkerProcess {
     this.tell({ type: 'worker', worker: this.number, state });
   }
 
-  #hear(message: WorkerMessage): void {
+  #receive(message: WorkerMessage): void {
     switch (message.type) {
       case 'reply':
         return this.#settle(message.id, ({ resolve }) => resolve(message.value));

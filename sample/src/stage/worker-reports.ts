@@ -5,7 +5,7 @@ import type { ReportedError, WorkerLockEvent, WorkerMessage } from './worker-mes
 
 /** Sends one message to the conductor; without one, nothing happens. */
 export function report(message: WorkerMessage): void {
-  // A conductor that was killed this moment is no error of ours.
+  // A conductor that was killed this moment is not an error of the worker.
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
 
@@ -14,8 +14,8 @@ export function reportStep(step: BookingStep): void {
 }
 
 export function reportLockEvent(event: LockEvent): void {
-  const told = toldEvent(event);
-  if (told) report({ type: 'lock', event: told });
+  const sent = workerEvent(event);
+  if (sent) report({ type: 'lock', event: sent });
 }
 
 /** Sends warnings and errors to the conductor, whose timeline has one place for them. */
@@ -26,7 +26,7 @@ export const workerLogger: LoggerService = {
   fatal: (message: unknown) => report({ type: 'logged', text: String(message) }),
 };
 
-function toldEvent(event: LockEvent): WorkerLockEvent | undefined {
+function workerEvent(event: LockEvent): WorkerLockEvent | undefined {
   switch (event.type) {
     case 'acquired':
     case 'released':

@@ -71,7 +71,7 @@ async function untilFreezeIsOver(page: Page): Promise<void> {
 }
 
 describe('the page of the sample', () => {
-  it('shows five nodes, the seats, and who holds what with which token for how long', async () => {
+  it('shows five nodes, the seats, and which worker holds what with which token for how long', async () => {
     await onPage(async (page) => {
       await expectMoreBookings(page, 1);
       expect(await page.locator('.node').count()).toBe(5);

@@ -5,6 +5,7 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../../test/support/eventually.ts';
+import { processState } from '../../../test/support/process-state.ts';
 import { ServedSample } from './support/served-sample.ts';
 
 /** Who may use the page's server, and what it leaves behind. */
@@ -27,7 +28,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** fetch() lets nobody set Host and Origin. */
+/** fetch() does not let its caller set Host and Origin. */
 async function send(
   method: string,
   path: string,
@@ -48,13 +49,9 @@ function descendants(pid: number): number[] {
   return children.split(' ').flatMap((child) => [Number(child), ...descendants(Number(child))]);
 }
 
+/** A zombie has ended. */
 function isRunning(pid: number): boolean {
-  try {
-    // The state follows the name, which may contain anything. A zombie has ended.
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
-  }
+  return !['Z', undefined].includes(processState(pid));
 }
 
 describe('the server of the page', () => {
@@ -78,13 +75,13 @@ describe('the server of the page', () => {
     for (const path of paths) expect((await send('POST', path, headers())).status).toBe(403);
   });
 
-  it('shows nothing to a name that was pointed at this machine', async () => {
+  it('refuses requests under a name that was pointed at this machine', async () => {
     const headers = { host: `evil.example:${url.port}` };
     expect((await send('GET', '/', headers)).status).toBe(403);
     expect((await send('GET', '/events', headers)).status).toBe(403);
   });
 
-  it('loads nothing from elsewhere, and gives no other files', async () => {
+  it('loads nothing from elsewhere, and serves no other files', async () => {
     const headers = { host: url.host };
     const page = await send('GET', '/', headers);
     expect(page.headers['content-security-policy']).toContain("default-src 'none'");
@@ -94,7 +91,7 @@ describe('the server of the page', () => {
     }
   });
 
-  it('answers nonsense with what is wrong', async () => {
+  it('answers malformed requests with the reason', async () => {
     const headers = { host: url.host, origin: url.origin };
     expect((await send('POST', '/controls/nodes/9/freeze', headers)).status).toBe(409);
     expect((await send('POST', '/controls/nodes/1/heal', headers)).text).toContain(

@@ -1,45 +1,38 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, QuorumUnavailableError } from '../../../lib/core/errors.ts';
 import type { RedlockError } from '../../../lib/core/errors.ts';
 import { eventually } from '../../support/eventually.ts';
-import { RedisCluster } from './support/redis-cluster.ts';
+import { useRedisCluster, type RedisCluster } from './support/redis-cluster.ts';
 
 interface Fault {
   readonly name: string;
-  /** Whether a quorum answers all the same. */
-  readonly survivable: (size: number) => boolean;
-  /** Whether the servers can be looked at while it lasts. */
-  readonly frozen: boolean;
-  readonly strike: (cluster: RedisCluster) => Promise<void>;
+  /** The number of nodes from which on a quorum answers all the same. */
+  readonly survivableFrom: number;
+  /** Whether servers are frozen, so that they can't be looked at while it lasts. */
+  readonly frozen?: boolean;
+  readonly strike: (cluster: RedisCluster) => Promise<unknown>;
 }
 
 const faults: Fault[] = [
-  { name: 'all healthy', survivable: () => true, frozen: false, strike: async () => undefined },
-  {
-    name: 'one dead',
-    survivable: (size) => size > 2,
-    frozen: false,
-    strike: async ({ servers }) => servers[0]!.kill(),
-  },
+  { name: 'all healthy', survivableFrom: 1, strike: async () => undefined },
+  { name: 'one dead', survivableFrom: 3, strike: ({ servers }) => servers[0]!.kill() },
   {
     name: 'one frozen',
-    survivable: (size) => size > 2,
+    survivableFrom: 3,
     frozen: true,
-    strike: async ({ servers }) => servers[0]!.freeze(),
+    strike: ({ servers }) => servers[0]!.freeze(),
   },
   {
     name: 'a majority frozen',
-    survivable: () => false,
+    survivableFrom: Infinity,
     frozen: true,
-    strike: async ({ servers, majority }) => {
-      await Promise.all(servers.slice(0, majority).map((server) => server.freeze()));
-    },
+    strike: ({ servers, majority }) =>
+      Promise.all(servers.slice(0, majority).map((server) => server.freeze())),
   },
   {
     name: 'one restarted empty',
-    survivable: () => true,
-    frozen: false,
-    strike: async ({ servers }) => servers[0]!.restart(),
+    survivableFrom: 1,
+    strike: ({ servers }) => servers[0]!.restart(),
   },
 ];
 
@@ -51,19 +44,16 @@ async function repair({ servers }: RedisCluster): Promise<void> {
 }
 
 describe.each([1, 3, 5])('with %i nodes', (size) => {
-  let cluster: RedisCluster;
-  beforeAll(async () => {
-    cluster = await RedisCluster.start(size);
-  });
-  afterEach(() => cluster.reset());
-  afterAll(() => cluster.stop());
+  const cluster = useRedisCluster(size);
 
-  describe.each(faults)('$name', ({ survivable, frozen, strike }) => {
-    it('acquires and releases, or says that there is no quorum and leaves nothing behind', async () => {
+  describe.each(faults)('$name', ({ survivableFrom, frozen = false, strike }) => {
+    const survivable = size >= survivableFrom;
+
+    it('an acquire succeeds and is released, or fails for want of a quorum and leaves no key behind', async () => {
       const { redlock, events } = await cluster.process();
       const key = cluster.newKey();
       await strike(cluster);
-      const outcome = await redlock.acquire(key, { wait: survivable(size) ? '20s' : '1s' }).then(
+      const outcome = await redlock.acquire(key, { wait: survivable ? '20s' : '500ms' }).then(
         async (lock) => {
           // A frozen server can't be looked at.
           const holders = frozen ? cluster.majority : await cluster.holders(key);
@@ -72,31 +62,29 @@ describe.each([1, 3, 5])('with %i nodes', (size) => {
         },
         (error: RedlockError) => error.code,
       );
-      expect(outcome).toBe(survivable(size) ? 'held by a majority' : 'QUORUM_UNAVAILABLE');
+      expect(outcome).toBe(survivable ? 'held by a majority' : 'QUORUM_UNAVAILABLE');
       expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
       await repair(cluster);
       await eventually(async () => expect(await cluster.holders(key)).toBe(0));
     });
 
-    it('a held lock is extended, or its loss is told in time', async () => {
+    it('a held lock is extended, or its loss is reported in time', async () => {
       // Long where it must survive, so that a slow machine does not end it.
-      const { redlock } = await cluster.process({ ttl: survivable(size) ? '10s' : '2s' });
+      const { redlock } = await cluster.process({ ttl: survivable ? '10s' : '1s' });
       const lock = await redlock.acquire(cluster.newKey(), { wait: '20s' });
       const { signal } = lock;
       await strike(cluster);
       await eventually(async () => {
         // A server that restarted empty is given its key again.
-        if (survivable(size)) await lock.extend();
-        else if (!signal.aborted) throw new Error('the loss is not told yet');
+        if (survivable) await lock.extend();
+        else if (!signal.aborted) throw new Error('the loss has not been reported yet');
       });
       const { code } = (signal.reason ?? {}) as { code?: string };
-      expect([lock.isHeld, code]).toEqual(
-        survivable(size) ? [true, undefined] : [false, 'LOCK_LOST'],
-      );
+      expect([lock.isHeld, code]).toEqual(survivable ? [true, undefined] : [false, 'LOCK_LOST']);
       await lock.release();
     });
 
-    it('a waiter gets the lock when it is released, or when the servers are back', async () => {
+    it('a waiter gets the lock when it is released or when the servers are back', async () => {
       const holder = await cluster.process({ ttl: '3s' });
       const waiter = await cluster.process({ ttl: '3s' });
       const key = cluster.newKey();
@@ -105,7 +93,7 @@ describe.each([1, 3, 5])('with %i nodes', (size) => {
       acquired.catch(() => undefined);
       await strike(cluster);
       await lock.release();
-      if (!survivable(size)) await repair(cluster);
+      if (!survivable) await repair(cluster);
       const next = await acquired;
       expect(next.token.value).toBeGreaterThan(lock.token.value);
       await next.release();
@@ -113,17 +101,12 @@ describe.each([1, 3, 5])('with %i nodes', (size) => {
   });
 });
 
-describe('three nodes that are restarted empty one after another', () => {
-  let cluster: RedisCluster;
-  beforeAll(async () => {
-    cluster = await RedisCluster.start(3);
-  });
-  afterEach(() => cluster.reset());
-  afterAll(() => cluster.stop());
+describe('nodes that restart empty', () => {
+  const cluster = useRedisCluster(3);
 
-  it('keep the lock with its holder, whose keys are repaired, and away from others', async () => {
-    const holder = await cluster.process({ ttl: '3s', restartGuard: true });
-    const other = await cluster.process({ ttl: '3s', restartGuard: true });
+  it('a lock stays with its holder, whose keys are repaired, while three nodes restart empty one after another', async () => {
+    const holder = await cluster.process({ ttl: '2s', restartGuard: true });
+    const other = await cluster.process({ ttl: '2s', restartGuard: true });
     const key = cluster.newKey();
     const lock = await holder.redlock.acquire(key, { wait: '25s' });
     for (const [index, server] of cluster.servers.entries()) {
@@ -144,7 +127,7 @@ describe('three nodes that are restarted empty one after another', () => {
     expect(next.token.value).toBeGreaterThan(lock.token.value);
   });
 
-  it('may not vote for the restart guard, and say so', async () => {
+  it('nodes that all restarted at once may not vote during the restart guard, and errors say so', async () => {
     const { redlock } = await cluster.process({ ttl: '2s', restartGuard: true });
     await (await redlock.acquire(cluster.newKey(), { wait: '25s' })).release();
     await Promise.all(cluster.servers.map((server) => server.restart()));
@@ -159,15 +142,10 @@ describe('three nodes that are restarted empty one after another', () => {
   });
 });
 
-describe('one holder after another', () => {
-  let cluster: RedisCluster;
-  beforeAll(async () => {
-    cluster = await RedisCluster.start(3);
-  });
-  afterEach(() => cluster.reset());
-  afterAll(() => cluster.stop());
+describe('three nodes without faults', () => {
+  const cluster = useRedisCluster(3);
 
-  it('from several processes: never two inside, tokens grow, one round trip per grant when alone', async () => {
+  it('several processes never hold one lock at once, tokens grow, and a grant without rivals takes one round trip', async () => {
     const processes = await Promise.all([1, 2, 3].map(() => cluster.process({ wait: '25s' })));
     const key = cluster.newKey();
     let inside = 0;

@@ -1,18 +1,74 @@
-import type { Fence } from '../../../lib/fencing/index.ts';
-import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
+import { expect, it } from '@jest/globals';
+import type { Pool as MariadbPool } from 'mysql2/promise';
+import type { Pool as PostgresPool } from 'pg';
+import { mysqlFence, postgresFence, type Fence } from '../../../lib/fencing/index.ts';
+import {
+  fenceConformance,
+  type FenceStore,
+  type FenceTicket,
+} from '../../../lib/testing/fencing.ts';
 
 /** The protected data of the conformance tests: one text per resource. */
 export const ACCOUNT_DDL = {
   postgresql: 'CREATE TABLE account (resource text PRIMARY KEY, text text NOT NULL)',
   mysql:
-    'CREATE TABLE account (resource VARBINARY(500) PRIMARY KEY, text VARCHAR(200) NOT NULL) ENGINE = InnoDB',
+    'CREATE TABLE IF NOT EXISTS account (resource VARCHAR(200) COLLATE utf8mb4_bin PRIMARY KEY, text VARCHAR(200) NOT NULL) ENGINE = InnoDB',
   sqlite: 'CREATE TABLE account (resource TEXT PRIMARY KEY, text TEXT NOT NULL)',
 } as const;
+
+export const UPSERT = {
+  postgresql:
+    'INSERT INTO account (resource, text) VALUES ($1, $2) ON CONFLICT (resource) DO UPDATE SET text = EXCLUDED.text',
+  mysql:
+    'INSERT INTO account (resource, text) VALUES (?, ?) ON DUPLICATE KEY UPDATE text = VALUES(text)',
+  sqlite:
+    'INSERT INTO account (resource, text) VALUES (?, ?) ON CONFLICT (resource) DO UPDATE SET text = excluded.text',
+} as const;
+
+export const SELECT = {
+  postgresql: 'SELECT text FROM account WHERE resource = $1',
+  questionMark: 'SELECT text FROM account WHERE resource = ?',
+} as const;
+
+/** A row of `account`, as ORMs map it. */
+export interface Account {
+  resource: string;
+  text: string;
+}
+
+/** Makes the tables of the accounts and of their fence. */
+export async function createPostgresAccounts(pool: PostgresPool): Promise<void> {
+  await pool.query(`${ACCOUNT_DDL.postgresql}; ${postgresFence(pool).ddl()}`);
+}
+
+export async function createMariadbAccounts(pool: MariadbPool): Promise<void> {
+  await pool.query(ACCOUNT_DDL.mysql);
+  await pool.query(mysqlFence(pool).ddl());
+}
+
+/** An account store over one driver or ORM, and how to close it. */
+export interface OpenStore {
+  readonly store: FenceStore;
+  readonly close: () => unknown;
+}
 
 /** How a driver or ORM reads and writes an account in its usual way. */
 export interface Accounts<Transaction> {
   read(resource: string): Promise<string | null>;
   write(transaction: Transaction, resource: string, text: string): Promise<unknown>;
+}
+
+/** What a query for one account found. */
+export function firstText(rows: unknown): string | null {
+  return (rows as readonly { text: string }[])[0]?.text ?? null;
+}
+
+export function tokenOf({ token, resource, holder }: FenceTicket): {
+  value: string;
+  keys: string[];
+  holder: string;
+} {
+  return { value: token, keys: [resource], holder };
 }
 
 /** The recommended use: claim, read outside, then check again inside the writing transaction. */
@@ -31,19 +87,16 @@ export function fencedAccounts<Transaction>(
   };
 }
 
-export function tokenOf({ token, resource, holder }: FenceTicket): {
-  value: string;
-  keys: string[];
-  holder: string;
-} {
-  return { value: token, keys: [resource], holder };
+/** A test: the store passes every case of the conformance kit. */
+export function itConforms(name: string, open: () => OpenStore | Promise<OpenStore>): void {
+  it(`${name} passes the conformance kit`, async () => {
+    const { store, close } = await open();
+    try {
+      const { cases } = await fenceConformance(store);
+      expect(cases.filter(({ failure }) => failure !== undefined)).toEqual([]);
+      expect(cases).toHaveLength(13);
+    } finally {
+      await close();
+    }
+  }, 120_000);
 }
-
-export const UPSERT = {
-  postgresql:
-    'INSERT INTO account (resource, text) VALUES ($1, $2) ON CONFLICT (resource) DO UPDATE SET text = EXCLUDED.text',
-  mysql:
-    'INSERT INTO account (resource, text) VALUES (?, ?) ON DUPLICATE KEY UPDATE text = VALUES(text)',
-  sqlite:
-    'INSERT INTO account (resource, text) VALUES (?, ?) ON CONFLICT (resource) DO UPDATE SET text = excluded.text',
-} as const;

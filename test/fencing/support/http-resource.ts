@@ -11,7 +11,9 @@ import {
   Injectable,
   Module,
   Param,
+  type Provider,
   Put,
+  type Type,
   UseGuards,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -19,13 +21,13 @@ import type { Pool } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
-import { UPSERT } from './account-stores.ts';
+import { firstText, SELECT, UPSERT } from './account-stores.ts';
 
 /** Called between the check and the write of a request, by the ticket of the request. */
 export type Pauses = Map<string, () => Promise<void>>;
 
-const POOL = 'pool';
-const PAUSES = 'pauses';
+export const POOL = 'pool';
+export const PAUSES = 'pauses';
 const SEEN = 'seen';
 
 /** What a guard remembers of one resource. */
@@ -54,10 +56,7 @@ class GuardedController {
 
   @Get()
   async read(@Param('resource') resource: string): Promise<{ text: string | null }> {
-    const { rows } = await this.pool.query('SELECT text FROM account WHERE resource = $1', [
-      resource,
-    ]);
-    return { text: rows[0]?.text ?? null };
+    return { text: firstText((await this.pool.query(SELECT.postgresql, [resource])).rows) };
   }
 
   @Put('claim')
@@ -105,18 +104,30 @@ export async function startGuardedInstance(
       },
     );
 
+  return startInstance(GuardedController, pool, pauses, [
+    TokenGuard,
+    { provide: SEEN, useValue: shared ? seenByAll : seenHere },
+  ]);
+}
+
+/** An application with this controller, which finds the pool and the pauses under POOL and PAUSES. */
+export async function startInstance(
+  controller: Type,
+  pool: Pool,
+  pauses: Pauses,
+  providers: Provider[] = [],
+): Promise<INestApplication> {
   @Module({
-    controllers: [GuardedController],
+    controllers: [controller],
     providers: [
-      TokenGuard,
+      ...providers,
       { provide: POOL, useValue: pool },
       { provide: PAUSES, useValue: pauses },
-      { provide: SEEN, useValue: shared ? seenByAll : seenHere },
     ],
   })
-  class GuardedModule {}
+  class InstanceModule {}
 
-  const app = await NestFactory.create(GuardedModule, { logger: false });
+  const app = await NestFactory.create(InstanceModule, { logger: false });
   await app.listen(0, '127.0.0.1');
   return app;
 }

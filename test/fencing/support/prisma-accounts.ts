@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { prismaFence } from '../../../lib/fencing/index.ts';
 import { runCommand } from '../../support/redis-servers/run-command.ts';
-import { fencedAccounts } from './account-stores.ts';
-import type { OpenStore } from './postgres-accounts.ts';
+import { fencedAccounts, type OpenStore } from './account-stores.ts';
 
 const SCHEMA = `
 generator client {

@@ -1,8 +1,9 @@
 import type { Redis } from 'ioredis';
-import type { Pool, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
+import type { Pool, ResultSetHeader } from 'mysql2/promise';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
-import { UPSERT } from './account-stores.ts';
+import { firstText, SELECT, UPSERT } from './account-stores.ts';
+import { inMariadb } from './hand-written-transactions.ts';
 
 /** MariaDB: takes "no row affected" for stale. With the driver's defaults a row that stays as it was counts, too. */
 export function affectedRows(pool: Pool): FenceStore {
@@ -20,27 +21,15 @@ export function affectedRows(pool: Pool): FenceStore {
   return {
     claim: (ticket) => advance(pool, ticket),
     read: async ({ resource }) => {
-      const [rows] = await pool.query<RowDataPacket[]>(
-        'SELECT text FROM account WHERE resource = ?',
-        [resource],
-      );
-      return (rows[0]?.['text'] as string | undefined) ?? null;
+      const [rows] = await pool.query(SELECT.questionMark, [resource]);
+      return firstText(rows);
     },
-    write: async (ticket, text, pause) => {
-      const connection = await pool.getConnection();
-      try {
-        await connection.beginTransaction();
+    write: (ticket, text, pause) =>
+      inMariadb(pool, async (connection) => {
         await advance(connection, ticket);
         await pause();
         await connection.query(UPSERT.mysql, [ticket.resource, text]);
-        await connection.commit();
-      } catch (error) {
-        await connection.rollback();
-        throw error;
-      } finally {
-        connection.release();
-      }
-    },
+      }),
   };
 }
 

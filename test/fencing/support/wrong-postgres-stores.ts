@@ -2,7 +2,8 @@ import type { Pool, PoolClient } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
-import { tokenOf, UPSERT } from './account-stores.ts';
+import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './account-stores.ts';
+import { inPostgres } from './hand-written-transactions.ts';
 
 // Fences as they are found in articles and snippets, each wrong in one way. The kit must fail every one of them.
 
@@ -12,26 +13,8 @@ const refuse = ({ resource, token }: FenceTicket): never => {
 
 const readAccount =
   (pool: Pool) =>
-  async ({ resource }: FenceTicket): Promise<string | null> =>
-    (await pool.query('SELECT text FROM account WHERE resource = $1', [resource])).rows[0]?.text ??
-    null;
-
-async function inTransaction(
-  pool: Pool,
-  work: (client: PoolClient) => Promise<void>,
-): Promise<void> {
-  const client = await pool.connect();
-  try {
-    await client.query('BEGIN');
-    await work(client);
-    await client.query('COMMIT');
-  } catch (error) {
-    await client.query('ROLLBACK');
-    throw error;
-  } finally {
-    client.release();
-  }
-}
+  async ({ resource }: Pick<FenceTicket, 'resource'>): Promise<string | null> =>
+    firstText((await pool.query(SELECT.postgresql, [resource])).rows);
 
 const REMEMBER = `INSERT INTO redlock_fence AS f (resource, token, holder) VALUES ($1, $2, $3)
 ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, holder = EXCLUDED.holder`;
@@ -59,7 +42,7 @@ export function checkThenWrite(pool: Pool): FenceStore {
     },
     read: readAccount(pool),
     write: (ticket, text, pause) =>
-      inTransaction(pool, async (client) => {
+      inPostgres(pool, async (client) => {
         await check(client, ticket);
         await pause();
         await remember(client, ticket);
@@ -75,7 +58,7 @@ export function separateConnection(pool: Pool): FenceStore {
     claim: (ticket) => fence.claim(tokenOf(ticket)),
     read: readAccount(pool),
     write: (ticket, text, pause) =>
-      inTransaction(pool, async (client) => {
+      inPostgres(pool, async (client) => {
         await fence.claim(tokenOf(ticket));
         await pause();
         await client.query(UPSERT.postgresql, [ticket.resource, text]);
@@ -83,38 +66,28 @@ export function separateConnection(pool: Pool): FenceStore {
   };
 }
 
-/** The right statement, with tokens as JavaScript numbers: beyond 2^53 two of them become one. */
-export function numberToken(pool: Pool): FenceStore {
-  const fence = postgresFence(pool);
-  const rounded = (ticket: FenceTicket): ReturnType<typeof tokenOf> => ({
-    ...tokenOf(ticket),
-    value: BigInt(Number(ticket.token)).toString(),
+/** The right use, with tickets that have lost something on their way to the fence. */
+function withTickets(pool: Pool, change: (ticket: FenceTicket) => FenceTicket): FenceStore {
+  const right = fencedAccounts(postgresFence(pool), {
+    read: (resource) => readAccount(pool)({ resource }),
+    write: (client, resource, text) => client.query(UPSERT.postgresql, [resource, text]),
   });
   return {
-    claim: (ticket) => fence.claim(rounded(ticket)),
-    read: readAccount(pool),
-    write: (ticket, text, pause) =>
-      fence.transaction(rounded(ticket), async (client) => {
-        await pause();
-        await client.query(UPSERT.postgresql, [ticket.resource, text]);
-      }),
+    claim: (ticket) => right.claim(change(ticket)),
+    read: (ticket) => right.read(ticket),
+    write: (ticket, text, pause) => right.write(change(ticket), text, pause),
   };
+}
+
+/** Tokens as JavaScript numbers: beyond 2^53 two of them become one. */
+export function numberToken(pool: Pool): FenceStore {
+  return withTickets(pool, (ticket) => ({
+    ...ticket,
+    token: BigInt(Number(ticket.token)).toString(),
+  }));
 }
 
 /** Only the number is remembered, and `<=` lets the holder write again: so may another one with the same number. */
 export function noHolder(pool: Pool): FenceStore {
-  const fence = postgresFence(pool);
-  const anonymous = (ticket: FenceTicket): ReturnType<typeof tokenOf> => ({
-    ...tokenOf(ticket),
-    holder: '',
-  });
-  return {
-    claim: (ticket) => fence.claim(anonymous(ticket)),
-    read: readAccount(pool),
-    write: (ticket, text, pause) =>
-      fence.transaction(anonymous(ticket), async (client) => {
-        await pause();
-        await client.query(UPSERT.postgresql, [ticket.resource, text]);
-      }),
-  };
+  return withTickets(pool, (ticket) => ({ ...ticket, holder: '' }));
 }

@@ -8,28 +8,45 @@ export interface DatabaseServer {
   stop(): Promise<void>;
 }
 
-/** One way to get a server, for the message that lists them. */
-export interface DatabaseWay {
-  readonly hint: string;
-  /** Resolves with a running server, or with the reason why this way does not work here. */
-  start(): Promise<DatabaseServer | string>;
+/** Resolves with a running server, or with the reason why this way does not work here. */
+export type DatabaseWay = () => Promise<DatabaseServer | string>;
+
+/** The ways to get one kind of server, in the order in which they are tried. */
+export interface DatabaseWays {
+  /** The environment variable that names a running server, and what its URL looks like. */
+  readonly given: { readonly variable: string; readonly form: string };
+  /** What to install. */
+  readonly install: string;
+  readonly installed: DatabaseWay;
+  readonly container: DatabaseWay;
+  readonly unpacked: DatabaseWay;
 }
 
 /**
  * The first way that works; never a skip.
  * @throws {Error} that lists the ways and why each one failed
  */
-export async function startFirst(
-  name: string,
-  ways: readonly DatabaseWay[],
-): Promise<DatabaseServer> {
+export async function startFirst(name: string, ways: DatabaseWays): Promise<DatabaseServer> {
+  const { variable, form } = ways.given;
+  const hinted: readonly (readonly [hint: string, start: DatabaseWay])[] = [
+    [`name a running server: ${variable}=${form}`, () => given(name, variable)],
+    [`install ${ways.install}`, ways.installed],
+    ['start Docker, or another container runtime that testcontainers knows', ways.container],
+    ['on Debian, let apt-get reach its package source: no root is needed', ways.unpacked],
+  ];
   const reasons: string[] = [];
-  for (const way of ways) {
-    const server = await way.start().catch((error: unknown) => String(error));
+  for (const [hint, start] of hinted) {
+    const server = await start().catch((error: unknown) => String(error));
     if (typeof server !== 'string') return server;
-    reasons.push(`  ${way.hint}\n    (${server})`);
+    reasons.push(`  ${hint}\n    (${server})`);
   }
   throw new Error(
     `${name} is needed and was not found. Make one of these work:\n${reasons.join('\n')}`,
   );
+}
+
+async function given(name: string, variable: string): Promise<DatabaseServer | string> {
+  const url = process.env[variable];
+  if (!url) return `${variable} is not set`;
+  return { url, description: `${name} at ${variable}`, stop: () => Promise.resolve() };
 }

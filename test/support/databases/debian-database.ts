@@ -1,8 +1,8 @@
-import { access, readFile } from 'node:fs/promises';
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AptDownload } from '../redis-servers/apt-download.ts';
 import { cachedFolder } from '../redis-servers/cached-folder.ts';
-import { runCommand } from '../redis-servers/run-command.ts';
+import { debianPlatform } from '../redis-servers/debian-platform.ts';
 import { completeLibraries, libraryPathOf } from '../redis-servers/shared-libraries.ts';
 
 /** An unpacked Debian package. */
@@ -22,7 +22,7 @@ export async function unpackDebianPackages(
   executable: string,
 ): Promise<UnpackedPackages> {
   const folder = await cachedFolder(
-    `${name}-${await release()}`,
+    `${name}-${await debianPlatform()}`,
     async (target) => {
       await using download = await AptDownload.create();
       const archives: string[] = [];
@@ -32,10 +32,4 @@ export async function unpackDebianPackages(
     (target) => access(join(target, executable)),
   );
   return { folder, libraryPath: await libraryPathOf(folder) };
-}
-
-async function release(): Promise<string> {
-  const text = await readFile('/etc/os-release', 'utf8');
-  const codename = /^VERSION_CODENAME="?([\w.-]+)/m.exec(text)?.[1] ?? 'unknown';
-  return `${codename}-${(await runCommand('dpkg', ['--print-architecture'])).trim()}`;
 }

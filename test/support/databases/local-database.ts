@@ -1,10 +1,10 @@
-import { chown, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chown, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../redis-servers/free-port.ts';
 import { GuardedProcess } from '../redis-servers/guarded-process.ts';
 import { runCommand } from '../redis-servers/run-command.ts';
+import { serverDirectory } from '../redis-servers/server-directory.ts';
 import type { DatabaseServer } from './database-server.ts';
 
 /** How one kind of server is made and run in a directory of its own. */
@@ -12,7 +12,7 @@ export interface LocalDatabase {
   readonly name: string;
   readonly description: string;
   readonly libraryPath?: string;
-  /** Runs the given commands that make the data; the directory is empty and ours. */
+  /** Runs the given commands that make the data; the directory is empty. */
   initialize(
     directory: string,
     run: (command: readonly string[], input?: string) => Promise<void>,
@@ -22,7 +22,7 @@ export interface LocalDatabase {
   url(port: number): string;
   /** What it logs when it serves. Asking the port instead could reach somebody else's server. */
   readonly readyLine: RegExp;
-  /** Whether it runs as root when we do; otherwise it then runs as nobody, who gets its directory. */
+  /** Whether it runs as root when this process does; otherwise it then runs as the user nobody, who gets its directory. */
   readonly asRoot: boolean;
   /** Sent at the end: the server waits for its last clients, whose goodbyes may still be on their way. */
   readonly patientSignal?: NodeJS.Signals;
@@ -44,8 +44,7 @@ const asUser = (database: LocalDatabase, command: readonly string[]): readonly s
 
 /** Starts a server on a free loopback port. It ends with this process, however that ends. */
 export async function startLocalDatabase(database: LocalDatabase): Promise<DatabaseServer> {
-  const parent = tmpdir().length > 60 ? '/tmp' : tmpdir();
-  const directory = await mkdtemp(join(parent, `fenced-lock-${database.name}-`));
+  const directory = await serverDirectory(database.name);
   const environment = {
     ...process.env,
     LC_ALL: 'C',
@@ -54,15 +53,10 @@ export async function startLocalDatabase(database: LocalDatabase): Promise<Datab
   try {
     if (runsAsNobody(database)) await chown(directory, NOBODY, NOBODY);
     await database.initialize(directory, async (command, input) => {
-      const [program = '', ...args] = asUser(database, command);
-      const redirected =
-        input === undefined
-          ? [program, ...args]
-          : ['/bin/sh', '-c', 'file=$1; shift; exec "$@" <"$file"', 'sh', input, program, ...args];
-      await runCommand(redirected[0] as string, redirected.slice(1), {
-        cwd: directory,
-        environment,
-      });
+      const redirect = ['/bin/sh', '-c', 'file=$1; shift; exec "$@" <"$file"', 'sh', input ?? ''];
+      const user = asUser(database, command);
+      const [program = '', ...args] = input === undefined ? user : [...redirect, ...user];
+      await runCommand(program, args, { cwd: directory, environment });
     });
     for (let tries = 1; ; tries += 1) {
       const server = await launch(database, directory, environment);

@@ -1,5 +1,6 @@
-import { access, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { foldersWith } from '../redis-servers/find-programs.ts';
 import { type DatabaseServer, startFirst } from './database-server.ts';
 import { unpackDebianPackages } from './debian-database.ts';
 import { startDockerDatabase } from './docker-database.ts';
@@ -10,37 +11,19 @@ import { startLocalDatabase } from './local-database.ts';
  * Debian package. Ends with this process.
  */
 export function startMariadb(): Promise<DatabaseServer> {
-  return startFirst('MariaDB', [
-    { hint: 'name a running server: MYSQL_URL=mysql://user:password@host/database', start: given },
-    { hint: 'install mariadb-server', start: installed },
-    {
-      hint: 'start Docker, or another container runtime that testcontainers knows',
-      start: container,
-    },
-    { hint: 'on Debian, let apt-get reach its package source: no root is needed', start: unpacked },
-  ]);
-}
-
-async function given(): Promise<DatabaseServer | string> {
-  const url = process.env.MYSQL_URL;
-  if (!url) return 'MYSQL_URL is not set';
-  return { url, description: 'MariaDB or MySQL at MYSQL_URL', stop: () => Promise.resolve() };
+  return startFirst('MariaDB', {
+    given: { variable: 'MYSQL_URL', form: 'mysql://user:password@host/database' },
+    install: 'mariadb-server',
+    installed,
+    container,
+    unpacked,
+  });
 }
 
 async function installed(): Promise<DatabaseServer | string> {
-  for (const folder of [
-    ...(process.env.PATH ?? '').split(delimiter),
-    '/usr/sbin',
-    '/usr/local/sbin',
-  ]) {
-    const program = join(folder, 'mariadbd');
-    const isThere = await access(program).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return start(program, [], `MariaDB of ${folder}`);
-  }
-  return 'no mariadbd on PATH or in /usr/sbin';
+  const [folder] = await foldersWith(['mariadbd'], ['/usr/sbin', '/usr/local/sbin']);
+  if (folder === undefined) return 'no mariadbd on PATH or in /usr/sbin';
+  return start(join(folder, 'mariadbd'), [], `MariaDB of ${folder}`);
 }
 
 function container(): Promise<DatabaseServer | string> {
@@ -61,12 +44,8 @@ async function unpacked(): Promise<DatabaseServer | string> {
     'usr/sbin/mariadbd',
   );
   const messages = `--lc-messages-dir=${join(folder, 'usr/share/mysql')}`;
-  return start(
-    join(folder, 'usr/sbin/mariadbd'),
-    [messages],
-    'MariaDB of the Debian package',
-    libraryPath,
-  );
+  const program = join(folder, 'usr/sbin/mariadbd');
+  return start(program, [messages], 'MariaDB of the Debian package', libraryPath);
 }
 
 function start(

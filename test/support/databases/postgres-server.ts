@@ -1,10 +1,11 @@
-import { access, chmod, cp, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chmod, cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import pg from 'pg';
 import { type DatabaseServer, startFirst } from './database-server.ts';
 import { unpackDebianPackages } from './debian-database.ts';
 import { startDockerDatabase } from './docker-database.ts';
+import { foldersWith } from '../redis-servers/find-programs.ts';
 import { libraryPathOf } from '../redis-servers/shared-libraries.ts';
 import { startLocalDatabase } from './local-database.ts';
 
@@ -30,27 +31,19 @@ const optionsOf = (settings: Settings): string[] =>
 /**
  * A PostgreSQL server: DATABASE_URL, else the programs of this machine, else a container, else the Debian package.
  * Ends with this process. Logical decoding is on where it is started here.
- * @param settings besides ours, or instead of them; a server at DATABASE_URL keeps its own
+ * @param settings besides the default ones, or instead of them; a server at DATABASE_URL keeps its own
  */
 export function startPostgres(settings: Settings = {}): Promise<DatabaseServer> {
-  return startFirst('PostgreSQL', [
-    {
-      hint: 'name a running server: DATABASE_URL=postgres://user:password@host/database',
-      start: given,
+  return startFirst('PostgreSQL', {
+    given: {
+      variable: 'DATABASE_URL',
+      form: 'postgres://user:password@host/database',
     },
-    {
-      hint: 'install PostgreSQL (initdb and postgres, on PATH or in /usr/lib/postgresql)',
-      start: () => installed(settings),
-    },
-    {
-      hint: 'start Docker, or another container runtime that testcontainers knows',
-      start: () => container(settings),
-    },
-    {
-      hint: 'on Debian, let apt-get reach its package source: no root is needed',
-      start: () => unpacked(settings),
-    },
-  ]);
+    install: 'PostgreSQL (initdb and postgres, on PATH or in /usr/lib/postgresql)',
+    installed: () => installed(settings),
+    container: () => container(settings),
+    unpacked: () => unpacked(settings),
+  });
 }
 
 /** A new empty database on the server, by its URL. */
@@ -70,31 +63,15 @@ export async function createPostgresDatabase(
   return url.href;
 }
 
-async function given(): Promise<DatabaseServer | string> {
-  const url = process.env.DATABASE_URL;
-  if (!url) return 'DATABASE_URL is not set';
-  return { url, description: 'PostgreSQL at DATABASE_URL', stop: () => Promise.resolve() };
-}
-
 async function installed(settings: Settings): Promise<DatabaseServer | string> {
   const packaged = await readdir('/usr/lib/postgresql').catch(() => [] as string[]);
-  const folders = [
-    ...(process.env.PATH ?? '').split(delimiter),
-    ...packaged
-      .sort((left, right) => Number(right) - Number(left))
-      .map((version) => `/usr/lib/postgresql/${version}/bin`),
-  ];
-  for (const folder of folders) {
-    const isThere = await Promise.all([
-      access(join(folder, 'initdb')),
-      access(join(folder, 'postgres')),
-    ]).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return startIn(folder, settings, `PostgreSQL of ${folder}`);
-  }
-  return 'no initdb with postgres on PATH or in /usr/lib/postgresql';
+  const newestFirst = packaged.sort((left, right) => Number(right) - Number(left));
+  const [folder] = await foldersWith(
+    ['initdb', 'postgres'],
+    newestFirst.map((version) => `/usr/lib/postgresql/${version}/bin`),
+  );
+  if (folder === undefined) return 'no initdb with postgres on PATH or in /usr/lib/postgresql';
+  return startIn(folder, settings, `PostgreSQL of ${folder}`);
 }
 
 function container(settings: Settings): Promise<DatabaseServer | string> {
@@ -114,18 +91,15 @@ async function unpacked(settings: Settings): Promise<DatabaseServer | string> {
     ['postgresql-15', 'postgresql-client-15'],
     'usr/lib/postgresql/15/bin/postgres',
   );
-  // A copy for this server: the user it runs as may not see the cache folder of ours.
+  // A copy for this server: the user it runs as may not see the cache folder of this one.
   const copy = await mkdtemp(join(tmpdir(), 'fenced-lock-postgresql-'));
   try {
     await cp(folder, copy, { recursive: true, verbatimSymlinks: true });
     await chmod(copy, 0o755);
     const programs = join(copy, 'usr/lib/postgresql/15/bin');
-    const server = await startIn(
-      programs,
-      settings,
-      'PostgreSQL of the Debian package',
-      await libraryPathOf(copy),
-    );
+    const libraryPath = await libraryPathOf(copy);
+    const description = 'PostgreSQL of the Debian package';
+    const server = await startIn(programs, settings, description, libraryPath);
     const stop = async (): Promise<void> => {
       await server.stop();
       await rm(copy, { recursive: true, force: true });
@@ -151,30 +125,17 @@ function startIn(
     asRoot: false,
     patientSignal: 'SIGTERM',
     stopSignal: 'SIGINT',
-    initialize: (directory, run) =>
-      run([
-        join(programs, 'initdb'),
-        '-D',
-        join(directory, 'data'),
-        '-U',
-        'postgres',
-        '-A',
-        'trust',
-        '-E',
-        'UTF8',
-        '--no-sync',
-        '--locale=C',
-      ]),
+    initialize: (directory, run) => {
+      const options = '--username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync';
+      return run([join(programs, 'initdb'), `${directory}/data`, ...options.split(' ')]);
+    },
     command: (directory, port) => [
       join(programs, 'postgres'),
       '-D',
-      join(directory, 'data'),
-      '-p',
-      String(port),
-      '-k',
-      directory,
-      '-h',
-      '127.0.0.1',
+      `${directory}/data`,
+      `--port=${port}`,
+      `--unix-socket-directories=${directory}`,
+      '--listen-addresses=127.0.0.1',
       ...optionsOf(settings),
     ],
     url: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { processState } from '../process-state.ts';
 
 /**
  * The shell becomes the command (exec keeps the process id) and leaves a guard behind, which waits on a pipe (3) held by
@@ -42,7 +43,7 @@ export class GuardedProcess {
       this.#tell('ended'),
     );
     this.#guard = child.stdio[3] as Socket;
-    // The guard may be gone already when it is told something.
+    // The guard may be gone already when it is written to.
     this.#guard.on('error', () => undefined);
     this.#guard.unref();
     child.unref();
@@ -121,15 +122,5 @@ export class GuardedProcess {
 
   #tell(word: 'ended' | 'released'): void {
     if (this.#guard.writable) this.#guard.write(`${word}\n`);
-  }
-}
-
-/** One letter of /proc, as `T` for stopped and `Z` for a zombie; where there is no /proc, signals count as done. */
-function processState(pid: number): string {
-  try {
-    const status = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return status.charAt(status.lastIndexOf(')') + 2);
-  } catch {
-    return 'T';
   }
 }

@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClockLibrary, findClockLibrary } from './clock-library.ts';
@@ -8,6 +7,7 @@ import { GuardedProcess } from './guarded-process.ts';
 import { MovableClock } from './movable-clock.ts';
 import type { RedisServer, RedisServerOptions, RestartOptions } from './redis-server.ts';
 import { type RequestTarget, ping } from './resp-request.ts';
+import { serverDirectory } from './server-directory.ts';
 import { loginOf, serverArguments, serverFiles, serverUrl } from './server-arguments.ts';
 
 /** An executable of this machine. */
@@ -44,9 +44,7 @@ export class LocalServer implements RedisServer {
   ): Promise<LocalServer> {
     const library = options.movableClock ? await clockLibraryFor(executable) : undefined;
     for (let tries = 1; ; tries += 1) {
-      // Socket paths are limited to about 100 characters, which some temporary folders nearly use up.
-      const parent = tmpdir().length > 60 ? '/tmp' : tmpdir();
-      const directory = await mkdtemp(join(parent, 'fenced-lock-redis-'));
+      const directory = await serverDirectory('redis');
       const clock = library && new MovableClock(library, directory);
       const server = new LocalServer(await freePort(), directory, executable, options, clock);
       try {

@@ -76,7 +76,7 @@ export class MovableClock {
   }
 
   /**
-   * libfaketime before 0.9.11 leaves two files for programs that the server might start, which nobody removes after a
+   * libfaketime before 0.9.11 leaves two files for programs that the server might start, which nothing removes after a
    * SIGKILL. The server itself needs them no longer once it runs.
    */
   async removeSharedMemory(pid: number): Promise<void> {

@@ -22,7 +22,7 @@ afterEach(async () => {
   await rm(cache, { recursive: true, force: true });
 });
 
-/** Two files with a pause between them: who sees the folder half made finds one. */
+/** Two files with a pause between them: a caller that sees the folder half made finds one. */
 async function make(folder: string): Promise<void> {
   made += 1;
   const text = String(made);
@@ -46,7 +46,7 @@ describe('cachedFolder', () => {
     expect(await readdir(root)).toEqual(['redis']);
   });
 
-  it('gives all who come at once the same complete folder, and leaves nothing else', async () => {
+  it('gives concurrent callers the same complete folder, and leaves nothing else', async () => {
     const folders = await Promise.all(
       Array.from({ length: 8 }, () => cachedFolder('redis', make, check)),
     );
@@ -55,7 +55,7 @@ describe('cachedFolder', () => {
     expect(await readdir(root)).toEqual(['redis']);
   });
 
-  it('shows no folder when making fails, and makes it the next time', async () => {
+  it('leaves no folder when making fails, and makes it the next time', async () => {
     const fail = async (folder: string) => {
       await writeFile(join(folder, 'first'), 'half');
       throw new Error('no network');

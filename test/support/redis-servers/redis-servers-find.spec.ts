@@ -44,7 +44,7 @@ async function writeExecutable(directory: string, name: string, answer: string):
   return path;
 }
 
-describe('the order of the ways', () => {
+describe('searchWays', () => {
   const FOUND: Record<RedisWay, FoundRedis> = {
     urls: { way: 'urls', version: '1', urls: [] },
     path: { way: 'path', version: '1', command: '/redis-server' },
@@ -68,7 +68,7 @@ describe('the order of the ways', () => {
     return { finders, tried };
   }
 
-  it('is: running servers, PATH, Docker, package; and ends at the first that works', async () => {
+  it('tries running servers, PATH, Docker and the package in this order, up to the first that works', async () => {
     const { finders, tried } = findersOf('package');
     expect(await searchWays(finders, {})).toBe(FOUND.package);
     expect(tried).toEqual(['urls', 'path', 'docker', 'package']);
@@ -89,7 +89,7 @@ describe('the order of the ways', () => {
     );
   });
 
-  it('passes running servers over when servers of its own are needed', async () => {
+  it('skips running servers when servers of its own are needed', async () => {
     const { finders, tried } = findersOf('urls', 'path');
     expect(await searchWays(finders, { own: true })).toBe(FOUND.path);
     expect(tried).toEqual(['path']);
@@ -111,8 +111,8 @@ describe('the order of the ways', () => {
   });
 });
 
-describe('PATH', () => {
-  it('serves with redis-server, and with valkey-server where there is no other', async () => {
+describe('the way over PATH', () => {
+  it('finds redis-server, or valkey-server where there is no redis-server', async () => {
     const valkey = await writeExecutable(
       'a',
       'valkey-server',
@@ -127,7 +127,7 @@ describe('PATH', () => {
     expect((await findRedis()).description).toContain(redis);
   });
 
-  it('passes over what does not run, and tells of it when nothing else is found', async () => {
+  it('skips a program that does not run, and reports it when no other is found', async () => {
     await writeExecutable('a', 'redis-server', 'echo "libssl.so.3: cannot open" >&2; exit 127');
     searchAnew({ REDIS_SERVERS: 'path', PATH: join(folder, 'a') });
     await expect(findRedis()).rejects.toThrow('libssl.so.3: cannot open');
@@ -136,21 +136,21 @@ describe('PATH', () => {
     expect((await findRedis()).description).toContain(join(folder, 'b', 'redis-server'));
   });
 
-  it('is named as empty', async () => {
+  it('reports a PATH without a server', async () => {
     searchAnew({ REDIS_SERVERS: 'path', PATH: folder });
     await expect(findRedis()).rejects.toThrow('no redis-server or valkey-server on PATH');
   });
 });
 
-describe('the package', () => {
-  it('is not for machines without apt', async () => {
+describe('the way over the package', () => {
+  it('fails on machines without apt', async () => {
     searchAnew({ REDIS_SERVERS: 'package', PATH: folder });
     await expect(findRedis()).rejects.toThrow('apt-get and dpkg do not run');
   });
 });
 
-describe('Docker', () => {
-  it('serves real servers, or is refused with the reason', async () => {
+describe('the way over Docker', () => {
+  it('starts real servers, or fails with the reason', async () => {
     searchAnew({ REDIS_SERVERS: 'docker' });
     const outcome = await findRedis().then(
       async (provider) => {
@@ -169,7 +169,7 @@ describe('Docker', () => {
 });
 
 describe('REDIS_NODES', () => {
-  it('is used as it is: shared, not stopped, and without faults', async () => {
+  it('names servers that are shared, are not stopped, and take no faults', async () => {
     servers = await startRedisServers(2, { requirepass: 'secret' });
     const urls = servers.map((server) => server.url);
     searchAnew({ REDIS_NODES: ` ${urls.join(' , ')},` });
@@ -197,7 +197,7 @@ describe('REDIS_NODES', () => {
     await expect(provider.start(1, { appendonly: true })).rejects.toThrow('appendonly');
   });
 
-  it('must answer: nothing else is tried, and no password is told', async () => {
+  it('fails when a server does not answer, without another try and without its password', async () => {
     searchAnew({ REDIS_NODES: 'redis://user:secret@127.0.0.1:1' });
     const failure = findRedis();
     await expect(failure).rejects.toThrow('redis://127.0.0.1:1, which does not serve');
@@ -205,7 +205,7 @@ describe('REDIS_NODES', () => {
     await expect(findRedis()).rejects.toThrow('which does not serve');
   });
 
-  it('is passed over for servers that are to be killed or configured', async () => {
+  it('is skipped for servers that are to be killed or configured', async () => {
     servers = await startRedisServers(1, { own: true });
     searchAnew({ REDIS_NODES: servers[0]!.url });
     process.env.REDIS_SERVERS_FOUND = environment.REDIS_SERVERS_FOUND;
@@ -217,7 +217,7 @@ describe('REDIS_NODES', () => {
 });
 
 describe('findRedisForAll', () => {
-  it('hands its result on, so that later searches cost nothing and agree', async () => {
+  it('passes its result on, so that later searches agree and cost nothing', async () => {
     await writeExecutable('a', 'redis-server', 'echo "Redis server v=7.2.5 sha=0"');
     searchAnew({ REDIS_SERVERS: 'path', PATH: join(folder, 'a') });
     await findRedisForAll();

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { eventually } from '../eventually.ts';
+import { processState } from '../process-state.ts';
 import type { RedisWay } from './index.ts';
 
 // A node process starts servers, one of them frozen, and then ends in every way a process can end. A server is known by
@@ -64,22 +65,28 @@ afterEach(() => {
   rmSync(temporary, { recursive: true, force: true });
 });
 
-describe('servers and their directories are gone after their process', () => {
-  it.each(['exit', 'throw', 'reject', 'killed', 'finish'])('ended by: %s', async (end) => {
-    await eventually(isRunning);
-    child.send(end);
-    await once(child, 'exit');
-    await eventually(async () => expect(await remains()).toEqual(NOTHING));
-  });
+describe('servers and their directories', () => {
+  it.each(['exit', 'throw', 'reject', 'killed', 'finish'])(
+    'are gone after their process ended by %s',
+    async (end) => {
+      await eventually(isRunning);
+      child.send(end);
+      await once(child, 'exit');
+      await eventually(async () => expect(await remains()).toEqual(NOTHING));
+    },
+  );
 
-  it.each(['SIGKILL', 'SIGINT', 'SIGTERM', 'SIGHUP'] as const)('got %s', async (signal) => {
-    await eventually(isRunning);
-    child.kill(signal);
-    await once(child, 'exit');
-    await eventually(async () => expect(await remains()).toEqual(NOTHING));
-  });
+  it.each(['SIGKILL', 'SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'are gone after their process received %s',
+    async (signal) => {
+      await eventually(isRunning);
+      child.kill(signal);
+      await once(child, 'exit');
+      await eventually(async () => expect(await remains()).toEqual(NOTHING));
+    },
+  );
 
-  it('was interrupted with its whole group, as Ctrl-C does', async () => {
+  it('are gone after their whole process group was interrupted, as Ctrl-C does', async () => {
     await eventually(isRunning);
     process.kill(-child.pid!, 'SIGINT');
     await once(child, 'exit');
@@ -115,12 +122,7 @@ function isOpen(port: number): Promise<boolean> {
 
 /** A zombie, which only waits for a slow init to take note of its end, is not alive. */
 function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !existsSync('/proc') || !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return false;
-  }
+  return !['Z', undefined].includes(processState(pid));
 }
 
 /** Command lines of the living processes that contain `text`; slim machines have no ps, macOS has no /proc. */

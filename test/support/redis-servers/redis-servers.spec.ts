@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { existsSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { type RedisServer, findRedis, startRedisServers } from './index.ts';
 import { respRequest } from './resp-request.ts';
+import { useRedisServers } from './use-redis-servers.ts';
 
 /** One command over a connection of its own; rejects when nothing answers within a second. */
 function request(server: RedisServer, ...command: string[]): Promise<string> {
@@ -12,13 +13,9 @@ function request(server: RedisServer, ...command: string[]): Promise<string> {
 }
 
 describe('started Redis servers', () => {
-  let servers: RedisServer[];
-  beforeAll(async () => {
-    servers = await startRedisServers(5, { own: true });
-  });
-  afterAll(() => Promise.all(servers.map((server) => server.stop())));
+  const servers = useRedisServers(5, { own: true });
 
-  it('are independent of each other, and persist nothing', async () => {
+  it('started servers are independent of each other and persist nothing', async () => {
     const [first, ...others] = servers;
     await request(first!, 'SET', 'name', 'first');
     expect(await request(first!, 'GET', 'name')).toBe('first');
@@ -27,13 +24,13 @@ describe('started Redis servers', () => {
     expect(information).toMatch(/aof_enabled:0/);
   });
 
-  it('answer ioredis at their url', async () => {
+  it('a started server answers ioredis at its url', async () => {
     const client = new Redis(servers[1]!.url);
     expect(await client.ping()).toBe('PONG');
     client.disconnect();
   });
 
-  it('answer nothing while frozen, keep their connections, and go on when resumed', async () => {
+  it('a frozen server answers nothing, keeps its connections, and goes on when resumed', async () => {
     const server = servers[2]!;
     await request(server, 'SET', 'kept', 'yes');
     await server.freeze();
@@ -43,7 +40,7 @@ describe('started Redis servers', () => {
     expect(await request(server, 'GET', 'kept')).toBe('yes');
   });
 
-  it('come back empty on the same port after a kill', async () => {
+  it('a killed server comes back empty on the same port', async () => {
     const server = servers[3]!;
     const { url } = server;
     await request(server, 'SET', 'lost', 'yes');
@@ -56,7 +53,7 @@ describe('started Redis servers', () => {
     expect(await request(server, 'EXISTS', 'lost')).toBe('0');
   });
 
-  it('can be killed and restarted while frozen', async () => {
+  it('a frozen server can be killed and restarted', async () => {
     const server = servers[4]!;
     await server.freeze();
     await server.kill();
@@ -88,7 +85,7 @@ describe('a server started with options', () => {
     expect(await request(server, 'EXISTS', 'kept')).toBe('0');
   });
 
-  it('asks for its password, which the url carries', async () => {
+  it('demands its password, which the url carries', async () => {
     started = await startRedisServers(1, { requirepass: 'p@ss word' });
     const { host, port } = started[0]!;
     const client = new Redis(started[0]!.url);
@@ -97,7 +94,7 @@ describe('a server started with options', () => {
     await expect(respRequest({ address: { host, port } }, ['PING'])).rejects.toThrow('NOAUTH');
   });
 
-  it('knows the users of its ACL only', async () => {
+  it('accepts only the users of its ACL', async () => {
     started = await startRedisServers(1, {
       acl: ['user default off', 'user locker on >secret ~lock:* +ping +set +info'],
       user: { name: 'locker', password: 'secret' },
@@ -106,20 +103,20 @@ describe('a server started with options', () => {
     await expect(request(started[0]!, 'SET', 'other', 'x')).rejects.toThrow('NOPERM');
   });
 
-  it('takes further arguments', async () => {
+  it('accepts further arguments', async () => {
     started = await startRedisServers(1, { args: ['--maxmemory-policy', 'allkeys-lru'] });
     const information = await request(started[0]!, 'INFO', 'memory');
     expect(information).toContain('maxmemory_policy:allkeys-lru');
   });
 
-  it('says what the server said when it does not start', async () => {
+  it('fails with the message of the server when it does not start', async () => {
     const starting = startRedisServers(2, { args: ['--no-such-setting', 'x'] });
     await expect(starting).rejects.toThrow(/no-such-setting/);
   });
 });
 
 describe('a stopped server', () => {
-  it('is gone, cannot be used again, and may be stopped twice', async () => {
+  it('a stopped server is gone, cannot be used again, and may be stopped twice', async () => {
     const [server] = await startRedisServers(1, { own: true });
     const { canFault } = await findRedis({ own: true });
     expect(server!.canFault).toBe(canFault);

@@ -75,27 +75,13 @@ class UrlServer implements RedisServer {
     });
   }
 
-  freeze(): Promise<void> {
-    return this.#refuse('freeze');
-  }
+  readonly freeze = () => this.#refuse('freeze');
+  readonly resume = () => this.#refuse('resume');
+  readonly kill = () => this.#refuse('kill');
+  readonly restart = () => this.#refuse('restart');
+  readonly moveClock = () => this.#refuse('move the clock of');
 
-  resume(): Promise<void> {
-    return this.#refuse('resume');
-  }
-
-  kill(): Promise<void> {
-    return this.#refuse('kill');
-  }
-
-  restart(): Promise<void> {
-    return this.#refuse('restart');
-  }
-
-  moveClock(): Promise<void> {
-    return this.#refuse('move the clock of');
-  }
-
-  /** Leaves the server alone: it is not ours. */
+  /** Leaves the server alone: it was not started here. */
   stop(): Promise<void> {
     return Promise.resolve();
   }

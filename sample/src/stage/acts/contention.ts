@@ -7,8 +7,6 @@ const SEATS = ['A1', 'A2', 'A3', 'A4', 'A5'];
 export const contention: Act = {
   title: 'Contention',
   promises: salePromises(),
-  needsFaults: false,
-  showsEveryStep: false,
   async play(stage) {
     stage.tell(`ana, ben and cleo want ${SEATS.join(', ')}, each through another worker`);
     stage.tell('new servers vote after the restart guard (one TTL), so the first lock is late');

@@ -9,8 +9,6 @@ export const curtain: Act = {
     { id: 'free', text: 'no lock stays behind' },
     { id: 'ended', text: 'no worker crashed, and each ends by itself on shutdown' },
   ],
-  needsFaults: false,
-  showsEveryStep: false,
   async play(stage) {
     observeErrors(stage);
     await observeLocks(stage);

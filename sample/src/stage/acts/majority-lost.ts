@@ -10,11 +10,13 @@ export const majorityLost: Act = {
   promises: [
     { id: 'nothingLocked', text: 'without a majority nothing is locked, paid or written' },
     { id: 'clearError', text: 'the error says so, and names the nodes that are gone' },
-    { id: 'resumes', text: 'who waits through the outage is served when nodes are back' },
+    {
+      id: 'resumes',
+      text: 'a customer who waits through the outage is served when nodes are back',
+    },
     ...salePromises(),
   ],
   needsFaults: true,
-  showsEveryStep: false,
   async play(stage) {
     const { cluster } = stage;
     try {

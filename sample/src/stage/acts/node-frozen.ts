@@ -1,27 +1,22 @@
 import type { Act } from '../act.ts';
-import { observeSale, salePromises } from './sales.ts';
+import { observeSale, salePromises, sellDuring } from './sales.ts';
 
 const FIRST_SEATS = ['C1', 'C2', 'C3'];
 const LATER_SEATS = ['C4', 'C5'];
+const CUSTOMERS = ['gil', 'hal', 'ina'];
 
 /** One node is still dead, a second one stops answering: a bare quorum is left. Then both come back. */
 export const nodeFrozen: Act = {
   title: 'And another one is frozen',
   promises: salePromises(),
   needsFaults: true,
-  showsEveryStep: false,
   async play(stage) {
     try {
-      const underWay = stage.log.next(
-        (event) => event.type === 'step' && event.step.name === 'paid',
-        'nobody has paid',
-      );
-      const sale = stage.sell(FIRST_SEATS, ['gil', 'hal', 'ina']);
-      await Promise.race([underWay, sale]);
-      await stage.cluster.node(2).freeze();
-      stage.tell('node 1 is dead, node 2 takes requests and says nothing: 3 of 5 nodes are left');
-      await sale;
-      await stage.sell(LATER_SEATS, ['gil', 'hal', 'ina']);
+      await sellDuring(stage, FIRST_SEATS, CUSTOMERS, async () => {
+        await stage.cluster.node(2).freeze();
+        stage.tell('node 1 is dead, node 2 takes requests and says nothing: 3 of 5 nodes are left');
+      });
+      await stage.sell(LATER_SEATS, CUSTOMERS);
       await observeSale(stage, [...FIRST_SEATS, ...LATER_SEATS]);
     } finally {
       await stage.cluster.healAll();

@@ -6,14 +6,31 @@ import type { Promised } from '../summary.ts';
 /** Promises that hold for any fenced sale, whatever happens to the servers meanwhile. */
 export const SALE_PROMISES = {
   soldOnce: 'every seat is sold, to one customer',
-  settled: 'who paid has a seat, who has none paid nothing',
-  exclusive: 'nobody who holds the lock is refused by the database',
+  settled: 'customers who paid have a seat, and the others paid nothing',
+  exclusive: 'the database refuses no worker that holds the lock',
   ordered: 'the token grows with every holder of a seat',
 } as const;
 
 /** The sale promises as an act lists them. */
 export function salePromises(): Promised[] {
   return Object.entries(SALE_PROMISES).map(([id, text]) => ({ id, text }));
+}
+
+/** Every customer asks for every seat; once the first has paid, something strikes. Resolves when the sale is over. */
+export async function sellDuring(
+  stage: Stage,
+  seats: readonly string[],
+  customers: readonly string[],
+  strike: () => Promise<void>,
+): Promise<void> {
+  const underWay = stage.log.next(
+    (event) => event.type === 'step' && event.step.name === 'paid',
+    'no customer has paid',
+  );
+  const sale = stage.sell(seats, customers);
+  await Promise.race([underWay, sale]);
+  await strike();
+  await sale;
 }
 
 /** Asks the database whether the sale promises were kept for these seats. */

@@ -10,10 +10,9 @@ export const staleHolder: Act = {
   promises: [
     { id: 'passesOn', text: 'the seat of a stopped holder goes to the next one' },
     { id: 'refuses', text: 'the late write is refused by the database' },
-    { id: 'refunds', text: 'who was refused is refunded, who was seated is not' },
+    { id: 'refunds', text: 'the refused customer is refunded, the seated one is not' },
     { id: 'ordered', text: 'the token grows with every holder of a seat' },
   ],
-  needsFaults: false,
   showsEveryStep: true,
   async play(stage) {
     const { holder, successor, books } = await stopHolder(stage, {
@@ -33,7 +32,7 @@ export const staleHolder: Act = {
     stage.observe(
       'refuses',
       isRefused,
-      `ana: ${holder.error?.code ?? holder.outcome}; ${SEAT_ID} sold to ${seated.join(' and ') || 'nobody'}`,
+      `ana: ${holder.error?.code ?? holder.outcome}; ${SEAT_ID} sold to ${seated.join(' and ') || 'no customer'}`,
     );
     const money = books.payments.map(
       ({ customer, refunded }) => `${customer} ${refunded ? 'refunded' : 'paid'}`,

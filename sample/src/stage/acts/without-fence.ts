@@ -10,7 +10,6 @@ export const withoutFence: Act = {
     { id: 'doubleBooking', text: 'the lock alone lets the seat be sold twice' },
     { id: 'reports', text: 'it reports the loss, but after the write' },
   ],
-  needsFaults: false,
   showsEveryStep: true,
   async play(stage) {
     const { holder, successor, books } = await stopHolder(stage, {
@@ -26,7 +25,7 @@ export const withoutFence: Act = {
     stage.observe(
       'doubleBooking',
       successor.outcome === 'booked' && isSoldTwice,
-      `${SEAT_ID} sold to ${seated.join(' and ') || 'nobody'}${isPaidTwice ? ', both paid' : ''}`,
+      `${SEAT_ID} sold to ${seated.join(' and ') || 'no customer'}${isPaidTwice ? ', both paid' : ''}`,
     );
     stage.observe(
       'reports',

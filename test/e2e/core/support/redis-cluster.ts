@@ -1,3 +1,4 @@
+import { afterEach } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../../../lib/core/events.ts';
 import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
@@ -5,7 +6,15 @@ import { Redlock } from '../../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../../lib/redis/redis-lock-node.ts';
 import { startRedisServers } from '../../../support/redis-servers/index.ts';
 import type { RedisServer } from '../../../support/redis-servers/index.ts';
+import { useRedisServers } from '../../../support/redis-servers/use-redis-servers.ts';
 import { eventually } from '../../../support/eventually.ts';
+
+/** A cluster for the tests of this block, repaired after each of them. It is there from the first test on. */
+export function useRedisCluster(size: number): RedisCluster {
+  const cluster = new RedisCluster(useRedisServers(size, { own: true }));
+  afterEach(() => cluster.reset());
+  return cluster;
+}
 
 /** One process that uses the lock. */
 export interface RedisProcess {
@@ -15,13 +24,10 @@ export interface RedisProcess {
 
 /** N real servers, the processes that use them, and a look at their keys. */
 export class RedisCluster {
-  readonly servers: readonly RedisServer[];
   #processes: Redlock[] = [];
   #keys = 0;
 
-  private constructor(servers: readonly RedisServer[]) {
-    this.servers = servers;
-  }
+  constructor(readonly servers: readonly RedisServer[]) {}
 
   static async start(size: number): Promise<RedisCluster> {
     return new RedisCluster(await startRedisServers(size, { own: true }));
@@ -56,7 +62,7 @@ export class RedisCluster {
     return { redlock, events };
   }
 
-  /** Who holds `key`, on each server that runs; undefined where nobody does. */
+  /** Who holds `key`, on each server that runs; undefined where the key is free. */
   async owners(key: string): Promise<(string | undefined)[]> {
     return this.#each(async (client) => (await client.get(`lock:${key}`)) ?? undefined);
   }
@@ -100,12 +106,11 @@ export class RedisCluster {
   }
 
   #each<T>(ask: (client: Redis, index: number) => Promise<T>): Promise<T[]> {
-    const running = this.servers.map((server, index) => ({ server, index }));
     return Promise.all(
-      running
-        .filter(({ server }) => server.isRunning)
-        .map(async ({ server, index }) => {
-          const client = new Redis(server.url, { lazyConnect: true, retryStrategy: () => null });
+      [...this.servers.entries()]
+        .filter(([, { isRunning }]) => isRunning)
+        .map(async ([index, { url }]) => {
+          const client = new Redis(url, { lazyConnect: true, retryStrategy: () => null });
           client.on('error', () => undefined);
           try {
             return await ask(client, index);

@@ -1,0 +1,15 @@
+// What takes minutes: specs that run only here, and those of which `npm test` runs a part, in full.
+process.env.FENCE_STRESS ??= '1';
+process.env.SIMULATION_SEEDS ??= '500';
+const { default: base } = await import('./jest.config.mjs');
+
+export default {
+  ...base,
+  testMatch: [
+    '<rootDir>/test/**/*.stress.spec.ts',
+    '<rootDir>/test/fencing/stress/*.spec.ts',
+    '<rootDir>/test/fencing/wrong-stores.spec.ts',
+    '<rootDir>/test/simulation/campaign.spec.ts',
+  ],
+  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/'],
+};

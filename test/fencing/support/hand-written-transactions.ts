@@ -1,0 +1,39 @@
+import type { Pool as MysqlPool, PoolConnection } from 'mysql2/promise';
+import type { Pool, PoolClient } from 'pg';
+
+/** A transaction as users write it by hand. */
+export async function inPostgres(
+  pool: Pool,
+  work: (client: PoolClient) => Promise<unknown>,
+  begin = 'BEGIN',
+): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query(begin);
+    await work(client);
+    await client.query('COMMIT');
+  } catch (error) {
+    await client.query('ROLLBACK');
+    throw error;
+  } finally {
+    client.release();
+  }
+}
+
+/** The same on MariaDB. */
+export async function inMariadb(
+  pool: MysqlPool,
+  work: (connection: PoolConnection) => Promise<unknown>,
+): Promise<void> {
+  const connection = await pool.getConnection();
+  try {
+    await connection.beginTransaction();
+    await work(connection);
+    await connection.commit();
+  } catch (error) {
+    await connection.rollback();
+    throw error;
+  } finally {
+    connection.release();
+  }
+}

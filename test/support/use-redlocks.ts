@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { afterEach } from '@jest/globals';
+import type { LockNode } from '../../lib/core/nodes/lock-node.ts';
+import type { RedlockOptions } from '../../lib/core/options/options.ts';
+import { Redlock } from '../../lib/core/redlock.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+
+/** Closes what the returned function was given, after each test. */
+export function useClosing(): <Opened extends { close(): Promise<unknown> }>(
+  opened: Opened,
+) => Opened {
+  const open: { close(): Promise<unknown> }[] = [];
+  afterEach(() => Promise.all(open.splice(0).map((each) => each.close())));
+  return (opened) => {
+    open.push(opened);
+    return opened;
+  };
+}
+
+/** Opens lock services that a quorum of nodes has joined; they are closed after each test. No restart guard unless asked for. */
+export function useRedlocks(): (
+  nodes: readonly LockNode[],
+  options?: RedlockOptions,
+) => Promise<Redlock> {
+  const closing = useClosing();
+  return async (nodes, options) => {
+    const redlock = closing(new Redlock(nodes, { restartGuard: false, ...options }));
+    redlock.open();
+    assert.ok(await redlock.ready(20_000));
+    return redlock;
+  };
+}
+
+export function redisNodes(servers: readonly { readonly url: string }[]): RedisLockNode[] {
+  return servers.map(({ url }) => new RedisLockNode(url));
+}
