@@ -60,15 +60,12 @@ export class SimulatedConnection implements ServerPeer {
     return this.#unsettled.size > 0;
   }
 
-  get hasCollected(): boolean {
-    return this.#collected.length > 0;
-  }
-
-  /** Written with others by `flush`, or at once when no answer is due. */
-  collect(command: WireCommand): void {
-    const first = !this.isAsked && this.#collected.length === 0;
+  /** Written with others by `flush`, and then true; or at once when no answer is due. */
+  collect(command: WireCommand): boolean {
+    const waits = this.isAsked || this.#collected.length > 0;
     this.#collected.push(command);
-    if (first) this.flush();
+    if (!waits) this.flush();
+    return waits;
   }
 
   /** Takes back what has not been written. */

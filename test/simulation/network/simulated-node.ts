@@ -92,23 +92,29 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     this.#sendAtOnce<JoinReply>('join', request, (memory) => memory.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
     if (this.#latest?.holder === request.holder && this.#latest.ballot !== request.ballot)
       this.onReballot?.();
     this.#latest = request;
-    this.#send<AcquireReply>('acquire', request, (memory) => memory.acquire(request), settle);
+    return this.#send<AcquireReply>(
+      'acquire',
+      request,
+      (memory) => memory.acquire(request),
+      settle,
+    );
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    this.#send<ExtendReply>('extend', request, (memory) => memory.extend(request), settle);
+  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
+    return this.#send<ExtendReply>('extend', request, (memory) => memory.extend(request), settle);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    this.#send<ReleaseReply>('release', request, (memory) => memory.release(request), settle);
-  }
-
-  get hasCollected(): boolean {
-    return this.#connection?.hasCollected === true;
+  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+    return this.#send<ReleaseReply>(
+      'release',
+      request,
+      (memory) => memory.release(request),
+      settle,
+    );
   }
 
   flush(): void {
@@ -327,9 +333,9 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     request: unknown,
     run: (memory: MemoryLockServer) => Reply,
     settle: (reply: Reply) => void,
-  ): void {
+  ): boolean {
     const { process, server } = this.ends;
-    if (!process.alive) return;
+    if (!process.alive) return false;
     const command: WireCommand = {
       kind,
       request,
@@ -340,13 +346,12 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
         settle(reply as Reply);
       },
     };
-    if (this.#up && this.#connection?.open && !this.#closed) {
-      this.#connection.collect(command);
-      return;
-    }
+    if (this.#up && this.#connection?.open && !this.#closed)
+      return this.#connection.collect(command);
     this.#monitor.sending(kind, request, server.index);
     this.#monitor.answered(kind, request, server.index, NOT_CONNECTED);
     settle(NOT_CONNECTED as Reply);
+    return false;
   }
 
   #answered(command: WireCommand, reply: { kind: string }): void {
