@@ -20,6 +20,8 @@ export interface Violation {
     | 'vote-after-release'
     /** A failed attempt that nobody can have taken for a holder woke the waiters. */
     | 'loser-published'
+    /** R5: a node that may have accepted an attempt never got its release, although nothing was wrong with it. */
+    | 'vote-not-released'
     /** A granted lock was released as abandoned: its fence would be forgotten. */
     | 'granted-lock-abandoned'
     /** T7: a key outlived every lock. */

@@ -112,6 +112,13 @@ export class WireMonitor {
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
   }
 
+  /** Attempts that some node may hold, and was not told the end of. */
+  unreleased(): string[] {
+    return [...this.#attempts].flatMap(([holder, { mayHold, released }]) =>
+      [...mayHold].filter((node) => !released.has(node)).map((node) => `${holder} on n${node}`),
+    );
+  }
+
   #attempt(holder: string): WireAttempt {
     let attempt = this.#attempts.get(holder);
     if (!attempt) {

@@ -53,6 +53,7 @@ export function planOf(seed: number, only?: Family): Plan {
     timerLatenessMs: family === 'repair' ? 0.5 : 0.9,
     readingsPerStall: family === 'repair' ? Infinity : chance.pick([Infinity, 400, 150, 60]),
     commandMs: 0,
+    serverMs: 0,
     concurrentTries: 512,
     habits: habitsOf(ttlMs, family === 'repair'),
     grantedWithinMs: Infinity,

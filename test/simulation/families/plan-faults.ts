@@ -33,11 +33,11 @@ export type Fault =
   | { readonly kind: 'wall-jump'; readonly clients: readonly number[]; readonly byMs: number }
   | { readonly kind: 'stall'; readonly clients: readonly number[] }
   | { readonly kind: 'suspend'; readonly clients: readonly number[]; readonly forMs: number }
-  /** The event loop stands still once so many more commands have left. */
+  /** The event loop stands still once so many more commands were given to nodes. */
   | {
       readonly kind: 'block';
       readonly clients: readonly number[];
-      readonly afterSends: number;
+      readonly afterCommands: number;
       readonly forMs: number;
     }
   /** So many different free keys are asked for at once. */

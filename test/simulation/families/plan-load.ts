@@ -13,13 +13,14 @@ export const LOAD_PLANS: Readonly<Record<LoadFamily, (seed: number, chance: Chan
 };
 
 function planBursts(seed: number, chance: Chance): Plan {
-  const burst = { kind: 'burst', keys: chance.integer(250, 500), waitMs: 4_000 } as const;
+  const burst = { kind: 'burst', keys: chance.integer(600, 900), waitMs: 4_000 } as const;
   return planQuiet(seed, chance, {
     family: 'bursts',
     nodes: 3,
     ttlMs: 2_000,
     callers: [1, 1],
-    commandMs: 0.25,
+    commandMs: 0.02,
+    serverMs: 0.4,
     concurrentTries: 64,
     durationMs: 1_000,
     grantedWithinMs: 4_000,
@@ -30,26 +31,30 @@ function planBursts(seed: number, chance: Chance): Plan {
 
 function planSets(seed: number, chance: Chance): Plan {
   const alone = chance.happens(0.7);
+  const keys = ['a', 'b', 'c', 'd'].slice(0, chance.integer(2, 4));
   const habits: Habits = {
     ...habitsOf(1_000, true),
     waitsMs: [2_000],
     holdsMs: [1, 3, 5, 12],
-    pausesMs: [0, 0.5],
-    sets: chance.pick([0.1, 0.25]),
+    pausesMs: [0],
+    sets: 0,
+    setCallers: chance.integer(1, 2),
+    sticky: true,
     nested: chance.pick([0, 0.1]),
   };
   const plan = planQuiet(seed, chance, {
     family: 'sets',
     nodes: 3,
     ttlMs: 1_000,
-    keys: ['a', 'b', 'c', 'd'].slice(0, chance.integer(2, 4)),
-    callers: [chance.pick([4, 8, 12]), ...(alone ? [] : [1])],
+    keys,
+    callers: [2 + keys.length * chance.integer(2, 3), ...(alone ? [] : [1])],
+    concurrentTries: chance.pick([512, 3]),
     durationMs: 1_500,
     habits,
     grantedWithinMs: alone ? 1_000 : Infinity,
   });
   // Somebody elsewhere who holds one key for long.
-  const elsewhere = { holdsMs: [700], sets: 0, nested: 0 };
+  const elsewhere = { holdsMs: [700], setCallers: 0, sticky: false, nested: 0 };
   const clients = plan.clients.map((client, index) =>
     index === 1 && chance.happens(0.5) ? { ...client, habits: elsewhere } : client,
   );
@@ -63,7 +68,7 @@ function planBlockedLoops(seed: number, chance: Chance): Plan {
     series(durationMs, () => ttlMs * chance.between(1.3, 2)).map((atMs) => ({
       kind: 'block' as const,
       clients: [client],
-      afterSends: chance.integer(0, 12),
+      afterCommands: chance.integer(0, 12),
       forMs: ttlMs * chance.pick([0.05, 0.15, 0.3]),
       atMs,
       lastsMs: 0,

@@ -29,13 +29,25 @@ export type LoadFamily =
 export type Family =
   'steady' | 'amnesia' | 'early' | 'repair' | 'calendar' | LoadFamily | 'boundary' | 'reballots';
 
+/** In these nothing is wrong with nodes and networks. */
+export const HEALTHY: readonly Family[] = [
+  'bursts',
+  'sets',
+  'blocked-loops',
+  'detached',
+  'suspends',
+];
+
 /** What callers do, in shares of their calls and in times to draw from. */
 export interface Habits {
   readonly waitsMs: readonly number[];
   readonly holdsMs: readonly number[];
   readonly pausesMs: readonly number[];
-  /** Several keys at once. */
+  /** Several keys at once; the first so many callers of a process want nothing else. */
   readonly sets: number;
+  readonly setCallers: number;
+  /** The others always want the same key. */
+  readonly sticky: boolean;
   /** `withLock` instead of a handle. */
   readonly sections: number;
   /** Another key, later in order, while one is held. */
@@ -68,8 +80,9 @@ export interface Plan {
   readonly wallStepMicros: number;
   readonly timerLatenessMs: number;
   readonly readingsPerStall: number;
-  /** What writing or reading one command costs a client. */
+  /** What one command costs a client, to write and to read, and a server. */
   readonly commandMs: number;
+  readonly serverMs: number;
   /** How many tries a process has under way at once. */
   readonly concurrentTries: number;
   readonly habits: Habits;
@@ -110,6 +123,7 @@ export function planQuiet(seed: number, chance: Chance, options: QuietOptions): 
     timerLatenessMs: 0.5,
     readingsPerStall: Infinity,
     commandMs: 0,
+    serverMs: 0,
     concurrentTries: 512,
     habits: habitsOf(ttlMs),
     grantedWithinMs: Infinity,
@@ -133,6 +147,8 @@ export function habitsOf(ttlMs: number, repairs = false): Habits {
     holdsMs: [0, 0.02, 0.2, 0.8, repairs ? 6 : 1.5].map((part) => part * ttlMs),
     pausesMs: [0, 1, 5, ttlMs / 5],
     sets: 0.2,
+    setCallers: 0,
+    sticky: false,
     sections: 0.15,
     nested: 0,
     detached: 0,

@@ -15,6 +15,8 @@ export interface ConnectionEnds {
   readonly path: NetworkPath;
   /** What writing or reading one command costs the process. */
   readonly commandMs: number;
+  /** A command was given, written or not. */
+  given(): void;
 }
 
 /** Hears what a connection does. */
@@ -153,7 +155,7 @@ export class SimulatedConnection implements ServerPeer {
     if (!this.open) return;
     this.#replyArrivesMs = Math.max(
       this.#replyArrivesMs,
-      world.nowMs + server.serviceMs + path.delayMs(),
+      server.worksUntilMs(packet.length) + path.delayMs(),
     );
     const read = (): void => {
       if (this.open) this.#owner.spoke(this);

@@ -346,8 +346,11 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
         settle(reply as Reply);
       },
     };
-    if (this.#up && this.#connection?.open && !this.#closed)
-      return this.#connection.collect(command);
+    if (this.#up && this.#connection?.open && !this.#closed) {
+      const waits = this.#connection.collect(command);
+      this.ends.given();
+      return waits;
+    }
     this.#monitor.sending(kind, request, server.index);
     this.#monitor.answered(kind, request, server.index, NOT_CONNECTED);
     settle(NOT_CONNECTED as Reply);

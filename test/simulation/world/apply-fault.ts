@@ -66,7 +66,7 @@ export function applyFault(
       return undefined;
     case 'block':
       for (const index of fault.clients)
-        fleet.clients[index]?.blockAfter(fault.afterSends, fault.forMs);
+        fleet.clients[index]?.blockAfter(fault.afterCommands, fault.forMs);
       return undefined;
     case 'burst':
       for (const index of fault.clients)

@@ -15,6 +15,7 @@ export class Caller {
   readonly #chance: Chance;
   readonly #habits: Habits;
   readonly #name: string;
+  readonly #index: number;
   /** What it has started and not seen the end of. */
   #open = 0;
   #isChained = false;
@@ -22,7 +23,8 @@ export class Caller {
   constructor(run: RunContext, client: ClientProcess, index: number, habits: Habits) {
     this.#run = run;
     this.client = client;
-    this.#habits = habits;
+    this.#index = index;
+    this.#habits = index < habits.setCallers ? { ...habits, sets: 1 } : habits;
     this.#name = `${client.name} caller ${index}`;
     this.#chance = run.chance.branch(this.#name);
   }
@@ -58,7 +60,7 @@ export class Caller {
     const chance = this.#chance;
     const chosen = chance.happens(sets)
       ? [chance.pick(keys), chance.pick(keys)]
-      : [chance.pick(keys)];
+      : [this.#habits.sticky ? keys[this.#index % keys.length]! : chance.pick(keys)];
     const options: AcquireOptions = {
       wait: chance.pick(this.#habits.waitsMs),
       ...(careless && chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
@@ -143,10 +145,11 @@ export class Caller {
     const { process } = this.client;
     if (!this.#chance.happens(0.1)) return this.client.ask(keys, options);
     const controller = new AbortController();
-    void process
-      .sleep(this.#chance.between(0, 60))
-      .then(() => controller.abort(new Error('interrupted')));
-    return this.client.ask(keys, { ...options, signal: controller.signal });
+    const asked = this.client.ask(keys, { ...options, signal: controller.signal });
+    const abort = (): void => controller.abort(new Error('interrupted'));
+    if (this.#chance.happens(0.2)) abort();
+    else void process.sleep(this.#chance.between(0, 60)).then(abort);
+    return asked;
   }
 
   #isHeld(lock: Lock): boolean {

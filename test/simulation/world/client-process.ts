@@ -3,6 +3,7 @@ import type { LockEvent } from '../../../lib/core/events.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
+import { HEALTHY } from '../families/plan.ts';
 import { CallCheck, nodeTimeoutMs } from '../checks/call-check.ts';
 import { EventCheck } from '../checks/event-check.ts';
 import { LockRecord } from '../checks/lock-record.ts';
@@ -41,8 +42,8 @@ export class ClientProcess {
   readonly #nodeCount: number;
   readonly #events: EventCheck;
   #crashAfterSends = Infinity;
-  /** Blocks the event loop when so many more commands have left. */
-  #block: { afterSends: number; readonly ms: number } | undefined;
+  /** Blocks the event loop when so many more commands were given. */
+  #block: { afterCommands: number; readonly ms: number } | undefined;
 
   constructor(run: RunContext, index: number, start: number, membership: Membership = {}) {
     const { plan, world, trace } = run;
@@ -84,6 +85,7 @@ export class ClientProcess {
         server,
         path: new NetworkPath(world, chance, plan.latencyMs, plan.reconnectMs),
         commandMs: plan.commandMs,
+        given: () => this.#given(),
       };
       return new SimulatedNode(ends, this.#monitor(), trace);
     });
@@ -203,10 +205,10 @@ export class ClientProcess {
     });
   }
 
-  /** Its event loop is blocked for `ms` as soon as so many more commands have left. */
-  blockAfter(afterSends: number, ms: number): void {
-    if (afterSends === 0) this.process.block(ms);
-    else this.#block = { afterSends, ms };
+  /** Its event loop is blocked for `ms` as soon as the core has given its nodes so many more commands. */
+  blockAfter(afterCommands: number, ms: number): void {
+    if (afterCommands === 0) this.process.block(ms);
+    else this.#block = { afterCommands, ms };
   }
 
   crash(): void {
@@ -221,6 +223,8 @@ export class ClientProcess {
   /** Everything of it has ended. */
   closed(): void {
     this.#events.closed();
+    if (!HEALTHY.includes(this.#run.plan.family)) return;
+    for (const vote of this.#wire?.unreleased() ?? []) broke(this.#run, 'vote-not-released', vote);
   }
 
   #heard(event: LockEvent): void {
@@ -271,7 +275,10 @@ export class ClientProcess {
   #sent(): void {
     this.#crashAfterSends -= 1;
     if (this.#crashAfterSends <= 0) this.crash();
-    if (this.#block === undefined || --this.#block.afterSends > 0) return;
+  }
+
+  #given(): void {
+    if (this.#block === undefined || --this.#block.afterCommands > 0) return;
     this.process.stall(this.#block.ms);
     this.#block = undefined;
   }

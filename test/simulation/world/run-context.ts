@@ -70,7 +70,7 @@ export function createRun(plan: Plan, traced: boolean): RunContext {
     trace,
     chance: new Chance(plan.seed).branch('run'),
     servers: plan.servers.map(
-      (settings, index) => new SimulatedServer(world, trace, index, settings),
+      (settings, index) => new SimulatedServer(world, trace, index, settings, plan.serverMs),
     ),
     resource: new Resource(),
     history: [],

@@ -53,6 +53,8 @@ export class SimulatedServer {
   /** One command takes so long. */
   serviceMs = 0;
   #troubledUntilMs = 0;
+  readonly #commandMs: number;
+  #worksUntilMs = 0;
   clockErrorMs: number;
   readonly #world: World;
   readonly #trace: Trace;
@@ -60,7 +62,8 @@ export class SimulatedServer {
   readonly #backlog: (() => void)[] = [];
   #dump: MemorySnapshot | undefined;
 
-  constructor(world: World, trace: Trace, index: number, settings: ServerSettings) {
+  constructor(world: World, trace: Trace, index: number, settings: ServerSettings, commandMs = 0) {
+    this.#commandMs = commandMs;
     this.#world = world;
     this.#trace = trace;
     this.index = index;
@@ -85,6 +88,13 @@ export class SimulatedServer {
     if (!isWell || !knowsScripts || marker?.runId !== state.runId) return Infinity;
     if (marker.voteAfterMs - state.nowMs() > marker.restartGuardMs) return Infinity;
     return Math.max(this.#troubledUntilMs, this.whenItShows(marker.voteAfterMs));
+  }
+
+  /** When it has answered so many commands, after all those before. */
+  worksUntilMs(commands: number): number {
+    const { nowMs } = this.#world;
+    this.#worksUntilMs = Math.max(nowMs, this.#worksUntilMs) + commands * this.#commandMs;
+    return Math.max(nowMs + this.serviceMs, this.#worksUntilMs);
   }
 
   /** Something was wrong until now. */
