@@ -2,6 +2,7 @@ import type { Environment } from './environment.ts';
 import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './holding/held-lock.ts';
+import type { LockRoom } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
 import { KeyTable } from './holding/key-table.ts';
@@ -30,6 +31,7 @@ export class Redlock {
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
+  readonly #lockRoom: LockRoom;
   readonly #acquisitions = new Set<Acquisition>();
   readonly #onJoined = new Set<() => void>();
   readonly #onReleased = new Set<() => void>();
@@ -60,6 +62,7 @@ export class Redlock {
       table: new KeyTable(this.#set),
       admission: new Admission(this.options.concurrentTries),
     };
+    this.#lockRoom = { ...this.#room, onEnd: this.#lookForReleased };
   }
 
   /** Connects to every node and joins. Call once, before anything else. */
@@ -194,15 +197,7 @@ export class Redlock {
     const ticket = this.#arrivals;
     const acquisition = new Acquisition(this.#room, keys, settings, ticket, isInSection(this));
     const grantLock: GrantLock = (grant, records) =>
-      new HeldLock(keys, {
-        set: this.#set,
-        table: this.#room.table,
-        records,
-        settings,
-        grant,
-        ticket,
-        onEnd: this.#lookForReleased,
-      });
+      new HeldLock(this.#lockRoom, keys, records, settings, grant, ticket);
     const abort = signal === undefined ? undefined : () => acquisition.cancel(signal.reason);
     if (abort !== undefined) signal?.addEventListener('abort', abort, { once: true });
     this.#acquisitions.add(acquisition);

@@ -11,7 +11,5 @@ export function validUntilMs(startedAtMs: number, ttlMs: number, driftFactor: nu
   return startedAtMs + ttlMs - driftMs(ttlMs, driftFactor);
 }
 
-/** A grant with less than a tenth of the ttl left is of no use: it counts as a failed try. */
-export function minimumValidityMs(ttlMs: number): number {
-  return ttlMs / 10;
-}
+/** A grant with less than this share of the ttl left is of no use: it counts as a failed try. */
+export const MINIMUM_VALIDITY = 0.1;

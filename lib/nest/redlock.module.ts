@@ -30,8 +30,6 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
   }))
   .build();
 
-const never = () => false;
-
 /**
  * Distributed locks for the application. Call `forRoot` once, in the root module: a second one is refused when the application
  * starts. It is global unless `isGlobal: false`; then keep what `forRoot` returned in a constant and import that where it is needed.
@@ -52,7 +50,7 @@ const never = () => false;
     },
     {
       provide: IS_IN_TRANSACTION,
-      useFactory: (options: RedlockModuleOptions) => options.isInTransaction ?? never,
+      useFactory: (options: RedlockModuleOptions) => options.isInTransaction ?? null,
       inject: [REDLOCK_MODULE_OPTIONS],
     },
     moduleFenceProvider,

@@ -152,7 +152,7 @@ export class RedisLockNode implements LockNode {
   ): void {
     const { connection } = this.#commands;
     if (connection === undefined) return settle(this.#notConnected() as Reply);
-    inModuleContext(() =>
+    void inModuleContext(() =>
       ask(connection).then(settle, (error: unknown) => settle(connection.failure(error) as Reply)),
     );
   }

@@ -10,7 +10,7 @@ export interface FenceTicket {
 
 /**
  * The store under test: one text per resource, guarded by a fence. All hooks may reject with the store's refusal of a
- * stale ticket; what the database makes give way (serialization failure, deadlock) they retry themselves.
+ * stale ticket; what the database rolls back (serialization failure, deadlock) they retry themselves.
  */
 export interface FenceStore {
   /** Brings the ticket to the store before the first read. */

@@ -12,7 +12,7 @@ const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
   [broken.NeverRestores, 'extend: attempts that gave up never stand in the way of the holder (P1)'],
   [
     broken.RestoresGranted,
-    'release: a granted lock is never forgotten, whoever abandons its holder later',
+    'release: a granted lock is never forgotten, also when its holder is abandoned later',
   ],
   [
     broken.RestoresGranted,

@@ -132,7 +132,7 @@ export class AcceptsEqualBallots extends MemoryLockServer {
   }
 }
 
-/** Deletes whoever owns the lock. */
+/** Deletes the lock of any holder. */
 export class ReleasesAnything extends MemoryLockServer {
   override release(request: ReleaseRequest): ReleaseReply {
     for (const { lock } of pairsOf(request.names)) {
@@ -150,7 +150,7 @@ export class SkipsQuarantine extends MemoryLockServer {
   }
 }
 
-/** Every join starts the quarantine anew. */
+/** Every join starts the quarantine again. */
 export class ProlongsQuarantine extends MemoryLockServer {
   override join(request: JoinRequest): JoinReply {
     this.state.markers.delete(request.markerName);

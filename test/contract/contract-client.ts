@@ -24,7 +24,7 @@ export interface Hint {
   readonly holder: string | null;
 }
 
-/** One open node: its commands as promises, and what its listener heard. */
+/** One open node: its commands as promises, and what its listener received. */
 export class ContractClient implements LockNodeListener {
   readonly node: LockNode;
   readonly hints: Hint[] = [];

@@ -41,9 +41,9 @@ async function compare(
     const outcome = await play(command, clients[0], expected);
     const other = await play(command, clients[1], actual);
     if (!isDeepStrictEqual(other, outcome)) {
-      const told = [command, outcome, other].map((value) => JSON.stringify(value));
+      const texts = [command, outcome, other].map((value) => JSON.stringify(value));
       throw new Error(
-        `Seed ${seed}, step ${step}, ${told[0]}\nexpected ${told[1]}\nreceived ${told[2]}`,
+        `Seed ${seed}, step ${step}, ${texts[0]}\nexpected ${texts[1]}\nreceived ${texts[2]}`,
       );
     }
     kinds.add(outcome.kind);

@@ -249,7 +249,7 @@ describe('a thousand keys', () => {
 });
 
 describe('a user with the least rights', () => {
-  it('locks, extends, hears hints, releases and passes the probe', async () => {
+  it('locks, extends, receives hints, releases and passes the probe', async () => {
     const limited = await nodeOfUser(requiredAclRules('lock:'));
     try {
       await admin.script('FLUSH');
@@ -270,6 +270,8 @@ describe('a user with the least rights', () => {
 
   it.each([
     'info',
+    'ping',
+    'script|exists',
     'script|load',
     'evalsha',
     'eval',
@@ -281,7 +283,7 @@ describe('a user with the least rights', () => {
     'pttl',
     'del',
     'publish',
-  ])('less %s is told so', async (command) => {
+  ])('is examined, and %s is reported when it is missing', async (command) => {
     const rules = requiredAclRules('lock:').replace(
       new RegExp(`\\+${command.replace('|', '\\|')}(?= |$)`),
       '',

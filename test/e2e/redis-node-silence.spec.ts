@@ -10,6 +10,7 @@ import {
   it,
   jest,
 } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { lockNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
@@ -133,6 +134,7 @@ describe('a connection that the network forgot', () => {
 describe('on a server that answers as the test wants', () => {
   let scripted: ScriptedRedis;
   let answers: Record<string, string | undefined>;
+  let sockets: Socket[];
   const count = (wanted: string) => scripted.commands.filter(([name]) => name === wanted).length;
 
   /** As time passes for a process that reads: timers, then sockets. */
@@ -155,7 +157,11 @@ describe('on a server that answers as the test wants', () => {
     ] as const;
     jest.useFakeTimers({ doNotFake: [...doNotFake] });
     answers = { eval: '*2\r\n:1\r\n:0\r\n', ping: '-NOPERM no right to ping\r\n' };
-    scripted = await ScriptedRedis.start((command) => answers[command[0]!] ?? shakeHands(command));
+    sockets = [];
+    scripted = await ScriptedRedis.start((command, socket) => {
+      if (!sockets.includes(socket)) sockets.push(socket);
+      return answers[command[0]!] ?? shakeHands(command);
+    });
     await open(scripted.url);
   });
   afterEach(() => scripted.stop());
@@ -188,24 +194,37 @@ describe('on a server that answers as the test wants', () => {
     expect(driver.events).toEqual(['opened']);
   });
 
-  it('an answer that has arrived but was not read yet saves the connection', async () => {
-    const sockets: Socket[] = [];
-    await driver.node.close();
-    await scripted.stop();
-    scripted = await ScriptedRedis.start(([name = '', ...rest], socket) => {
-      sockets.push(socket);
-      return name === 'evalsha' ? undefined : shakeHands([name, ...rest]);
+  it('a second connection is given up when the first one ends, and another one is made', async () => {
+    answers['eval'] = undefined;
+    void driver.inspect(names);
+    await eventually(async () => {
+      await beats(1);
+      expect(count('eval')).toBe(1);
     });
-    await open(scripted.url);
+    sockets[0]!.destroy();
+    await eventually(async () => {
+      await beats(1);
+      expect(driver.events).toHaveLength(3);
+      expect(scripted.connections).toBe(1);
+    });
+    expect(sockets[2]!.destroyed).toBe(false);
+  });
+
+  it('an answer that has arrived but was not read yet saves the connection from every doubt', async () => {
+    await driver.node.close();
+    const template = new Redis(scripted.url, { lazyConnect: true });
+    const duplicate = jest.spyOn(template, 'duplicate');
+    driver = await NodeDriver.open(new RedisLockNode(template), {
+      silenceLimitMs: SILENCE_LIMIT_MS,
+    });
     const answer = driver.inspect(names);
+    await eventually(() => expect(count('evalsha')).toBe(1));
     await beats(4);
     // Within one turn: the answer is in the socket when the last beat falls.
     sockets.at(-1)!.write('*3\r\n:0\r\n$1\r\n0\r\n$-1\r\n');
     jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
     expect((await answer).kind).toBe('inspected');
-    await beats(10);
-    expect(scripted.connections).toBe(1);
-    expect(count('info')).toBe(1);
+    expect(duplicate).toHaveBeenCalledTimes(1);
   });
 });
 

@@ -63,7 +63,7 @@ describe('a watch', () => {
     ]);
   });
 
-  it('hears nothing of a silent release, nor of other locks', async () => {
+  it('receives nothing from a silent release, nor from other locks', async () => {
     waiter.node.watch(lock);
     await waiter.untilHint(lock, null);
     await lockAndRelease('silent', { notify: false });

@@ -82,6 +82,13 @@ async function threeVotes(): Promise<unknown[]> {
   );
 }
 
+interface TracedPrototype {
+  sendCommand: (
+    command: { name: string; resolve: (reply: unknown) => void; reject: (error: unknown) => void },
+    stream: unknown,
+  ) => unknown;
+}
+
 const ACCEPTED = Array(3).fill({ kind: 'accepted' });
 
 /** ioredis once more, as an application has it that installed another version than this package. */
@@ -116,9 +123,28 @@ describe('commands', () => {
     expect(writes.map(commandsIn)).toEqual([1, 2]);
   });
 
+  it('are settled also when a tracer takes them apart', async () => {
+    const { Redis: Other } = await anotherCopy();
+    const prototype = Other.prototype as unknown as TracedPrototype;
+    const { sendCommand } = prototype;
+    const traced: string[] = [];
+    // As the instrumentation of OpenTelemetry does it.
+    prototype.sendCommand = function (command, stream) {
+      const { resolve, reject } = command;
+      traced.push(command.name);
+      command.resolve = (reply) => resolve(reply);
+      command.reject = (error) => reject(error);
+      return sendCommand.call(this, command, stream);
+    };
+    await joined(Other);
+    expect(await threeVotes()).toEqual(ACCEPTED);
+    await driver.node.close();
+    expect(traced.filter((name) => name === 'evalsha')).toHaveLength(3);
+  });
+
   it('are left to a copy of ioredis that keeps something unknown in its commands, in their order', async () => {
     const copy = await anotherCopy();
-    const prototype = copy.Command.prototype as unknown as { initPromise(): void };
+    const prototype = copy.Command.prototype as unknown as { initPromise: () => void };
     const { initPromise } = prototype;
     prototype.initPromise = function (this: Record<string, unknown>) {
       this['surprise'] = true;
@@ -162,10 +188,12 @@ describe('whatever a node calls', () => {
     const admin = new Redis(server.url);
     try {
       await eventually(() => expect(seen).toHaveLength(3));
-      await admin.publish(lock, 'somebody');
+      context.run('third request', () => node.watch(`${lock}:second`));
       await eventually(() => expect(seen).toHaveLength(4));
-      await admin.call('client', ['kill', 'type', 'normal', 'skipme', 'yes']);
+      await admin.publish(lock, 'somebody');
       await eventually(() => expect(seen).toHaveLength(5));
+      await admin.call('client', ['kill', 'type', 'normal', 'skipme', 'yes']);
+      await eventually(() => expect(seen).toHaveLength(6));
     } finally {
       admin.disconnect();
     }

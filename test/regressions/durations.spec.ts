@@ -31,7 +31,7 @@ describe('a duration that is no whole number of milliseconds', () => {
     const driver = await NodeDriver.open(node!);
     await driver.join();
     const names = {
-      withMarker: ['lock:#marker', 'lock:a', 'lock:#floor:a'],
+      marker: 'lock:#marker',
       pairs: ['lock:a', 'lock:#floor:a'],
       locks: ['lock:a'],
     };

@@ -184,7 +184,7 @@ describe('three servers', () => {
     const driver = await NodeDriver.open(node);
     await driver.join();
     const names = {
-      withMarker: ['lock:#marker', 'lock:db', 'lock:#floor:db'],
+      marker: 'lock:#marker',
       pairs: ['lock:db', 'lock:#floor:db'],
       locks: ['lock:db'],
     };

@@ -14,7 +14,7 @@ import type {
 import { FLOOR_RETENTION_MS } from '../../lib/core/options/options.ts';
 import { eventually } from './eventually.ts';
 
-/** A lock node with promises in place of callbacks, and a record of what its listener heard. */
+/** A lock node with promises in place of callbacks, and a record of what its listener received. */
 export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
   readonly events: string[] = [];
@@ -49,7 +49,7 @@ export class NodeDriver implements LockNodeListener {
 
   async untilEvents(number: number): Promise<void> {
     await eventually(() => {
-      if (this.events.length < number) throw new Error(`heard ${JSON.stringify(this.events)}`);
+      if (this.events.length < number) throw new Error(`received ${JSON.stringify(this.events)}`);
     });
   }
 

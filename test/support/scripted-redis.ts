@@ -10,7 +10,7 @@ const INFO = 'redis_version:7.0.0\r\nrun_id:scripted\r\nrole:master\r\nloading:0
 export class ScriptedRedis {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Every command heard, in order. */
+  /** Every command received, in order. */
   readonly commands: (readonly string[])[] = [];
 
   private constructor(reply: ScriptedReply) {

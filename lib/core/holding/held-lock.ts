@@ -25,16 +25,11 @@ import { ReleaseRound } from './release.ts';
  */
 export type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
 
-export interface HeldLockOptions {
+/** What all locks of one service share. */
+export interface LockRoom {
   readonly set: NodeSet;
   readonly table: KeyTable;
-  /** Of its keys, in their order. */
-  readonly records: readonly KeyRecord[];
-  readonly settings: ResolvedAcquire;
-  readonly grant: Granted;
-  /** Order of arrival of its caller. */
-  readonly ticket: number;
-  /** Called when it is released or lost. */
+  /** Called when a lock is released or lost, and when its release needs no more waiting for. */
   readonly onEnd: () => void;
 }
 
@@ -53,7 +48,10 @@ export class HeldLock implements Lock, ExtensionTarget {
   lossError: LockLostError | undefined;
   /** The handle of its holder was released. */
   isHandleReleased = false;
-  readonly #options: HeldLockOptions;
+  readonly #room: LockRoom;
+  readonly #records: readonly KeyRecord[];
+  readonly #settings: ResolvedAcquire;
+  readonly #startedAtMs: number;
   readonly #set: NodeSet;
   readonly #lease: Lease;
   /** The call that acquired it: events and aborts run in its async context. */
@@ -73,8 +71,17 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
   #timer: Alarm | undefined;
 
-  constructor(keys: readonly string[], options: HeldLockOptions) {
-    const { set, table, records, settings, grant, ticket } = options;
+  /** `records` are those of its keys; `ticket` is the order of arrival of its caller. */
+  constructor(
+    room: LockRoom,
+    keys: readonly string[],
+    records: readonly KeyRecord[],
+    settings: ResolvedAcquire,
+    grant: Granted,
+    ticket: number,
+  ) {
+    if (grant.accepts < room.set.quorum)
+      throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
     this.names = grant.names;
     this.holder = grant.holder;
@@ -82,10 +89,13 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.ttlMs = settings.ttlMs;
     this.nodeTimeoutMs = settings.nodeTimeoutMs;
     this.#mayHold = grant.mayHold;
-    this.#options = options;
-    this.#set = set;
-    this.#lease = new Lease(set, this, grant.validUntilMs);
-    table.granted(this, records, ticket);
+    this.#room = room;
+    this.#records = records;
+    this.#settings = settings;
+    this.#startedAtMs = grant.startedAtMs;
+    this.#set = room.set;
+    this.#lease = new Lease(room.set, this, grant.validUntilMs);
+    room.table.granted(this, records, ticket);
   }
 
   get token(): FencingToken {
@@ -133,13 +143,10 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** The grant is complete: hands the lock to its holder. */
   start(token: FencingToken): void {
-    const { grant } = this.#options;
-    const hasQuorum = grant.accepts >= this.#set.quorum;
-    if (!hasQuorum) throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.#token = token;
     this.#tokenValue = token.value;
     this.state = 'held';
-    if (this.#options.settings.extend) this.#lease.keepExtended(grant.startedAtMs);
+    if (this.#settings.extend) this.#lease.keepExtended(this.#startedAtMs);
     else this.#lease.watch();
   }
 
@@ -165,7 +172,8 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Becomes lost when its validity has ended, though no timer has said so yet. */
   noticeEnd(): void {
-    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded([]);
+    const isUsed = this.state !== 'kept' && this.state !== 'over';
+    if (isUsed && this.validityMs <= 0) this.#lease.validityEnded([]);
   }
 
   async extend(): Promise<void> {
@@ -241,7 +249,9 @@ export class HeldLock implements Lock, ExtensionTarget {
       if (isInUse) this.#abort?.abort(error);
       for (const each of joined) each.notifyLoss();
     });
-    this.#over();
+    // Its holder has it no more.
+    this.#context = undefined;
+    this.#room.onEnd();
   }
 
   asked(nodes: number): void {
@@ -270,8 +280,8 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
     const { nowMs } = this.#set;
-    const heldMs = nowMs - this.#options.grant.startedAtMs;
-    const keepMs = this.#options.settings.minHoldMs - heldMs;
+    const heldMs = nowMs - this.#startedAtMs;
+    const keepMs = this.#settings.minHoldMs - heldMs;
     if (keepMs > 0) {
       this.#lease.stopExtending();
       this.state = 'kept';
@@ -295,7 +305,9 @@ export class HeldLock implements Lock, ExtensionTarget {
         }),
       );
     }
-    this.#over();
+    // Its holder has it no more.
+    this.#context = undefined;
+    this.#room.onEnd();
     return this.#released;
   }
 
@@ -310,8 +322,8 @@ export class HeldLock implements Lock, ExtensionTarget {
       token: this.#tokenValue,
       mayHold: this.#mayHold,
       context: this.#context,
-      table: this.#options.table,
-      onEnd: this.#options.onEnd,
+      table: this.#room.table,
+      onEnd: this.#room.onEnd,
     });
     // No extension may follow the release.
     this.#lease.end();
@@ -325,13 +337,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.state = 'over';
     this.#lease.end();
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#options.table.freed(this, this.#options.records);
-  }
-
-  /** Its holder has it no more. */
-  #over(): void {
-    this.#context = undefined;
-    this.#options.onEnd();
+    this.#room.table.freed(this, this.#records);
   }
 
   /** Nested uses that have not ended are over at once; their listeners run later. */

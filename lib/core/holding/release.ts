@@ -16,7 +16,7 @@ export interface LockToRelease {
   readonly nodeTimeoutMs: number;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   readonly mayHold: number;
-  /** Of the call that acquired it: its events run there. */
+  /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
   readonly context: AsyncResource | undefined;
   /** Is notified how many connections received the hint. */
   readonly table: KeyTable;
@@ -94,9 +94,9 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const { keys, token, context, table } = this.#lock;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       const causes = this.#failures ?? [];
-      context?.runInAsyncScope(() =>
-        this.#set.emit({ type: 'release-incomplete', keys, token, causes }),
-      );
+      const emit = () => this.#set.emit({ type: 'release-incomplete', keys, token, causes });
+      if (context === undefined) emit();
+      else context.runInAsyncScope(emit);
     }
     for (const key of keys) table.counted(key, this.#listeners);
     this.#resolve?.();

@@ -69,8 +69,8 @@ export interface NodeFailure {
 
 /** Names of one lock on the server: for each key its lock and its floor. */
 export interface LockNames {
-  /** `marker lock1 floor1 [lock2 floor2 …]`. */
-  readonly withMarker: readonly string[];
+  /** Where the node remembers when it may vote. */
+  readonly marker: string;
   /** `lock1 floor1 [lock2 floor2 …]`. */
   readonly pairs: readonly string[];
   /** `lock1 [lock2 …]`; also the channels of their hints. */

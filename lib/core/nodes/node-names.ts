@@ -5,14 +5,31 @@ export function markerName(keyPrefix: string): string {
   return `${keyPrefix}#marker`;
 }
 
-/** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved. */
-export function lockNames(keyPrefix: string, keys: readonly string[]): LockNames {
-  const locks: string[] = [];
-  const pairs: string[] = [];
-  for (const key of keys) {
-    const lock = keyPrefix + key;
-    locks.push(lock);
-    pairs.push(lock, `${keyPrefix}#floor:${key}`);
+/** Held with every lock, so it keeps no more than it must. */
+class Names implements LockNames {
+  readonly marker: string;
+  readonly pairs: readonly string[];
+
+  constructor(marker: string, pairs: readonly string[]) {
+    this.marker = marker;
+    this.pairs = pairs;
   }
-  return { locks, pairs, withMarker: [`${keyPrefix}#marker`, ...pairs] };
+
+  get locks(): readonly string[] {
+    return this.pairs.filter((_, index) => index % 2 === 0);
+  }
+}
+
+/** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved. */
+export function lockNames(
+  keyPrefix: string,
+  keys: readonly string[],
+  marker = markerName(keyPrefix),
+): LockNames {
+  const [first = ''] = keys;
+  // Nearly every lock has one key: an array that grows takes several times the memory.
+  const pairs = [keyPrefix + first, `${keyPrefix}#floor:${first}`];
+  for (let index = 1; index < keys.length; index += 1)
+    pairs.push(keyPrefix + keys[index]!, `${keyPrefix}#floor:${keys[index]!}`);
+  return new Names(marker, pairs);
 }

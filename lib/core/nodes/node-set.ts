@@ -38,6 +38,8 @@ export class NodeSet {
   readonly hasOrdinaryListener: boolean;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
+  /** Name of the marker on every node. */
+  readonly marker: string;
   /** Of questions whose answer a caller awaits. */
   readonly answers: Deadlines;
   /** Of callers that wait. */
@@ -76,6 +78,7 @@ export class NodeSet {
     this.hasOrdinaryListener =
       options.onEvent !== undefined && options.onEvent.skipsOrdinary !== true;
     this.environment = environment;
+    this.marker = markerName(options.keyPrefix);
     this.#listener = listener;
     this.#wallAheadMs = environment.clock.wallAheadMs();
     this.#bootAheadMs = this.#readBootAheadMs();
@@ -112,11 +115,11 @@ export class NodeSet {
   }
 
   open(): void {
-    const { acquire, keyPrefix, restartGuardMs } = this.options;
+    const { acquire, restartGuardMs } = this.options;
     const settings: LinkSettings = {
       silenceLimitMs: Math.max(2 * acquire.nodeTimeoutMs, MINIMUM_SILENCE_LIMIT_MS),
       join: {
-        markerName: markerName(keyPrefix),
+        markerName: this.marker,
         restartGuardMs,
         floorRetentionMs: FLOOR_RETENTION_MS,
       },

@@ -1,18 +1,17 @@
 import type { NodeCause } from '../errors.ts';
+import { isThorough } from '../invariant.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import { minimumValidityMs, validUntilMs } from '../validity.ts';
+import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
 import type { VoteCount } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
 import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
 
-/** Where ballots come from, and what is remembered of floors. */
-export interface BallotSource {
-  /** For a new attempt: the wall clock, or above every floor seen of these keys. */
-  nextBallot(): number;
-  /** A node remembers `floor` for one of these keys. */
+/** Remembers the floors that nodes report. */
+export interface FloorListener {
+  /** A node remembers `floor` for one of the keys. */
   sawFloor(floor: number): void;
 }
 
@@ -23,7 +22,9 @@ export interface AttemptOptions {
   readonly timeoutMs: number;
   /** No ballot is waited for after this. */
   readonly deadlineMs: number;
-  readonly ballots: BallotSource;
+  /** The first one; higher ones follow where nodes ask for them. */
+  readonly ballot: number;
+  readonly floors: FloorListener;
 }
 
 /** What an attempt ended with. */
@@ -83,7 +84,7 @@ export class Attempt implements RoundOwner {
   run(nowMs: number): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#propose(this.#options.ballots.nextBallot(), nowMs);
+      this.#propose(this.#options.ballot, nowMs);
     });
   }
 
@@ -105,12 +106,12 @@ export class Attempt implements RoundOwner {
 
   ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { names, ttlMs, ballots, deadlineMs } = this.#options;
+    const { names, ttlMs, floors, deadlineMs } = this.#options;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
     const decision = votes.decideBallot(0);
     const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
-    const isInTime = validUntil - endedAtMs >= minimumValidityMs(ttlMs);
+    const isInTime = validUntil - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
     if (decision === 'won' && isInTime && !this.#isCancelled) {
       this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
       this.#resolve?.({
@@ -118,19 +119,19 @@ export class Attempt implements RoundOwner {
         names,
         holder: this.holder,
         ballot,
-        accepts: votes.accepts,
+        accepts: isThorough ? votes.accepts : votes.yes,
         mayHold: this.#mayHold,
         startedAtMs,
         validUntilMs: validUntil,
       });
       return;
     }
-    ballots.sawFloor(votes.highestFloor);
+    floors.sawFloor(votes.highestFloor);
     const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
       const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();
-      ballots.sawFloor(next);
+      floors.sawFloor(next);
       this.#propose(next, endedAtMs);
       return;
     }

@@ -1,4 +1,3 @@
-import { isThorough } from '../invariant.ts';
 import type { VoteReply } from '../nodes/node-session.ts';
 
 const NOBODY = Object.freeze({ holder: undefined, index: -1 });
@@ -42,26 +41,26 @@ export class VoteCount {
   pending = 0;
   /** Not answered, by nodes that were silent when asked, and by the others. */
   #silentOpen = 0;
-  #liveOpen: number;
+  liveOpen: number;
   #silentNodes = 0;
 
   constructor(nodeCount: number, quorum: number) {
     this.quorum = quorum;
     this.replies = new Array<undefined>(nodeCount).fill(undefined);
-    this.#liveOpen = nodeCount;
+    this.liveOpen = nodeCount;
   }
 
   /** This node has an earlier answer overdue: it is asked, and waited for only where no quorum is possible without it. */
   silent(index: number): void {
     this.#silentNodes |= 1 << index;
     this.#silentOpen += 1;
-    this.#liveOpen -= 1;
+    this.liveOpen -= 1;
   }
 
   add(index: number, reply: VoteReply): void {
     this.replies[index] = reply;
     if ((this.#silentNodes & (1 << index)) !== 0) this.#silentOpen -= 1;
-    else this.#liveOpen -= 1;
+    else this.liveOpen -= 1;
     switch (reply.kind) {
       case 'accepted':
       case 'extended':
@@ -86,9 +85,8 @@ export class VoteCount {
     }
   }
 
-  /** Nodes that accepted; in tests counted again from their answers. */
+  /** Nodes that accepted, counted again from their answers. */
   get accepts(): number {
-    if (!isThorough) return this.yes;
     return this.replies.filter((reply) => reply?.kind === 'accepted').length;
   }
 
@@ -99,12 +97,7 @@ export class VoteCount {
   /** How many answers are worth waiting for. */
   get expected(): number {
     const reachable = this.replies.length - this.#silentOpen - this.failed;
-    return reachable < this.quorum ? this.#liveOpen + this.#silentOpen : this.#liveOpen;
-  }
-
-  /** The answers decided: nodes that had time left were not waited for, and are no sign of an outage. */
-  decided(): void {
-    this.pending = this.#liveOpen;
+    return reachable < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
   }
 
   /** How many nodes may vote and did, for any holder. */

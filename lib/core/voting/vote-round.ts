@@ -101,7 +101,8 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   #end(isDecided: boolean): void {
     if (this.ended) return;
     this.isDecided = isDecided;
-    if (isDecided) this.votes.decided();
+    // Nodes that had time left were not waited for: they are no sign of an outage.
+    if (isDecided) this.votes.pending = this.votes.liveOpen;
     this.endedAtMs = this.#set.checkedNowMs;
     if (this.#isCollected) this.#withdraw();
     this.ended = true;

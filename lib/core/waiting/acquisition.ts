@@ -8,7 +8,7 @@ import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
-import type { BallotSource, FailedAttempt, Granted } from '../voting/attempt.ts';
+import type { FailedAttempt, FloorListener, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
@@ -33,7 +33,7 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
  * It stands in the line of one key at a time, that which it is blocked on, and reserves nothing: no free key is refused
  * because a set waits for another one.
  */
-export class Acquisition extends Deadline implements Waiter, Candidate, BallotSource {
+export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {
   readonly keys: readonly string[];
   readonly ticket: number;
   readonly isInSection: boolean;
@@ -82,8 +82,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
-    const records: KeyRecord[] = [];
-    for (const key of keys) records.push(room.table.use(key));
+    // One key for nearly every lock: an array that grows takes several times the memory.
+    const records = [room.table.use(keys[0]!)];
+    for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
     this.#records = records;
     this.#arrivedAtMs = room.set.nowMs;
     if (keys.length === 1) return;
@@ -147,10 +148,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
 
   onDeadline(): void {
     this.wake();
-  }
-
-  nextBallot(): number {
-    return this.#room.table.nextBallot(this.#records);
   }
 
   sawFloor(floor: number): void {
@@ -250,17 +247,18 @@ export class Acquisition extends Deadline implements Waiter, Candidate, BallotSo
   }
 
   async #try(nowMs: number, deadlineMs: number, grant: GrantLock): Promise<HeldLock | undefined> {
-    const { set, admission } = this.#room;
+    const { set, table, admission } = this.#room;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const hints: number[] = [];
     for (const record of this.#records) hints.push(record.hints);
     this.tries += 1;
     this.#attempt = new Attempt(set, {
-      names: lockNames(set.options.keyPrefix, this.keys),
+      names: lockNames(set.options.keyPrefix, this.keys, set.marker),
       ttlMs,
       timeoutMs: nodeTimeoutMs,
       deadlineMs,
-      ballots: this,
+      ballot: table.nextBallot(this.#records),
+      floors: this,
     });
     const outcome = await this.#attempt.run(nowMs);
     for (const record of this.#records) record.trying = undefined;

@@ -123,6 +123,7 @@ function valueOf(
     value =
       value === null || value === undefined ? undefined : (value as Record<string, unknown>)[name];
   }
+  if (typeof value === 'string' && value !== '') return value;
   if (isKeyPart(value)) return String(value);
   throw new FencedUsageError(
     `${where}: ${text} of the key '${template}' is ${describe(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
@@ -130,7 +131,6 @@ function valueOf(
 }
 
 function isKeyPart(value: unknown): boolean {
-  if (typeof value === 'string') return value !== '';
   if (typeof value === 'number') return Number.isFinite(value);
   return typeof value === 'bigint' || typeof value === 'boolean';
 }

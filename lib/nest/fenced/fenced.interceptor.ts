@@ -26,7 +26,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
-    @Inject(IS_IN_TRANSACTION) private readonly isInTransaction: () => boolean,
+    @Inject(IS_IN_TRANSACTION) private readonly isInTransaction: (() => boolean) | null,
     @Inject(MODULE_FENCE) private readonly fence: ModuleFence,
   ) {}
 
@@ -75,7 +75,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   }
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {
-    if (definition.allowInTransaction || !this.isInTransaction()) return;
+    if (definition.allowInTransaction || this.isInTransaction?.() !== true) return;
     // A lock held around the transaction is only joined, and outlives the commit.
     if (this.locks.holds(keys)) return;
     throw new FencedUsageError(

@@ -28,7 +28,7 @@ export function notSent(message: string): NodeFailure {
   return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
 }
 
-/** The server answered something that no script of ours returns. */
+/** The server answered something that none of our scripts returns. */
 export function unexpectedReply(command: string, reply: unknown): NodeFailure {
   const shape = Array.isArray(reply)
     ? `an array of ${reply.length}`

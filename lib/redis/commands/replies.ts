@@ -7,7 +7,7 @@ import type {
 } from '../../core/nodes/lock-node.ts';
 import { unexpectedReply } from './node-failure.ts';
 
-/** Replies of the scripts to replies of the port. Whatever a script of ours can't return is a failure, never a vote. */
+/** Replies of the scripts to replies of the port. What none of our scripts can return is a failure, never a vote. */
 
 const UNJOINED = Object.freeze({ kind: 'unjoined' } as const);
 const ACCEPTED = Object.freeze({ kind: 'accepted' } as const);

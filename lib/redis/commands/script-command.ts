@@ -25,73 +25,71 @@ import {
 /** One script as the port asks for it: what a request looks like on the wire, and what the reply means. */
 export interface ScriptCall<Request, Reply> {
   readonly script: Script;
-  /** May go by its text where the server does not know the digest: it is harmless before a join. */
-  readonly anyhow: boolean;
+  /** It goes by its digest only, which a server does not know before it was joined. */
+  readonly isVote: boolean;
   /** EVALSHA in the Redis protocol. The last request is remembered, because it goes to all nodes in a row. */
   encode(request: Request): string;
   parse(reply: unknown, request: Request): Reply;
 }
 
-export const ACQUIRE_CALL: ScriptCall<AcquireRequest, AcquireReply> = scriptCall(
+export const ACQUIRE_CALL = scriptCall<AcquireRequest, AcquireReply>(
   ACQUIRE,
-  { values: 3, anyhow: false },
-  ({ names }) => names.withMarker,
-  encodeVote,
-  (reply, { names }) => parseAcquireReply(reply, names.locks.length),
+  { isVote: true, valuesOf: valuesOfVote },
+  (reply, { names }) => parseAcquireReply(reply, names.pairs.length / 2),
 );
 
-export const EXTEND_CALL: ScriptCall<ExtendRequest, ExtendReply> = scriptCall(
+export const EXTEND_CALL = scriptCall<ExtendRequest, ExtendReply>(
   EXTEND,
-  { values: 3, anyhow: false },
-  ({ names }) => names.withMarker,
-  encodeVote,
+  { isVote: true, valuesOf: valuesOfVote },
   parseExtendReply,
 );
 
-export const RELEASE_CALL: ScriptCall<ReleaseRequest, ReleaseReply> = scriptCall(
+export const RELEASE_CALL = scriptCall<ReleaseRequest, ReleaseReply>(
   RELEASE,
-  { values: 3, anyhow: true },
-  ({ names }) => names.pairs,
-  ({ holder, granted, notify }) =>
-    bulk(holder) + bulk(granted ? '1' : '0') + bulk(notify ? '1' : '0'),
+  {
+    isVote: false,
+    valuesOf: ({ holder, granted, notify }) => [holder, granted ? '1' : '0', notify ? '1' : '0'],
+  },
   parseReleaseReply,
 );
 
-export const INSPECT_CALL: ScriptCall<InspectRequest, InspectReply> = scriptCall(
+export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
   INSPECT,
-  { values: 0, anyhow: true },
-  ({ names }) => names.pairs,
-  () => '',
+  { isVote: false, valuesOf: () => [] },
   parseInspectReply,
 );
 
+/** Floors are compared as strings of 16 digits. */
+function valuesOfVote({ ballot, holder, ttlMs }: AcquireRequest | ExtendRequest): string[] {
+  return [String(ballot).padStart(16, '0'), holder, String(ttlMs)];
+}
+
 function scriptCall<Request extends { readonly names: LockNames }, Reply>(
   script: Script,
-  { values, anyhow }: { readonly values: number; readonly anyhow: boolean },
-  keysOf: (request: Request) => readonly string[],
-  encodeValues: (request: Request) => string,
+  how: { readonly isVote: boolean; readonly valuesOf: (request: Request) => string[] },
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
+  /** What stands in front of the keys, by their number. */
   const heads: string[] = [];
   let last: Request | undefined;
   let text = '';
   const encode = (request: Request): string => {
     if (request === last) return text;
-    const keys = keysOf(request);
-    const { length } = keys;
+    const { marker, pairs } = request.names;
+    const values = how.valuesOf(request);
+    const length = pairs.length + (how.isVote ? 1 : 0);
     text = heads[length] ??=
-      `*${length + values + 3}\r\n${bulk('evalsha')}${bulk(script.sha1)}${bulk(String(length))}`;
-    for (const key of keys) text += bulk(key);
-    text += encodeValues(request);
+      `*${length + values.length + 3}\r\n` +
+      bulk('evalsha') +
+      bulk(script.sha1) +
+      bulk(String(length));
+    if (how.isVote) text += bulk(marker);
+    for (const name of pairs) text += bulk(name);
+    for (const value of values) text += bulk(value);
     last = request;
     return text;
   };
-  return { script, anyhow, encode, parse };
-}
-
-/** Floors are compared as strings of 16 digits. */
-function encodeVote({ ballot, holder, ttlMs }: AcquireRequest | ExtendRequest): string {
-  return `$16\r\n${String(ballot).padStart(16, '0')}\r\n${bulk(holder)}${bulk(String(ttlMs))}`;
+  return { script, isVote: how.isVote, encode, parse };
 }
 
 function bulk(value: string): string {
@@ -117,33 +115,32 @@ export interface ScriptCommand<Request = any, Reply = any> {
   readonly request: Request;
   readonly settle: (reply: Reply) => void;
   readonly text: string;
-  /** False when this copy of ioredis asks something of a command that we don't know: then it encodes by itself. */
+  /** False where ioredis has to encode by itself, because it keeps something in its commands that we don't know. */
   readonly isNative: boolean;
-  resolve(reply: unknown): void;
-  reject(error: unknown): void;
+  resolve: (reply: unknown) => void;
+  reject: (error: unknown) => void;
 }
 
-/** What becomes of a command that was not answered with a reply. */
+/** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
   rejected(command: ScriptCommand, error: unknown): void;
 }
 
-export type ScriptCommandClass = new <Request, Reply>(
-  call: ScriptCall<Request, Reply>,
-  request: Request,
-  settle: (reply: Reply) => void,
+export type ScriptCommandClass = new (
+  call: ScriptCall<any, any>,
+  request: unknown,
+  settle: (reply: any) => void,
   owner: ScriptCommandOwner,
-) => ScriptCommand<Request, Reply>;
+) => ScriptCommand;
 
 /** The class of commands of one copy of ioredis. */
 export type CommandClass = (new (name: string) => object) & { readonly prototype: object };
 
-/** What ioredis keeps in a command; all of it is constant in ours. */
+/** What ioredis keeps in a command; in ours all of it is constant. The text is ready: nothing is traced or transformed. */
 const FIELDS = {
   name: 'evalsha',
   args: [],
   replyEncoding: 'utf8',
-  // The text is ready: nothing is traced, transformed or timed.
   isTraced: true,
   transformed: true,
   isResolved: false,
@@ -162,19 +159,19 @@ const KNOWN = new Set([...Object.keys(FIELDS), 'resolve', 'reject']);
  * callback. They inherit from its own class but skip its constructor, which costs a tenth of a whole round trip.
  */
 export function scriptCommandClass(Base?: CommandClass): ScriptCommandClass {
-  class EvalshaCommand<Request, Reply> implements ScriptCommand<Request, Reply> {
-    readonly call: ScriptCall<Request, Reply>;
-    readonly request: Request;
-    readonly settle: (reply: Reply) => void;
+  class EvalshaCommand implements ScriptCommand {
+    readonly call: ScriptCall<any, any>;
+    readonly request: unknown;
+    readonly settle: (reply: any) => void;
     readonly owner: ScriptCommandOwner;
     readonly text: string;
     declare readonly isNative: boolean;
     declare transformReply?: (reply: unknown) => unknown;
 
     constructor(
-      call: ScriptCall<Request, Reply>,
-      request: Request,
-      settle: (reply: Reply) => void,
+      call: ScriptCall<any, any>,
+      request: unknown,
+      settle: (reply: any) => void,
       owner: ScriptCommandOwner,
     ) {
       this.call = call;
@@ -184,31 +181,46 @@ export function scriptCommandClass(Base?: CommandClass): ScriptCommandClass {
       this.text = call.encode(request);
     }
 
+    /** Bound, because tracers take it from the command and call it alone; made only when it is read. */
+    get resolve(): (reply: unknown) => void {
+      return (reply) => this.answered(reply);
+    }
+
+    set resolve(value) {
+      Object.defineProperty(this, 'resolve', { value });
+    }
+
+    /** Reached while somebody else writes or closes. */
+    get reject(): (error: unknown) => void {
+      return (error) => inModuleContext(() => this.rejected(error));
+    }
+
+    set reject(value) {
+      Object.defineProperty(this, 'reject', { value });
+    }
+
     toWritable(): string {
       return this.text;
     }
 
     setReplyContext(): void {}
 
-    resolve(reply: unknown): void {
+    answered(reply: unknown): void {
       try {
-        const value =
-          typeof reply === 'number' || !this.isNative ? reply : this.transformReply?.(reply);
+        const isReady = typeof reply === 'number' || !this.isNative;
+        const value = isReady ? reply : this.transformReply?.(reply);
         this.settle(this.call.parse(value, this.request));
       } catch (thrown) {
-        rethrow(thrown);
+        throwLater(thrown);
       }
     }
 
-    /** May be called while somebody else writes or closes. */
-    reject(error: unknown): void {
-      inModuleContext(() => {
-        try {
-          this.owner.rejected(this, error);
-        } catch (thrown) {
-          rethrow(thrown);
-        }
-      });
+    rejected(error: unknown): void {
+      try {
+        this.owner.rejected(this, error);
+      } catch (thrown) {
+        throwLater(thrown);
+      }
     }
   }
   const isNative =
@@ -219,7 +231,7 @@ export function scriptCommandClass(Base?: CommandClass): ScriptCommandClass {
 }
 
 /** What our side throws must not end up in ioredis' parser. */
-function rethrow(thrown: unknown): void {
+function throwLater(thrown: unknown): void {
   queueMicrotask(() => {
     throw thrown;
   });

@@ -22,7 +22,7 @@ export const CONNECT_TIMEOUT_MS = 5_000;
 export const DISCONNECT_TIMEOUT_MS = 50;
 
 /**
- * What the protocol needs of a client: one connection and then no more (reconnecting is ours), nothing queued, nothing
+ * What the protocol needs of a client: one connection and then no more (we reconnect ourselves), nothing queued, nothing
  * sent twice, replies of one form in all versions. Name, database, TLS and credentials stay as the user gave them.
  */
 const OVERRIDES = {
@@ -89,12 +89,12 @@ export class ConnectionSource {
 
   /** The first command of a client (its ready check at the latest) shows the class of commands that it works with. */
   #seeCommand(client: Redis): void {
-    const { sendCommand } = client;
+    const sendCommand = client.sendCommand.bind(client);
     client.sendCommand = (command, stream) => {
       client.sendCommand = sendCommand;
       this.#hasSeenCommand = true;
       this.ScriptCommand = scriptCommandClass(command.constructor as CommandClass);
-      return sendCommand.call(client, command, stream);
+      return sendCommand(command, stream);
     };
   }
 

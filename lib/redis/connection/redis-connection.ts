@@ -18,12 +18,12 @@ import type { ConnectionSource } from './connection-source.ts';
 
 /** With so many collected, writing costs less than waiting for more. */
 const FLUSH_AT = 32;
-/** After so much silence a PING asks whether anybody is there, give or take a quarter: clients must not beat in step. */
+/** After so much silence a PING asks for life; give or take a quarter, so that clients do not ask in step. */
 const PING_AFTER_MS = 10_000;
-/** Silence is counted in beats, of which so many make the limit. A late beat counts once: we did not read meanwhile. */
+/** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
 const BEATS = 4;
 
-const { timers, afterPoll, random } = systemEnvironment;
+const { timers, random } = systemEnvironment;
 
 /** What we use of a client beyond its types; the same in versions 5 and 6. */
 interface ClientInternals {
@@ -55,6 +55,7 @@ export class RedisConnection implements ScriptCommandOwner {
   problem = 'the connection was closed';
   isSilent = false;
   wasReady = false;
+  readonly #internals: ClientInternals;
   readonly #source: ConnectionSource;
   readonly #owner: RedisConnectionOwner;
   readonly #beatMs: number;
@@ -66,12 +67,16 @@ export class RedisConnection implements ScriptCommandOwner {
   #hasReceived = false;
   #missedBeats = 0;
 
-  /** @throws what the client throws that can't be made */
+  /**
+   * Called in the context of the module: sockets keep the one in which they were made.
+   * @throws what the client throws that can't be made
+   */
   constructor(source: ConnectionSource, owner: RedisConnectionOwner, silenceLimitMs: number) {
     this.#source = source;
     this.#owner = owner;
     this.#beatMs = silenceLimitMs / BEATS;
-    this.client = inModuleContext(() => source.create());
+    this.client = source.create();
+    this.#internals = this.client as unknown as ClientInternals;
     ignoreLateErrors(this.client);
     this.closed = new Promise((resolve) => this.client.once('end', () => resolve()));
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
@@ -86,7 +91,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
     this.client.once('ready', () => inModuleContext(() => this.#ready()));
     this.client.once('end', () => inModuleContext(() => this.#end()));
-    inModuleContext(() => this.client.connect()).catch((error: unknown) => this.#failed(error));
+    this.client.connect().catch((error: unknown) => this.#failed(error));
   }
 
   /** Commands can be written now. */
@@ -102,7 +107,7 @@ export class RedisConnection implements ScriptCommandOwner {
   ): boolean {
     this.#collected.push(new this.#source.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const mayWait = length < FLUSH_AT && (length > 1 || this.#isDue);
+    const mayWait = length < FLUSH_AT && (length > 1 || this.#internals.commandQueue.length > 0);
     if (!mayWait) this.flush();
     return mayWait;
   }
@@ -119,11 +124,14 @@ export class RedisConnection implements ScriptCommandOwner {
     const commands = this.#collected;
     if (commands.length === 0) return;
     this.#collected = [];
-    for (const command of commands) this.#queue(command);
+    for (const command of commands) {
+      if (command.isNative) void this.client.sendCommand(command as never, this as never);
+      else this.#call(command);
+    }
     const text = this.#text;
     this.#text = '';
     if (text !== '') this.#internals.stream.write(text);
-    this.#watch();
+    if (this.#isResting) this.#watch();
   }
 
   /** Sends anything else, after what was collected. */
@@ -134,9 +142,9 @@ export class RedisConnection implements ScriptCommandOwner {
     return reply;
   }
 
-  /** A script that is harmless before a join goes by its text where the server does not know the digest. */
+  /** What is no vote goes by its text where the server does not know the digest. */
   rejected({ call, request, settle, text }: ScriptCommand, error: unknown): void {
-    if (!call.anyhow || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
+    if (call.isVote || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
     const [, , ...args] = argumentsOf(text);
     this.ask((client) => client.call('eval', [call.script.text, ...args])).then(
       (reply) => settle(call.parse(reply, request)),
@@ -146,7 +154,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
   /** What the error of a command on this connection means. */
   failure(error: unknown): NodeFailure {
-    // Watchdog: a client that calls itself ready over a dead stream would stay so for ever.
+    // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
     return failureOf(error, (message) => this.#source.conceal(message));
   }
@@ -169,19 +177,8 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#text += text;
   }
 
-  get #internals(): ClientInternals {
-    return this.client as unknown as ClientInternals;
-  }
-
-  get #isDue(): boolean {
-    return this.#internals.commandQueue.length > 0;
-  }
-
-  #queue(command: ScriptCommand): void {
-    if (command.isNative) {
-      void this.client.sendCommand(command as never, this as never);
-      return;
-    }
+  /** For a copy of ioredis whose commands we don't know. */
+  #call(command: ScriptCommand): void {
     const [name = '', ...args] = argumentsOf(command.text);
     void this.ask((client) => client.call(String(name), args)).then(
       (reply) => command.resolve(reply),
@@ -230,13 +227,13 @@ export class RedisConnection implements ScriptCommandOwner {
   }
 
   #beat(): void {
-    if (!this.#isDue) return this.#rest();
+    if (this.#internals.commandQueue.length === 0) return this.#rest();
     // One more than the limit has, because the answer may be due since a moment ago.
     this.#missedBeats = this.#hasReceived ? 0 : this.#missedBeats + 1;
     this.#hasReceived = false;
     this.#beatLater();
     // What has arrived while this process did not read is there after the next poll.
-    if (this.#missedBeats > BEATS) afterPoll(() => this.#doubt());
+    if (this.#missedBeats > BEATS) systemEnvironment.afterPoll(() => this.#doubt());
   }
 
   #rest(): void {
@@ -265,7 +262,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
 /**
  * Call before `connect`. ioredis listens for one error of its socket, but TLS can bring a second one: the server's answer
- * to a handshake that was given up because of its certificate. Heard by nobody, that would end the process.
+ * to a handshake that was given up because of its certificate. Without a listener it would end the process.
  */
 function ignoreLateErrors(client: Redis): void {
   const { connector } = client as unknown as ClientInternals;

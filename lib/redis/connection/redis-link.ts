@@ -11,7 +11,7 @@ const LAST_RETRY_MS = 1_000;
 /** ioredis closes within its disconnect timeout; should it not say so, nobody waits longer than this. */
 const CLOSE_TIMEOUT_MS = 1_000;
 
-const { timers, afterPoll, random } = systemEnvironment;
+const { timers, random } = systemEnvironment;
 
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
@@ -29,6 +29,8 @@ export interface RedisLinkListener {
  * execute what the first one carried, so nothing is given up.
  */
 export class RedisLink implements RedisConnectionOwner {
+  /** The connection, when commands can be written. */
+  connection: RedisConnection | undefined;
   /** Why there is no connection. */
   problem = 'not connected yet';
   readonly #source: ConnectionSource;
@@ -56,11 +58,6 @@ export class RedisLink implements RedisConnectionOwner {
     inModuleContext(() => this.#connect());
   }
 
-  /** The connection, when commands can be written now. */
-  get connection(): RedisConnection | undefined {
-    return this.#current?.isUsable === true ? this.#current : undefined;
-  }
-
   /** Resolves when every socket is closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -82,6 +79,7 @@ export class RedisLink implements RedisConnectionOwner {
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
     this.problem = connection.problem;
+    this.connection = connection;
     this.#listener.opened(connection);
   }
 
@@ -91,7 +89,7 @@ export class RedisLink implements RedisConnectionOwner {
       this.#connectLater();
     }
     if (connection !== this.#current) return;
-    this.#current = undefined;
+    this.#current = this.connection = undefined;
     this.problem = connection.problem;
     const successor = this.#successor;
     this.#successor = undefined;
@@ -134,7 +132,7 @@ export class RedisLink implements RedisConnectionOwner {
   #prove(successor: RedisConnection): void {
     this.#listener.prove(successor).then(
       // What the first one has received is known after the next poll.
-      () => afterPoll(() => this.#replaceBy(successor)),
+      () => systemEnvironment.afterPoll(() => this.#replaceBy(successor)),
       () => successor.drop('refused'),
     );
   }
@@ -143,7 +141,7 @@ export class RedisLink implements RedisConnectionOwner {
     const silent = this.#current;
     if (successor !== this.#successor || silent === undefined || !successor.isUsable) return;
     this.#successor = undefined;
-    this.#current = successor;
+    this.#current = this.connection = successor;
     this.#failures = 0;
     silent.drop('given up: it was silent, and a second connection was answered');
     this.#listener.closed(silent.problem);

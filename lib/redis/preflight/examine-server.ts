@@ -14,17 +14,19 @@ export async function examineServer(
   connection: RedisConnection,
   probeNames: readonly string[],
 ): Promise<NodeFacts> {
-  const answerTo = (send: (client: Redis) => Promise<unknown>) => answerOf(connection.ask(send));
   const keys = [probeNames.length, ...probeNames];
-  const [info, ping, known, loaded, bySha, byText] = await Promise.all([
-    answerTo((client) => client.info()),
-    answerTo((client) => client.ping()),
-    answerTo((client) => client.script('EXISTS', PROBE.sha1)),
-    answerTo((client) => client.script('LOAD', PROBE.text)),
-    answerTo((client) => client.call('evalsha', [PROBE.sha1, ...keys])),
-    answerTo((client) => client.call('eval', [PROBE.text, ...keys])),
-  ]);
-  const fields = parseInfo(info.reply);
+  const questions: readonly (readonly [right: string, ask: (client: Redis) => Promise<unknown>])[] =
+    [
+      ['info', (client) => client.info()],
+      ['ping', (client) => client.ping()],
+      ['script|exists', (client) => client.script('EXISTS', PROBE.sha1)],
+      ['script|load', (client) => client.script('LOAD', PROBE.text)],
+      ['evalsha', (client) => client.call('evalsha', [PROBE.sha1, ...keys])],
+      ['eval', (client) => client.call('eval', [PROBE.text, ...keys])],
+    ];
+  const answers = await Promise.all(questions.map(([, ask]) => answerOf(connection.ask(ask))));
+  const missing = questions.flatMap(([right], index) => refusal(right, answers[index]!));
+  const fields = parseInfo(answers[0]!.reply);
   return {
     kind: 'facts',
     runId: fields.get('run_id') ?? '',
@@ -33,19 +35,8 @@ export async function examineServer(
     clusterEnabled: fields.get('cluster_enabled') === '1',
     maxmemoryPolicy: fields.get('maxmemory_policy') ?? '',
     appendOnly: fields.get('aof_enabled') === '1',
-    connectedReplicas: Number(fields.get('connected_slaves') ?? 0) || 0,
-    missingRights: [
-      ...new Set([
-        ...refusal('info', info),
-        ...refusal('ping', ping),
-        ...refusal('script|exists', known),
-        ...refusal('script|load', loaded),
-        ...refusal('evalsha', bySha),
-        ...refusal('eval', byText),
-        ...failuresOf(bySha.reply),
-        ...failuresOf(byText.reply),
-      ]),
-    ],
+    connectedReplicas: Number(fields.get('connected_slaves') ?? 0),
+    missingRights: [...new Set(missing)],
   };
 }
 
@@ -64,15 +55,11 @@ async function answerOf(command: Promise<unknown>): Promise<Answer> {
   }
 }
 
-function refusal(command: string, { error }: Answer): string[] {
-  return error === undefined || isNoScript(error) || isCondition(error.message)
-    ? []
-    : [`${command}: ${error.message}`];
-}
-
-function failuresOf(reply: unknown): string[] {
-  if (!Array.isArray(reply)) return [];
-  return reply.filter((failure) => typeof failure === 'string' && !isCondition(failure));
+/** What the answer says of missing rights: an error, or the list that PROBE returns. */
+function refusal(right: string, { error, reply }: Answer): string[] {
+  const failures = Array.isArray(reply) ? reply : [];
+  if (error !== undefined && !isNoScript(error)) failures.push(`${right}: ${error.message}`);
+  return failures.filter((failure) => typeof failure === 'string' && !isCondition(failure));
 }
 
 /** The server refuses everybody at the moment: no matter of rights. */

@@ -62,7 +62,7 @@ export function checkNodes(
 ): StartupFinding[] {
   const findings = [
     ...checkCount(nodes),
-    ...nodes.flatMap((node) => [...checkInput(node, options), ...checkServer(node, options)]),
+    ...nodes.flatMap((node) => [...checkNode(node, options)]),
     ...checkReachable(nodes, options),
     ...checkDistinct(nodes),
   ];
@@ -90,112 +90,81 @@ function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-function checkCount(nodes: readonly ExaminedNode[]): StartupFinding[] {
-  if (nodes.length === 0 || nodes.length % 2 === 1) return [];
-  return [
-    warning(
-      undefined,
-      `${nodes.length} nodes survive as many failures as ${nodes.length - 1}, and one more can fail: use an odd number`,
-    ),
-  ];
+function* checkCount({ length }: readonly ExaminedNode[]): Generator<StartupFinding> {
+  if (length === 0 || length % 2 === 1) return;
+  const message = `${length} nodes survive as many failures as ${length - 1}, and one more can fail: use an odd number`;
+  yield { severity: 'warning', message };
 }
 
-function checkInput(
-  { address, ignoredKeyPrefix }: ExaminedNode,
-  { keyPrefix }: StartupCheckOptions,
-): StartupFinding[] {
-  if (ignoredKeyPrefix === undefined || ignoredKeyPrefix === '') return [];
-  return [
-    warning(
-      address,
-      `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead, the same on all nodes`,
-    ),
-  ];
-}
-
-function checkServer(
-  { address, reply }: ExaminedNode,
+function* checkNode(
+  { address, ignoredKeyPrefix = '', reply }: ExaminedNode,
   options: StartupCheckOptions,
-): StartupFinding[] {
-  if (reply.kind === 'failed') return [];
-  return [
-    ...checkKind(address, reply),
-    ...checkScripts(address, reply),
-    ...checkMemory(address, reply, options),
-    ...reply.missingRights.map((right) => checkRight(address, right, options)),
-  ];
+): Generator<StartupFinding> {
+  if (ignoredKeyPrefix !== '') {
+    const [ignored, used] = [ignoredKeyPrefix, options.keyPrefix].map((name) =>
+      JSON.stringify(name),
+    );
+    yield warning(
+      address,
+      `the keyPrefix ${ignored} of this connection is ignored; lock names start with ${used}: set the keyPrefix of the module instead, the same on all nodes`,
+    );
+  }
+  if (reply.kind === 'failed') return;
+  yield* checkKind(address, reply);
+  yield* checkMemory(address, reply, options);
+  for (const right of reply.missingRights) yield checkRight(address, right, options);
 }
 
-function checkKind(
+function* checkKind(
   address: string,
-  { role, clusterEnabled, version }: NodeFacts,
-): StartupFinding[] {
-  const findings: StartupFinding[] = [];
+  { role, clusterEnabled, version, appendOnly, connectedReplicas }: NodeFacts,
+): Generator<StartupFinding> {
   if (role !== '' && role !== 'master') {
-    findings.push(
-      error(
-        address,
-        `is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master`,
-      ),
+    yield error(
+      address,
+      `is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master`,
     );
   }
   if (clusterEnabled) {
-    findings.push(
-      error(
-        address,
-        'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no',
-      ),
+    yield error(
+      address,
+      'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no',
     );
   }
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (version !== '' && (major < 6 || (major === 6 && minor < 2))) {
-    findings.push(error(address, `is Redis ${version}: use 6.2 or newer`));
+    yield error(address, `is Redis ${version}: use 6.2 or newer`);
   }
-  return findings;
-}
-
-/** Before version 7 scripts go into the append-only file and to replicas, so a restart does not make a server forget them. */
-function checkScripts(
-  address: string,
-  { version, appendOnly, connectedReplicas }: NodeFacts,
-): StartupFinding[] {
-  const [major = 0] = version.split('.').map(Number);
-  if (version === '' || major >= 7 || (!appendOnly && connectedReplicas === 0)) return [];
-  return [
-    warning(
+  // Before version 7 they go into the append-only file and to replicas.
+  if (version !== '' && major < 7 && (appendOnly || connectedReplicas > 0)) {
+    yield warning(
       address,
-      `is Redis ${version}, whose scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps connections over a restart it may vote too early; use 7.0 or newer, or connect directly`,
-    ),
-  ];
+      `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`,
+    );
+  }
 }
 
 /**
  * Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. Both are a warning, since
  * nothing is evicted while `maxmemory` is 0 or is not reached.
  */
-function checkMemory(
+function* checkMemory(
   address: string,
   { maxmemoryPolicy, appendOnly, runId }: NodeFacts,
   { restartGuard }: StartupCheckOptions,
-): StartupFinding[] {
-  const findings: StartupFinding[] = [];
+): Generator<StartupFinding> {
   if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction') {
-    findings.push(
-      warning(
-        address,
-        `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`,
-      ),
+    yield warning(
+      address,
+      `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`,
     );
   }
   if (!restartGuard && !appendOnly && runId !== '') {
-    findings.push(
-      warning(
-        address,
-        'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true',
-      ),
+    yield warning(
+      address,
+      'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true',
     );
   }
-  return findings;
 }
 
 function checkRight(
@@ -203,69 +172,49 @@ function checkRight(
   right: string,
   { keyPrefix }: StartupCheckOptions,
 ): StartupFinding {
-  if (right.startsWith('PUBLISH: ')) {
-    return warning(
-      address,
-      `waiters will not be woken by a release, only by their back-off (${right}): grant +publish &${keyPrefix}*`,
-    );
-  }
-  return error(
-    address,
-    `a right is missing (${right}): grant the user ${requiredAclRules(keyPrefix)}`,
-  );
+  return right.startsWith('PUBLISH: ')
+    ? warning(
+        address,
+        `waiters will not be woken by a release, only by their back-off (${right}): grant +publish &${keyPrefix}*`,
+      )
+    : error(
+        address,
+        `a right is missing (${right}): grant the user ${requiredAclRules(keyPrefix)}`,
+      );
 }
 
-function checkReachable(
+function* checkReachable(
   nodes: readonly ExaminedNode[],
   { quorum, strict = false }: StartupCheckOptions,
-): StartupFinding[] {
+): Generator<StartupFinding> {
   const reachable = nodes.filter(({ reply }) => reply.kind === 'facts').length;
-  const severity = strict || reachable < quorum ? 'error' : 'warning';
-  return nodes.flatMap(({ address, reply }) =>
-    reply.kind === 'facts'
-      ? []
-      : [
-          {
-            severity,
-            address,
-            message: `can't be examined: ${reply.message}; ${reachable} of ${nodes.length} nodes answer, ${quorum} are needed`,
-          } as const,
-        ],
-  );
+  for (const { address, reply } of nodes) {
+    if (reply.kind === 'facts') continue;
+    const message = `can't be examined: ${reply.message}; ${reachable} of ${nodes.length} nodes answer, ${quorum} are needed`;
+    yield { severity: strict || reachable < quorum ? 'error' : 'warning', address, message };
+  }
 }
 
 /** Two names of one server are one vote counted twice. */
-function checkDistinct(nodes: readonly ExaminedNode[]): StartupFinding[] {
+function* checkDistinct(nodes: readonly ExaminedNode[]): Generator<StartupFinding> {
   const firstWith = new Map<string, string>();
-  const findings: StartupFinding[] = [];
   for (const { address, reply } of nodes) {
     if (reply.kind !== 'facts' || reply.runId === '') continue;
     const first = firstWith.get(reply.runId);
     if (first === undefined) firstWith.set(reply.runId, address);
     else {
-      findings.push(
-        error(
-          address,
-          `is the same server as ${first}, perhaps under another name or database: list every server once`,
-        ),
+      yield error(
+        address,
+        `is the same server as ${first}, perhaps under another name or database: list every server once`,
       );
     }
   }
-  return findings;
 }
 
-function error(address: string | undefined, message: string): StartupFinding {
-  return finding('error', address, message);
+function error(address: string, message: string): StartupFinding {
+  return { severity: 'error', address, message };
 }
 
-function warning(address: string | undefined, message: string): StartupFinding {
-  return finding('warning', address, message);
-}
-
-function finding(
-  severity: StartupFinding['severity'],
-  address: string | undefined,
-  message: string,
-): StartupFinding {
-  return address === undefined ? { severity, message } : { severity, address, message };
+function warning(address: string, message: string): StartupFinding {
+  return { severity: 'warning', address, message };
 }

@@ -1,6 +1,6 @@
 import { defineScript } from './script.ts';
 
-/** End an attempt or a held lock, where it is still ours. */
+/** End an attempt or a held lock, where the holder still has it. */
 export const RELEASE = defineScript(`
 -- RELEASE: delete the locks that are still held by o.
 -- KEYS: lock1 floor1 [lock2 floor2 ...]

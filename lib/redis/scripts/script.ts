@@ -7,7 +7,7 @@ export interface Script {
   readonly sha1: string;
 }
 
-/** Text as it stands in a module to what is sent: no blank line in front, so that line numbers in errors are ours. */
+/** Turns the text in a module into what is sent: no blank line in front, so that errors name our line numbers. */
 export function defineScript(lua: string): Script {
   const text = lua.trim();
   return Object.freeze({ text, sha1: createHash('sha1').update(text).digest('hex') });

@@ -1,4 +1,5 @@
-import type { Timers } from '../../core/environment.ts';
+import type { TimerHandle, Timers } from '../../core/environment.ts';
+import { inModuleContext } from '../../core/module-context.ts';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -18,8 +19,8 @@ import type {
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { executeWith, NOSCRIPT, NOT_CONNECTED, PlannedFaults } from './memory-fault.ts';
 import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
+import { MemoryConnection } from './memory-connection.ts';
 import type { MemoryCommand } from './memory-connection.ts';
-import { MemoryLink } from './memory-link.ts';
 import { MemoryLockServer } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
@@ -28,7 +29,7 @@ export interface MemoryLockNodeOptions {
   readonly address?: string;
   /** Round trip, ms; 0 = a few microtasks, so that also tests with fake timers get answers. @default 0 */
   readonly latencyMs?: number;
-  /** Pause before a lost connection is made anew, ms. @default 5 */
+  /** Pause before a lost connection is made again, ms. @default 5 */
   readonly reconnectDelayMs?: number;
   /** Carries latency and reconnects. @default the system's, which never keep a process alive */
   readonly timers?: Timers;
@@ -46,10 +47,20 @@ export class MemoryLockNode implements LockNode {
   readonly address: string;
   /** The server behind this node. Other nodes may share it. */
   readonly server: MemoryLockServer;
-  readonly #link: MemoryLink;
+  /** Round trip of what is sent from now on, ms. */
+  latencyMs: number;
+  readonly #timers: Timers;
+  readonly #reconnectDelayMs: number;
   readonly #faults = new PlannedFaults();
   readonly #watched = new Set<string>();
   #listener: LockNodeListener | undefined;
+  #connection: MemoryConnection | undefined;
+  /** The connection was answered: what is sent now reaches the server unless something breaks. */
+  #up = false;
+  /** Closed by us while requests were stuck in the network. */
+  readonly #abandoned = new Set<MemoryConnection>();
+  #frozen = false;
+  #reconnectTimer: TimerHandle;
 
   constructor(
     server: MemoryLockServer = new MemoryLockServer(),
@@ -58,31 +69,20 @@ export class MemoryLockNode implements LockNode {
     const { timers = systemEnvironment.timers, latencyMs = 0, reconnectDelayMs = 5 } = options;
     this.server = server;
     this.address = options.address ?? `memory:${++nodeCount}`;
-    this.#link = new MemoryLink(server, timers, latencyMs, reconnectDelayMs);
-  }
-
-  /** Round trip of what is sent from now on, ms. */
-  get latencyMs(): number {
-    return this.#link.latencyMs;
-  }
-
-  set latencyMs(latencyMs: number) {
-    this.#link.latencyMs = latencyMs;
+    this.latencyMs = latencyMs;
+    this.#timers = timers;
+    this.#reconnectDelayMs = reconnectDelayMs;
   }
 
   /** @throws Error when it is open already: one node belongs to one lock service (after `close` it may be opened again) */
   open(listener: LockNodeListener): void {
-    if (this.#link.isOpen) {
+    if (this.#listener !== undefined) {
       throw new Error(
         `${this.address} is already open: give each lock service nodes of its own; they may share a server.`,
       );
     }
     this.#listener = listener;
-    this.#link.open({
-      opened: () => this.#opened(),
-      closed: (message) => listener.closed(message),
-      published: (channel, holder) => this.#hint(channel, holder),
-    });
+    this.#connect();
   }
 
   join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
@@ -104,11 +104,11 @@ export class MemoryLockNode implements LockNode {
   }
 
   flush(): void {
-    this.#link.connection?.flush();
+    this.#connection?.flush();
   }
 
   withdraw(request: AcquireRequest | ExtendRequest): boolean {
-    return this.#link.connection?.withdraw(request) ?? false;
+    return this.#connection?.withdraw(request) ?? false;
   }
 
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
@@ -127,27 +127,40 @@ export class MemoryLockNode implements LockNode {
 
   unwatch(lockName: string): void {
     this.#watched.delete(lockName);
-    this.#link.unsubscribe(lockName);
+    if (this.#connection) this.server.unsubscribe(lockName, this.#connection);
   }
 
+  /** What was collected is sent, and executed however late. */
   async close(): Promise<void> {
-    this.#link.close();
+    const connection = this.#connection;
+    const listener = this.#up ? this.#listener : undefined;
+    this.#listener = undefined;
+    this.#connection = undefined;
+    this.#up = false;
+    this.#timers.clear(this.#reconnectTimer);
     this.#watched.clear();
+    connection?.flush();
+    if (connection && this.#frozen) this.#abandoned.add(connection);
+    connection?.close('closed');
+    listener?.closed('closed');
   }
 
   /** A stalled network path: nothing passes, the connection stays. For a stopped process see `server.freeze()`. */
   freeze(): void {
-    this.#link.freeze();
+    this.#frozen = true;
   }
 
   /** What piled up while frozen is delivered, in order. */
   resume(): void {
-    this.#link.resume();
+    this.#frozen = false;
+    for (const connection of this.#abandoned) connection.drain();
+    this.#abandoned.clear();
+    this.#connection?.drain();
   }
 
-  /** Breaks the connection from the server's side: commands it has not executed are lost. It is made anew at once. */
+  /** Breaks the connection from the server's side: commands it has not executed are lost. It is made again at once. */
   disconnect(): void {
-    this.#link.breakOff('disconnected');
+    this.#connection?.breakOff('disconnected');
   }
 
   /** Kills the server. Nothing connects until `restart`. */
@@ -155,7 +168,7 @@ export class MemoryLockNode implements LockNode {
     this.server.kill();
   }
 
-  /** Starts the server anew: see {@link MemoryLockServer.restart}. */
+  /** Starts the server again: see {@link MemoryLockServer.restart}. */
   restart(options: { readonly keepData: boolean; readonly snapshot?: MemorySnapshot }): void {
     this.server.restart(options);
   }
@@ -173,19 +186,56 @@ export class MemoryLockNode implements LockNode {
     this.#faults.clear();
   }
 
-  #opened(): void {
+  #connect(): void {
+    const connection: MemoryConnection = new MemoryConnection(this.server, {
+      travel: (arrive) => this.#travel(arrive),
+      isFrozen: () => this.#frozen,
+      lost: (message) => this.#lost(connection, message),
+      published: (channel, holder) => this.#hint(channel, holder),
+    });
+    if (!this.server.connect(connection)) return this.#reconnectLater();
+    this.#connection = connection;
+    // A stopped server accepts connections but answers nothing: its first answer makes this one count.
+    connection.send({ execute: () => 'PONG', settle: () => this.#opened(connection) });
+  }
+
+  #opened(connection: MemoryConnection): void {
+    if (this.#connection !== connection || connection.closed) return;
+    this.#up = true;
     for (const lockName of this.#watched) this.#subscribe(lockName);
     this.#listener?.opened();
   }
 
-  /** With a request it is collected, so that it can be withdrawn. */
+  #lost(connection: MemoryConnection, message: string): void {
+    if (this.#connection !== connection) return;
+    const wasUp = this.#up;
+    this.#connection = undefined;
+    this.#up = false;
+    this.#reconnectLater();
+    if (wasUp) this.#listener?.closed(message);
+  }
+
+  #reconnectLater(): void {
+    this.#timers.clear(this.#reconnectTimer);
+    if (this.#listener === undefined) return;
+    this.#reconnectTimer = this.#timers.set(() => this.#connect(), this.#reconnectDelayMs, true);
+  }
+
+  #travel(arrive: () => void): void {
+    const deliver = () => inModuleContext(arrive);
+    // Not queueMicrotask: users' fake timers replace it.
+    if (this.latencyMs <= 0) void Promise.resolve().then(deliver);
+    else this.#timers.set(deliver, this.latencyMs / 2, true);
+  }
+
+  /** With a request it may be collected, so that it can be withdrawn: true then. */
   #send<Reply>(
     name: MemoryCommandName,
     run: () => Reply,
     settle: (reply: Reply) => void,
     request?: object,
   ): boolean {
-    const { connection } = this.#link;
+    const connection = this.#up ? this.#connection : undefined;
     if (connection === undefined) {
       settle(NOT_CONNECTED as Reply);
       return false;
@@ -202,9 +252,11 @@ export class MemoryLockNode implements LockNode {
   }
 
   #subscribe(lockName: string): void {
-    this.#link.connection?.send({
+    const connection = this.#connection;
+    if (!this.#up || connection === undefined) return;
+    connection.send({
       execute: () => {
-        if (this.#watched.has(lockName)) this.#link.subscribe(lockName);
+        if (this.#watched.has(lockName)) this.server.subscribe(lockName, connection);
         return 'subscribed';
       },
       settle: (reply) => {

@@ -17,7 +17,7 @@ import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
 import { MemoryState } from './memory-state.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
-/** What a connection wants to hear of its server. */
+/** What a server reports to a connection. */
 export interface MemoryServerClient {
   /** The server died: this connection is gone, and what had not been executed never will be. */
   serverDied(): void;
@@ -30,7 +30,7 @@ export interface MemoryServerClient {
 export interface MemoryLockServerOptions {
   /** The server's own clock; only `wallMicros` is used. @default the system's */
   readonly clock?: Pick<Clock, 'wallMicros'>;
-  /** What the start-up checks are told, for tests of those. @default a current, durable, well-configured master */
+  /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<NodeFacts>;
 }
 
@@ -162,7 +162,7 @@ export class MemoryLockServer {
   }
 
   /**
-   * Starts the server anew (after killing it if it runs): another run id, no scripts, no connections.
+   * Starts the server again (after killing it if it runs): another run id, no scripts, no connections.
    *
    * @param options.keepData true: all keys survive, as with an append-only file that lost nothing; false: it starts empty
    * @param options.snapshot it starts with this older state instead
@@ -202,7 +202,7 @@ export class MemoryLockServer {
     if (subscribers?.size === 0) this.#subscriptions.delete(channel);
   }
 
-  /** Returns how many connections were told. */
+  /** Returns how many connections received it. */
   #publish(channel: string, holder: string): number {
     const clients = this.#subscriptions.get(channel) ?? new Set();
     for (const client of clients) client.published(channel, holder);

@@ -73,7 +73,7 @@ export function pairsOf(names: LockNames): LockPair[] {
 }
 
 export function markerNameOf(names: LockNames): string {
-  return names.withMarker[0]!;
+  return names.marker;
 }
 
 /** F, 0 when none is remembered. */

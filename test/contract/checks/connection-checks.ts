@@ -7,28 +7,28 @@ import type { ContractCheck } from '../contract-harness.ts';
 /** Order, hints, and the life of the connection. */
 export const connectionChecks: readonly ContractCheck[] = [
   {
-    name: 'connection: opened is told later than open; before it commands fail and have written nothing',
+    name: 'connection: opened is called later than open; commands before it fail and have written nothing',
     async run(harness) {
       const names = harness.names('a');
       const node = harness.createNode();
-      const heard: string[] = [];
+      const received: string[] = [];
       const join = { markerName: harness.markerName, restartGuardMs: 0, floorRetentionMs: 600_000 };
       node.open(
         {
-          opened: () => heard.push('opened'),
-          closed: () => heard.push('closed'),
+          opened: () => received.push('opened'),
+          closed: () => received.push('closed'),
           hint: () => undefined,
         },
         { silenceLimitMs: 60_000, join },
       );
-      expect(heard).toEqual([]);
+      expect(received).toEqual([]);
       const request = voteOf(names, 'early', await harness.nowMicros());
       const early = harness.createNode();
       const reply = await new Promise((settle) => early.acquire(request, settle));
       expect(reply).toMatchObject({ kind: 'failed', reason: 'unreachable', nothingWritten: true });
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      await eventually('opened', () => heard.length > 0);
-      expect(heard).toEqual(['opened']);
+      await eventually('opened', () => received.length > 0);
+      expect(received).toEqual(['opened']);
       await node.close();
       await early.close();
     },
@@ -72,13 +72,14 @@ export const connectionChecks: readonly ContractCheck[] = [
         (await Promise.all(votes.map(({ names }) => harness.readLock(names.locks[0]!)))).filter(
           (lock) => lock !== null,
         ).length;
-      for (const vote of votes.slice(0, 3)) give(vote);
+      // True: it was collected, and the caller has to flush.
+      expect(votes.slice(0, 3).map(give)).toEqual([false, true, true]);
       await eventually('the first answer', () => replies.length > 0);
       expect(await locks()).toBe(1);
       client.node.flush();
       await eventually('all answers', () => replies.length === 3);
-      for (const vote of votes.slice(0, 1)) give(vote);
-      for (const vote of votes.slice(2)) give(vote);
+      const given = [votes[0]!, ...votes.slice(2)].map(give);
+      expect(given).toEqual([false, ...Array<boolean>(31).fill(true), false]);
       await eventually('32 in one', () => replies.length === 3 + 1 + 32);
       expect(await locks()).toBe(34);
     },
@@ -123,6 +124,28 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'connection: a join, a look and the facts write first what was collected',
+    async run(harness) {
+      const client = await ContractClient.joined(harness);
+      const { node } = client;
+      const join = { markerName: harness.markerName, restartGuardMs: 0, floorRetentionMs: 600_000 };
+      const others: [string, (settle: (reply: { kind: string }) => void) => void][] = [
+        ['joined', (settle) => node.join(join, settle)],
+        ['inspected', (settle) => node.inspect({ names: harness.names('a') }, settle)],
+        ['facts', (settle) => node.examine(settle)],
+      ];
+      for (const [kind, ask] of others) {
+        const kinds: string[] = [];
+        const note = (reply: { kind: string }) => kinds.push(reply.kind);
+        for (const key of [`${kind}:1`, `${kind}:2`])
+          node.acquire(voteOf(harness.names(key), key, await harness.nowMicros()), note);
+        ask(note);
+        await eventually('all answers', () => kinds.length === 3);
+        expect(kinds).toEqual(['accepted', 'accepted', kind]);
+      }
+    },
+  },
+  {
     name: 'connection: close writes what was collected',
     async run(harness) {
       const names = harness.names('a');
@@ -141,7 +164,7 @@ export const connectionChecks: readonly ContractCheck[] = [
         async () => (await harness.readLock(names.locks[0]!)) === null,
       );
       expect(settled).toHaveLength(1);
-      // Written: whoever does not know the answer must not believe that nothing was done.
+      // Written: the caller must not believe that nothing was done.
       expect(settled[0]).not.toMatchObject({ kind: 'failed', nothingWritten: true });
     },
   },
@@ -163,7 +186,7 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'connection: after close nothing is heard and commands fail',
+    name: 'connection: after close nothing is received and commands fail',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -201,8 +224,8 @@ export const connectionChecks: readonly ContractCheck[] = [
       await client.acquire(harness.names('b'), 'last', ballot + 3);
       await client.release(harness.names('b'), 'last', true);
       await watcher.untilHint(b, 'last');
-      const told = watcher.hints.filter((hint) => hint.holder !== null);
-      expect(told).toEqual([
+      const received = watcher.hints.filter((hint) => hint.holder !== null);
+      expect(received).toEqual([
         { lockName: a, holder: 'first' },
         { lockName: a, holder: 'second' },
         { lockName: b, holder: 'second' },

@@ -173,7 +173,7 @@ export const joinChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'examine: run id changes with a restart, and the facts of a plain master are told',
+    name: 'examine: run id changes with a restart, and the facts are those of a plain master',
     async run(harness) {
       const client = await ContractClient.connect(harness);
       const before = await client.examine();

@@ -70,7 +70,7 @@ export const multiKeyChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'several keys: a duplicate is refused where one of the keys is no longer ours',
+    name: 'several keys: a duplicate is refused where the holder lost one of the keys',
     async run(harness) {
       const names = harness.names('a', 'b');
       const client = await ContractClient.joined(harness);

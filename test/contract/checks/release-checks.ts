@@ -37,7 +37,7 @@ export const releaseChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'release: a granted lock is never forgotten, whoever abandons its holder later',
+    name: 'release: a granted lock is never forgotten, also when its holder is abandoned later',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);

@@ -229,6 +229,22 @@ describe('a link in mode reset', () => {
   });
 });
 
+describe('a link that forgets its connections', () => {
+  it('loses what they carry, without a word and in every mode, and lets new ones through', async () => {
+    const link = await stage.link();
+    const client = await stage.client(link);
+    await client.ask('PING');
+    link.forgetConnections();
+    client.send('PING');
+    await untilCount(link, 'lostChunks', 1);
+    expect(await (await stage.client(link)).ask('PING')).toBe('+PONG');
+    await link.setMode({ kind: 'hold' });
+    await link.setMode({ kind: 'pass' });
+    expect([client.text, client.isEnded]).toEqual(['+PONG\r\n', false]);
+    expect(link.openConnections).toBe(2);
+  });
+});
+
 describe('a link in mode refuse', () => {
   it('resets what is open, refuses what is new, and comes back on the same port', async () => {
     const link = await stage.link();

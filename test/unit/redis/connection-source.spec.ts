@@ -51,6 +51,7 @@ describe('the clients', () => {
       autoResubscribe: false,
       enableAutoPipelining: false,
       maxRetriesPerRequest: 0,
+      keepAlive: 10_000,
     });
     expect(options.commandTimeout).toBeUndefined();
     expect(options.retryStrategy!(1)).toBeNull();

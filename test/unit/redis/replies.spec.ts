@@ -48,7 +48,7 @@ const NEVER_VALID: unknown[] = [
   new Error('an error as a value'),
 ];
 
-describe('replies that no script of ours returns', () => {
+describe('replies that none of our scripts returns', () => {
   it.each([
     ['acquire', (reply: unknown) => replies.parseAcquireReply(reply, 3)],
     ['extend', replies.parseExtendReply],

@@ -101,7 +101,7 @@ describe('start-up checks', () => {
       { severity: 'error', address: 'b:1', message: expect.stringContaining('same server as a:1') },
       { severity: 'error', address: 'c:1', message: expect.stringContaining('same server as a:1') },
     ]);
-    // What nobody told (no right to INFO) is not equal.
+    // What is unknown (no right to INFO) is not equal.
     const unknown = nodes.map((node) => ({ ...node, reply: facts({ runId: '', version: '' }) }));
     expect(checkNodes(unknown, OPTIONS)).toEqual([]);
   });

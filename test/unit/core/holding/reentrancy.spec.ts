@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../../lib/core/errors.ts';
 import type { Lock } from '../../../../lib/core/lock.ts';
-import type { AcquireOptions } from '../../../../lib/core/options/options.ts';
 import { processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, ProcessOptions } from '../support/cluster.ts';
 
@@ -126,34 +125,9 @@ describe('work that holds a key', () => {
       [false, false, undefined],
     ]);
   });
-
-  it('has the options of its nested uses checked as those of any other', async () => {
-    const { cluster, redlock } = await newProcess();
-    const reason = new Error('the user left');
-    const wrong: [AcquireOptions, unknown][] = [
-      [{ signal: AbortSignal.abort(reason) }, reason],
-      [{ ttl: '1h' }, expect.objectContaining({ code: 'REDLOCK_CONFIG' })],
-    ];
-    const errors = redlock.withLock('a', () =>
-      Promise.all(
-        wrong.flatMap(([options]) => [
-          rejection(redlock.acquire('a', options)),
-          rejection(redlock.withLock('a', () => undefined, options)),
-        ]),
-      ),
-    );
-    expect(await cluster.settle(errors)).toEqual(wrong.flatMap(([, error]) => [error, error]));
-  });
 });
 
 describe('withLock', () => {
-  it('returns what the work returns, and releases', async () => {
-    const { cluster, redlock } = await newProcess();
-    expect(await cluster.settle(redlock.withLock('a', () => 'done'))).toBe('done');
-    await cluster.advance(5);
-    expect(cluster.holders('a')).toBe(0);
-  });
-
   it('passes an error of the work on, thrown at once or later, also when the lock was lost', async () => {
     const { cluster, redlock } = await newProcess({ extend: false });
     const own = new Error('no seats left');
@@ -187,12 +161,13 @@ describe('withLock', () => {
     expect(await cluster.settle(nested)).toMatchObject(lost);
   });
 
-  it('does not run the work when the lock is busy', async () => {
+  it('runs the work only when the lock is granted, and then returns what that returns', async () => {
     const { cluster, redlock } = await newProcess();
     cluster.occupy('a', [0, 1], 60_000);
-    let ran = false;
-    await cluster.failure(redlock.withLock('a', () => (ran = true), { wait: 0 }));
-    expect(ran).toBe(false);
+    let runs = 0;
+    const work = () => (runs += 1);
+    await cluster.failure(redlock.withLock('a', work, { wait: 0 }));
+    expect(await cluster.settle(redlock.withLock('b', work))).toBe(1);
   });
 });
 
@@ -276,18 +251,6 @@ describe('a section that outlives the work whose lock it joined', () => {
     expect(Math.abs(cluster.nowMs - startedAtMs - tookMs)).toBeLessThan(5);
     await cluster.settle(section.catch(() => undefined));
     expect(types()).toEqual(events);
-  });
-
-  it('is joined by its own work, not by that of sections that have ended', async () => {
-    const { cluster, redlock } = await newProcess();
-    let late!: Promise<Lock | null>;
-    let section!: Promise<boolean>;
-    const outer = redlock.withLock('a', () => {
-      section = redlock.withLock('a', () => sleep(cluster, 500).then(() => redlock.holds('a')));
-      late = sleep(cluster, 100).then(() => redlock.tryAcquire('a'));
-    });
-    await cluster.settle(outer);
-    expect(await cluster.settle(Promise.all([late, section]))).toEqual([null, true]);
   });
 });
 

@@ -1,37 +1,33 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Deadline, Deadlines } from '../../../../lib/core/nodes/deadlines.ts';
-import type { DeadlinesOptions } from '../../../../lib/core/nodes/deadlines.ts';
 import { ManualEnvironment, seededRandom } from '../../../support/manual-environment.ts';
 
 let environment: ManualEnvironment;
-/** What was called, and when. */
-let called: [name: string, atMs: number][];
+/** What was called, and when: `name@ms`. */
+let called: string[];
+let deadlines: Deadlines;
 const now = () => environment.clock.monotonicMs();
+const names = () => called.map((each) => each.replace(/@.*/, ''));
 
 beforeEach(() => {
   environment = new ManualEnvironment();
   called = [];
+  deadlines = new Deadlines(environment, now);
 });
 
 class Named extends Deadline {
-  readonly #name: string;
-  readonly #then: (() => void) | undefined;
+  readonly onDeadline: () => void;
 
-  constructor(name: string, then?: () => void) {
+  constructor(name: string, then: () => void = () => undefined) {
     super();
-    this.#name = name;
-    this.#then = then;
-  }
-
-  onDeadline(): void {
-    called.push([this.#name, now()]);
-    this.#then?.();
+    this.onDeadline = () => {
+      called.push(`${name}@${now()}`);
+      then();
+    };
   }
 }
 
-const newDeadlines = (options?: DeadlinesOptions) => new Deadlines(environment, now, options);
-
-/** What happens when the sockets are read, before who waits for that is called; returns how often that was. */
+/** What happens when the sockets are read, before those are called that wait for that; returns how often it was. */
 function whenPolled(arrive: () => void): () => number {
   const afterPoll = environment.afterPoll.bind(environment);
   let polls = 0;
@@ -47,85 +43,77 @@ function whenPolled(arrive: () => void): () => number {
 
 describe('deadlines of one delay', () => {
   it('are called in the order in which they end, also those that began in the past', async () => {
-    const deadlines = newDeadlines();
-    const { fraction } = seededRandom(5);
-    const begins = Array.from({ length: 200 }, () => Math.floor(fraction() * 100));
+    const random = seededRandom(5);
+    const begins = Array.from({ length: 200 }, () => Math.floor(random.fraction() * 100));
     const cancelled = new Set<number>();
     const all = begins.map((_, index) => new Named(`${index}`));
     for (const [index, fromMs] of begins.entries()) {
       deadlines.set(all[index]!, 100, fromMs);
-      const other = Math.floor(fraction() * index);
-      if (fraction() < 0.3 && cancelled.add(other)) deadlines.cancel(all[other]!);
+      const other = Math.floor(random.fraction() * index);
+      if (random.fraction() < 0.3 && cancelled.add(other)) deadlines.cancel(all[other]!);
     }
     expect(environment.pendingTimers).toBe(1);
     await environment.advance(300);
-    const expected = begins.flatMap((fromMs, index) =>
-      cancelled.has(index) ? [] : [fromMs + 100],
-    );
-    expect(called.map(([, atMs]) => atMs)).toEqual(expected.sort((a, b) => a - b));
-    expect(called.every(([name, atMs]) => atMs === begins[Number(name)]! + 100)).toBe(true);
+    const left = begins.flatMap((fromMs, index) => (cancelled.has(index) ? [] : { fromMs, index }));
+    const inOrder = left.sort((a, b) => a.fromMs - b.fromMs || a.index - b.index);
+    expect(called).toEqual(inOrder.map(({ fromMs, index }) => `${index}@${fromMs + 100}`));
     expect(environment.pendingTimers).toBe(0);
   });
 
-  it('are each called in time, also when the one before sets itself again', async () => {
-    const deadlines = newDeadlines();
+  it('are each called in time, also when the one before sets itself again, and at their new time', async () => {
     const again: Named = new Named('again', () => deadlines.set(again, 100, now()));
-    deadlines.set(again, 100, now());
+    const moved = new Named('moved');
+    deadlines.set(again, 100, 0);
+    for (const delayMs of [100, 40, 60]) deadlines.set(moved, delayMs, 0);
     await environment.advance(10);
     deadlines.set(new Named('next'), 100, now());
     await environment.advance(150);
-    expect(called).toEqual([
-      ['again', 100],
-      ['next', 110],
-    ]);
+    expect(called).toEqual(['moved@60', 'again@100', 'next@110']);
     deadlines.close();
   });
 
-  it('are called at their new time when they are set once more', async () => {
-    const deadlines = newDeadlines();
-    const moved = new Named('moved');
-    deadlines.set(moved, 100, 0);
-    deadlines.set(moved, 40, 0);
-    deadlines.set(moved, 60, 0);
-    await environment.advance(300);
-    expect(called).toEqual([['moved', 60]]);
-  });
-
-  it('are called at once after one whose callback blocked the process', async () => {
-    const deadlines = newDeadlines();
+  it('are called at once after one that blocked the process, or that failed', async () => {
     deadlines.set(new Named('blocks', () => environment.skip(500)), 100, 0);
+    deadlines.set(
+      new Named('fails', () => {
+        throw new Error('broken');
+      }),
+      100,
+      60,
+    );
     deadlines.set(new Named('next'), 100, 60);
-    await environment.advance(700);
-    expect(called).toEqual([
-      ['blocks', 100],
-      ['next', 601],
-    ]);
-  });
-
-  it('go on when one of them throws', async () => {
-    const deadlines = newDeadlines();
-    const broken = new Error('broken');
-    const throwing = new Named('throws', () => {
-      throw broken;
-    });
-    deadlines.set(throwing, 100, 0);
-    deadlines.set(new Named('next'), 100, 0);
-    await expect(environment.advance(100)).rejects.toBe(broken);
+    await expect(environment.advance(700)).rejects.toThrow('broken');
     await environment.advance(1);
-    expect(called.map(([name]) => name)).toEqual(['throws', 'next']);
+    expect(called).toEqual(['blocks@100', 'fails@601', 'next@602']);
   });
 
   it('leave no timer behind when closed by one of them', async () => {
-    const deadlines = newDeadlines();
     deadlines.set(new Named('closes', () => deadlines.close()), 100, 0);
     deadlines.set(new Named('next'), 100, 10);
     await environment.advance(200);
-    expect(called).toEqual([['closes', 100]]);
-    expect(environment.pendingTimers).toBe(0);
+    expect([names(), environment.pendingTimers]).toEqual([['closes'], 0]);
   });
+
+  it.each([true, false])(
+    'keep the process alive exactly when not in the background: %s',
+    (background) => {
+      const given: unknown[] = [];
+      const timers = {
+        set: (...[, , unref]: unknown[]) => void given.push(unref),
+        clear: () => undefined,
+      };
+      const recorded = new Deadlines({ timers } as never, () => 0, { background });
+      recorded.set(new Named('any'), 100, 0);
+      expect(given).toEqual([background]);
+    },
+  );
 });
 
 describe('a line that fires late', () => {
+  beforeEach(() => {
+    deadlines = new Deadlines(environment, now, { awaitsAnswers: true });
+  });
+
   it.each([
     [100, 10, false],
     [100, 11, true],
@@ -134,51 +122,42 @@ describe('a line that fires late', () => {
   ])(
     'of %i ms, by %i ms, looks once more after the next poll: %s',
     async (delayMs, lateMs, again) => {
-      const deadlines = newDeadlines({ awaitsAnswers: true });
       const answered = new Named('answered');
       deadlines.set(answered, delayMs, 0);
       deadlines.set(new Named('unanswered'), delayMs, 0);
       whenPolled(() => deadlines.cancel(answered));
       environment.skip(delayMs + lateMs);
       await environment.advance(0);
-      const expected = again ? ['unanswered'] : ['answered', 'unanswered'];
-      expect(called.map(([name]) => name)).toEqual(expected);
-      deadlines.close();
+      expect(names()).toEqual(again ? ['unanswered'] : ['answered', 'unanswered']);
     },
   );
 
   it('looks exactly once more: a loop that is always late still ends its waits', async () => {
-    const deadlines = newDeadlines({ awaitsAnswers: true });
     const polls = whenPolled(() => environment.skip(500));
     for (const fromMs of [0, 30]) deadlines.set(new Named(`from ${fromMs}`), 100, fromMs);
     environment.skip(300);
     await environment.advance(0);
-    expect([called.map(([name]) => name), polls()]).toEqual([['from 0', 'from 30'], 1]);
+    expect([names(), polls()]).toEqual([['from 0', 'from 30'], 1]);
   });
 
   it('calls those that were set while it waited for the poll in their own time', async () => {
-    const deadlines = newDeadlines({ awaitsAnswers: true });
     deadlines.set(new Named('late'), 100, 0);
     whenPolled(() => deadlines.set(new Named('new'), 100, now()));
     environment.skip(200);
     await environment.advance(300);
-    expect(called).toEqual([
-      ['late', 200],
-      ['new', 300],
-    ]);
+    expect(called).toEqual(['late@200', 'new@300']);
   });
 
   it('is called at once where no answer is awaited', async () => {
-    const deadlines = newDeadlines();
+    deadlines = new Deadlines(environment, now);
     const polls = whenPolled(() => undefined);
     deadlines.set(new Named('first'), 100, 0);
     environment.skip(500);
     await environment.advance(0);
-    expect([called, polls()]).toEqual([[['first', 500]], 0]);
+    expect([called, polls()]).toEqual([['first@500'], 0]);
   });
 
   it('calls nothing after it was closed meanwhile', async () => {
-    const deadlines = newDeadlines({ awaitsAnswers: true });
     deadlines.set(new Named('late'), 100, 0);
     whenPolled(() => deadlines.close());
     environment.skip(500);
@@ -190,22 +169,19 @@ describe('a line that fires late', () => {
 describe('callDue', () => {
   it('calls what is due although no timer has fired, and leaves the rest to its time', async () => {
     let suspendedMs = 0;
-    const deadlines = new Deadlines(environment, () => now() + suspendedMs);
+    deadlines = new Deadlines(environment, () => now() + suspendedMs);
     for (const delayMs of [100, 5_000, 5_001]) deadlines.set(new Named(`${delayMs}`), delayMs, 0);
     deadlines.set(new Named('later'), 5_000, 70);
     suspendedMs = 5_000;
     deadlines.callDue();
-    expect(called.map(([name]) => name)).toEqual(['100', '5000']);
+    expect(names()).toEqual(['100', '5000']);
     await environment.advance(200);
-    expect(called.slice(2)).toEqual([
-      ['5001', 1],
-      ['later', 70],
-    ]);
+    expect(called.slice(2)).toEqual(['5001@1', 'later@70']);
     expect(environment.pendingTimers).toBe(0);
   });
 
   it('leaves a line alone that is being called, or waits for the poll', async () => {
-    const deadlines = newDeadlines({ awaitsAnswers: true });
+    deadlines = new Deadlines(environment, now, { awaitsAnswers: true });
     const answered = new Named('answered');
     deadlines.set(answered, 100, 0);
     whenPolled(() => {
@@ -216,28 +192,6 @@ describe('callDue', () => {
     deadlines.set(new Named('next'), 100, 0);
     environment.skip(500);
     await environment.advance(0);
-    expect(called.map(([name]) => name)).toEqual(['calls', 'next']);
-  });
-});
-
-describe('deadlines in the background', () => {
-  it.each([true, false])('keep the process alive exactly when they are not: %s', (background) => {
-    const given: unknown[] = [];
-    const { timers } = environment;
-    const recorded = {
-      ...timers,
-      set: (callback: () => void, delayMs: number, unref?: boolean) => {
-        given.push(unref);
-        return timers.set(callback, delayMs);
-      },
-    };
-    const options = { background };
-    const deadlines = new Deadlines(
-      { ...environment, timers: recorded } as never,
-      () => 0,
-      options,
-    );
-    deadlines.set(new Named('any'), 100, 0);
-    expect(given).toEqual([background]);
+    expect(names()).toEqual(['calls', 'next']);
   });
 });

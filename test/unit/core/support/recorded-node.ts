@@ -51,13 +51,6 @@ export class RecordedNode extends MemoryLockNode {
     this.#listener?.hint(lockName, holder);
   }
 
-  /** The next acquire gets stuck on its way, and its connection ends; call the result to let it arrive. */
-  strandAcquire(): () => void {
-    const known = this.asked('acquire').length;
-    this.failNext('lose-request', { command: 'acquire' });
-    return () => void this.server.acquire(this.asked('acquire')[known]!.request);
-  }
-
   override open(listener: LockNodeListener, _settings?: LinkSettings): void {
     this.#listener = listener;
     super.open(listener);

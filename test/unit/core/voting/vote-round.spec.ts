@@ -1,16 +1,185 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
+import type { LockBusyError } from '../../../../lib/core/errors.ts';
+import type { Lock } from '../../../../lib/core/lock.ts';
 import { processFactory } from '../support/cluster.ts';
 
 const newProcess = processFactory();
+const sizes = [1, 2, 3, 4, 5, 6, 7];
+const majority = (size: number) => Math.floor(size / 2) + 1;
+const OOM = [{ error: 'OOM command not allowed' }, { command: 'acquire' }] as const;
+
+type Process = Awaited<ReturnType<typeof newProcess>>;
+
+/** How long one try for `key` takes, and what it ends with: a lock, or an error. */
+async function tryOnce({ cluster, redlock }: Process, key = 'a') {
+  const startedAtMs = cluster.nowMs;
+  const outcome = redlock.acquire(key, { wait: 0 }).catch((error: unknown) => error);
+  const result = (await cluster.settle(outcome)) as Lock & LockBusyError;
+  return Object.assign(result, { tookMs: cluster.nowMs - startedAtMs });
+}
+
+describe.each(sizes)('with %i nodes', (size) => {
+  it('any majority grants, and one node less is an outage that leaves nothing behind', async () => {
+    const process = await newProcess({}, size);
+    const { cluster } = process;
+    for (const server of cluster.servers.slice(majority(size))) server.kill();
+    await cluster.advance(5);
+    expect((await tryOnce(process)).token.value).toBeGreaterThan(0);
+    expect(cluster.holders('a')).toBe(majority(size));
+    cluster.servers[0]?.kill();
+    await cluster.advance(5);
+    const error = await tryOnce(process, 'b');
+    expect([error.code, error.causes.length]).toEqual(['QUORUM_UNAVAILABLE', size]);
+    await cluster.advance(5);
+    expect(cluster.holders('b')).toBe(0);
+  });
+
+  it('every division of the nodes between two holders excludes correctly', async () => {
+    const process = await newProcess({}, size);
+    const { cluster } = process;
+    for (let mask = 0; mask < 2 ** size; mask += 1) {
+      const key = `key${mask}`;
+      const foreign = sizes.map((_, index) => index).filter((index) => (mask & (1 << index)) !== 0);
+      cluster.occupy(key, foreign, 60_000);
+      const { code, token } = await tryOnce(process, key);
+      await cluster.advance(3);
+      const free = size - foreign.length;
+      const granted = free >= majority(size);
+      const own = cluster.holdersOf(key).filter((holder) => holder === token?.holder).length;
+      const expected = granted ? [undefined, free, size] : ['LOCK_BUSY', 0, foreign.length];
+      const seen = [code, granted ? own : 0, cluster.holders(key)];
+      expect([key, ...seen]).toEqual([key, ...expected]);
+    }
+  });
+
+  it('a grant and a loss wait for the deciding vote only, not for slower nodes', async () => {
+    const process = await newProcess({}, size);
+    for (const [index, node] of process.nodes.entries()) node.latencyMs = 10 * (index + 1);
+    expect((await tryOnce(process)).tookMs).toBe(10 * majority(size));
+    process.cluster.occupy(
+      'b',
+      sizes.slice(0, size).map((node) => node - 1),
+      60_000,
+    );
+    expect((await tryOnce(process, 'b')).tookMs).toBe(10 * (size - majority(size) + 1));
+  });
+});
+
+describe('frozen nodes', () => {
+  it.each([
+    [3, 1],
+    [4, 1],
+    [5, 2],
+    [7, 3],
+  ])('do not delay a grant: of %i nodes %i', async (size, frozen) => {
+    const process = await newProcess({}, size);
+    const { cluster } = process;
+    for (const server of cluster.servers.slice(0, frozen)) server.freeze();
+    for (let round = 0; round < 3; round += 1) {
+      const lock = await tryOnce(process);
+      const heldAtMs = cluster.nowMs;
+      await cluster.settle(lock.release());
+      expect([lock.tookMs, cluster.nowMs - heldAtMs]).toEqual([2, 2]);
+      await cluster.advance(400);
+    }
+  });
+
+  it('that are a majority cost one node timeout, and are named', async () => {
+    const process = await newProcess();
+    const { cluster } = process;
+    for (const index of [0, 1]) cluster.servers[index]?.freeze();
+    const { tookMs, causes } = await tryOnce(process);
+    expect(tookMs).toBe(300);
+    expect(causes).toMatchObject([
+      { address: 'node0:6379', reason: 'timeout', elapsedMs: 300 },
+      { address: 'node1:6379', reason: 'timeout', elapsedMs: 300 },
+    ]);
+    for (const server of cluster.servers) server.resume();
+    await cluster.advance(10);
+    expect(cluster.holders('a')).toBe(0);
+  });
+
+  it('are not waited for once they are silent, nor slow ones that can no longer decide', async () => {
+    const process = await newProcess({}, 5);
+    const { cluster, nodes } = process;
+    for (const index of [3, 4]) cluster.servers[index]!.freeze();
+    await tryOnce(process);
+    await cluster.advance(400);
+    cluster.occupy('b', [0], 60_000);
+    expect(await tryOnce(process, 'b')).toMatchObject({ code: 'LOCK_BUSY', tookMs: 2 });
+    cluster.servers[3]!.resume();
+    await cluster.advance(50);
+    nodes[0]!.failNext(...OOM);
+    cluster.occupy('c', [1], 60_000);
+    for (const index of [2, 3]) nodes[index]!.latencyMs = 50;
+    expect((await tryOnce(process, 'c')).tookMs).toBe(2);
+  });
+});
+
+describe('a quorum that is larger than a majority', () => {
+  it('is needed for a grant, and loses the lock as soon as it can no longer be reached', async () => {
+    const process = await newProcess({ quorum: 4 }, 5);
+    const { cluster } = process;
+    cluster.occupy('three', [0, 1], 60_000);
+    cluster.occupy('four', [0], 60_000);
+    expect((await tryOnce(process, 'three')).code).toBe('LOCK_BUSY');
+    const lock = await tryOnce(process, 'four');
+    expect(lock.isHeld).toBe(true);
+    cluster.occupy('four', [1], 60_000);
+    await expect(cluster.settle(lock.extend())).rejects.toMatchObject({ reason: 'taken' });
+  });
+});
+
+describe('the time that a round took', () => {
+  it('is taken off the validity', async () => {
+    // ttl - elapsed - (1 % + 2 ms)
+    const lock = await tryOnce(await newProcess({ latencyMs: 100 }));
+    expect(lock.remainingMs).toBeCloseTo(3_000 - 100 - 32, 6);
+  });
+
+  it('makes a grant none when nearly the whole ttl is over, and keeps what a node said', async () => {
+    const process = await newProcess({ ttl: 1_000, nodeTimeout: 300 });
+    const { cluster, nodes } = process;
+    cluster.occupy('a', [2], 60_000);
+    nodes[2]!.latencyMs = 1;
+    const failed = tryOnce(process);
+    // The answers are there in time, but the process only runs again after 900 ms: as in a long pause.
+    await cluster.advance(1.5);
+    cluster.environment.skip(900);
+    const tooLong = {
+      reason: 'timeout',
+      message: 'voted, but the round took too long for the ttl',
+    };
+    expect(await failed).toMatchObject({
+      code: 'QUORUM_UNAVAILABLE',
+      causes: [tooLong, tooLong, { reason: 'held' }],
+    });
+    await cluster.advance(10);
+    expect(cluster.holders('a')).toBe(1);
+    expect(nodes[0]?.asked('release')).toMatchObject([{ request: { granted: false } }]);
+  });
+
+  it('is reported when it is long, at most once a minute', async () => {
+    const { cluster, redlock, received } = await newProcess({ latencyMs: 400, nodeTimeout: 1_000 });
+    for (let round = 0; round < 3; round += 1)
+      await cluster.settle((await cluster.settle(redlock.acquire('a'))).release());
+    const slow = { type: 'slow-quorum', roundTripMs: 400, ttlMs: 3_000 };
+    expect(received('slow-quorum')).toEqual([slow]);
+    await cluster.advance(60_000);
+    await cluster.settle((await cluster.settle(redlock.acquire('a'))).release());
+    expect(received('slow-quorum')).toEqual([slow, slow]);
+    const quick = await newProcess({ latencyMs: 200, nodeTimeout: 1_000 });
+    await tryOnce(quick);
+    expect(quick.received('slow-quorum')).toEqual([]);
+  });
+});
 
 describe('the causes of a failed try', () => {
   it('say when each node answered, and of the others when the round ended', async () => {
-    const { cluster, redlock, nodes } = await newProcess();
-    cluster.occupy('a', [0, 1, 2], 60_000);
-    nodes.forEach((node, index) => (node.latencyMs = 10 * (index + 1)));
-    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
-    expect((error as LockBusyError).causes).toMatchObject([
+    const process = await newProcess();
+    process.cluster.occupy('a', [0, 1, 2], 60_000);
+    process.nodes.forEach((node, index) => (node.latencyMs = 10 * (index + 1)));
+    expect((await tryOnce(process)).causes).toMatchObject([
       { address: 'node0:6379', reason: 'held', elapsedMs: 10 },
       { address: 'node1:6379', reason: 'held', elapsedMs: 20 },
       { address: 'node2:6379', reason: 'timeout', elapsedMs: 20 },
@@ -18,61 +187,22 @@ describe('the causes of a failed try', () => {
   });
 
   it('say how long the holder has it, or that it has it without end', async () => {
-    const { cluster, redlock } = await newProcess();
+    const process = await newProcess();
+    const { cluster } = process;
     cluster.occupy('a', [0], 5_000);
     cluster.servers[1]!.state.locks.set('lock:a', 'foreign', null);
-    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
-    const [first, second] = (error as LockBusyError).causes;
+    const [first, second] = (await tryOnce(process)).causes;
     expect(first!.message).toMatch(/^held by another holder for (4999|5000) ms more$/);
-    expect(second!.message).toBe('held by another holder for ever (no TTL)');
-  });
-
-  it('keep what a node said when the votes of the others were too slow', async () => {
-    const { cluster, redlock, nodes } = await newProcess({ ttl: 1_000, nodeTimeout: 300 });
-    cluster.occupy('a', [2], 60_000);
-    nodes[2]!.latencyMs = 1;
-    const acquired = redlock.acquire('a', { wait: 0 }).catch((error: unknown) => error);
-    await cluster.advance(1.5);
-    cluster.environment.skip(900);
-    const error = await cluster.settle(acquired);
-    expect((error as QuorumUnavailableError).causes).toMatchObject([
-      { address: 'node0:6379', reason: 'timeout' },
-      { address: 'node1:6379', reason: 'timeout' },
-      { address: 'node2:6379', reason: 'held' },
-    ]);
+    expect(second!.message).toBe('held by another holder without end (no TTL)');
   });
 });
 
-describe('a round', () => {
-  it('waits for none of several nodes that are silent, where the others are a quorum', async () => {
-    const { cluster, redlock } = await newProcess({}, 5);
-    for (const index of [3, 4]) cluster.servers[index]!.freeze();
-    await cluster.settle(redlock.acquire('a', { wait: 0 }));
-    await cluster.advance(400);
-    cluster.occupy('b', [0], 60_000);
-    const startedAtMs = cluster.nowMs;
-    const error = await cluster.failure(redlock.acquire('b', { wait: 0 }));
-    expect(error).toMatchObject({ code: 'LOCK_BUSY' });
-    expect(cluster.nowMs - startedAtMs).toBe(2);
-  });
-
-  it('does not wait for slow nodes that can no longer decide it', async () => {
-    const { cluster, redlock, nodes } = await newProcess({}, 5);
-    cluster.servers[4]!.freeze();
-    await cluster.settle(redlock.acquire('a', { wait: 0 }));
-    await cluster.advance(400);
-    nodes[0]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
-    cluster.occupy('b', [1], 60_000);
-    for (const index of [2, 3]) nodes[index]!.latencyMs = 50;
-    const startedAtMs = cluster.nowMs;
-    await cluster.failure(redlock.acquire('b', { wait: 0 }));
-    expect(cluster.nowMs - startedAtMs).toBe(2);
-  });
-
-  it('knows a node that says yes before it is left as one that may hold the lock', async () => {
-    const { cluster, redlock, nodes } = await newProcess();
-    nodes[0]!.failNext({ error: 'OOM command not allowed' }, { command: 'acquire' });
-    const lock = await cluster.settle(redlock.acquire('a'));
+describe('an extension', () => {
+  it('makes a node that it was sent to one that may hold the lock, also when that answers at once', async () => {
+    const process = await newProcess();
+    const { cluster, nodes } = process;
+    nodes[0]!.failNext(...OOM);
+    const lock = await tryOnce(process);
     expect(cluster.holdersOf('a')).toEqual([undefined, lock.token.holder, lock.token.holder]);
     nodes[0]!.extend = (request, settle) => settle(cluster.servers[0]!.extend(request));
     await cluster.settle(lock.extend());

@@ -34,7 +34,7 @@ async function contended(waitedMs: number, size = 3, options: ProcessOptions = {
 /** A release by `holder` on every server at once; where it holds nothing, a lock of its own is put there for it, and the true holder is put back. */
 function publish({ servers }: Cluster, key: string, holder: string): void {
   const lock = `lock:${key}`;
-  const names = { withMarker: [], pairs: [lock, `lock:#floor:${key}`], locks: [lock] };
+  const names = { marker: '', pairs: [lock, `lock:#floor:${key}`], locks: [lock] };
   for (const server of servers) {
     const { locks } = server.state;
     const owner = locks.get(lock);

@@ -1,0 +1,92 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockLostError } from '../../../../lib/core/errors.ts';
+import type { TokenRequest } from '../../../../lib/core/token-source.ts';
+import { processFactory } from '../support/cluster.ts';
+
+const newProcess = processFactory();
+type Issue = (request: TokenRequest) => Promise<number>;
+
+/** A process whose tokens come from `issue`, and its next acquire. */
+async function acquiring(issue: Issue, keys: string | string[] = 'a') {
+  const process = await newProcess({ tokens: { issue } });
+  const { cluster, redlock } = process;
+  const acquired = redlock.acquire(keys);
+  const failed = cluster.failure(acquired);
+  failed.catch(() => undefined);
+  /** Nothing is held on any node, soon. */
+  const isFree = async () => {
+    await cluster.advance(10);
+    return cluster.holders('a') === 0;
+  };
+  return Object.assign(process, { acquired, failed, isFree });
+}
+
+describe('a token source', () => {
+  it('issues the token of the lock, and receives keys, holder and loss', async () => {
+    const asked: TokenRequest[] = [];
+    const issue: Issue = async (request) => 41 + asked.push(request);
+    const { cluster, acquired, received } = await acquiring(issue, ['b', 'a']);
+    const lock = await cluster.settle(acquired);
+    const { holder } = lock.token;
+    expect(lock.token).toMatchObject({ value: 42, keys: ['a', 'b'] });
+    expect(asked).toEqual([{ keys: ['a', 'b'], holder, signal: lock.signal }]);
+    expect(received('acquired')).toMatchObject([{ token: 42 }]);
+    await cluster.advance(10_000);
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it('whose token comes after the lock has ended: the token is thrown away with the lock', async () => {
+    let issued: (token: number) => void = () => undefined;
+    const issue = () => new Promise<number>((resolve) => (issued = resolve));
+    const { cluster, failed, isFree } = await acquiring(issue);
+    await cluster.environment.flush();
+    await cluster.environment.advance(2);
+    // Nothing runs until the validity is over, and then the token is there first.
+    cluster.environment.skip(4_000);
+    issued(5);
+    expect([await failed, await isFree()]).toEqual([expect.any(LockLostError), true]);
+  });
+
+  it.each<[string, (error: Error) => Promise<number>]>([
+    ['throws', (error) => raise(error)],
+    ['rejects', (error) => Promise.reject(error)],
+  ])('that %s: the caller receives its error, and nothing is held', async (_, issue) => {
+    const broken = new Error('the database is down');
+    const { failed, isFree } = await acquiring(() => issue(broken));
+    expect([await failed, await isFree()]).toEqual([broken, true]);
+  });
+
+  it('that hangs costs one ttl, in which nothing is extended, and crashes nothing when it rejects then', async () => {
+    let fail: (error: Error) => void = () => undefined;
+    const issue = () => new Promise<number>((_, reject) => (fail = reject));
+    const { cluster, failed, isFree, node } = await acquiring(issue);
+    const startedAtMs = cluster.nowMs;
+    expect(await failed).toBeInstanceOf(LockLostError);
+    expect([cluster.nowMs - startedAtMs <= 3_000, node.asked('extend')]).toEqual([true, []]);
+    fail(new Error('too late'));
+    expect(await isFree()).toBe(true);
+  });
+
+  it.each([0, -1, 1.5, Number.NaN, 2 ** 53, '7', null, undefined, 5n])(
+    'that issues %p is wrong use, and nothing is held',
+    async (value) => {
+      const { failed, isFree } = await acquiring(async () => value as number);
+      const message = expect.stringMatching(/must issue positive safe integers/);
+      expect(await failed).toMatchObject({ code: 'FENCED_USAGE', message });
+      expect(await isFree()).toBe(true);
+    },
+  );
+
+  it('is interrupted by close at once, as the acquire is', async () => {
+    const { cluster, redlock, failed } = await acquiring(() => new Promise(() => undefined));
+    await cluster.advance(10);
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.close());
+    expect(await failed).toMatchObject({ code: 'REDLOCK_CLOSED' });
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(10);
+  });
+});
+
+function raise(error: Error): never {
+  throw error;
+}
