@@ -92,7 +92,12 @@ function startWorker(edits: readonly Edit[]): ChildProcess {
   const used = edits.length > 0 ? loaders : loaders.slice(0, 1);
   return fork(resolve('test/simulation/worker.ts'), [], {
     execArgv: used.flatMap((loader) => ['--import', loader]),
-    env: { ...process.env, NODE_OPTIONS: '', SIMULATED_EDITS: JSON.stringify(edits) },
+    env: {
+      ...process.env,
+      NODE_OPTIONS: '',
+      NESTJS_FENCED_LOCK_INVARIANTS: 'on',
+      SIMULATED_EDITS: JSON.stringify(edits),
+    },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
 }

@@ -19,6 +19,13 @@ interface KnownLock {
   sections: number;
 }
 
+/** What an extension is judged by. */
+interface ExtendedLock {
+  readonly names: { readonly locks: readonly string[] };
+  readonly holder: string;
+  readonly ballot: number;
+}
+
 /** Everything that is written down about the locks of one process, and what can be judged at once. */
 export class LockRecord {
   readonly locks = new Map<string, KnownLock>();
@@ -221,7 +228,7 @@ export class LockRecord {
     request,
     sentAtMs,
   }: {
-    readonly request: WireExtension['request'];
+    readonly request: ExtendedLock;
     readonly sentAtMs: number;
   }): void {
     // Fences that expired by a jump of the calendar are the one thing an extension can't see.

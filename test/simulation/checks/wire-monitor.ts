@@ -112,9 +112,10 @@ export class WireMonitor {
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
   }
 
-  /** Attempts that some node may hold, and was not told the end of. */
+  /** Failed attempts that some node may hold, and was not told the end of. */
   unreleased(): string[] {
-    return [...this.#attempts].flatMap(([holder, { mayHold, released }]) =>
+    const failed = [...this.#attempts].filter(([holder]) => !this.#listener.wasGranted(holder));
+    return failed.flatMap(([holder, { mayHold, released }]) =>
       [...mayHold].filter((node) => !released.has(node)).map((node) => `${holder} on n${node}`),
     );
   }

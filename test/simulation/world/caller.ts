@@ -202,7 +202,7 @@ export class Caller {
       return;
     }
     const { value: ballot, holder } = lock.token;
-    const names = { locks: lock.keys.map((key) => `lock:${key}`), pairs: [], withMarker: [] };
-    this.client.record.checkValidated({ request: { names, holder, ballot, ttlMs: 0 }, sentAtMs });
+    const names = { locks: lock.keys.map((key) => `lock:${key}`) };
+    this.client.record.checkValidated({ request: { names, holder, ballot }, sentAtMs });
   }
 }

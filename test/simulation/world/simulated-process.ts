@@ -98,7 +98,7 @@ export class SimulatedProcess {
       },
       random: { fraction: () => chance.fraction(), holder: () => this.#holder() },
       afterPoll: (callback) => this.#wait('check', callback),
-      endOfTick: (callback) => world.endOfTick(() => this.alive && this.#guard(callback)),
+      endOfTick: (callback) => world.endOfTick(() => this.alive && this.#execute(callback)),
     };
   }
 
@@ -135,7 +135,6 @@ export class SimulatedProcess {
     }
     this.#phase = phase;
     this.#execute(run);
-    if (this.#hasWork) this.#wakeLater();
   }
 
   /** It does not run for so long. Where nothing of it was running it may continue with either timers or messages. */
@@ -217,6 +216,7 @@ export class SimulatedProcess {
     this.#running = true;
     this.#guard(run);
     this.#running = false;
+    if (this.#hasWork) this.#wakeLater();
   }
 
   /** Nothing of the core runs in the async context of whoever asked for it. */
@@ -240,8 +240,7 @@ export class SimulatedProcess {
     if (this.#busyUntilMs <= this.#world.nowMs) {
       const run = this.#next();
       if (run) this.#execute(run);
-    }
-    if (this.#hasWork) this.#wakeLater();
+    } else this.#wakeLater();
   }
 
   #next(): (() => void) | undefined {
