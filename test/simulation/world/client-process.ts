@@ -279,8 +279,10 @@ export class ClientProcess {
 
   #given(): void {
     if (this.#block === undefined || --this.#block.afterCommands > 0) return;
-    this.process.stall(this.#block.ms);
+    const { ms } = this.#block;
     this.#block = undefined;
+    // Work of the same tick is in the way, before what was collected is written.
+    this.#run.world.endOfTick(() => this.process.stall(ms));
   }
 }
 
