@@ -125,7 +125,7 @@ export const injectedTimeAndChance: Rule = (files) =>
         .map(({ specifier }) => `${path} imports ${specifier}`),
     ]);
 
-const MAX_LINES = 250;
+const MAX_LINES = 400;
 
 export const shortFiles: Rule = (files) =>
   files

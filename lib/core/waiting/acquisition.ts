@@ -1,5 +1,3 @@
-import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
-import type { NodeCause } from '../errors.ts';
 import { brokenInvariant } from '../invariant.ts';
 import type { HeldLock } from '../holding/held-lock.ts';
 import type { KeyRecord, KeyTable, Waiter } from '../holding/key-table.ts';
@@ -12,6 +10,7 @@ import type { FailedAttempt, FloorListener, Granted } from '../voting/attempt.ts
 import type { Admission, Candidate } from './admission.ts';
 import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
+import { Verdict } from './verdict.ts';
 
 /** After a hint, callers behave as if they had failed so often at most; more only spreads them further apart. */
 const FAIR_FAILURES = 3;
@@ -61,12 +60,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   #isSubscribed = false;
   /** Stands in line for a slot, or was offered one. */
   #isCandidate = false;
-  /** When a holder of one of its keys was last known. */
-  #sawHolderAtMs = Number.NEGATIVE_INFINITY;
-  /** Its own latest tries: one that found contention, one that found an outage, and one that was won too slowly. */
-  #contention: FailedAttempt | undefined;
-  #outage: FailedAttempt | undefined;
-  #tooSlow: FailedAttempt | undefined;
+  #verdict: Verdict | undefined;
 
   constructor(
     room: WaitingRoom,
@@ -108,7 +102,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         const deadlineMs = this.#deadlineMs(nowMs);
         // No try without the time for an answer, except the first.
         const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
-        if (nowMs + neededMs >= deadlineMs) throw this.#error(nowMs);
+        if (nowMs + neededMs >= deadlineMs)
+          throw this.#findings.error(
+            nowMs,
+            this.#isCandidate ? this.#room.admission.limit : undefined,
+          );
         const waitUntilMs = this.#look(nowMs);
         if (waitUntilMs === undefined) {
           const lock = await this.#try(nowMs, deadlineMs, grant);
@@ -168,7 +166,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
-    if (blocking !== undefined && blocking.trying === undefined) this.#sawHolderAtMs = nowMs;
+    if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
     if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
@@ -273,18 +271,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
-    const { votes, isCancelled, isTooSlow } = outcome;
+    const { isCancelled } = outcome;
     let blockedOn: KeyRecord | undefined;
     for (const record of this.#records) record.published(holder);
     if (!isCancelled) {
-      if (isTooSlow) this.#tooSlow = outcome;
-      else if (votes.isContention) this.#contention = outcome;
-      else if (outcome.timeoutMs >= this.#settings.nodeTimeoutMs || votes.isRefused) {
-        // The nodes had the whole time to answer, or refused without being waited for: that counts for others, too.
-        this.#outage = outcome;
-        for (const record of this.#records) record.outage = outcome;
-        for (const record of this.#records) record.wakeImpatient();
-      }
+      this.#findings.failed(outcome);
       blockedOn = this.#planNextTry(outcome, hints);
     }
     // It stands in front of those who came later, before they look.
@@ -361,66 +352,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
   #deadlineMs(nowMs: number): number {
     const { waitMs, nodeTimeoutMs } = this.#settings;
-    const isOwed = this.isImpatient && this.#answer(nowMs) === undefined;
+    const isOwed = this.isImpatient && this.#findings.answer(nowMs) === undefined;
     return this.#arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
   }
 
-  /** What it can report to its caller when the time is over; undefined while nothing is known. */
-  #answer(nowMs: number): 'busy' | FailedAttempt | undefined {
-    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
-    let outage = this.#outage;
-    for (const record of this.#records) {
-      if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
-      else if (record.busyAtMs > this.#arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
-      if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
-    }
-    if (outage !== undefined && outage.endedAtMs > busyAtMs && this.#isStillTrue(outage, nowMs))
-      return outage;
-    return busyAtMs >= 0 ? 'busy' : undefined;
-  }
-
-  /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
-  #isStillTrue({ endedAtMs, timeoutMs, votes }: FailedAttempt, nowMs: number): boolean {
-    const { nodeTimeoutMs } = this.#settings;
-    if (this.#room.set.lastQuorumAtMs > endedAtMs) return false;
-    if (timeoutMs < nodeTimeoutMs && !votes.isRefused) return false;
-    return endedAtMs >= this.#arrivedAtMs || nowMs - endedAtMs <= 2 * nodeTimeoutMs;
-  }
-
-  #error(nowMs: number): Error {
-    const answer = this.#answer(nowMs);
-    if (this.#isCandidate && answer === 'busy') return this.#unavailable(this.#notTried());
-    if (answer === 'busy') return this.#busy(nowMs);
-    if (answer !== undefined) return this.#unavailable(answer.causes());
-    return this.#unavailable(this.#tooSlow?.causes() ?? this.#notTried());
-  }
-
-  #busy(nowMs: number): LockBusyError {
-    let freeInMs: number | undefined;
-    let causes = this.#contention?.causes;
-    for (const { lock, foreign } of this.#records) {
-      causes ??= foreign?.causes;
-      const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
-      if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
-    }
-    return new LockBusyError(this.keys, this.waitedMs, freeInMs, causes?.());
-  }
-
-  #unavailable(causes: readonly NodeCause[]): QuorumUnavailableError {
-    const { quorum, sessions } = this.#room.set;
-    return new QuorumUnavailableError(this.keys, this.waitedMs, quorum, sessions.length, causes);
-  }
-
-  /** No node was asked, or none had the time to answer: it is this process that was too busy. */
-  #notTried(): NodeCause[] {
-    const address = 'this process';
-    const elapsedMs = this.waitedMs;
-    if (!this.#isCandidate) {
-      const message = 'the time was over before a node could be asked';
-      return [{ address, reason: 'not-tried', message, elapsedMs }];
-    }
-    const message = `${this.#room.admission.limit} tries for other locks were under way all the time (option concurrentTries)`;
-    return [{ address, reason: 'overloaded', message, elapsedMs }];
+  /** What it has found out; made when there is something to find. */
+  get #findings(): Verdict {
+    this.#verdict ??= new Verdict(this.#room.set, {
+      keys: this.keys,
+      records: this.#records,
+      settings: this.#settings,
+      arrivedAtMs: this.#arrivedAtMs,
+    });
+    return this.#verdict;
   }
 
   /** Nothing of it stays behind, whatever it ended with. */

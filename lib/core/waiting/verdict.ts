@@ -1,0 +1,110 @@
+import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
+import type { NodeCause } from '../errors.ts';
+import type { KeyRecord } from '../holding/key-table.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
+import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import type { FailedAttempt } from '../voting/attempt.ts';
+
+/** Whose acquire it is, and what it stands before. */
+export interface VerdictSubject {
+  readonly keys: readonly string[];
+  readonly records: readonly KeyRecord[];
+  readonly settings: ResolvedAcquire;
+  readonly arrivedAtMs: number;
+}
+
+/** What an acquire has found out so far, and so what it reports when its time is over: contention and outage are never confused. */
+export class Verdict {
+  readonly #set: NodeSet;
+  readonly #subject: VerdictSubject;
+  /** When a holder of one of the keys was last known. */
+  #sawHolderAtMs = Number.NEGATIVE_INFINITY;
+  /** Latest tries: one that found contention, one that found an outage, and one that was won too slowly. */
+  #contention: FailedAttempt | undefined;
+  #outage: FailedAttempt | undefined;
+  #tooSlow: FailedAttempt | undefined;
+
+  constructor(set: NodeSet, subject: VerdictSubject) {
+    this.#set = set;
+    this.#subject = subject;
+  }
+
+  sawHolder(nowMs: number): void {
+    this.#sawHolderAtMs = nowMs;
+  }
+
+  /** What a try of its own means. An outage that counts for everybody who waits for these keys is left in their records. */
+  failed(outcome: FailedAttempt): void {
+    const { votes, isTooSlow, timeoutMs } = outcome;
+    const { records, settings } = this.#subject;
+    if (isTooSlow) this.#tooSlow = outcome;
+    else if (votes.isContention) this.#contention = outcome;
+    else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
+      // The nodes had the whole time to answer, or refused without being waited for.
+      this.#outage = outcome;
+      for (const record of records) record.outage = outcome;
+      for (const record of records) record.wakeImpatient();
+    }
+  }
+
+  /** What can be told now; undefined while nothing conclusive is known. */
+  answer(nowMs: number): 'busy' | FailedAttempt | undefined {
+    const { records, arrivedAtMs } = this.#subject;
+    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
+    let outage = this.#outage;
+    for (const record of records) {
+      if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
+      else if (record.busyAtMs > arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
+      if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
+    }
+    if (outage !== undefined && outage.endedAtMs > busyAtMs && this.#isStillTrue(outage, nowMs))
+      return outage;
+    return busyAtMs >= 0 ? 'busy' : undefined;
+  }
+
+  /** `slots`: how many tries of this process were under way when it stood in line for one; undefined when it did not. */
+  error(nowMs: number, slots: number | undefined): LockBusyError | QuorumUnavailableError {
+    const waitedMs = nowMs - this.#subject.arrivedAtMs;
+    const answer = this.answer(nowMs);
+    if (answer === 'busy' && slots === undefined) return this.#busy(nowMs, waitedMs);
+    const causes = typeof answer === 'object' ? answer.causes() : this.#tooSlow?.causes();
+    const { quorum, sessions } = this.#set;
+    return new QuorumUnavailableError(
+      this.#subject.keys,
+      waitedMs,
+      quorum,
+      sessions.length,
+      causes ?? [notTried(waitedMs, slots)],
+    );
+  }
+
+  /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
+  #isStillTrue({ endedAtMs, timeoutMs, votes }: FailedAttempt, nowMs: number): boolean {
+    const { settings, arrivedAtMs } = this.#subject;
+    if (this.#set.lastQuorumAtMs > endedAtMs) return false;
+    if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
+    return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
+  }
+
+  #busy(nowMs: number, waitedMs: number): LockBusyError {
+    let freeInMs: number | undefined;
+    let causes = this.#contention?.causes;
+    for (const { lock, foreign } of this.#subject.records) {
+      causes ??= foreign?.causes;
+      const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
+      if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
+    }
+    return new LockBusyError(this.#subject.keys, waitedMs, freeInMs, causes?.());
+  }
+}
+
+/** No node was asked, or none had the time to answer: it is this process that was too busy. */
+function notTried(elapsedMs: number, slots: number | undefined): NodeCause {
+  const address = 'this process';
+  if (slots === undefined) {
+    const message = 'the time was over before a node could be asked';
+    return { address, reason: 'not-tried', message, elapsedMs };
+  }
+  const message = `${slots} tries for other locks were under way all the time (option concurrentTries)`;
+  return { address, reason: 'overloaded', message, elapsedMs };
+}
