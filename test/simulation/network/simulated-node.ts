@@ -1,20 +1,4 @@
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LinkSettings,
-  LockNode,
-  LockNodeListener,
-  NodeFacts,
-  NodeFailure,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../../lib/core/nodes/lock-node.ts';
+import type * as Port from '../../../lib/core/nodes/lock-node.ts';
 import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 import type { WireMonitor } from '../checks/wire-monitor.ts';
 import type { Trace } from '../world/trace.ts';
@@ -24,7 +8,7 @@ import type { ConnectionEnds, ConnectionOwner } from './simulated-connection.ts'
 import { textOf } from './wire-command.ts';
 import type { WireCommand, WireKind } from './wire-command.ts';
 
-const NOT_CONNECTED: NodeFailure = {
+const NOT_CONNECTED: Port.NodeFailure = {
   kind: 'failed',
   nothingWritten: true,
   reason: 'unreachable',
@@ -34,7 +18,7 @@ const NOT_CONNECTED: NodeFailure = {
 const HEARTBEAT_MS = 12_500;
 
 /** The `LockNode` that the core of one process has of one server: connects over the simulated network, again and again. */
-export class SimulatedNode implements LockNode, ConnectionOwner {
+export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   readonly address: string;
   readonly ends: ConnectionEnds;
   readonly #monitor: WireMonitor;
@@ -45,8 +29,8 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     serverResumed: () => undefined,
     published: (channel: string, holder: string) => this.#published(channel, holder),
   };
-  #listener: LockNodeListener | undefined;
-  #settings: LinkSettings | undefined;
+  #listener: Port.LockNodeListener | undefined;
+  #settings: Port.LinkSettings | undefined;
   #silence: SilenceWatch | undefined;
   #connection: SimulatedConnection | undefined;
   /** Opened beside one that is doubted; nothing but its join goes over it. */
@@ -61,7 +45,7 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
   lateByMs = 0;
   /** Called before another ballot of the same attempt leaves. */
   onReballot: (() => void) | undefined;
-  #latest: AcquireRequest | undefined;
+  #latest: Port.AcquireRequest | undefined;
 
   constructor(ends: ConnectionEnds, monitor: WireMonitor, trace: Trace) {
     this.ends = ends;
@@ -77,7 +61,7 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     return Math.max(this.#joinedAtMs, path.wellSinceMs, server.wellSinceMs);
   }
 
-  open(listener: LockNodeListener, settings: LinkSettings): void {
+  open(listener: Port.LockNodeListener, settings: Port.LinkSettings): void {
     this.#listener = listener;
     this.#settings = settings;
     this.#silence = new SilenceWatch(this.ends.process, settings.silenceLimitMs, {
@@ -88,15 +72,15 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     this.#connect();
   }
 
-  join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
-    this.#sendAtOnce<JoinReply>('join', request, (memory) => memory.join(request), settle);
+  join(request: Port.JoinRequest, settle: (reply: Port.JoinReply) => void): void {
+    this.#sendAtOnce<Port.JoinReply>('join', request, (memory) => memory.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
+  acquire(request: Port.AcquireRequest, settle: (reply: Port.AcquireReply) => void): boolean {
     if (this.#latest?.holder === request.holder && this.#latest.ballot !== request.ballot)
       this.onReballot?.();
     this.#latest = request;
-    return this.#send<AcquireReply>(
+    return this.#send<Port.AcquireReply>(
       'acquire',
       request,
       (memory) => memory.acquire(request),
@@ -104,12 +88,17 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     );
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
-    return this.#send<ExtendReply>('extend', request, (memory) => memory.extend(request), settle);
+  extend(request: Port.ExtendRequest, settle: (reply: Port.ExtendReply) => void): boolean {
+    return this.#send<Port.ExtendReply>(
+      'extend',
+      request,
+      (memory) => memory.extend(request),
+      settle,
+    );
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
-    return this.#send<ReleaseReply>(
+  release(request: Port.ReleaseRequest, settle: (reply: Port.ReleaseReply) => void): boolean {
+    return this.#send<Port.ReleaseReply>(
       'release',
       request,
       (memory) => memory.release(request),
@@ -121,15 +110,20 @@ export class SimulatedNode implements LockNode, ConnectionOwner {
     if (this.ends.process.alive) this.#connection?.flush();
   }
 
-  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+  withdraw(request: Port.AcquireRequest | Port.ExtendRequest): boolean {
     return this.#connection?.withdraw(request) === true;
   }
 
-  inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
-    this.#sendAtOnce<InspectReply>('inspect', request, (memory) => memory.inspect(request), settle);
+  inspect(request: Port.InspectRequest, settle: (reply: Port.InspectReply) => void): void {
+    this.#sendAtOnce<Port.InspectReply>(
+      'inspect',
+      request,
+      (memory) => memory.inspect(request),
+      settle,
+    );
   }
 
-  examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
+  examine(settle: (reply: Port.NodeFacts | Port.NodeFailure) => void): void {
     this.#sendAtOnce('examine', undefined, (memory) => memory.examine(), settle);
   }
 
