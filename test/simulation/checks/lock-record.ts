@@ -103,7 +103,7 @@ export class LockRecord {
     this.locks.set(holder, known);
     this.#byToken.set(`${token} ${lock.keys.join()}`, known);
     this.#granted.add(holder);
-    this.#checkBeside(lock, at);
+    this.#run.world.at(at, () => this.#checkBeside(lock, at));
     this.#whenLost(lock, known);
   }
 

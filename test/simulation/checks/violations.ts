@@ -18,6 +18,8 @@ export interface Violation {
     | 'older-ballot'
     /** A vote was asked for after the release on the same node. */
     | 'vote-after-release'
+    /** What was collected for a node was not written when the tick ended. */
+    | 'not-written'
     /** A failed attempt that nobody can have taken for a holder woke the waiters. */
     | 'loser-published'
     /** R5: a node that may have accepted an attempt never got its release, although nothing was wrong with it. */

@@ -38,7 +38,8 @@ export interface WireListener {
       | 'vote-after-release'
       | 'loser-published'
       | 'granted-lock-abandoned'
-      | 'join-storm',
+      | 'join-storm'
+      | 'not-written',
     message: string,
   ): void;
   /** Another ballot of the same attempt. */
@@ -80,6 +81,10 @@ export class WireMonitor {
 
   sent(): void {
     this.#listener.sent();
+  }
+
+  unwritten(command: string): void {
+    this.#listener.broke('not-written', command);
   }
 
   #joining(node: number): void {

@@ -23,6 +23,8 @@ export interface ConnectionEnds {
 export interface ConnectionOwner {
   /** A command is written. */
   left(command: WireCommand): void;
+  /** A command was collected, and the tick ended without its write. */
+  unwritten(command: WireCommand): void;
   /** Something was answered. */
   spoke(connection: SimulatedConnection): void;
   lost(connection: SimulatedConnection, message: string): void;
@@ -43,6 +45,7 @@ export class SimulatedConnection implements ServerPeer {
   readonly #owner: ConnectionOwner;
   /** Not written yet. */
   #collected: WireCommand[] = [];
+  #writes = 0;
   readonly #unsettled = new Set<WireCommand>();
   readonly #executed: WireCommand[] = [];
   /** With the time at which it leaves: a stalled process is ahead of the others. */
@@ -67,7 +70,18 @@ export class SimulatedConnection implements ServerPeer {
     const waits = this.isAsked || this.#collected.length > 0;
     this.#collected.push(command);
     if (!waits) this.flush();
+    else if (this.#collected.length === 1) this.#expectFlush();
     return waits;
+  }
+
+  /** What is collected is written before the tick ends. */
+  #expectFlush(): void {
+    const { world } = this.#ends;
+    const writes = this.#writes;
+    world.after(0, () => {
+      if (this.open && this.#writes === writes && this.#collected.length > 0)
+        this.#owner.unwritten(this.#collected[0]!);
+    });
   }
 
   /** Takes back what has not been written. */
@@ -82,6 +96,7 @@ export class SimulatedConnection implements ServerPeer {
     const packet = this.#collected;
     if (packet.length === 0) return;
     this.#collected = [];
+    this.#writes += 1;
     const { world, process, path, commandMs } = this.#ends;
     process.spend(packet.length * commandMs);
     const leavesMs = process.nowMs;

@@ -198,6 +198,10 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#monitor.sent();
   }
 
+  unwritten(command: WireCommand): void {
+    this.#monitor.unwritten(textOf(command));
+  }
+
   spoke(connection: SimulatedConnection): void {
     if (connection !== this.#connection) return;
     this.#silence?.spoke();
@@ -304,12 +308,8 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
 
   #ping(): void {
     if (!this.#up) return;
-    this.#sendAtOnce(
-      'ping',
-      undefined,
-      () => ({ kind: 'pong' }),
-      () => undefined,
-    );
+    const run = (): object => ({ kind: 'pong' });
+    this.#sendAtOnce('ping', undefined, run, () => undefined);
   }
 
   #sendAtOnce<Reply>(
