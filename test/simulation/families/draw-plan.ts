@@ -8,10 +8,10 @@ import { LOAD_PLANS } from './plan-load.ts';
 const DRAWN = ['steady', 'amnesia', 'early', 'repair', 'calendar'] as const;
 const LOAD = Object.keys(LOAD_PLANS) as LoadFamily[];
 
-/** Drawn by seed: one in five puts the load in the middle. */
+/** Drawn by seed: one in seven puts the load in the middle. */
 export const FAMILIES: readonly Family[] = [
   ...DRAWN.flatMap((family, index) =>
-    Array.from({ length: [8, 8, 4, 2, 2][index]! }, () => family),
+    Array.from({ length: [12, 12, 6, 3, 3][index]! }, () => family),
   ),
   ...LOAD,
 ];

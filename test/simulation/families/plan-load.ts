@@ -13,7 +13,7 @@ export const LOAD_PLANS: Readonly<Record<LoadFamily, (seed: number, chance: Chan
 };
 
 function planBursts(seed: number, chance: Chance): Plan {
-  const burst = { kind: 'burst', keys: chance.integer(600, 900), waitMs: 4_000 } as const;
+  const burst = { kind: 'burst', keys: chance.integer(500, 700), waitMs: 4_000 } as const;
   return planQuiet(seed, chance, {
     family: 'bursts',
     nodes: 3,
@@ -25,7 +25,7 @@ function planBursts(seed: number, chance: Chance): Plan {
     durationMs: 1_000,
     grantedWithinMs: 4_000,
     habits: { ...habitsOf(2_000, true), waitsMs: [4_000], holdsMs: [0, 5], sets: 0 },
-    faults: [{ ...burst, clients: chance.pick([[0], [0, 1]]), atMs: 500, lastsMs: 0 }],
+    faults: [{ ...burst, clients: chance.pick([[0], [0], [0, 1]]), atMs: 500, lastsMs: 0 }],
   });
 }
 
@@ -49,7 +49,7 @@ function planSets(seed: number, chance: Chance): Plan {
     keys,
     callers: [2 + keys.length * chance.integer(2, 3), ...(alone ? [] : [1])],
     concurrentTries: chance.pick([512, 3]),
-    durationMs: 1_500,
+    durationMs: 700,
     habits,
     grantedWithinMs: alone ? 1_000 : Infinity,
   });
