@@ -55,6 +55,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   #resume: (() => void) | undefined;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
   #pausedUntilMs = 0;
+  /** When its last try ended. */
+  #triedAtMs = Number.NEGATIVE_INFINITY;
   /** Hints of all its keys that it has seen. */
   #hintsSeen = 0;
   #isSubscribed = false;
@@ -229,9 +231,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    // A caller that is owed an answer within a node timeout needs the rest of it for a try.
-    const { nodeTimeoutMs } = this.#settings;
-    return this.isImpatient ? Math.min(untilMs, this.#arrivedAtMs + nodeTimeoutMs / 2) : untilMs;
+    // A caller that is owed an answer within a node timeout needs the rest of it for one more try.
+    const latestMs = this.#arrivedAtMs + this.#settings.nodeTimeoutMs / 2;
+    return this.isImpatient && this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -276,11 +278,23 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     for (const record of this.#records) record.published(holder);
     if (!isCancelled) {
       this.#findings.failed(outcome);
+      this.#sawHolders(outcome);
       blockedOn = this.#planNextTry(outcome, hints);
     }
     // It stands in front of those who came later, before they look.
     if (!isCancelled) (blockedOn ?? this.#records[0])?.enter(this);
     for (const record of this.#records) record.wake();
+  }
+
+  /** One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted. */
+  #sawHolders({ votes, endedAtMs }: FailedAttempt): void {
+    if (!votes.isContention) return;
+    for (const reply of votes.replies) {
+      if (reply?.kind !== 'held') continue;
+      const record = this.#records[reply.index]!;
+      record.busyAtMs = endedAtMs;
+      record.wakeImpatient();
+    }
   }
 
   /** Returns the record it is blocked on, if nodes agree on one. */
@@ -289,6 +303,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const { votes, endedAtMs } = outcome;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const { freeInMs } = votes;
+    this.#triedAtMs = endedAtMs;
     const random = set.environment.random.fraction();
     const pauseMs = backoffMs({
       failures: this.tries,
@@ -308,8 +323,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
         record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
-        record.busyAtMs = endedAtMs;
-        record.wakeImpatient();
       }
     } else {
       this.#pausedUntilMs = votes.isQuarantined

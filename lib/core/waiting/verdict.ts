@@ -65,7 +65,7 @@ export class Verdict {
   /** `slots`: how many tries of this process were under way when it stood in line for one; undefined when it did not. */
   error(nowMs: number, slots: number | undefined): LockBusyError | QuorumUnavailableError {
     const waitedMs = nowMs - this.#subject.arrivedAtMs;
-    const answer = this.answer(nowMs);
+    const answer = this.answer(nowMs) ?? (this.#isInUse(nowMs) ? 'busy' : undefined);
     if (answer === 'busy' && slots === undefined) return this.#busy(nowMs, waitedMs);
     const causes = typeof answer === 'object' ? answer.causes() : this.#tooSlow?.causes();
     const { quorum, sessions } = this.#set;
@@ -84,6 +84,12 @@ export class Verdict {
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
+  }
+
+  /** Somebody was last known to hold one of the keys: what is left to say where nothing was found out since it came. */
+  #isInUse(nowMs: number): boolean {
+    const { records, settings } = this.#subject;
+    return records.some(({ busyAtMs }) => nowMs - busyAtMs <= 2 * settings.nodeTimeoutMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {
