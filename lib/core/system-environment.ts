@@ -19,7 +19,7 @@ function wallMicros(): number {
 
 // Taken now: fake timers in tests of users replace them, and sockets are real there.
 const nextImmediate = setImmediate;
-const { nextTick } = process;
+const nextTick = process.nextTick.bind(process);
 
 const systemClock: Clock = {
   monotonicMs: () => performance.now(),

@@ -66,8 +66,8 @@ export class LockService {
   }
 
   /**
-   * The innermost lock of this async context, or undefined outside of one. Work that outlives its section still sees the
-   * lock, released: look at `isHeld`.
+   * The lock of the innermost section (`withLock`, `@Fenced`) of this async context that still runs, or undefined outside of
+   * one. It may have been lost: look at `isHeld`. Work that outlives its section no longer sees the lock.
    */
   current(): Lock | undefined {
     return this.host.redlock.current();

@@ -9,7 +9,7 @@ import { inModuleContext } from '../../lib/core/module-context.ts';
 
 // Taken now, so that a test's fake timers can't replace them.
 const realSetImmediate = setImmediate;
-const { nextTick } = process;
+const nextTick = process.nextTick.bind(process);
 
 interface ManualTimer {
   readonly atMs: number;

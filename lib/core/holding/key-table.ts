@@ -268,7 +268,7 @@ export class KeyTable {
   /** All callers look again: the set of voting nodes changed. */
   hintAll(): void {
     const { nowMs } = this.#set;
-    for (const record of [...this.#records.values()]) this.#hint(record, nowMs);
+    for (const record of Array.from(this.#records.values())) this.#hint(record, nowMs);
   }
 
   #hint(record: KeyRecord, nowMs: number): void {

@@ -116,7 +116,7 @@ export class Deadlines {
 
   /** Calls what is due although its timer has not fired: time has passed that timers did not count. */
   callDue(): void {
-    for (const line of [...this.#lines.values()]) {
+    for (const line of Array.from(this.#lines.values())) {
       if (line.firing) continue;
       this.#environment.timers.clear(line.timer);
       this.#call(line);

@@ -26,7 +26,7 @@ export interface NamedHolder {
 /** The answers of one round, and all that can be read from them. The only place in which votes are read. */
 export class VoteCount {
   /** By node; undefined while there is none. */
-  readonly replies: (VoteReply | undefined)[];
+  readonly replies: (VoteReply | undefined)[] = [];
   readonly quorum: number;
   /** Yes: ACCEPTED, or EXTENDED. */
   yes = 0;
@@ -46,7 +46,7 @@ export class VoteCount {
 
   constructor(nodeCount: number, quorum: number) {
     this.quorum = quorum;
-    this.replies = new Array<undefined>(nodeCount).fill(undefined);
+    for (let index = 0; index < nodeCount; index += 1) this.replies.push(undefined);
     this.liveOpen = nodeCount;
   }
 

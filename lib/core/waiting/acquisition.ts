@@ -231,9 +231,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    // A caller that is owed an answer within a node timeout needs the rest of it for one more try.
-    const latestMs = this.#arrivedAtMs + this.#settings.nodeTimeoutMs / 2;
-    return this.isImpatient && this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
+    // Half of its time is over: it needs the rest for a try.
+    const latestMs = this.#arrivedAtMs + this.#budgetMs / 2;
+    return this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -355,11 +355,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         resolve();
       };
       // Callers with the same budget share a timer.
-      const budgetMs = Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
-      if (untilMs >= this.#arrivedAtMs + budgetMs)
-        budgets.set(this, budgetMs, this.#arrivedAtMs, nowMs);
+      if (untilMs >= this.#arrivedAtMs + this.#budgetMs)
+        budgets.set(this, this.#budgetMs, this.#arrivedAtMs, nowMs);
       else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
+  }
+
+  get #budgetMs(): number {
+    return Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
