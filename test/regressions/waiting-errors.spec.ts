@@ -38,6 +38,18 @@ describe('callers in line', () => {
     expect(outcomes.filter(({ code }) => code !== 'LOCK_BUSY').length).toBe(0);
   });
 
+  it('try themselves when the first in line lets time pass', async () => {
+    const cluster = await newCluster();
+    const retry = { baseDelay: '100s', maxDelay: '100s' };
+    const { redlock } = await cluster.process({ ttl, retry });
+    cluster.occupy('a', [0], 100);
+    cluster.occupy('a', [1], 100, 'another');
+    const first = redlock.acquire('a', { wait: '10s' });
+    await cluster.advance(500);
+    const outcomes = await outcomesOf(cluster, [redlock.acquire('a', { wait: 0 }), first]);
+    expect(outcomes.map(({ code }) => code)).toEqual(['granted', 'LOCK_BUSY']);
+  });
+
   describe('behind a frozen majority', () => {
     async function outcomes(waits: readonly number[]) {
       const cluster = await newCluster();

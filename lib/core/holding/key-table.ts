@@ -99,6 +99,16 @@ export class KeyRecord {
     if (waiter.isImpatient) this.impatient += 1;
   }
 
+  /** Held here, or elsewhere by a lease that has not ended, as far as this process knows. */
+  isHeld(nowMs: number): boolean {
+    return this.lock !== undefined || (this.foreign !== undefined && !this.hasLapsed(nowMs));
+  }
+
+  /** Nobody asked since the lease of its holder elsewhere ended. */
+  hasLapsed(nowMs: number): boolean {
+    return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
+  }
+
   /** A head that leaves hands its wake-up on. */
   leave(waiter: Waiter): void {
     const { previousInLine: previous, nextInLine: next } = waiter;
@@ -118,10 +128,17 @@ export class KeyRecord {
     this.first?.wake();
   }
 
-  /** There is a conclusive answer: callers that wait for no more than that are notified. */
+  /** There may be a conclusive answer: callers that wait for no more than that look. */
   wakeImpatient(): void {
+    if (this.impatient === 0) return;
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
+  }
+
+  /** The line goes on. */
+  tryFailed(): void {
+    this.wake();
+    this.wakeImpatient();
   }
 
   published(holder: string): void {
@@ -203,7 +220,7 @@ export class KeyTable {
     }
     for (const record of records) {
       for (const set of record.sets ?? []) if (set.ticket < ticket) set.passed();
-      if (record.impatient > 0) record.wakeImpatient();
+      record.wakeImpatient();
     }
   }
 

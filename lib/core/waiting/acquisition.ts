@@ -48,6 +48,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly #settings: ResolvedAcquire;
   readonly #records: readonly KeyRecord[];
   readonly #arrivedAtMs: number;
+  /** Without a try until then it needs the other half of its time for one. */
+  readonly #halfTimeMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #attempt: Attempt | undefined;
@@ -82,7 +84,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const records = [room.table.use(keys[0]!)];
     for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
     this.#records = records;
-    this.#arrivedAtMs = room.set.nowMs;
+    // A suspend that is over must not count against a caller that came after it.
+    this.#arrivedAtMs = room.set.checkedNowMs;
+    this.#halfTimeMs = this.#arrivedAtMs + this.#budgetMs / 2;
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
     for (const record of this.#records) (record.sets ??= new Set()).add(this);
@@ -168,8 +172,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
-    if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
-    if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
+    if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
+      this.#findings.sawHolder(nowMs);
+    if (!isHead && this.#claim?.isActive !== true) {
+      const waitUntilMs = this.#waitBehindOthers(nowMs, blocking);
+      if (waitUntilMs > nowMs) return this.#standBy(waitUntilMs);
+    }
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
       if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
@@ -194,6 +202,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     }
     this.place?.leave(this);
     return undefined;
+  }
+
+  /** Until when it leaves the next try to those in front: if nothing was found out, no longer than half of its time. */
+  #waitBehindOthers(nowMs: number, blocking: KeyRecord | undefined): number {
+    const halfTimeMs = this.#halfTimeMs;
+    if (this.#triedAtMs >= halfTimeMs || this.#findings.answer(nowMs) !== undefined)
+      return Number.POSITIVE_INFINITY;
+    if (blocking === undefined || nowMs < halfTimeMs) return halfTimeMs;
+    return blocking.foreign?.untilMs ?? Number.POSITIVE_INFINITY;
   }
 
   /** It does not wait for a slot, but for something else. */
@@ -231,9 +248,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    // Half of its time is over: it needs the rest for a try.
-    const latestMs = this.#arrivedAtMs + this.#budgetMs / 2;
-    return this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
+    return this.#triedAtMs < this.#halfTimeMs ? Math.min(untilMs, this.#halfTimeMs) : untilMs;
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -273,28 +288,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
-    const { isCancelled } = outcome;
-    let blockedOn: KeyRecord | undefined;
     for (const record of this.#records) record.published(holder);
-    if (!isCancelled) {
+    if (!outcome.isCancelled) {
       this.#findings.failed(outcome);
-      this.#sawHolders(outcome);
-      blockedOn = this.#planNextTry(outcome, hints);
+      // It stands in front of those who came later, before they look.
+      (this.#planNextTry(outcome, hints) ?? this.#records[0])?.enter(this);
     }
-    // It stands in front of those who came later, before they look.
-    if (!isCancelled) (blockedOn ?? this.#records[0])?.enter(this);
-    for (const record of this.#records) record.wake();
-  }
-
-  /** One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted. */
-  #sawHolders({ votes, endedAtMs }: FailedAttempt): void {
-    if (!votes.isContention) return;
-    for (const reply of votes.replies) {
-      if (reply?.kind !== 'held') continue;
-      const record = this.#records[reply.index]!;
-      record.busyAtMs = endedAtMs;
-      record.wakeImpatient();
-    }
+    for (const record of this.#records) record.tryFailed();
   }
 
   /** Returns the record it is blocked on, if nodes agree on one. */
@@ -334,10 +334,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
 
   /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */
   #baseDelayMs(isRefused: boolean): number {
-    const { roundTripMs } = this.#room.set;
-    return isRefused
-      ? Math.max(2 * roundTripMs, this.#settings.nodeTimeoutMs / 10)
-      : 2 * roundTripMs;
+    const leastMs = isRefused ? this.#settings.nodeTimeoutMs / 10 : 0;
+    return Math.max(2 * this.#room.set.roundTripMs, leastMs);
   }
 
   #subscribe(): void {

@@ -35,15 +35,18 @@ export class Verdict {
 
   /** What a try of its own means. An outage that counts for everybody who waits for these keys is left in their records. */
   failed(outcome: FailedAttempt): void {
-    const { votes, isTooSlow, timeoutMs } = outcome;
+    const { votes, isTooSlow, timeoutMs, endedAtMs } = outcome;
     const { records, settings } = this.#subject;
+    // One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted.
+    if (votes.isContention)
+      for (const reply of votes.replies)
+        if (reply?.kind === 'held') records[reply.index]!.busyAtMs = endedAtMs;
     if (isTooSlow) this.#tooSlow = outcome;
     else if (votes.isContention) this.#contention = outcome;
     else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
       // The nodes had the whole time to answer, or refused without being waited for.
       this.#outage = outcome;
       for (const record of records) record.outage = outcome;
-      for (const record of records) record.wakeImpatient();
     }
   }
 
@@ -53,7 +56,7 @@ export class Verdict {
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
     let outage = this.#outage;
     for (const record of records) {
-      if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
+      if (record.isHeld(nowMs)) busyAtMs = nowMs;
       else if (record.busyAtMs > arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
       if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
     }
@@ -65,7 +68,7 @@ export class Verdict {
   /** `slots`: how many tries of this process were under way when it stood in line for one; undefined when it did not. */
   error(nowMs: number, slots: number | undefined): LockBusyError | QuorumUnavailableError {
     const waitedMs = nowMs - this.#subject.arrivedAtMs;
-    const answer = this.answer(nowMs) ?? (this.#isInUse(nowMs) ? 'busy' : undefined);
+    const answer = this.answer(nowMs);
     if (answer === 'busy' && slots === undefined) return this.#busy(nowMs, waitedMs);
     const causes = typeof answer === 'object' ? answer.causes() : this.#tooSlow?.causes();
     const { quorum, sessions } = this.#set;
@@ -84,12 +87,6 @@ export class Verdict {
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
-  }
-
-  /** Somebody was last known to hold one of the keys: what is left to say where nothing was found out since it came. */
-  #isInUse(nowMs: number): boolean {
-    const { records, settings } = this.#subject;
-    return records.some(({ busyAtMs }) => nowMs - busyAtMs <= 2 * settings.nodeTimeoutMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {
