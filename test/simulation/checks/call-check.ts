@@ -1,4 +1,4 @@
-import { isRedlockError } from '../../../lib/core/errors.ts';
+import { QuorumUnavailableError, isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions } from '../../../lib/core/options/options.ts';
 import { describe } from '../world/client-process.ts';
@@ -59,7 +59,8 @@ export class CallCheck {
     if (!isRedlockError(error) || error.code === 'REDLOCK_CLOSED') return;
     this.#checkStarved(error.code);
     if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy) this.#broke('false-busy', error);
-    if (error.code === 'QUORUM_UNAVAILABLE' && this.#couldVote) this.#broke('false-outage', error);
+    if (error instanceof QuorumUnavailableError && this.#couldVote && !this.#hadNoTime(error))
+      this.#broke('false-outage', error);
   }
 
   /** Somebody had one of the keys, or this process, which did not run lately, could think so. */
@@ -80,9 +81,20 @@ export class CallCheck {
     return this.#keys.some(isTaken);
   }
 
-  /** A quorum of nodes voted all the time, also while those before this one in its line tried. */
+  /**
+   * A quorum of nodes voted all the time, also during the tries whose outages are still told: those that ended no earlier
+   * than two node timeouts ago, and may have had a longer one.
+   */
   get #couldVote(): boolean {
-    return this.#client.hadQuorumSince(this.#calledAtMs - 2 * this.#nodeTimeoutMs);
+    const tryMs = nodeTimeoutMs(this.#run.plan.maxTtlMs);
+    return this.#client.hadQuorumSince(this.#calledAtMs - 2 * this.#nodeTimeoutMs - tryMs);
+  }
+
+  /** The loop was blocked in the half of its time that belongs to its own try: it says that no node was asked. */
+  #hadNoTime({ causes }: QuorumUnavailableError): boolean {
+    const blockedMs = this.#client.process.stalledMs - this.#stalledMs;
+    const wasTried = causes.some(({ reason }) => reason !== 'not-tried');
+    return !wasTried && blockedMs >= this.#nodeTimeoutMs / 2;
   }
 
   #checkBudget(): void {

@@ -103,7 +103,8 @@ export class LockRecord {
     this.locks.set(holder, known);
     this.#byToken.set(`${token} ${lock.keys.join()}`, known);
     this.#granted.add(holder);
-    this.#run.world.at(at, () => this.#checkBeside(lock, at));
+    // A stall between the last vote and this moment may have left nothing of it.
+    if (validUntil > at) this.#run.world.at(at, () => this.#checkBeside(lock, at));
     this.#whenLost(lock, known);
   }
 

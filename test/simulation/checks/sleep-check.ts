@@ -1,11 +1,9 @@
-import type { ClientProcess } from '../world/client-process.ts';
+import type { ClientProcess, Waiter } from '../world/client-process.ts';
 import { broke } from '../world/run-context.ts';
 import type { RunContext } from '../world/run-context.ts';
 
 /** Messages, the longest jitter after a hint, and stepping back for other processes. */
 const LIMIT_MS = 100;
-/** A set that was passed may claim its keys for as long as that took. */
-const CLAIM_LIMIT_MS = 500;
 
 /** Nobody waits while all keys that it wants are free on every node: looks every millisecond. */
 export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]): void {
@@ -16,10 +14,7 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
     for (const { name, waiting } of clients) {
       for (const waiter of waiting) {
         if (!waiter.keys.every(isFree)) waiter.freeSinceMs = world.nowMs;
-        const others = [...waiting].filter(({ keys }) =>
-          keys.some((key) => waiter.keys.includes(key)),
-        );
-        const limitMs = others.some(({ keys }) => keys.length > 1) ? CLAIM_LIMIT_MS : LIMIT_MS;
+        const limitMs = LIMIT_MS + longestClaimMs(waiter, waiting);
         if (world.nowMs - waiter.freeSinceMs <= limitMs) continue;
         broke(
           run,
@@ -31,4 +26,14 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
     }
     watchSleepers(run, clients);
   });
+}
+
+/** A set that was passed may claim its keys for as long as that took, which is no longer than it has waited. */
+function longestClaimMs({ keys, freeSinceMs }: Waiter, waiting: Iterable<Waiter>): number {
+  let longestMs = 0;
+  for (const other of waiting) {
+    if (other.keys.length === 1 || !other.keys.some((key) => keys.includes(key))) continue;
+    longestMs = Math.max(longestMs, freeSinceMs - other.calledAtMs);
+  }
+  return longestMs;
 }

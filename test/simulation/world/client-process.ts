@@ -16,8 +16,9 @@ import { SimulatedProcess } from './simulated-process.ts';
 import { WireMonitor } from '../checks/wire-monitor.ts';
 
 /** A caller that waits, and since when all its keys have been free. */
-interface Waiter {
+export interface Waiter {
   readonly keys: readonly string[];
+  readonly calledAtMs: number;
   freeSinceMs: number;
 }
 
@@ -129,7 +130,8 @@ export class ClientProcess {
   }
 
   #wait(keys: readonly string[]): Waiter {
-    const waiter = { keys, freeSinceMs: this.#run.world.nowMs };
+    const { nowMs } = this.#run.world;
+    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs };
     this.waiting.add(waiter);
     return waiter;
   }
