@@ -17,7 +17,7 @@ Runs the shipped core in simulated processes, networks, servers and clocks. The 
   --trace            prints what happens in it
   --without <n,...>  leaves out these faults of it, by number
   --family <name>    only runs of one family: ${[...new Set([...FAMILIES, ...DIRECTED_FAMILIES])].join(', ')}
-  --mutant <name>    the code broken on purpose (test/simulation/mutants/mutants.txt)
+  --mutant <name>    the code broken on purpose (test/simulation/mutants/*.txt)
   --workers <n>      processes (as many as there are cores)
   --help             prints this
 `;

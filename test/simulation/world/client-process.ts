@@ -99,7 +99,7 @@ export class ClientProcess {
         restartGuard: plan.guard,
         quorum: this.#quorum,
         concurrentTries: plan.concurrentTries,
-        onEvent: (event) => this.#heard(event),
+        onEvent: (event) => this.#listen(event),
       },
       this.process.environment,
     );
@@ -227,6 +227,13 @@ export class ClientProcess {
     this.#events.closed();
     if (!HEALTHY.includes(this.#run.plan.family)) return;
     for (const vote of this.#wire?.unreleased() ?? []) broke(this.#run, 'vote-not-released', vote);
+  }
+
+  /** Listeners of users may be async, and fail: here in one family. */
+  #listen(event: LockEvent): void | Promise<never> {
+    this.#heard(event);
+    if (this.#run.plan.family !== 'detached' || event.type !== 'released') return;
+    return Promise.reject(new Error('A listener failed, as planned.'));
   }
 
   #heard(event: LockEvent): void {
