@@ -64,7 +64,7 @@ export class LockBusyError extends RedlockError {
     readonly waitedMs: number,
     /** How long the present holder's lease still runs, as far as known; it may be extended or released earlier. */
     readonly holderRemainingMs: number | undefined,
-    /** What each node answered in the last try. */
+    /** What each node answered in the try that found the holder; empty when this process holds it. */
     readonly causes: readonly NodeCause[] = [],
   ) {
     const remaining =
@@ -89,13 +89,16 @@ export class QuorumUnavailableError extends RedlockError {
     readonly quorum: number,
     /** Of how many nodes. */
     readonly nodeCount: number,
-    /** One entry per node that did not vote for us in the last try. */
+    /** One entry per node that did not vote for us, or a single one with the address `this process` when none was asked. */
     readonly causes: readonly NodeCause[],
   ) {
+    const isOwnFault = causes.length === 1 && causes[0]?.address === 'this process';
     super(
       `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
         .map((cause) => `${cause.address}: ${cause.message}`)
-        .join('; ')}. Check these servers, then retry.`,
+        .join(
+          '; ',
+        )}. ${isOwnFault ? "The servers are not at fault: wait longer ('wait'), or start fewer acquires at once." : 'Check these servers, then retry.'}`,
       keys,
     );
   }
@@ -104,7 +107,10 @@ export class QuorumUnavailableError extends RedlockError {
 /** Why a held lock ended before its release. */
 export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'released' | 'short';
 
-/** The lock was held, and is not any more. Work done since may overlap with a newer holder's: the fence decides. */
+/**
+ * The lock was lost, or (reason `short`) has too little validity left. After a loss, work may overlap with a newer holder's:
+ * the fence decides.
+ */
 export class LockLostError extends RedlockError {
   readonly code = 'LOCK_LOST';
 
@@ -124,8 +130,11 @@ export class LockLostError extends RedlockError {
     /** What the protected work returned, when it had finished all the same. */
     readonly result?: unknown,
   ) {
+    const lock = `Lock ${quoteKeys(keys)} (token ${token})`;
     super(
-      `Lock ${quoteKeys(keys)} (token ${token}) was lost: ${LOSS[reason]}. Stop the work; a fenced resource rejects further writes with this token once a newer holder has claimed it.`,
+      reason === 'short'
+        ? `${lock} is still held, but ${LOSS.short}. Stop before that step, or extend the lock.`
+        : `${lock} was lost: ${LOSS[reason]}. Stop the work; a fenced resource rejects further writes with this token once a newer holder has claimed it.`,
       keys,
     );
   }
@@ -161,7 +170,7 @@ export class StaleTokenError extends RedlockError {
   }
 }
 
-/** Wrong wiring or wrong use in code. Nothing is locked; the message says whether the method body ran. */
+/** Wrong wiring or wrong use in code; the message says whether anything ran or was written. */
 export class FencedUsageError extends RedlockError {
   readonly code = 'FENCED_USAGE';
 

@@ -50,8 +50,8 @@ export type LockEvent =
   | { readonly type: 'node-failing'; readonly address: string; readonly reason: string };
 
 /**
- * Receives events. It runs in the async context of the call that acquired the lock. What it throws, or rejects with, changes
- * nothing: the first time, a process warning reports it.
+ * Receives events. Those of a lock run in the async context of the call that acquired it, those of nodes in the one in which
+ * this package was loaded. What it throws or rejects with changes nothing; the first failure is logged as an error.
  */
 export interface LockEventListener {
   (event: LockEvent): void;

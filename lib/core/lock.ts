@@ -11,7 +11,10 @@ export interface Lock {
   readonly keys: readonly string[];
   /** One token for the whole set, larger than that of every earlier holder of any of these keys. */
   readonly token: FencingToken;
-  /** Aborted with a `LockLostError` on loss, at the latest when validity ends. Not aborted by release. */
+  /**
+   * Aborts with a `LockLostError` on loss, before validity ends if the event loop runs. `release()` does not abort it; the
+   * handle of a nested acquire also aborts (reason `released`) when the lock that it joined is released.
+   */
   readonly signal: AbortSignal;
   /** Milliseconds of validity left, never negative; 0 when lost or released. Computed now, from the monotonic clock. */
   readonly remainingMs: number;
@@ -19,19 +22,23 @@ export interface Lock {
   readonly isHeld: boolean;
   /**
    * Call it before a step that must not run unlocked.
-   * @throws LockLostError unless at least `ms` of validity are left (or the lock is lost or released).
+   * @param ms validity that must be left, in milliseconds. @default 0
+   * @throws LockLostError when the lock is lost, or less is left (reason `short`: it is still held)
+   * @throws FencedUsageError after `release()`
    */
   ensure(ms?: number): void;
   /**
    * Extends the lease to its full TTL now, whatever the automatic extension does.
    * Resolves when a quorum agreed: then this was still the newest holder when the call was made.
-   * @throws LockLostError when the lock is lost; QuorumUnavailableError when no quorum answered (the old validity stands).
+   * @throws LockLostError when the lock is lost
+   * @throws QuorumUnavailableError when no quorum answered; the old validity stands
+   * @throws FencedUsageError after `release()`
    */
   extend(): Promise<void>;
   /**
-   * Releases on all nodes; resolves when a quorum answered, or no answer is left to wait for; at once while sections that
-   * joined the lock still run and keep it. Idempotent, never throws: a node that could not be notified is notified later, and
-   * its key expires with the TTL.
+   * Releases on all nodes that may hold it. Resolves when a quorum has answered, after one node timeout at the latest; at
+   * once while sections that joined still run, or `minHold` keeps the lock. Idempotent, never rejects: a node that could not
+   * be notified is notified later, and its key expires with the TTL.
    */
   release(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

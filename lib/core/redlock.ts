@@ -160,7 +160,7 @@ export class Redlock {
       return lock.notified;
     });
     await Promise.all(ended);
-    // At most a node timeout: releases that were sent before may still be confirmed.
+    // Ends within a node timeout, because each release does; the limit is only a fallback.
     await this.#until(this.#onReleased, this.options.maxTtlMs, () => this.#isReleased());
   }
 
@@ -180,7 +180,7 @@ export class Redlock {
     await this.#set.close();
   }
 
-  /** Of a nested use, too: what is wrong in its options must not pass unnoticed. */
+  /** Nested uses, too: their options are checked. */
   #resolve(options: AcquireOptions | undefined): ResolvedAcquire {
     const settings = resolveAcquire(this.options, options);
     options?.signal?.throwIfAborted();
@@ -240,7 +240,7 @@ export class Redlock {
     for (const look of this.#onReleased) look();
   };
 
-  /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or at the end. */
+  /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or when the service closes. */
   #until(
     listeners: Set<() => void>,
     timeoutMs: number,

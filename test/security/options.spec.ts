@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { RedlockConfigError } from '../../lib/core/errors.ts';
-import type { AcquireOptions, RedlockOptions } from '../../lib/core/options/options.ts';
+import type { WithLockOptions, RedlockOptions } from '../../lib/core/options/options.ts';
 import { resolveAcquire, resolveOptions } from '../../lib/core/options/resolve-options.ts';
 import type { ResolvedAcquire } from '../../lib/core/options/resolve-options.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
@@ -38,7 +38,14 @@ const some = (...names: string[]) =>
 const SERVICE_OPTIONS =
   'ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry onEvent';
 const serviceOptions = some(...SERVICE_OPTIONS.split(' ')) as fc.Arbitrary<RedlockOptions>;
-const callOptions = some('ttl', 'wait', 'extend', 'minHold') as fc.Arbitrary<AcquireOptions>;
+const callOptions = some(
+  'ttl',
+  'wait',
+  'extend',
+  'minHold',
+  'onLost',
+  'release',
+) as fc.Arbitrary<WithLockOptions>;
 
 const openRedlock = useRedlocks();
 

@@ -23,13 +23,13 @@ import { ReleaseRound } from './release.ts';
  * - `kept`: no longer in use; the nodes keep it until `minHold` has passed.
  * - `over`: released, or lost for the reason in `lossError`.
  */
-export type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
+type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
 
 /** What all locks of one service share. */
 export interface LockRoom {
   readonly set: NodeSet;
   readonly table: KeyTable;
-  /** Called when a lock is released or lost, and when its release needs no more waiting for. */
+  /** Called when a lock ends, and again when its release is confirmed or given up. */
   readonly onEnd: () => void;
 }
 
@@ -54,7 +54,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   readonly #startedAtMs: number;
   readonly #set: NodeSet;
   readonly #lease: Lease;
-  /** The call that acquired it: events and aborts run in its async context. */
+  /** The call that acquired it: events and aborts run in its async context. To free it, dropping it is enough. */
   #context: AsyncResource | undefined = new AsyncResource('RedlockLock', {
     requireManualDestroy: true,
   });
@@ -122,11 +122,11 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Of the lock itself, for its handle and for sections that joined it. */
   get validityMs(): number {
-    if (this.state === 'kept' || this.state === 'over') return 0;
+    if (this.isUnused) return 0;
     return Math.max(0, this.#lease.validUntilMs - this.#set.checkedNowMs);
   }
 
-  /** How long others in this process need not ask for it: also while it is only kept. */
+  /** How long the nodes keep it as far as this process knows, in milliseconds; also while it is only kept. */
   get occupiedMs(): number {
     return this.state === 'over' ? 0 : Math.max(0, this.#lease.validUntilMs - this.#set.nowMs);
   }
@@ -172,8 +172,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Becomes lost when its validity has ended, though no timer has said so yet. */
   noticeEnd(): void {
-    const isUsed = this.state !== 'kept' && this.state !== 'over';
-    if (isUsed && this.validityMs <= 0) this.#lease.validityEnded([]);
+    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded([]);
   }
 
   async extend(): Promise<void> {
@@ -184,11 +183,18 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** @throws QuorumUnavailableError when no quorum answered; then the old validity stands */
   async extendNow(): Promise<void> {
+    const askedAtMs = this.#set.nowMs;
     const outcome = await this.#lease.extendNow();
     // One that was lost meanwhile says so itself.
     if (outcome.decision === 'extended' || this.state === 'over') return;
-    const { quorum, sessions } = this.#set;
-    throw new QuorumUnavailableError(this.keys, 0, quorum, sessions.length, outcome.causes());
+    const { quorum, sessions, nowMs } = this.#set;
+    throw new QuorumUnavailableError(
+      this.keys,
+      nowMs - askedAtMs,
+      quorum,
+      sessions.length,
+      outcome.causes(),
+    );
   }
 
   release(): Promise<void> {
@@ -249,7 +255,7 @@ export class HeldLock implements Lock, ExtensionTarget {
       if (isInUse) this.#abort?.abort(error);
       for (const each of joined) each.notifyLoss();
     });
-    // Its holder has it no more.
+    // No event follows: the context of the call can be freed.
     this.#context = undefined;
     this.#room.onEnd();
   }
@@ -305,7 +311,7 @@ export class HeldLock implements Lock, ExtensionTarget {
         }),
       );
     }
-    // Its holder has it no more.
+    // No event follows: the context of the call can be freed.
     this.#context = undefined;
     this.#room.onEnd();
     return this.#released;

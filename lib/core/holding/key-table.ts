@@ -9,6 +9,7 @@ import type { HeldLock } from './held-lock.ts';
 const LINGER_MS = 1_000;
 /** Records kept for nothing but what they remember of floors and of grants in a row. */
 const MAX_REMEMBERED = 4_096;
+/** Own releases whose hints may still be on their way. */
 const MAX_OWN_HOLDERS = 8;
 /** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
 const MAX_GRANTS_IN_A_ROW = 4;
@@ -48,14 +49,14 @@ export class KeyRecord {
   foreign: ForeignHolder | undefined;
   /** When it was last granted here, or a node named another holder. */
   busyAtMs = Number.NEGATIVE_INFINITY;
-  /** The latest outage that a try for this key found, unless a later one had a quorum of answers. */
+  /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
   outage: FailedAttempt | undefined;
   /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
   sets: Set<Waiter> | undefined;
   claims: Waiter[] | undefined;
   first: Waiter | undefined;
   last: Waiter | undefined;
-  /** Of those in line; saves a walk when there is none. */
+  /** How many in line are impatient; 0 saves a walk. */
   impatient = 0;
   /** Releases that were published elsewhere, or may have been missed. */
   hints = 0;
@@ -151,7 +152,7 @@ export class KeyRecord {
     return this.#own?.includes(holder) === true;
   }
 
-  /** Whether it is the turn of another process; the next grants may be of this one again. */
+  /** True when it is another process's turn; then the count starts again. */
   takeStepBack(): boolean {
     if (this.grantsInARow < MAX_GRANTS_IN_A_ROW) return false;
     this.grantsInARow = 0;

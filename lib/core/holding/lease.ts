@@ -1,5 +1,4 @@
 import type { NodeCause } from '../errors.ts';
-import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { extendOnce } from '../voting/extension.ts';
@@ -134,7 +133,6 @@ export class Lease extends Deadline {
     if (nowMs >= this.validUntilMs) this.validityEnded(outcome.causes());
     else if (outcome.decision === 'taken') this.#lock.lost('taken', outcome.causes());
     else if (outcome.decision === 'extended') {
-      if (isThorough && this.#ended) throw brokenInvariant('validity never comes back');
       this.validUntilMs = Math.max(this.validUntilMs, outcome.validUntilMs);
       this.#suspendedMs = this.#set.suspendedMs;
       this.#lock.extended(this.validUntilMs - nowMs);

@@ -48,12 +48,10 @@ export async function runSection<Result>(
   try {
     result = await storage.run(frame, work, handle);
   } catch (error) {
-    end(frame, section);
-    await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
+    await end(frame, section, options);
     throw error;
   }
-  end(frame, section);
-  await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
+  await end(frame, section, options);
   const { lossError } = handle;
   if (lossError === undefined || options?.onLost === 'ignore') return result;
   const { keys, reason, token, causes } = lossError;
@@ -122,12 +120,17 @@ function outerOf(section: Section): Section | undefined {
 }
 
 function running(frame: Frame | undefined): Frame | undefined {
-  let outermost = frame;
-  while (outermost !== undefined && outermost.section === undefined) outermost = outermost.outer;
-  return outermost;
+  let nearest = frame;
+  while (nearest !== undefined && nearest.section === undefined) nearest = nearest.outer;
+  return nearest;
 }
 
-function end(frame: Frame, section: Section): void {
+function end(
+  frame: Frame,
+  { outer, handle }: Section,
+  options: WithLockOptions | undefined,
+): Promise<void> | void {
   frame.section = undefined;
-  if (section.outer !== undefined) frame.outer = running(section.outer);
+  if (outer !== undefined) frame.outer = running(outer);
+  return options?.release === 'confirmed' ? handle.release() : handle.releaseSent();
 }

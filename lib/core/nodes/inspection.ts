@@ -2,7 +2,7 @@ import type { NodeFailureReason } from '../errors.ts';
 
 /**
  * What the nodes know of one key at the moment: for people and dashboards, never for deciding whether one may write.
- * It offers no token: the last ballot of a key belongs to its holder.
+ * `lastToken` is nothing to write with: the last ballot of a key belongs to its holder.
  */
 export interface LockInspection {
   readonly key: string;
@@ -18,6 +18,7 @@ export interface LockInspection {
 export interface NodeInspection {
   readonly address: string;
   readonly holder: string | null;
+  /** Milliseconds; -1 for a key without TTL, which no client of this package writes. */
   readonly remainingMs: number;
   readonly lastToken: string;
   /** Present when the node did not answer. */

@@ -20,7 +20,7 @@ import { ReleaseOutbox } from './release-outbox.ts';
 const MAX_OPEN_VOTES = 64;
 const FIRST_JOIN_PAUSE_MS = 50;
 const LAST_JOIN_PAUSE_MS = 1_000;
-/** So many refusals, or whole timeouts, in a row make a node a failing one. */
+/** This many refusals or whole timeouts in a row make a node failing. */
 const FAILING_AFTER = 3;
 
 /** A vote that is asked of every node: for a new lock or for an extension. */
@@ -30,7 +30,7 @@ export type VoteRequest =
 
 export type VoteReply = AcquireReply | ExtendReply;
 
-/** Asked for votes: receives each node's answer once, by its index. */
+/** The party that asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector {
   readonly vote: VoteRequest;
   /** It no longer listens. */
@@ -38,7 +38,7 @@ export interface VoteCollector {
   collect(index: number, reply: VoteReply): void;
 }
 
-/** Released a lock: receives what became of it at each node once. */
+/** The party that released a lock: receives what became of it at each node once. */
 export interface ReleaseCollector {
   released(session: NodeSession, reply: ReleaseReply): void;
 }
@@ -80,7 +80,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #isAnnounced = false;
   #refusals = 0;
   #slowTimeouts = 0;
-  #quorumAtTimeoutMs = 0;
+  #lastTimeoutAtMs = 0;
 
   constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
     super();
@@ -150,8 +150,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
       return;
     }
     this.isSilent = true;
-    const othersAnswered = this.#set.lastQuorumAtMs > this.#quorumAtTimeoutMs;
-    this.#quorumAtTimeoutMs = nowMs;
+    const othersAnswered = this.#set.lastQuorumAtMs > this.#lastTimeoutAtMs;
+    this.#lastTimeoutAtMs = nowMs;
     this.#slowTimeouts = othersAnswered ? this.#slowTimeouts + 1 : 0;
     if (this.#slowTimeouts >= FAILING_AFTER)
       this.#isFailing(
@@ -244,7 +244,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     collector.collect(this.index, reply);
   }
 
-  /** Does this answer say that the node can't vote at all? */
+  /** Counts refusals by the node itself, and remembers unknown outcomes. */
   #judge({ reason, nothingWritten, message }: NodeFailure): void {
     if (!nothingWritten) this.#hasUnknownOutcome = true;
     if (reason !== 'error') return;

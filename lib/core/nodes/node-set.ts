@@ -10,7 +10,7 @@ import { NodeSession } from './node-session.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
-/** Of the wall clock against the monotonic one; smaller steps are how they drift and are read one after the other. */
+/** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
 /** Time since boot comes in steps of 10 ms, and is read after the other clock. */
 const BOOT_CLOCK_ERROR_MS = 25;
@@ -34,19 +34,19 @@ export class NodeSet {
   readonly sessions: readonly NodeSession[];
   /** Votes that a lock needs. */
   readonly quorum: number;
-  /** Whether there is a listener: saves building events in the common path. */
+  /** Whether a listener wants `acquired`, `extended` and `released`; otherwise these events are not built. */
   readonly hasOrdinaryListener: boolean;
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   /** Name of the marker on every node. */
   readonly marker: string;
-  /** Of questions whose answer a caller awaits. */
+  /** Deadlines of requests whose answer a caller awaits. */
   readonly answers: Deadlines;
-  /** Of callers that wait. */
+  /** Deadlines of waiting callers. */
   readonly budgets: Deadlines;
-  /** Of held locks: they don't keep a process alive. */
+  /** Deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
-  /** Of nodes whose answers are due. */
+  /** Deadlines of nodes that owe an answer. */
   readonly silences: Deadlines;
   /** Releases that may still be confirmed. */
   readonly releases = new Set<Deadline>();
@@ -155,7 +155,7 @@ export class NodeSet {
     return this.#flushed;
   }
 
-  /** Calls after what is collected now has left; at once when nothing is. What users run may take its time. */
+  /** Runs `callback` once everything collected has left, or at once. User code may block, so bytes go first. */
   afterFlush(callback: () => void): void {
     if (this.#isFlushDue) this.#collected.push({ sent: callback });
     else callback();
@@ -200,7 +200,7 @@ export class NodeSet {
       this.#bootAheadMs = bootAheadMs;
       this.suspendedMs += missedMs;
     }
-    // Not now: who looks at the clock may be a getter.
+    // Not at once: a getter may have looked at the clock.
     this.environment.endOfTick(() => {
       this.#listener.clockMoved();
       if (!isSuspend) return;

@@ -10,7 +10,7 @@ const MAX_ENTRIES = 10_000;
  * and after every node timeout, until all keys they concern have expired.
  *
  * A release that goes over another connection than its acquire can be overtaken by it; so after a connection that closed
- * with answers open, every release is sent once more a node timeout later (protocol: "No tombstones").
+ * with answers open, every release is sent once more a node timeout later (protocol: "No replay").
  */
 export class ReleaseOutbox {
   readonly #node: LockNode;

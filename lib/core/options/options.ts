@@ -79,7 +79,7 @@ export interface AcquireOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Options of {@link Redlock.withLock}. */
+/** Options of `LockService.withLock`. */
 export interface WithLockOptions extends AcquireOptions {
   /**
    * When the work finished although the lock was lost meanwhile: `'reject'` with `LockLostError` (whose `result` is what
@@ -103,6 +103,8 @@ export const REDLOCK_DEFAULTS = Object.freeze({
   extend: true,
   minHold: 0,
   tokens: 'quorum',
+  /** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in this process. */
+  concurrentTries: 512,
 } as const);
 
 /** R: how long a floor outlives its last use. One constant for all clients of a server. */

@@ -3,7 +3,7 @@ import { RedlockConfigError } from '../errors.ts';
 import type { LockEventListener } from '../events.ts';
 import { isWellFormed } from './lock-keys.ts';
 import { REDLOCK_DEFAULTS } from './options.ts';
-import type { AcquireOptions, RedlockOptions } from './options.ts';
+import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options.ts';
 import type { TokenSource } from '../token-source.ts';
 import { driftMs } from '../validity.ts';
 
@@ -12,8 +12,6 @@ export const MINIMUM_TTL_MS = 100;
 /** More votes cost more and add no useful fault tolerance over seven; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
-/** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in this process. */
-const DEFAULT_CONCURRENT_TRIES = 512;
 const MAXIMUM_CONCURRENT_TRIES = 100_000;
 
 /** What one acquire uses, all of it checked. */
@@ -91,7 +89,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     quorum: integer('quorum', options.quorum, Math.floor(nodeCount / 2) + 1, nodeCount),
     concurrentTries: integer(
       'concurrentTries',
-      options.concurrentTries ?? DEFAULT_CONCURRENT_TRIES,
+      options.concurrentTries ?? REDLOCK_DEFAULTS.concurrentTries,
       1,
       MAXIMUM_CONCURRENT_TRIES,
     ),
@@ -124,9 +122,11 @@ export function resolveAcquire(
 
 function resolveCall(
   resolved: ResolvedOptions,
-  { ttl, wait, extend, minHold }: AcquireOptions,
+  { ttl, wait, extend, minHold, onLost, release }: WithLockOptions,
 ): ResolvedAcquire {
   const base = resolved.acquire;
+  if (onLost !== undefined) oneOf('onLost', onLost, ['reject', 'ignore']);
+  if (release !== undefined) oneOf('release', release, ['sent', 'confirmed']);
   if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
     return base;
   const ttlMs = ttl === undefined ? base.ttlMs : durationMs('ttl', ttl, MINIMUM_TTL_MS);
@@ -140,6 +140,13 @@ function resolveCall(
   };
   checkRelations(acquire, resolved);
   return acquire;
+}
+
+/** @throws RedlockConfigError unless `value` is one of `allowed` */
+export function oneOf<Value>(option: string, value: unknown, allowed: readonly Value[]): Value {
+  if (allowed.includes(value as Value)) return value as Value;
+  const choices = allowed.map((each) => JSON.stringify(each)).join(' or ');
+  throw new RedlockConfigError(option, value, `use ${choices}`);
 }
 
 function derivedNodeTimeoutMs(ttlMs: number): number {

@@ -129,7 +129,8 @@ export class VoteCount {
 
   /**
    * The next ballot after one that was STALE or AHEAD: above every floor seen; where a node's clock set the floor, not below
-   * that clock; where we are a day ahead of a node, at its clock (a node that accepted the far number then has to be done without).
+   * that clock; if our ballot was more than a day ahead of a node, just above that node's clock (without the vote of a node
+   * that accepted the far ballot).
    */
   nextBallot(ballot: number): number {
     let floor = 0;
@@ -178,22 +179,22 @@ export class VoteCount {
     return NOBODY;
   }
 
-  /** So many nodes are in quarantine that the others are no quorum. */
+  /** Too few nodes are out of quarantine for a quorum. */
   get isQuarantined(): boolean {
     return this.replies.length - this.quarantined < this.quorum;
   }
 
-  /** A quorum could have voted for us, but other holders have the keys; a node that was not waited for could have voted. */
+  /** Nodes that voted for us, named another holder, refused only the number, or were not waited for make a quorum. */
   get isContention(): boolean {
     return this.pending + this.held + this.yes + this.wrongNumber >= this.quorum;
   }
 
-  /** So many nodes refused by themselves, without being waited for, that no quorum is possible. */
+  /** Enough nodes refused by themselves to make a quorum impossible. */
   get isRefused(): boolean {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
-  /** When so many leases and quarantines have ended that a quorum could vote for us; undefined when that is unknown. */
+  /** In how many ms enough leases and quarantines have ended for a quorum; undefined if unknown. */
   get freeInMs(): number | undefined {
     const times: number[] = [];
     for (const reply of this.replies) {

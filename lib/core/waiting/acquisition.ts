@@ -12,8 +12,9 @@ import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
-/** After a hint, callers behave as if they had failed so often at most; more only spreads them further apart. */
+/** For the jitter after a hint a caller counts at most this many failures; more would only spread callers further. */
 const FAIR_FAILURES = 3;
+/** A process that has let others go first waits longest. */
 const STEPPED_BACK_FAILURES = 5;
 
 /** What all callers of one service share. */
@@ -29,7 +30,7 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
  *
- * It stands in the line of one key at a time, that which it is blocked on, and reserves nothing: no free key is refused
+ * It stands in the line of one key at a time, the one that blocks it, and reserves nothing: no free key is refused
  * because a set waits for another one.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {

@@ -2,7 +2,7 @@ import type { KeyRecord, Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 
-/** So often a set lets later arrivals pass before it claims its keys. */
+/** How many later arrivals may pass a set before it claims its keys. */
 const PASSES = 8;
 
 /**

@@ -5,7 +5,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 
-/** Whose acquire it is, and what it stands before. */
+/** The acquire that a verdict is about. */
 export interface VerdictSubject {
   readonly keys: readonly string[];
   readonly records: readonly KeyRecord[];
@@ -33,7 +33,7 @@ export class Verdict {
     this.#sawHolderAtMs = nowMs;
   }
 
-  /** What a try of its own means. An outage that counts for everybody who waits for these keys is left in their records. */
+  /** Records what a try of this caller means. An outage that counts for every waiter of these keys is kept in their records. */
   failed(outcome: FailedAttempt): void {
     const { votes, isTooSlow, timeoutMs, endedAtMs } = outcome;
     const { records, settings } = this.#subject;
@@ -50,7 +50,7 @@ export class Verdict {
     }
   }
 
-  /** What can be told now; undefined while nothing conclusive is known. */
+  /** What can be reported now; undefined while nothing conclusive is known. */
   answer(nowMs: number): 'busy' | FailedAttempt | undefined {
     const { records, arrivedAtMs } = this.#subject;
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
