@@ -40,7 +40,7 @@ describe('callers in line', () => {
 
   it('try themselves when the first in line lets time pass', async () => {
     const cluster = await newCluster();
-    const retry = { baseDelay: '100s', maxDelay: '100s' };
+    const retry = { baseDelay: '100s', maxDelay: '100s' } as const;
     const { redlock } = await cluster.process({ ttl, retry });
     cluster.occupy('a', [0], 100);
     cluster.occupy('a', [1], 100, 'another');

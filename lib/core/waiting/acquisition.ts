@@ -30,8 +30,8 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
  *
- * It stands in the line of one key at a time, the one that blocks it, and reserves nothing: no free key is refused
- * because a set waits for another one.
+ * It stands in the line of one key at a time, the one that blocks it, until that is free, and reserves nothing: no free key
+ * is refused because a set waits for another one.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {
   readonly keys: readonly string[];
@@ -49,6 +49,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly #settings: ResolvedAcquire;
   readonly #records: readonly KeyRecord[];
   readonly #arrivedAtMs: number;
+  readonly #budgetMs: number;
   /** Without a try until then it needs the other half of its time for one. */
   readonly #halfTimeMs: number;
   /** Of a set that is passed again and again. */
@@ -87,6 +88,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#records = records;
     // A suspend that is over must not count against a caller that came after it.
     this.#arrivedAtMs = room.set.checkedNowMs;
+    this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     this.#halfTimeMs = this.#arrivedAtMs + this.#budgetMs / 2;
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
@@ -167,12 +169,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     let blocking: KeyRecord | undefined;
     let inUse: KeyRecord | undefined;
     for (const record of this.#records) {
-      if (this.#isBlocking(record, nowMs)) blocking ??= record;
+      if (this.#isBlocking(record, nowMs) && (!blocking || record === this.place))
+        blocking = record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
     }
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
-    const isHead = this.place === undefined || this.place.first === this;
+    const isHead = this.place === undefined || this.place.isNext(this);
     if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
       this.#findings.sawHolder(nowMs);
     if (!isHead && this.#claim?.isActive !== true) {
@@ -358,10 +361,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         budgets.set(this, this.#budgetMs, this.#arrivedAtMs, nowMs);
       else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
-  }
-
-  get #budgetMs(): number {
-    return Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */

@@ -37,13 +37,13 @@ export class Verdict {
   failed(outcome: FailedAttempt): void {
     const { votes, isTooSlow, timeoutMs, endedAtMs } = outcome;
     const { records, settings } = this.#subject;
-    // One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted.
-    if (votes.isContention)
+    if (isTooSlow) this.#tooSlow = outcome;
+    else if (votes.isContention) {
+      this.#contention = outcome;
+      // One node that names a holder answers those who wait for no more than an answer.
       for (const reply of votes.replies)
         if (reply?.kind === 'held') records[reply.index]!.busyAtMs = endedAtMs;
-    if (isTooSlow) this.#tooSlow = outcome;
-    else if (votes.isContention) this.#contention = outcome;
-    else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
+    } else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
       // The nodes had the whole time to answer, or refused without being waited for.
       this.#outage = outcome;
       for (const record of records) record.outage = outcome;
