@@ -39,11 +39,11 @@ export class SilenceWatch {
   }
 
   #arm(): void {
-    const { timers, afterPoll } = this.#process.environment;
-    this.#timer = timers.set(
+    const { environment } = this.#process;
+    this.#timer = environment.timers.set(
       () => {
         this.#arm();
-        afterPoll(() => this.#look());
+        environment.afterPoll(() => this.#look());
       },
       this.#tickMs,
       true,

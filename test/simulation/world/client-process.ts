@@ -230,10 +230,10 @@ export class ClientProcess {
   }
 
   /** Listeners of users may be async, and fail: here in one family. */
-  #listen(event: LockEvent): void | Promise<never> {
+  #listen(event: LockEvent): void {
     this.#heard(event);
     if (this.#run.plan.family !== 'detached' || event.type !== 'released') return;
-    return Promise.reject(new Error('A listener failed, as planned.'));
+    return Promise.reject(new Error('A listener failed, as planned.')) as unknown as void;
   }
 
   #heard(event: LockEvent): void {

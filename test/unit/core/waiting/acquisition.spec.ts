@@ -336,7 +336,8 @@ describe('the outcome of the try ahead, for one who waits for no more than one a
     expect(room.tries()).toEqual([keys]);
     if (replies.length > 0) await room.answer(...replies);
     else if (options.signal?.aborted === true) ahead.cancel(new Error('left'));
-    else await room.advance(479);
+    // A node timeout in all: 500 ms, or a tenth of the ttl.
+    else await room.advance(Number(options.ttl ?? 5_000) / 10 - 21);
     await room.flush();
     return { caller };
   }
