@@ -17,41 +17,38 @@ interface Frame {
 export class FenceContext {
   readonly #storage = new AsyncLocalStorage<Frame>();
 
-  /** Runs the work of a transaction that brought `claims` to the fence; synchronously when the work is synchronous. */
-  run<Result>(claims: readonly FenceClaim[], work: () => Result): Result {
+  /**
+   * Runs the work of a transaction that brought `claims` to the fence; synchronously when the work is synchronous. What only
+   * can be awaited, such as the query of a query builder, runs inside.
+   */
+  run<Result>(
+    claims: readonly FenceClaim[],
+    work: () => Promise<Result> | Result,
+  ): Promise<Result> | Result {
     const frame: Frame = { claims, outer: this.#storage.getStore(), isOver: false };
     const end = () => {
       frame.isOver = true;
     };
-    let result: Result;
+    let result: Promise<Result> | Result | undefined;
     try {
-      result = this.#storage.run(frame, work);
-    } catch (error) {
-      end();
-      throw error;
+      result = this.#storage.run(frame, () => {
+        const made = work();
+        return isThenable(made) ? Promise.resolve(made) : made;
+      });
+      return result instanceof Promise ? result.finally(end) : result;
+    } finally {
+      if (!(result instanceof Promise)) end();
     }
-    if (result instanceof Promise) return result.finally(end) as Result;
-    end();
-    return result;
   }
 
   /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens. */
   covers(claims: readonly FenceClaim[]): boolean {
-    const held = this.#held();
-    return claims.every((claim) =>
-      held.some(
-        (each) =>
-          each.key === claim.key && each.token === claim.token && each.holder === claim.holder,
-      ),
-    );
+    return claims.every((claim) => this.#held(claim)?.token === claim.token);
   }
 
   /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder */
   refuseNested(claims: readonly FenceClaim[]): void {
-    const held = this.#held();
-    const claim = claims.find(({ key, holder }) =>
-      held.some((each) => each.key === key && each.holder === holder),
-    );
+    const claim = claims.find((each) => this.#held(each) !== undefined);
     if (!claim) return;
     throw new FencedUsageError(
       `The enclosing transaction already holds the fence for key '${claim.key}'; a second transaction would deadlock. Use the enclosing transaction ('tx'). Nothing was written.`,
@@ -59,11 +56,16 @@ export class FenceContext {
     );
   }
 
-  #held(): readonly FenceClaim[] {
-    const held: FenceClaim[] = [];
+  /** The innermost claim of the same row for the same holder. */
+  #held({ key, holder }: FenceClaim): FenceClaim | undefined {
     for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer) {
-      if (!frame.isOver) held.push(...frame.claims);
+      const held = frame.claims.find((each) => each.key === key && each.holder === holder);
+      if (held && !frame.isOver) return held;
     }
-    return held;
+    return undefined;
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

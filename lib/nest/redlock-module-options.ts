@@ -23,8 +23,8 @@ export interface ModuleFence {
   observe?(listener: FenceEventListener): () => void;
 }
 
-/** How the application starts and stops, and what its methods under `@Fenced` work with. */
-export interface RedlockHostOptions {
+/** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
+export interface RedlockModuleOptions extends RedlockOptions {
   /**
    * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
    * mode; three or five independent masters, never replicas of each other, are Redlock.
@@ -55,30 +55,6 @@ export interface RedlockHostOptions {
    * @default no check
    */
   readonly isInTransaction?: () => boolean;
-}
-
-/** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
-export interface RedlockModuleOptions extends RedlockOptions, RedlockHostOptions {}
-
-/** Parts the options: what only this layer understands is not for the algorithm. */
-export function partOptions({
-  nodes,
-  strict,
-  startupTimeout,
-  shutdownTimeout,
-  fence,
-  isInTransaction,
-  ...algorithm
-}: RedlockModuleOptions): { algorithm: RedlockOptions; host: RedlockHostOptions } {
-  const host: { [Name in keyof Required<RedlockHostOptions>]: RedlockHostOptions[Name] } = {
-    nodes,
-    strict,
-    startupTimeout,
-    shutdownTimeout,
-    fence,
-    isInTransaction,
-  };
-  return { algorithm, host };
 }
 
 /** A class that makes the options; for `useClass` and `useExisting`. */

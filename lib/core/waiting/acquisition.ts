@@ -8,7 +8,7 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
 import type { FailedAttempt, FloorListener, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
+import { backoffMs, baseDelayMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
@@ -111,11 +111,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         const deadlineMs = this.#deadlineMs(nowMs);
         // No try without the time for an answer, except the first.
         const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
-        if (nowMs + neededMs >= deadlineMs)
-          throw this.#findings.error(
-            nowMs,
-            this.#isCandidate ? this.#room.admission.limit : undefined,
-          );
+        const slots = this.#isCandidate ? this.#room.admission.limit : undefined;
+        if (nowMs + neededMs >= deadlineMs) throw this.#findings.error(nowMs, slots);
         const waitUntilMs = this.#look(nowMs);
         if (waitUntilMs === undefined) {
           const lock = await this.#try(nowMs, deadlineMs, grant);
@@ -178,13 +175,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const isHead = this.place === undefined || this.place.isNext(this);
     if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
       this.#findings.sawHolder(nowMs);
-    if (!isHead && this.#claim?.isActive !== true) {
-      const waitUntilMs = this.#waitBehindOthers(nowMs, blocking);
-      if (waitUntilMs > nowMs) return this.#standBy(waitUntilMs);
-    }
+    const isTurn = isHead || this.#claim?.isActive === true;
+    if (!isTurn && !this.#isOverdue(nowMs))
+      return this.#standBy(nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
-      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
+      // The end of a try wakes only those whose turn it is.
+      const soonMs = nowMs + this.#settings.nodeTimeoutMs / 10;
+      if (blocking.foreign === undefined)
+        return this.#standBy(isTurn ? Number.POSITIVE_INFINITY : soonMs);
       this.#subscribe();
       return this.#standBy(blocking.foreign.untilMs);
     }
@@ -206,15 +205,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     }
     this.place?.leave(this);
     return undefined;
-  }
-
-  /** Until when it leaves the next try to those in front: if nothing was found out, no longer than half of its time. */
-  #waitBehindOthers(nowMs: number, blocking: KeyRecord | undefined): number {
-    const halfTimeMs = this.#halfTimeMs;
-    if (this.#triedAtMs >= halfTimeMs || this.#findings.answer(nowMs) !== undefined)
-      return Number.POSITIVE_INFINITY;
-    if (blocking === undefined || nowMs < halfTimeMs) return halfTimeMs;
-    return blocking.foreign?.untilMs ?? Number.POSITIVE_INFINITY;
   }
 
   /** It does not wait for a slot, but for something else. */
@@ -253,6 +243,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
     return this.#triedAtMs < this.#halfTimeMs ? Math.min(untilMs, this.#halfTimeMs) : untilMs;
+  }
+
+  /** It has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses. */
+  #isOverdue(nowMs: number): boolean {
+    return this.tries === 0 && nowMs >= this.#halfTimeMs && !this.#findings.answer(nowMs);
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -295,10 +290,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     for (const record of this.#records) record.published(holder);
     if (!outcome.isCancelled) {
       this.#findings.failed(outcome);
+      this.#sawHolders(outcome);
+      const blockedOn = this.#planNextTry(outcome, hints);
       // It stands in front of those who came later, before they look.
-      (this.#planNextTry(outcome, hints) ?? this.#records[0])?.enter(this);
+      (blockedOn ?? this.#records[0])?.enter(this);
     }
-    for (const record of this.#records) record.tryFailed();
+    for (const record of this.#records) record.wake();
+  }
+
+  /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
+  #sawHolders({ votes, endedAtMs, isTooSlow }: FailedAttempt): void {
+    if (isTooSlow || !votes.isContention) return;
+    for (const reply of votes.replies)
+      if (reply?.kind === 'held') this.#records[reply.index]!.namedAtMs = endedAtMs;
   }
 
   /** Returns the record it is blocked on, if nodes agree on one. */
@@ -311,7 +315,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const random = set.environment.random.fraction();
     const pauseMs = backoffMs({
       failures: this.tries,
-      baseDelayMs: set.options.retryBaseDelayMs ?? this.#baseDelayMs(votes.isRefused),
+      baseDelayMs:
+        set.options.retryBaseDelayMs ??
+        baseDelayMs(set.roundTripMs, nodeTimeoutMs, votes.isRefused),
       maxDelayMs: set.options.retryMaxDelayMs ?? nodeTimeoutMs,
       random,
     });
@@ -327,6 +333,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
         record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
+        record.busyAtMs = endedAtMs;
+        record.wakeImpatient();
       }
     } else {
       this.#pausedUntilMs = votes.isQuarantined
@@ -334,12 +342,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         : endedAtMs + Math.min(pauseMs, ttlMs);
     }
     return record;
-  }
-
-  /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */
-  #baseDelayMs(isRefused: boolean): number {
-    const leastMs = isRefused ? this.#settings.nodeTimeoutMs / 10 : 0;
-    return Math.max(2 * this.#room.set.roundTripMs, leastMs);
   }
 
   #subscribe(): void {

@@ -35,18 +35,15 @@ export class Verdict {
 
   /** Records what a try of this caller means. An outage that counts for every waiter of these keys is kept in their records. */
   failed(outcome: FailedAttempt): void {
-    const { votes, isTooSlow, timeoutMs, endedAtMs } = outcome;
+    const { votes, isTooSlow, timeoutMs } = outcome;
     const { records, settings } = this.#subject;
     if (isTooSlow) this.#tooSlow = outcome;
-    else if (votes.isContention) {
-      this.#contention = outcome;
-      // One node that names a holder answers those who wait for no more than an answer.
-      for (const reply of votes.replies)
-        if (reply?.kind === 'held') records[reply.index]!.busyAtMs = endedAtMs;
-    } else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
+    else if (votes.isContention) this.#contention = outcome;
+    else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
       // The nodes had the whole time to answer, or refused without being waited for.
       this.#outage = outcome;
       for (const record of records) record.outage = outcome;
+      for (const record of records) record.wakeImpatient();
     }
   }
 
@@ -68,7 +65,7 @@ export class Verdict {
   /** `slots`: how many tries of this process were under way when it stood in line for one; undefined when it did not. */
   error(nowMs: number, slots: number | undefined): LockBusyError | QuorumUnavailableError {
     const waitedMs = nowMs - this.#subject.arrivedAtMs;
-    const answer = this.answer(nowMs);
+    const answer = this.answer(nowMs) ?? (this.#isInUse(nowMs) ? 'busy' : undefined);
     if (answer === 'busy' && slots === undefined) return this.#busy(nowMs, waitedMs);
     const causes = typeof answer === 'object' ? answer.causes() : this.#tooSlow?.causes();
     const { quorum, sessions } = this.#set;
@@ -87,6 +84,12 @@ export class Verdict {
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
+  }
+
+  /** A node named a holder elsewhere within the last two node timeouts: reported as busy when the caller found out nothing itself. */
+  #isInUse(nowMs: number): boolean {
+    const { records, settings } = this.#subject;
+    return records.some(({ namedAtMs }) => nowMs - namedAtMs <= 2 * settings.nodeTimeoutMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

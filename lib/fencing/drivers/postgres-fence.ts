@@ -1,15 +1,18 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
-import { advanceStatement } from '../sql/advance-statement.ts';
+import { fenceError } from '../sql/advance-fence.ts';
+import { claimParameters } from '../sql/claim-parameters.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
-import { fenceClaims } from '../fence-claim.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import {
   clientExecutor,
   runPostgresTransaction,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
-import type { SqlFenceAdapter, SqlRow } from '../sql/sql-executor.ts';
-import { retrying, SqlFence } from '../sql/sql-fence.ts';
+import { postgresFenceExpressions } from '../sql/postgres-sql.ts';
+import { runStatement, type SqlRow } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
+import { TextCache } from '../sql/text-cache.ts';
 
 /** The client type of the user's own pool, so that `tx` has all methods of `pg`. */
 export type PostgresClientOf<Pool> = Pool extends {
@@ -71,9 +74,16 @@ export function postgresFence<Pool extends PostgresPool>(
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');
-  return new StatementFence(poolAdapter(pool, prepared), options) as unknown as PostgresFence<
-    PostgresClientOf<Pool>
-  >;
+  const executor = (client: PostgresClient) => clientExecutor(client, prepared);
+  return new StatementFence<PostgresClient>(
+    {
+      dialect: 'postgresql',
+      executor,
+      autocommit: executor(pool),
+      run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
+    },
+    options,
+  ) as unknown as PostgresFence<PostgresClientOf<Pool>>;
 }
 
 /** Shared with PGlite. */
@@ -92,19 +102,29 @@ export class StatementFence<Transaction>
     const { autocommit } = this.adapter;
     if (!autocommit)
       throw new FencedUsageError('This fence has no connection outside transactions.');
-    return this.reporter.reporting(token, claims, 'write', () =>
-      retrying(this.reporter, claims, () =>
-        advanceStatement(autocommit, this.table, claims, { sql, parameters }),
-      ),
-    );
+    // The user's parameters keep their numbers; those of the fence follow.
+    const first = parameters.length + 1;
+    const text = texts.get(`${this.table} ${first} ${claims.length} ${sql}`, () => {
+      requireFence(sql, claims);
+      return `WITH ${postgresFenceExpressions(this.table, claims.length, first)}\n${sql}`;
+    });
+    const write = { sql: text, parameters: [...parameters, ...claimParameters(claims)] };
+    const attempt = () =>
+      runStatement(autocommit, write).catch((error: unknown) => {
+        throw fenceError(error, 'postgresql', this.table, claims);
+      });
+    return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
 }
 
-function poolAdapter(pool: PostgresPool, isPrepared: boolean): SqlFenceAdapter<PostgresClient> {
-  return {
-    dialect: 'postgresql',
-    executor: (client) => clientExecutor(client, isPrepared),
-    autocommit: clientExecutor(pool, isPrepared),
-    run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
-  };
+/** Long texts, which differ only by the statement, the table and how many parameters there are. */
+const texts = new TextCache();
+
+/** @throws FencedUsageError when nothing would be checked */
+function requireFence(sql: string, claims: readonly FenceClaim[]): void {
+  if (/\b(from|using|join)\s+(?:[\w"., ]+,\s*)?fence\b/i.test(sql)) return;
+  throw new FencedUsageError(
+    "The statement must draw from the relation 'fence' (UPDATE … FROM fence, DELETE … USING fence, INSERT … SELECT … FROM fence): otherwise PostgreSQL doesn't look at the token. Nothing was written.",
+    claims.map((claim) => claim.key),
+  );
 }

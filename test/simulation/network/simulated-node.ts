@@ -25,8 +25,8 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   readonly #trace: Trace;
   readonly #watched = new Set<string>();
   readonly #subscriber = {
-    serverDied: () => undefined,
-    serverResumed: () => undefined,
+    breakOff: () => undefined,
+    drain: () => undefined,
     published: (channel: string, holder: string) => this.#published(channel, holder),
   };
   #listener: Port.LockNodeListener | undefined;
