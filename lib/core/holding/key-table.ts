@@ -155,6 +155,12 @@ export class KeyRecord {
       if (waiter.isImpatient) waiter.wake();
   }
 
+  /** The line goes on, and callers that wait for no more than an answer may need a try of their own. */
+  tryFailed(): void {
+    this.wake();
+    if (this.impatient > 0) this.wakeImpatient();
+  }
+
   published(holder: string): void {
     this.#own ??= [];
     this.#own.push(holder);

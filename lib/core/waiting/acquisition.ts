@@ -180,10 +180,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       return this.#standBy(nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
-      // The end of a try wakes only those whose turn it is.
-      const soonMs = nowMs + this.#settings.nodeTimeoutMs / 10;
-      if (blocking.foreign === undefined)
-        return this.#standBy(isTurn ? Number.POSITIVE_INFINITY : soonMs);
+      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
       this.#subscribe();
       return this.#standBy(blocking.foreign.untilMs);
     }
@@ -295,7 +292,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       // It stands in front of those who came later, before they look.
       (blockedOn ?? this.#records[0])?.enter(this);
     }
-    for (const record of this.#records) record.wake();
+    for (const record of this.#records) record.tryFailed();
   }
 
   /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
