@@ -14,8 +14,9 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
     for (const { name, waiting } of clients) {
       for (const waiter of waiting) {
         if (!waiter.keys.every(isFree)) waiter.freeSinceMs = world.nowMs;
-        const limitMs = LIMIT_MS + longestClaimMs(waiter, waiting);
-        if (world.nowMs - waiter.freeSinceMs <= limitMs) continue;
+        const claimedMs = longestClaimMs(waiter, waiting);
+        if (world.nowMs <= waiter.freeSinceMs + claimedMs) waiter.claimedAtMs = world.nowMs;
+        if (world.nowMs - Math.max(waiter.freeSinceMs, waiter.claimedAtMs) <= LIMIT_MS) continue;
         broke(
           run,
           'asleep',

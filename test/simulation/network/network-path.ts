@@ -52,7 +52,8 @@ export class NetworkPath {
   delayMs(): number {
     const isSlow = this.#chance.happens(this.slowMessages);
     const delayMs = this.latencyMs * (0.4 + 1.2 * this.#chance.fraction()) * (isSlow ? 8 : 1);
-    if (isSlow) this.troubled(delayMs);
+    // What comes after it waits for it.
+    if (isSlow || this.latencyMs !== this.#usualMs) this.troubled(delayMs);
     return delayMs;
   }
 

@@ -20,6 +20,8 @@ export interface Waiter {
   readonly keys: readonly string[];
   readonly calledAtMs: number;
   freeSinceMs: number;
+  /** When a set that was passed could last claim them. */
+  claimedAtMs: number;
 }
 
 /** Which servers a process knows and how many votes it wants; those of the plan unless said otherwise. */
@@ -131,7 +133,7 @@ export class ClientProcess {
 
   #wait(keys: readonly string[]): Waiter {
     const { nowMs } = this.#run.world;
-    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs };
+    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs, claimedAtMs: nowMs };
     this.waiting.add(waiter);
     return waiter;
   }
