@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util';
+import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
 import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
@@ -6,12 +6,26 @@ import type { Mutant } from './mutants/mutant.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from './families/plan.ts';
 import type { FailureReport } from './worker.ts';
 
-// npm run simulate -- --seeds 100000 --from 1      any number of runs, with progress
-// npm run simulate -- --seed 4711 --trace          one run again, exactly
-// npm run simulate -- --mutant no-drift            the code broken on purpose
+const ALL_FAMILIES = [...FAMILIES, ...DIRECTED_FAMILIES];
 
-const { values } = parseArgs({
-  options: {
+const USAGE = `
+Usage: npm run simulate -- [options]
+
+The shipped core under simulated faults, from seeds, in virtual time.
+
+  --seeds <number>     how many runs (1000)
+  --from <number>      the first seed (1)
+  --seed <number>      one run again, exactly
+  --trace              prints what happened in it
+  --without <list>     leaves out these faults of its plan, by their numbers: 3,7
+  --family <name>      only runs of this family: ${ALL_FAMILIES.join(', ')}
+  --mutant <name>      the code broken on purpose, up to the first run that shows it
+  --workers <number>   how many processes at once (one for each core)
+  --help               prints this
+`;
+
+const values = readOptions(
+  {
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
@@ -21,26 +35,27 @@ const { values } = parseArgs({
     family: { type: 'string' },
     workers: { type: 'string' },
   },
-});
+  USAGE,
+);
 
 async function main(): Promise<void> {
   const mutant =
     values.mutant === undefined ? undefined : MUTANTS.find(({ name }) => name === values.mutant);
   if (values.mutant !== undefined && mutant === undefined) {
-    throw new Error(
-      `No mutant '${values.mutant}'; there are: ${MUTANTS.map(({ name }) => name).join(', ')}`,
+    refuse(
+      `no mutant '${values.mutant}'; there are: ${MUTANTS.map(({ name }) => name).join(', ')}`,
     );
   }
-  const family = [...FAMILIES, ...DIRECTED_FAMILIES].find(
-    (name) => name === (values.family ?? mutant?.family),
-  );
-  const seeds = values.seed === undefined ? Number(values.seeds) : 1;
+  const named = values.family ?? mutant?.family;
+  const family = ALL_FAMILIES.find((name) => name === named);
+  if (named !== undefined && family === undefined) refuse(`no family '${named}'`);
+  const seeds = values.seed === undefined ? positiveInteger('seeds', values.seeds) : 1;
   const startedAtMs = Date.now();
   const bar = new ProgressBar(seeds);
   const result = await runCampaign({
-    from: Number(values.seed ?? values.from),
+    from: positiveInteger(values.seed ? 'seed' : 'from', values.seed ?? values.from),
     seeds,
-    ...(values.workers !== undefined && { workers: Number(values.workers) }),
+    ...(values.workers !== undefined && { workers: positiveInteger('workers', values.workers) }),
     ...(mutant && { edits: mutant.edits, stopAt: caught(mutant), minimise: false }),
     ...(family && { family }),
     without: values.without?.split(',').map(Number) ?? [],

@@ -10,7 +10,6 @@ import type { Violation } from './violations.ts';
 const NEED_TIMING: readonly Violation['rule'][] = [
   'overlapping-validity',
   'fenced-mutex',
-  'reentrant-fenced-mutex',
 ];
 
 const KEYS_VANISH: readonly Family[] = ['early', 'repair', 'calendar'];
