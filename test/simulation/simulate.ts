@@ -2,26 +2,24 @@ import { positiveInteger, readOptions, refuse } from '../support/command-line.ts
 import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
-import type { Mutant } from './mutants/mutant.ts';
-import { DIRECTED_FAMILIES, FAMILIES } from './families/plan.ts';
+import type { Mutant } from './mutants/mutants.ts';
+import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
 import type { FailureReport } from './worker.ts';
-
-const ALL_FAMILIES = [...FAMILIES, ...DIRECTED_FAMILIES];
 
 const USAGE = `
 Usage: npm run simulate -- [options]
 
-The shipped core under simulated faults, from seeds, in virtual time.
+Runs the shipped core in simulated processes, networks, servers and clocks. The same seed gives the same run.
 
-  --seeds <number>     how many runs (1000)
-  --from <number>      the first seed (1)
-  --seed <number>      one run again, exactly
-  --trace              prints what happened in it
-  --without <list>     leaves out these faults of its plan, by their numbers: 3,7
-  --family <name>      only runs of this family: ${ALL_FAMILIES.join(', ')}
-  --mutant <name>      the code broken on purpose, up to the first run that shows it
-  --workers <number>   how many processes at once (one for each core)
-  --help               prints this
+  --seeds <n>        how many runs (1000)
+  --from <n>         the first seed (1)
+  --seed <n>         one run
+  --trace            prints what happens in it
+  --without <n,...>  leaves out these faults of it, by number
+  --family <name>    only runs of one family: ${[...new Set([...FAMILIES, ...DIRECTED_FAMILIES])].join(', ')}
+  --mutant <name>    the code broken on purpose (test/simulation/mutants/*.txt)
+  --workers <n>      processes (as many as there are cores)
+  --help             prints this
 `;
 
 const values = readOptions(
@@ -38,24 +36,32 @@ const values = readOptions(
   USAGE,
 );
 
+/** What has this name, if one was given. */
+function find<Item>(
+  what: string,
+  name: string | undefined,
+  items: readonly Item[],
+  nameOf: (item: Item) => string,
+): Item | undefined {
+  const found = items.find((item) => nameOf(item) === name);
+  return name === undefined || found !== undefined
+    ? found
+    : refuse(`There is no ${what} '${name}'`);
+}
+
 async function main(): Promise<void> {
-  const mutant =
-    values.mutant === undefined ? undefined : MUTANTS.find(({ name }) => name === values.mutant);
-  if (values.mutant !== undefined && mutant === undefined) {
-    refuse(
-      `no mutant '${values.mutant}'; there are: ${MUTANTS.map(({ name }) => name).join(', ')}`,
-    );
-  }
-  const named = values.family ?? mutant?.family;
-  const family = ALL_FAMILIES.find((name) => name === named);
-  if (named !== undefined && family === undefined) refuse(`no family '${named}'`);
-  const seeds = values.seed === undefined ? positiveInteger('seeds', values.seeds) : 1;
+  const mutant = find('mutant', values.mutant, MUTANTS, ({ name }) => name);
+  const families = [...FAMILIES, ...DIRECTED_FAMILIES];
+  const family = find('family', values.family ?? mutant?.family, families, (name) => name);
+  const number = (option: 'seeds' | 'from' | 'seed' | 'workers'): number =>
+    positiveInteger(option, values[option] ?? '');
+  const seeds = values.seed === undefined ? number('seeds') : 1;
   const startedAtMs = Date.now();
   const bar = new ProgressBar(seeds);
   const result = await runCampaign({
-    from: positiveInteger(values.seed ? 'seed' : 'from', values.seed ?? values.from),
+    from: number(values.seed === undefined ? 'from' : 'seed'),
     seeds,
-    ...(values.workers !== undefined && { workers: positiveInteger('workers', values.workers) }),
+    ...(values.workers !== undefined && { workers: number('workers') }),
     ...(mutant && { edits: mutant.edits, stopAt: caught(mutant), minimise: false }),
     ...(family && { family }),
     without: values.without?.split(',').map(Number) ?? [],

@@ -104,6 +104,16 @@ export class KeyRecord {
     if (waiter.isImpatient) this.impatient += 1;
   }
 
+  /** Held here, or elsewhere by a lease that has not ended, as far as this process knows. */
+  isHeld(nowMs: number): boolean {
+    return this.lock !== undefined || (this.foreign !== undefined && !this.hasLapsed(nowMs));
+  }
+
+  /** Nobody asked since the lease of its holder elsewhere ended. */
+  hasLapsed(nowMs: number): boolean {
+    return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
+  }
+
   /** A head that leaves hands its wake-up on. */
   leave(waiter: Waiter): void {
     const { previousInLine: previous, nextInLine: next } = waiter;
@@ -143,6 +153,12 @@ export class KeyRecord {
   wakeImpatient(): void {
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
+  }
+
+  /** The line goes on, and callers that wait for no more than an answer may need a try of their own. */
+  tryFailed(): void {
+    this.wake();
+    if (this.impatient > 0) this.wakeImpatient();
   }
 
   published(holder: string): void {

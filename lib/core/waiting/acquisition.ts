@@ -83,7 +83,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#room = room;
     this.#settings = settings;
     this.#records = room.table.useAll(keys);
-    this.#arrivedAtMs = room.set.nowMs;
+    // A suspend that is over must not count against a caller that came after it.
+    this.#arrivedAtMs = room.set.checkedNowMs;
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     this.#halfTimeMs = this.#arrivedAtMs + this.#budgetMs / 2;
     if (keys.length === 1) return;
@@ -169,16 +170,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.isNext(this);
-    if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
+    if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
+      this.#findings.sawHolder(nowMs);
     const isTurn = isHead || this.#claim?.isActive === true;
     if (!isTurn && !this.#isOverdue(nowMs))
       return this.#standBy(nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
-      // The end of a try wakes only those whose turn it is.
-      const soonMs = nowMs + this.#settings.nodeTimeoutMs / 10;
-      if (blocking.foreign === undefined)
-        return this.#standBy(isTurn ? Number.POSITIVE_INFINITY : soonMs);
+      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
       this.#subscribe();
       return this.#standBy(blocking.foreign.untilMs);
     }
@@ -290,7 +289,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       // It stands in front of those who came later, before they look.
       (blockedOn ?? this.#records[0])?.enter(this);
     }
-    for (const record of this.#records) record.wake();
+    for (const record of this.#records) record.tryFailed();
   }
 
   /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */

@@ -69,7 +69,7 @@ export class Verdict {
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#foundHolderAtMs);
     let outage = this.#outage;
     for (const record of records) {
-      if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
+      if (record.isHeld(nowMs)) busyAtMs = nowMs;
       else if (record.busyAtMs > arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
       if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
     }
@@ -109,14 +109,11 @@ export class Verdict {
     return records.some(({ namedAtMs }) => namedAtMs > arrivedAtMs);
   }
 
-  /** A key was seen in use within the last two node timeouts: reported as busy when the caller found out nothing itself. */
+  /** What is reported when nothing conclusive was found: its votes were split, or a node named a holder a moment ago. */
   #isInUse(nowMs: number): boolean {
     const { records, settings } = this.#subject;
     if (this.#contention !== undefined) return true;
-    return records.some(
-      ({ busyAtMs, namedAtMs }) =>
-        nowMs - Math.max(busyAtMs, namedAtMs) <= 2 * settings.nodeTimeoutMs,
-    );
+    return records.some(({ namedAtMs }) => nowMs - namedAtMs <= 2 * settings.nodeTimeoutMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {
