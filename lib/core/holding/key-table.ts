@@ -18,7 +18,7 @@ const MAX_GRANTS_IN_A_ROW = 4;
 export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
-  /** Ends its wait with the first conclusive answer, which it is owed within a node timeout. */
+  /** Has no conclusive answer yet, which it is owed within a node timeout. */
   readonly isImpatient: boolean;
   /** Inside a section held here, which others may wait for: no claim binds it. */
   readonly isInSection: boolean;
@@ -210,6 +210,13 @@ export class KeyTable {
     }
     record.uses += 1;
     return record;
+  }
+
+  useAll(keys: readonly string[]): readonly KeyRecord[] {
+    // One key for nearly every lock: an array that grows takes several times the memory.
+    const records = [this.use(keys[0]!)];
+    for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
+    return records;
   }
 
   drop(record: KeyRecord): void {

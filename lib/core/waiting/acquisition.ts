@@ -37,7 +37,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly keys: readonly string[];
   readonly ticket: number;
   readonly isInSection: boolean;
-  readonly isImpatient: boolean;
+  isImpatient: boolean;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
@@ -82,10 +82,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
-    // One key for nearly every lock: an array that grows takes several times the memory.
-    const records = [room.table.use(keys[0]!)];
-    for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
-    this.#records = records;
+    this.#records = room.table.useAll(keys);
     // A suspend that is over must not count against a caller that came after it.
     this.#arrivedAtMs = room.set.checkedNowMs;
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
@@ -365,7 +362,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
   #deadlineMs(nowMs: number): number {
     const { waitMs, nodeTimeoutMs } = this.#settings;
-    const isOwed = this.isImpatient && this.#findings.answer(nowMs) === undefined;
+    if (waitMs >= nodeTimeoutMs) return this.#arrivedAtMs + waitMs;
+    const isOwed = this.#findings.answer(nowMs) === undefined;
+    // With an answer it needs no wake-up before its time is over.
+    if (isOwed !== this.isImpatient && this.place !== undefined)
+      this.place.impatient += isOwed ? 1 : -1;
+    this.isImpatient = isOwed;
     return this.#arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
   }
 

@@ -13,7 +13,6 @@ import type { Violation } from './violations.ts';
 const NEED_TIMING: readonly Violation['rule'][] = [
   'overlapping-validity',
   'fenced-mutex',
-  'reentrant-fenced-mutex',
 ];
 
 /** After its system slept a process finds out when it looks. */
