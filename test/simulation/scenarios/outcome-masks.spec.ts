@@ -10,6 +10,8 @@ import type { Outcome } from '../world/stage.ts';
 // Every combination of what nodes can do with an acquire, an extend or a release: no node is special, no order matters.
 
 const LIMIT_MS = 300_000;
+/** Of five nodes `npm test` plays every seventh combination, `npm run test:stress` all. */
+const STEP = Number(process.env.SIMULATION_STEP ?? 1);
 const TTL_MS = 1_000;
 const NODE_TIMEOUT_MS = 100;
 /** A node that does not answer takes one node timeout; the rest is for another ballot. */
@@ -32,14 +34,21 @@ async function forAllMasks(
   const stage = await Stage.open({ nodes, clients: 1, ttlMs: TTL_MS });
   const quorum = Math.floor(nodes / 2) + 1;
   let number = 0;
+  let played = 0;
   for (const mask of allMasks(nodes)) {
     const key = `key-${number++}`;
+    if ((number - 1) % stepOf(nodes) !== 0) continue;
+    played += 1;
     const the = { mask, stage, quorum, key, nodes: new MaskedNodes(stage, mask, key) };
     const outcome = await play(the);
     expect({ mask, outcome }).toEqual({ mask, outcome: expected(the) });
   }
   await stage.close();
-  return number;
+  return played;
+}
+
+function stepOf(nodes: number): number {
+  return nodes === 3 ? 1 : STEP;
 }
 
 function newer({ stage }: Case): number {
@@ -109,7 +118,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
           };
         },
       );
-      expect(played).toBe(6 ** nodes);
+      expect(played).toBe(Math.ceil(6 ** nodes / stepOf(nodes)));
     },
     LIMIT_MS,
   );
@@ -140,7 +149,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
           };
         },
       );
-      expect(played).toBe(6 ** nodes);
+      expect(played).toBe(Math.ceil(6 ** nodes / stepOf(nodes)));
     },
     LIMIT_MS,
   );
@@ -162,7 +171,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
         },
         ({ nodes: masked }) => ({ result: 'done', inTime: true, left: masked.foreignOwners() }),
       );
-      expect(played).toBe(6 ** nodes);
+      expect(played).toBe(Math.ceil(6 ** nodes / stepOf(nodes)));
     },
     LIMIT_MS,
   );
