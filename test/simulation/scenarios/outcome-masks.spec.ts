@@ -10,8 +10,12 @@ import type { Outcome } from '../world/stage.ts';
 // Every combination of what nodes can do with an acquire, an extend or a release: no node is special, no order matters.
 
 const LIMIT_MS = 300_000;
+/** Of five nodes `npm test` plays every seventh combination, `npm run test:stress` all. */
+const STEP = Number(process.env.SIMULATION_STEP ?? 1);
 const TTL_MS = 1_000;
 const NODE_TIMEOUT_MS = 100;
+/** A node that does not answer takes one node timeout; the rest is for another ballot. */
+const WAIT_MS = 1.5 * NODE_TIMEOUT_MS;
 
 interface Case {
   readonly mask: Mask;
@@ -30,14 +34,21 @@ async function forAllMasks(
   const stage = await Stage.open({ nodes, clients: 1, ttlMs: TTL_MS });
   const quorum = Math.floor(nodes / 2) + 1;
   let number = 0;
+  let played = 0;
   for (const mask of allMasks(nodes)) {
     const key = `key-${number++}`;
+    if ((number - 1) % stepOf(nodes) !== 0) continue;
+    played += 1;
     const the = { mask, stage, quorum, key, nodes: new MaskedNodes(stage, mask, key) };
     const outcome = await play(the);
     expect({ mask, outcome }).toEqual({ mask, outcome: expected(the) });
   }
   await stage.close();
-  return number;
+  return played;
+}
+
+function stepOf(nodes: number): number {
+  return nodes === 3 ? 1 : STEP;
 }
 
 function newer({ stage }: Case): number {
@@ -66,10 +77,10 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
           const { stage, key, nodes: masked } = the;
           const fence = newer(the);
           masked.apply(fence, 'OOM');
-          const started = stage.start(0, ({ redlock }) => redlock.acquire(key, { wait: 0 }));
+          const started = stage.start(0, ({ redlock }) => redlock.acquire(key, { wait: WAIT_MS }));
           const calledAtMs = stage.nowMs;
           const outcome = await stage.settle(started);
-          const inTime = stage.nowMs - calledAtMs < 3 * NODE_TIMEOUT_MS + 20;
+          const inTime = stage.nowMs - calledAtMs < WAIT_MS + 20;
           const lock = 'value' in outcome ? outcome.value : undefined;
           // With the help of a node that had seen a newer token it must be above that.
           const helped = count(the.mask, 'granted') < the.quorum;
@@ -107,7 +118,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
           };
         },
       );
-      expect(played).toBe(6 ** nodes);
+      expect(played).toBe(Math.ceil(6 ** nodes / stepOf(nodes)));
     },
     LIMIT_MS,
   );
@@ -138,7 +149,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
           };
         },
       );
-      expect(played).toBe(6 ** nodes);
+      expect(played).toBe(Math.ceil(6 ** nodes / stepOf(nodes)));
     },
     LIMIT_MS,
   );
@@ -160,7 +171,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
         },
         ({ nodes: masked }) => ({ result: 'done', inTime: true, left: masked.foreignOwners() }),
       );
-      expect(played).toBe(6 ** nodes);
+      expect(played).toBe(Math.ceil(6 ** nodes / stepOf(nodes)));
     },
     LIMIT_MS,
   );
