@@ -321,5 +321,5 @@ function guardReplies(owner: RedisConnection): void {
 
 /** Strings arrive as bytes, possibly of another realm. */
 function textOf(part: unknown): string {
-  return ArrayBuffer.isView(part) ? part.toString() : '';
+  return ArrayBuffer.isView(part) ? (part as Buffer).toString() : '';
 }
