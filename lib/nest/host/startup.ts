@@ -8,10 +8,12 @@ import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-c
 /** How long nodes that are late may still answer once a quorum has joined; a dead one delays the start by this much. */
 const LATE_NODE_MS = 1_000;
 const ASK_AGAIN_MS = 50;
+/** The time for an answer is counted in so many beats. */
+const BEATS = 10;
 
 /**
  * Waits until a quorum of nodes has joined, examines all of them, and logs one report of what is risky. Always settles:
- * after the timeout plus a second at the latest.
+ * after the timeout plus a second in which this process reads.
  *
  * @param redlock already opened
  * @param strict whether every node must be there
@@ -53,7 +55,7 @@ export async function startRedlock(
   );
 }
 
-/** Asks a node for the facts of the start-up checks until it gives them or `timeoutMs` are over; never rejects. */
+/** Asks a node for the facts of the start-up checks until it gives them, or this process has read for `timeoutMs`; never rejects. */
 export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFacts | NodeFailure> {
   return new Promise((resolve) => {
     let failure: NodeFailure = {
@@ -67,13 +69,17 @@ export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFact
     const finish = (reply: NodeFacts | NodeFailure) => {
       if (isOver) return;
       isOver = true;
-      clearTimeout(deadline);
+      clearInterval(deadline);
       clearTimeout(askAgain);
       resolve(reply);
     };
-    // What has arrived while this process did not read is there after the next poll.
-    const giveUp = () => systemEnvironment.afterPoll(() => finish(failure));
-    const deadline = setTimeout(giveUp, timeoutMs);
+    // A late beat counts once, because this process did not read its sockets; what has arrived is there after the next poll.
+    let beats = 0;
+    const beat = () => {
+      beats += 1;
+      if (beats === BEATS) systemEnvironment.afterPoll(() => finish(failure));
+    };
+    const deadline = setInterval(beat, timeoutMs / BEATS);
     const ask = () =>
       node.examine((reply) => {
         if (isOver) return;
