@@ -1,6 +1,7 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
 import { isWellFormed } from '../core/options/lock-keys.ts';
 import type { FenceToken } from './fence.ts';
+import { isTokenValue } from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -11,9 +12,7 @@ export interface FenceClaim {
 }
 
 const MAX_KEY_BYTES = 2_500;
-const MAX_HOLDER_LENGTH = 255;
-const MAX_TOKEN = 9_223_372_036_854_775_807n;
-const DECIMAL = /^[1-9]\d{0,18}$/;
+const HOLDER = /^[\x20-\x7e]{0,255}$/;
 
 /**
  * The rows a token claims, in one order for all processes (bytes of the key), so that two holders of overlapping sets
@@ -27,41 +26,41 @@ export function fenceClaims(
   keys?: readonly string[],
 ): readonly FenceClaim[] {
   if (typeof token !== 'object' || token === null || !Array.isArray(token.keys)) {
-    throw new FencedUsageError(
-      `A fencing token is needed, but it is ${token === null ? 'null' : typeof token}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token. Nothing was written.`,
+    throw unusable(
+      `A fencing token is needed, but it is ${token === null ? 'null' : typeof token}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,
     );
   }
+  const { holder } = token;
   const value = decimalToken(token);
   const chosen = [...new Set(keys ?? token.keys)];
   if (chosen.length === 0) {
-    throw new FencedUsageError(
-      'No key to fence: this token came without keys, so name them in the call (option keys). Nothing was written.',
+    throw unusable(
+      'No key to fence: this token came without keys, so name them in the call (option keys).',
     );
   }
   for (const key of chosen) checkKey(key, token.keys);
   return chosen
-    .map((key) => ({ key, token: value, holder: token.holder }))
+    .map((key) => ({ key, token: value, holder }))
     .sort((left, right) => Buffer.compare(Buffer.from(left.key), Buffer.from(right.key)));
 }
 
-function decimalToken(token: FenceToken): string {
-  const { value, holder } = token;
+function unusable(why: string, keys?: readonly string[]): FencedUsageError {
+  return new FencedUsageError(`${why} Nothing was written.`, keys);
+}
+
+function decimalToken({ value, holder, keys }: FenceToken): string {
   const decimal =
     typeof value === 'number' && !Number.isSafeInteger(value) ? 'unsafe' : String(value);
-  if (!DECIMAL.test(decimal) || BigInt(decimal) > MAX_TOKEN) {
-    throw new FencedUsageError(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${String(value)}. Nothing was written.`,
-      token.keys,
+  if (!isTokenValue(decimal)) {
+    throw unusable(
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${String(value)}.`,
+      keys,
     );
   }
-  if (
-    typeof holder !== 'string' ||
-    holder.length > MAX_HOLDER_LENGTH ||
-    /[^\x20-\x7e]/.test(holder)
-  ) {
-    throw new FencedUsageError(
-      `The holder of a fencing token must be a string of at most ${MAX_HOLDER_LENGTH} printable ASCII characters. Nothing was written.`,
-      token.keys,
+  if (typeof holder !== 'string' || !HOLDER.test(holder)) {
+    throw unusable(
+      'The holder of a fencing token must be a string of at most 255 printable ASCII characters.',
+      keys,
     );
   }
   return decimal;
@@ -70,13 +69,13 @@ function decimalToken(token: FenceToken): string {
 function checkKey(key: unknown, granted: readonly string[]): void {
   const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
   if (!fits || key.includes('\0') || !isWellFormed(key)) {
-    throw new FencedUsageError(
-      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL. Nothing was written.`,
+    throw unusable(
+      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL.`,
     );
   }
   if (granted.length > 0 && !granted.includes(key)) {
-    throw new FencedUsageError(
-      `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together. Nothing was written.`,
+    throw unusable(
+      `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together.`,
       [key],
     );
   }

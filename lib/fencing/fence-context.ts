@@ -17,22 +17,28 @@ interface Frame {
 export class FenceContext {
   readonly #storage = new AsyncLocalStorage<Frame>();
 
-  /** Runs the work of a transaction that brought `claims` to the fence; synchronously when the work is synchronous. */
-  run<Result>(claims: readonly FenceClaim[], work: () => Result): Result {
+  /**
+   * Runs the work of a transaction that brought `claims` to the fence; synchronously when the work is synchronous. What only
+   * can be awaited, such as the query of a query builder, runs inside.
+   */
+  run<Result>(
+    claims: readonly FenceClaim[],
+    work: () => Promise<Result> | Result,
+  ): Promise<Result> | Result {
     const frame: Frame = { claims, outer: this.#storage.getStore(), isOver: false };
     const end = () => {
       frame.isOver = true;
     };
-    let result: Result;
+    let result: Promise<Result> | Result | undefined;
     try {
-      result = this.#storage.run(frame, work);
-    } catch (error) {
-      end();
-      throw error;
+      result = this.#storage.run(frame, () => {
+        const made = work();
+        return isThenable(made) ? Promise.resolve(made) : made;
+      });
+      return result instanceof Promise ? result.finally(end) : result;
+    } finally {
+      if (!(result instanceof Promise)) end();
     }
-    if (result instanceof Promise) return result.finally(end) as Result;
-    end();
-    return result;
   }
 
   /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens. */
@@ -66,4 +72,8 @@ export class FenceContext {
     }
     return held;
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -11,8 +11,12 @@ import type { FenceClaim } from './fence-claim.ts';
 /** Reports to the user's listeners what a fence did, so that no fault of a listener changes what the caller gets. */
 export class FenceReporter {
   private readonly observers = new Set<{ readonly listener: FenceEventListener }>();
+  private readonly onStale: FenceOptions['onStale'];
 
-  constructor(private readonly options: FenceOptions) {}
+  constructor({ onStale, onEvent }: FenceOptions) {
+    this.onStale = onStale;
+    if (onEvent) this.observe(onEvent);
+  }
 
   /** Also reports to `listener`, until the returned function is called. */
   observe(listener: FenceEventListener): () => void {
@@ -33,45 +37,34 @@ export class FenceReporter {
     work: () => Promise<Result>,
     hidden: { readonly refusal?: StaleTokenError } = {},
   ): Promise<Result> {
-    let result: Result;
     try {
-      result = await work();
+      const result = await work();
+      this.emit({ type: 'admitted', ...subject(claims), operation });
+      return result;
     } catch (error) {
       const refusal = isStaleTokenError(error) ? error : hidden.refusal;
-      if (refusal) await this.stale(refusal, token as FenceToken, claims, operation);
+      if (!refusal) throw error;
+      this.emit({ type: 'stale', ...subject(claims), operation, error: refusal });
+      try {
+        await this.onStale?.(refusal, { operation, token: token as FenceToken });
+      } catch (failure) {
+        if (this.observers.size === 0)
+          process.emitWarning(
+            `onStale failed for a refused write: ${String(failure)}`,
+            'FenceWarning',
+          );
+        this.emit({ type: 'compensation-failed', ...subject(claims), error: failure });
+      }
       throw error;
     }
-    this.emit({ type: 'admitted', ...subject(claims), operation });
-    return result;
   }
 
   retried(claims: readonly FenceClaim[], attempt: number, error: unknown): void {
     this.emit({ type: 'retried', ...subject(claims), attempt, error });
   }
 
-  private async stale(
-    error: StaleTokenError,
-    token: FenceToken,
-    claims: readonly FenceClaim[],
-    operation: StaleContext['operation'],
-  ): Promise<void> {
-    this.emit({ type: 'stale', ...subject(claims), operation, error });
-    try {
-      await this.options.onStale?.(error, { operation, token });
-    } catch (failure) {
-      if (!this.options.onEvent && this.observers.size === 0)
-        process.emitWarning(
-          `onStale failed for a refused write: ${String(failure)}`,
-          'FenceWarning',
-        );
-      this.emit({ type: 'compensation-failed', ...subject(claims), error: failure });
-    }
-  }
-
   private emit(event: FenceEvent): void {
-    const { onEvent } = this.options;
-    const listeners = [...this.observers].map(({ listener }) => listener);
-    for (const listener of onEvent ? [onEvent, ...listeners] : listeners) {
+    for (const { listener } of [...this.observers]) {
       try {
         const outcome: unknown = listener(event);
         if (outcome !== undefined) Promise.resolve(outcome).catch(() => undefined);

@@ -110,36 +110,24 @@ export interface StaleContext {
   readonly token: FenceToken;
 }
 
+/** What every event of a fence carries. */
+interface AboutToken {
+  readonly keys: readonly string[];
+  readonly token: string;
+}
+
+interface AboutUse extends AboutToken {
+  readonly operation: StaleContext['operation'];
+}
+
 /** What happens at a fence, for counting. */
 export type FenceEvent =
-  | {
-      readonly type: 'admitted';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly operation: StaleContext['operation'];
-    }
-  | {
-      readonly type: 'stale';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly operation: StaleContext['operation'];
-      readonly error: StaleTokenError;
-    }
+  | (AboutUse & { readonly type: 'admitted' })
+  | (AboutUse & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** The database aborted the transaction; it runs again with the same token. */
-  | {
-      readonly type: 'retried';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly attempt: number;
-      readonly error: unknown;
-    }
+  | (AboutToken & { readonly type: 'retried'; readonly attempt: number; readonly error: unknown })
   /** `onStale` failed; the caller gets the StaleTokenError all the same. */
-  | {
-      readonly type: 'compensation-failed';
-      readonly keys: readonly string[];
-      readonly token: string;
-      readonly error: unknown;
-    };
+  | (AboutToken & { readonly type: 'compensation-failed'; readonly error: unknown });
 
 /** Receives what happens at a fence. What it throws, or its promise rejects with, is dropped. */
 export type FenceEventListener = (event: FenceEvent) => void;

@@ -41,9 +41,11 @@ export function parseFencingTokenHeader(
   text: string,
   keys: readonly string[] = [],
 ): ReceivedFencingToken | undefined {
-  const match = /^([1-9]\d{0,18});([\x21-\x7e]{1,255})$/.exec(text.trim());
-  const [, value, holder] = match ?? [];
-  if (value === undefined || holder === undefined || BigInt(value) > 9_223_372_036_854_775_807n)
-    return undefined;
-  return { value, keys, holder };
+  const [, value = '', holder = ''] = /^(\d+);([\x21-\x7e]{1,255})$/.exec(text.trim()) ?? [];
+  return isTokenValue(value) ? { value, keys, holder } : undefined;
+}
+
+/** Whether it is a decimal number from 1 to 2^63 - 1, without leading zeros. */
+export function isTokenValue(text: string): boolean {
+  return /^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= 9_223_372_036_854_775_807n;
 }

@@ -60,27 +60,6 @@ export interface RedlockHostOptions {
 /** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
 export interface RedlockModuleOptions extends RedlockOptions, RedlockHostOptions {}
 
-/** Parts the options: what only this layer understands is not for the algorithm. */
-export function partOptions({
-  nodes,
-  strict,
-  startupTimeout,
-  shutdownTimeout,
-  fence,
-  isInTransaction,
-  ...algorithm
-}: RedlockModuleOptions): { algorithm: RedlockOptions; host: RedlockHostOptions } {
-  const host: { [Name in keyof Required<RedlockHostOptions>]: RedlockHostOptions[Name] } = {
-    nodes,
-    strict,
-    startupTimeout,
-    shutdownTimeout,
-    fence,
-    isInTransaction,
-  };
-  return { algorithm, host };
-}
-
 /** A class that makes the options; for `useClass` and `useExisting`. */
 export interface RedlockOptionsFactory {
   createRedlockOptions(): RedlockModuleOptions | Promise<RedlockModuleOptions>;

@@ -16,7 +16,7 @@ describe('the fence inside its own transaction', () => {
   const sqlite = new Database(':memory:');
   const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent }) };
   sqlite.exec(sqliteFence(sqlite).ddl());
-  usePostgres((pool) => {
+  const database = usePostgres((pool) => {
     fences['PostgreSQL'] = postgresFence(pool, { onEvent });
     return pool.query(postgresFence(pool).ddl());
   });
@@ -51,6 +51,17 @@ describe('the fence inside its own transaction', () => {
       });
     });
 
+    it('reports a refusal that another error of the work hides', async () => {
+      const other = [`${name}:${count}:other`];
+      await fence.claim(token(2, other));
+      const hiding = fence.transaction(token(1), async (tx) => {
+        await fence.advance(tx, token(1, other)).catch(() => undefined);
+        throw new Error('own');
+      });
+      await expect(hiding).rejects.toThrow('own');
+      expect(events.at(-1)).toMatchObject({ type: 'stale', error: { currentToken: '2' } });
+    });
+
     it('claims again when the transaction has ended', async () => {
       let later: Promise<void> | undefined;
       const ended = new AbortController();
@@ -61,6 +72,34 @@ describe('the fence inside its own transaction', () => {
       ended.abort();
       await expect(later).rejects.toMatchObject({ code: 'STALE_TOKEN', currentToken: '2' });
     });
+  });
+
+  it('reports the refusal of an own transaction on a connection on which its transaction was refused', async () => {
+    const fence = fences['PostgreSQL']!;
+    const [older, newer] = [1, 2].map((value) => new FencingToken(value, ['reused'], `h${value}`));
+    await fence.claim(newer);
+    const clients: unknown[] = [];
+    database.pool.on('acquire', (client) => void clients.push(client));
+    await expect(fence.transaction(older, () => undefined)).rejects.toThrow('Stale');
+    events.length = 0;
+    const client = await database.pool.connect();
+    await client.query('BEGIN');
+    await expect(fence.advance(client, older)).rejects.toThrow('Stale');
+    await client.query('ROLLBACK');
+    client.release();
+    expect(clients).toEqual([client, client]);
+    expect(events).toMatchObject([{ type: 'stale', operation: 'advance' }]);
+  });
+
+  it('keeps the transaction open for work that returns a query which runs when it is awaited', async () => {
+    const fence = fences['SQLite']!;
+    const query = {
+      // oxlint-disable-next-line unicorn/no-thenable
+      then: (resolve: (open: boolean) => void) => resolve(sqlite.inTransaction),
+    } as unknown as Promise<boolean>;
+    const token = new FencingToken(1, ['lazy'], 'h');
+    await expect(fence.transaction(token, () => query)).resolves.toBe(true);
+    expect(sqlite.inTransaction).toBe(false);
   });
 
   it('claims other keys as it does outside', async () => {

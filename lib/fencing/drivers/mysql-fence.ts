@@ -1,5 +1,5 @@
-import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
-import type { SqlExecutor } from '../sql/sql-executor.ts';
+import type { Fence, SqlFenceOptions } from '../fence.ts';
+import { rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a connection of `mysql2/promise`. */
@@ -27,47 +27,33 @@ export function mysqlFence<Connection extends MysqlConnection>(
   return new SqlFence<Connection>(
     {
       dialect: 'mysql',
-      executor,
-      run: (work, isolationLevel) => runTransaction(pool, work, isolationLevel),
+      executor: (connection) => ({
+        dialect: 'mysql',
+        placeholder: 'question-mark',
+        query: async (sql, parameters) => rowsOf(await connection.query(sql, [...parameters])),
+      }),
+      async run(work, isolationLevel) {
+        const connection = await pool.getConnection();
+        let isUsable = true;
+        try {
+          // Without SESSION or GLOBAL it is for the next transaction only.
+          if (isolationLevel)
+            await connection.query(
+              `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
+            );
+          await connection.query('START TRANSACTION');
+          const result = await work(connection);
+          await connection.query('COMMIT');
+          return result;
+        } catch (error) {
+          await connection.query('ROLLBACK').catch(() => (isUsable = false));
+          throw error;
+        } finally {
+          if (isUsable) connection.release();
+          else connection.destroy();
+        }
+      },
     },
     options,
   );
-}
-
-async function runTransaction<Connection extends MysqlConnection, Result>(
-  pool: MysqlPool<Connection>,
-  work: (connection: Connection) => Promise<Result>,
-  isolationLevel: IsolationLevel | undefined,
-): Promise<Result> {
-  const connection = await pool.getConnection();
-  let usable = true;
-  try {
-    // Without SESSION or GLOBAL it is for the next transaction only.
-    if (isolationLevel)
-      await connection.query(`SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`);
-    await connection.query('START TRANSACTION');
-    const result = await work(connection);
-    await connection.query('COMMIT');
-    return result;
-  } catch (error) {
-    usable = await connection.query('ROLLBACK').then(
-      () => true,
-      () => false,
-    );
-    throw error;
-  } finally {
-    if (usable) connection.release();
-    else connection.destroy();
-  }
-}
-
-function executor(connection: MysqlConnection): SqlExecutor {
-  return {
-    dialect: 'mysql',
-    placeholder: 'question-mark',
-    query: async (sql, parameters) => {
-      const [rows] = await connection.query(sql, [...parameters]);
-      return Array.isArray(rows) ? rows : [];
-    },
-  };
 }

@@ -1,7 +1,6 @@
-import type { PostgresFence } from './postgres-fence.ts';
-import { StatementFence } from './postgres-fence.ts';
+import { StatementFence, type PostgresFence } from './postgres-fence.ts';
+import { clientExecutor, type PostgresClient } from './postgres-pool.ts';
 import type { SqlFenceOptions } from '../fence.ts';
-import type { SqlExecutor } from '../sql/sql-executor.ts';
 
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
@@ -18,6 +17,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,
 ): PostgresFence<Transaction> {
+  const executor = (client: PgliteTransaction) => clientExecutor(client as PostgresClient);
   return new StatementFence<Transaction>(
     {
       dialect: 'postgresql',
@@ -34,12 +34,4 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
     },
     options,
   );
-}
-
-function executor(transaction: PgliteTransaction): SqlExecutor {
-  return {
-    dialect: 'postgresql',
-    placeholder: 'numbered',
-    query: async (sql, parameters) => (await transaction.query(sql, [...parameters])).rows,
-  };
 }

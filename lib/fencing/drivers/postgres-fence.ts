@@ -8,8 +8,8 @@ import {
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
-import type { SqlFenceAdapter, SqlRow } from '../sql/sql-executor.ts';
-import { retrying, SqlFence } from '../sql/sql-fence.ts';
+import type { SqlRow } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
 
 /** The client type of the user's own pool, so that `tx` has all methods of `pg`. */
 export type PostgresClientOf<Pool> = Pool extends {
@@ -71,9 +71,16 @@ export function postgresFence<Pool extends PostgresPool>(
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');
-  return new StatementFence(poolAdapter(pool, prepared), options) as unknown as PostgresFence<
-    PostgresClientOf<Pool>
-  >;
+  const executor = (client: PostgresClient) => clientExecutor(client, prepared);
+  return new StatementFence<PostgresClient>(
+    {
+      dialect: 'postgresql',
+      executor,
+      autocommit: executor(pool),
+      run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
+    },
+    options,
+  ) as unknown as PostgresFence<PostgresClientOf<Pool>>;
 }
 
 /** Shared with PGlite. */
@@ -93,18 +100,9 @@ export class StatementFence<Transaction>
     if (!autocommit)
       throw new FencedUsageError('This fence has no connection outside transactions.');
     return this.reporter.reporting(token, claims, 'write', () =>
-      retrying(this.reporter, claims, () =>
+      this.retrying(claims, () =>
         advanceStatement(autocommit, this.table, claims, { sql, parameters }),
       ),
     );
   }
-}
-
-function poolAdapter(pool: PostgresPool, isPrepared: boolean): SqlFenceAdapter<PostgresClient> {
-  return {
-    dialect: 'postgresql',
-    executor: (client) => clientExecutor(client, isPrepared),
-    autocommit: clientExecutor(pool, isPrepared),
-    run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
-  };
 }

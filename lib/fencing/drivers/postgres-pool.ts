@@ -28,12 +28,6 @@ interface PooledClient extends PostgresClient {
   removeListener?(event: 'error', listener: (error: Error) => void): unknown;
 }
 
-const ISOLATION: Readonly<Record<IsolationLevel, string>> = {
-  'read committed': 'BEGIN ISOLATION LEVEL READ COMMITTED',
-  'repeatable read': 'BEGIN ISOLATION LEVEL REPEATABLE READ',
-  serializable: 'BEGIN ISOLATION LEVEL SERIALIZABLE',
-};
-
 /** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
 export async function runPostgresTransaction<Result>(
   pool: PostgresPool,
@@ -42,16 +36,26 @@ export async function runPostgresTransaction<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
-  // A session that the server ends while it idles is an event; unheard it would end the process.
+  // A session that the server ends while it idles is an event; without a listener it would end the process.
   const onError = (error: Error): void => void (broken = error);
   client.on?.('error', onError);
   try {
-    await client.query(isolationLevel ? ISOLATION[isolationLevel] : 'BEGIN');
+    await client.query(
+      isolationLevel ? `BEGIN ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : 'BEGIN',
+    );
     const result = await work(client);
-    await commit(client);
-    return result;
+    const { command } = await client.query('COMMIT');
+    // The answer to COMMIT of a failed transaction; it is no error.
+    if (command !== 'ROLLBACK') return result;
+    throw new FencedUsageError(
+      'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
+    );
   } catch (error) {
-    broken = (await rollback(client)) ?? broken;
+    try {
+      await client.query('ROLLBACK');
+    } catch (failure) {
+      broken = failure instanceof Error ? failure : new Error(String(failure));
+    }
     throw error;
   } finally {
     client.removeListener?.('error', onError);
@@ -84,24 +88,4 @@ function statementName(sql: string): string {
     sql,
     () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,
   );
-}
-
-/** PostgreSQL answers COMMIT of a failed transaction with ROLLBACK and no error. */
-async function commit(client: PostgresClient): Promise<void> {
-  const { command } = await client.query('COMMIT');
-  if (command === 'ROLLBACK') {
-    throw new FencedUsageError(
-      'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
-    );
-  }
-}
-
-/** @returns why the connection can't be used again, undefined when it is clean */
-async function rollback(client: PostgresClient): Promise<Error | undefined> {
-  try {
-    await client.query('ROLLBACK');
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
 }

@@ -1,10 +1,11 @@
 import type { TokenSource } from '../../core/token-source.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
-import { fenceClaims } from '../fence-claim.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { claimParameters, listOfClaims } from '../sql/claim-parameters.ts';
 import { fenceTable } from '../sql/dialect.ts';
-import { runPostgresTransaction, type PostgresPool } from './postgres-pool.ts';
-import { postgresFenceSql } from '../sql/postgres-sql.ts';
+import { runPostgresTransaction, type PostgresClient, type PostgresPool } from './postgres-pool.ts';
+import { postgresFenceRow, postgresFenceSql } from '../sql/postgres-sql.ts';
 import { isRetryableSqlError } from '../sql/sql-error.ts';
 
 /** Issues tokens from the fence's own rows. */
@@ -31,14 +32,11 @@ export function postgresTokenSource(
     ddl: () => postgresFenceSql.ddl(table),
     async issue({ keys, holder, signal }) {
       const claims = fenceClaims({ value: 1, keys, holder });
-      const names = claims.map((claim) => claim.key);
       for (let attempt = 1; ; attempt += 1) {
         signal.throwIfAborted();
         try {
-          const [first] = names;
-          return names.length === 1 && first !== undefined
-            ? await issueOne(pool, table, first, holder)
-            : await issueSet(pool, table, names, holder);
+          if (claims.length === 1) return await raise(pool, table, claims);
+          return await runPostgresTransaction(pool, (client) => raiseSet(client, table, claims));
         } catch (error) {
           if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;
           throw fenceError(error, 'postgresql', table, claims);
@@ -48,45 +46,31 @@ export function postgresTokenSource(
   };
 }
 
-/** One key: one statement. */
-async function issueOne(
-  pool: PostgresPool,
+/** Locks the rows in the order of their keys, and raises each by one. @returns the largest */
+async function raise(
+  client: PostgresClient,
   table: string,
-  key: string,
-  holder: string,
+  claims: readonly FenceClaim[],
 ): Promise<number> {
-  const { rows } = await pool.query(
-    `INSERT INTO ${table} AS f (resource, token, holder) VALUES ($1, 1, $2)
+  const { rows } = await client.query(
+    `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(claims.length, postgresFenceRow)}
 ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder
 RETURNING CAST(token AS text) AS token`,
-    [key, holder],
+    [...claimParameters(claims)],
   );
-  return Number(rows[0].token);
+  return Math.max(...rows.map((row) => Number(row.token)));
 }
 
-/** Locks all rows in the order of their keys, then raises them to one number above all of them. */
-function issueSet(
-  pool: PostgresPool,
+/** One number for the set, above all of its rows. */
+async function raiseSet(
+  client: PostgresClient,
   table: string,
-  keys: readonly string[],
-  holder: string,
+  claims: readonly FenceClaim[],
 ): Promise<number> {
-  const values = keys
-    .map((_key, index) => `(CAST($${index + 2} AS text), 1, CAST($1 AS text))`)
-    .join(', ');
-  const names = keys.map((_key, index) => `$${index + 2}`).join(', ');
-  return runPostgresTransaction(pool, async (client) => {
-    const { rows } = await client.query(
-      `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${values}
-ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder
-RETURNING CAST(token AS text) AS token`,
-      [holder, ...keys],
-    );
-    const token = Math.max(...rows.map((row) => Number(row.token)));
-    await client.query(
-      `UPDATE ${table} SET token = CAST($1 AS bigint) WHERE resource IN (${names})`,
-      [String(token), ...keys],
-    );
-    return token;
-  });
+  const token = await raise(client, table, claims);
+  await client.query(
+    `UPDATE ${table} SET token = CAST($1 AS bigint) WHERE resource = ANY(CAST($2 AS text[]))`,
+    [String(token), claims.map(({ key }) => key)],
+  );
+  return token;
 }

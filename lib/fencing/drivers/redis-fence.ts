@@ -102,76 +102,57 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
       'give a string without braces, which would change the hash slot',
     );
   }
-  return new ScriptedFence(client, prefix, new FenceReporter(options));
+  const reporter = new FenceReporter(options);
+  const fenceName = (key: string): string => prefix + hashedLike(key);
+  const run = async (
+    token: FenceToken | undefined,
+    commands: readonly RedisWriteCommand[],
+    { keys }: FenceKeys,
+    operation: StaleContext['operation'],
+  ): Promise<readonly unknown[]> => {
+    const claims = fenceClaims(token, keys);
+    return reporter.reporting(token, claims, operation, () =>
+      evaluate(client, claims, fenceName, commands),
+    );
+  };
+  return {
+    write: (token, commands, keys = {}) => run(token, commands, keys, 'write'),
+    claim: async (token, keys = {}) => void (await run(token, [], keys, 'claim')),
+    fenceName,
+    observe: (listener) => reporter.observe(listener),
+  };
 }
 
-class ScriptedFence implements RedisFence {
-  constructor(
-    private readonly client: RedisFenceClient,
-    private readonly prefix: string,
-    private readonly reporter: FenceReporter,
-  ) {}
+/** A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible. */
+function hashedLike(key: string): string {
+  const tag = /\{([^}]+)\}/.exec(key);
+  if (tag && key.indexOf('{') === tag.index) return key;
+  if (!/[{}]/.test(key)) return `{${key}}`;
+  throw new FencedUsageError(
+    `No fence can share the hash slot of ${JSON.stringify(key)}: its braces are no hash tag. Use a key such as 'seat:{12A}'.`,
+    [key],
+  );
+}
 
-  async write(
-    token: FenceToken | undefined,
-    commands: readonly RedisWriteCommand[],
-    options: FenceKeys = {},
-  ): Promise<readonly unknown[]> {
-    return this.run(token, commands, options, 'write');
-  }
-
-  async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
-    await this.run(token, [], options, 'claim');
-  }
-
-  observe(listener: FenceEventListener): () => void {
-    return this.reporter.observe(listener);
-  }
-
-  fenceName(key: string): string {
-    const tag = /\{([^}]+)\}/.exec(key);
-    const isOwnTag = tag && key.indexOf('{') === tag.index;
-    if (isOwnTag) return this.prefix + key;
-    // A key without hash tag is hashed whole; so is its fence, unless a brace inside makes that impossible.
-    if (!key.includes('{') && !key.includes('}')) return `${this.prefix}{${key}}`;
-    throw new FencedUsageError(
-      `No fence can share the hash slot of ${JSON.stringify(key)}: its braces are no hash tag. Use a key such as 'seat:{12A}'.`,
-      [key],
-    );
-  }
-
-  private async run(
-    token: FenceToken | undefined,
-    commands: readonly RedisWriteCommand[],
-    options: FenceKeys,
-    operation: StaleContext['operation'],
-  ): Promise<readonly unknown[]> {
-    const claims = fenceClaims(token, options.keys);
-    return this.reporter.reporting(token, claims, operation, () => this.evaluate(claims, commands));
-  }
-
-  private async evaluate(
-    claims: readonly FenceClaim[],
-    commands: readonly RedisWriteCommand[],
-  ): Promise<readonly unknown[]> {
-    const [first] = claims as readonly [FenceClaim];
-    const names = [
-      ...claims.map((claim) => this.fenceName(claim.key)),
-      ...commands.map((command) => command[1]),
-    ];
-    const parameters = commands.flatMap(([name, _key, ...rest]) => [name, rest.length, ...rest]);
-    const [outcome, ...rest] = (await this.client.eval(
-      FENCED_WRITE_SCRIPT,
-      names.length,
-      ...names,
-      claims.length,
-      first.token,
-      first.holder,
-      ...parameters,
-    )) as unknown[];
-    if (outcome !== 'STALE') return rest;
-    const [index, currentToken, currentHolder] = rest as [number, string, string];
-    const claim = claims[index - 1] ?? first;
-    throw new StaleTokenError(claim.key, claim.token, currentToken, currentHolder);
-  }
+async function evaluate(
+  client: RedisFenceClient,
+  claims: readonly FenceClaim[],
+  fenceName: (key: string) => string,
+  commands: readonly RedisWriteCommand[],
+): Promise<readonly unknown[]> {
+  const [first] = claims as readonly [FenceClaim];
+  const names = [...claims.map(({ key }) => fenceName(key)), ...commands.map(([, key]) => key)];
+  const [outcome, ...rest] = (await client.eval(
+    FENCED_WRITE_SCRIPT,
+    names.length,
+    ...names,
+    claims.length,
+    first.token,
+    first.holder,
+    ...commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
+  )) as unknown[];
+  if (outcome !== 'STALE') return rest;
+  const [index, currentToken, currentHolder] = rest as [number, string, string];
+  const { key } = claims[index - 1] ?? first;
+  throw new StaleTokenError(key, first.token, currentToken, currentHolder);
 }

@@ -1,6 +1,6 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import type { SqlDialect, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
+import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Drizzle transaction. */
@@ -45,8 +45,7 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   database: Database,
   options: DrizzleFenceOptions,
 ): Fence<DrizzleTransactionOf<Database>> {
-  const dialect = options?.dialect ?? 'postgresql';
-  const { sql } = options ?? {};
+  const { dialect = 'postgresql', sql } = options ?? {};
   if (typeof sql?.raw !== 'function') {
     throw new RedlockConfigError(
       'sql',
@@ -57,36 +56,20 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   return new SqlFence<DrizzleTransactionOf<Database>>(
     {
       dialect,
-      executor: (transaction) => executor(transaction as DrizzleTransaction, dialect, sql),
+      executor: (transaction) => ({
+        dialect,
+        placeholder: 'question-mark',
+        query: async (text, parameters) => {
+          // Drizzle numbers the placeholders itself: the text between them goes in raw, each value as a parameter.
+          const [start, ...others] = text.split('?').map((piece) => sql.raw(piece));
+          const chunks = others.flatMap((raw, index) => [sql.param(parameters[index]), raw]);
+          const query = sql.join([start, ...chunks]);
+          return rowsOf(await (transaction as DrizzleTransaction).execute(query));
+        },
+      }),
       run: (work, isolationLevel) =>
         database.transaction(work, isolationLevel ? { isolationLevel } : undefined),
     },
     options,
   );
-}
-
-/** Drizzle numbers the placeholders itself: the text between them goes in raw, each value as a parameter. */
-function executor(
-  transaction: DrizzleTransaction,
-  dialect: SqlDialect,
-  sql: DrizzleSql,
-): SqlExecutor {
-  return {
-    dialect,
-    placeholder: 'question-mark',
-    query: async (text, parameters) => {
-      const chunks = text
-        .split('?')
-        .flatMap((piece, index) =>
-          index === 0 ? [sql.raw(piece)] : [sql.param(parameters[index - 1]), sql.raw(piece)],
-        );
-      return rowsOf(await transaction.execute(sql.join(chunks)));
-    },
-  };
-}
-
-/** node-postgres and PGlite return `{ rows }`, mysql2 `[rows, fields]`. */
-function rowsOf(result: any): readonly SqlRow[] {
-  if (!Array.isArray(result)) return result?.rows ?? [];
-  return Array.isArray(result[0]) ? result[0] : [];
 }

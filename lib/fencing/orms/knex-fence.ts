@@ -1,6 +1,5 @@
-import { RedlockConfigError } from '../../core/errors.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import type { SqlDialect, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
+import { dialectOf, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Knex transaction. */
@@ -40,32 +39,19 @@ export function knexFence<Knex extends KnexInstance>(
   knex: Knex,
   options?: SqlFenceOptions,
 ): Fence<KnexTransactionOf<Knex>> {
-  const client = String(knex.client?.config?.client);
-  const dialect = DIALECTS[client];
-  if (!dialect)
-    throw new RedlockConfigError(
-      'knex',
-      client,
-      `the fence knows ${Object.keys(DIALECTS).join(', ')}`,
-    );
-  const executor = (transaction: KnexTransaction): SqlExecutor => ({
-    dialect,
-    placeholder: 'question-mark',
-    query: async (sql, parameters) => rowsOf(await transaction.raw(sql, [...parameters])),
-  });
+  const dialect = dialectOf('knex', String(knex.client?.config?.client), DIALECTS);
   return new SqlFence<KnexTransactionOf<Knex>>(
     {
       dialect,
-      executor: (transaction) => executor(transaction as KnexTransaction),
+      executor: (transaction) => ({
+        dialect,
+        placeholder: 'question-mark',
+        query: async (sql, parameters) =>
+          rowsOf(await (transaction as KnexTransaction).raw(sql, [...parameters])),
+      }),
       run: (work, isolationLevel) =>
         knex.transaction(work, isolationLevel ? { isolationLevel } : {}),
     },
     options,
   );
-}
-
-/** `raw` returns what the driver returns: `{ rows }` of pg, `[rows, fields]` of mysql2, the rows of better-sqlite3. */
-function rowsOf(result: any): readonly SqlRow[] {
-  if (!Array.isArray(result)) return result?.rows ?? [];
-  return Array.isArray(result[0]) ? result[0] : result;
 }

@@ -1,5 +1,5 @@
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import type { PlaceholderStyle, SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Kysely transaction. */
@@ -36,17 +36,19 @@ export function kyselyFence<Database extends KyselyDatabase>(
   options: KyselyFenceOptions = {},
 ): Fence<KyselyTransactionOf<Database>> {
   const dialect = options.dialect ?? 'postgresql';
-  const placeholder: PlaceholderStyle = dialect === 'postgresql' ? 'numbered' : 'question-mark';
-  const executor = (transaction: KyselyTransaction): SqlExecutor => ({
-    dialect,
-    placeholder,
-    query: async (sql, parameters) =>
-      (await transaction.executeQuery(compiledQuery(sql, parameters))).rows,
-  });
   return new SqlFence<KyselyTransactionOf<Database>>(
     {
       dialect,
-      executor: (transaction) => executor(transaction as KyselyTransaction),
+      executor: (transaction) => ({
+        dialect,
+        placeholder: driverPlaceholder(dialect),
+        query: async (sql, parameters) => {
+          // What `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported.
+          const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] };
+          const compiled = { sql, parameters, query, queryId: { queryId: 'redlock-fence' } };
+          return (await (transaction as KyselyTransaction).executeQuery(compiled)).rows;
+        },
+      }),
       run: (work, isolationLevel) => {
         const builder = database.transaction();
         return (isolationLevel ? builder.setIsolationLevel(isolationLevel) : builder).execute(work);
@@ -54,14 +56,4 @@ export function kyselyFence<Database extends KyselyDatabase>(
     },
     options,
   );
-}
-
-/** What `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported. */
-function compiledQuery(sql: string, parameters: readonly unknown[]): object {
-  return {
-    sql,
-    parameters,
-    query: { kind: 'RawNode', sqlFragments: [sql], parameters: [] },
-    queryId: { queryId: 'redlock-fence' },
-  };
 }

@@ -1,6 +1,6 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import type { SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import type { SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a MikroORM EntityManager. */
@@ -40,24 +40,20 @@ export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
   return new SqlFence<EntityManager>(
     {
       dialect,
-      executor: (transaction) => executor(transaction, dialect),
+      executor: (transaction) => ({
+        dialect,
+        placeholder: 'question-mark',
+        // Straight to the connection: `em.execute` would first flush pending entities, before the token is checked.
+        query: (sql, parameters) =>
+          transaction
+            .getConnection()
+            .execute(sql, [...parameters], 'all', transaction.getTransactionContext()),
+      }),
       run: (work, isolationLevel) =>
         entityManager
           .fork({ clear: true, useContext: false })
-          .transactional(work, { clear: true, ...(isolationLevel ? { isolationLevel } : {}) }),
+          .transactional(work, { clear: true, ...(isolationLevel && { isolationLevel }) }),
     },
     options,
   );
-}
-
-/** Straight to the connection: `em.execute` would first flush pending entities, before the token is checked. */
-function executor(entityManager: MikroOrmEntityManager, dialect: SqlDialect): SqlExecutor {
-  return {
-    dialect,
-    placeholder: 'question-mark',
-    query: (sql, parameters) =>
-      entityManager
-        .getConnection()
-        .execute(sql, [...parameters], 'all', entityManager.getTransactionContext()),
-  };
 }

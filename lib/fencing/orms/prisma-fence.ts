@@ -1,7 +1,7 @@
 import type { Duration } from '../../core/options/duration.ts';
 import { durationMs } from '../../core/options/duration.ts';
 import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
-import type { SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of Prisma's transaction client. */
@@ -43,43 +43,32 @@ export function prismaFence<Database extends PrismaDatabase>(
   options: PrismaFenceOptions = {},
 ): Fence<PrismaTransactionOf<Database>> {
   const dialect = options.dialect ?? 'postgresql';
+  const { timeout, maxWait } = options;
   const limits = {
-    ...(options.timeout === undefined
-      ? {}
-      : { timeout: durationMs('timeout', options.timeout, 1) }),
-    ...(options.maxWait === undefined
-      ? {}
-      : { maxWait: durationMs('maxWait', options.maxWait, 1) }),
+    ...(timeout !== undefined && { timeout: durationMs('timeout', timeout, 1) }),
+    ...(maxWait !== undefined && { maxWait: durationMs('maxWait', maxWait, 1) }),
   };
   return new SqlFence<PrismaTransactionOf<Database>>(
     {
       dialect,
-      executor: (transaction) => executor(transaction as unknown as PrismaTransaction, dialect),
+      executor: (transaction) => ({
+        dialect,
+        placeholder: driverPlaceholder(dialect),
+        query: async (sql, parameters) => {
+          const client = transaction as unknown as PrismaTransaction;
+          // MySQL's INSERT returns no rows, and Prisma wants such a statement to be an `execute`.
+          if (!sql.startsWith('SET ') && !(dialect === 'mysql' && sql.startsWith('INSERT')))
+            return client.$queryRawUnsafe(sql, ...parameters);
+          await client.$executeRawUnsafe(sql, ...parameters);
+          return [];
+        },
+      }),
       run: (work, isolationLevel) =>
         prisma.$transaction(work, {
           ...limits,
-          ...(isolationLevel ? { isolationLevel: ISOLATION[isolationLevel] } : {}),
+          ...(isolationLevel && { isolationLevel: ISOLATION[isolationLevel] }),
         }),
     },
     options,
   );
-}
-
-function executor(transaction: PrismaTransaction, dialect: SqlDialect): SqlExecutor {
-  return {
-    dialect,
-    placeholder: dialect === 'postgresql' ? 'numbered' : 'question-mark',
-    query: async (sql, parameters) => {
-      // MySQL's INSERT returns no rows, and Prisma wants such a statement to be an `execute`.
-      if (dialect === 'mysql' && sql.startsWith('INSERT')) {
-        await transaction.$executeRawUnsafe(sql, ...parameters);
-        return [];
-      }
-      if (sql.startsWith('SET ')) {
-        await transaction.$executeRawUnsafe(sql);
-        return [];
-      }
-      return transaction.$queryRawUnsafe(sql, ...parameters);
-    },
-  };
 }

@@ -1,6 +1,5 @@
-import { RedlockConfigError } from '../../core/errors.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import type { PlaceholderStyle, SqlDialect, SqlExecutor } from '../sql/sql-executor.ts';
+import { dialectOf, driverPlaceholder, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a TypeORM EntityManager. */
@@ -20,12 +19,12 @@ export type TypeormManagerOf<DataSource> = DataSource extends { readonly manager
   ? Manager
   : TypeormManager;
 
-/** TypeORM's names of databases, with what the fence speaks there. */
-const DIALECTS: Readonly<Record<string, readonly [SqlDialect, PlaceholderStyle]>> = {
-  postgres: ['postgresql', 'numbered'],
-  mysql: ['mysql', 'question-mark'],
-  mariadb: ['mysql', 'question-mark'],
-  'better-sqlite3': ['sqlite', 'question-mark'],
+/** TypeORM's names of databases. */
+const DIALECTS: Readonly<Record<string, SqlDialect>> = {
+  postgres: 'postgresql',
+  mysql: 'mysql',
+  mariadb: 'mysql',
+  'better-sqlite3': 'sqlite',
 };
 
 /**
@@ -37,24 +36,17 @@ export function typeormFence<DataSource extends TypeormDataSource>(
   dataSource: DataSource,
   options?: SqlFenceOptions,
 ): Fence<TypeormManagerOf<DataSource>> {
-  const spoken = DIALECTS[dataSource.options.type];
-  if (!spoken) {
-    throw new RedlockConfigError(
-      'dataSource',
-      dataSource.options.type,
-      `the fence knows ${Object.keys(DIALECTS).join(', ')}`,
-    );
-  }
-  const [dialect, placeholder] = spoken;
-  const executor = (manager: TypeormManager): SqlExecutor => ({
-    dialect,
-    placeholder,
-    query: async (sql, parameters) => rowsOf(await manager.query(sql, [...parameters])),
-  });
+  const dialect = dialectOf('dataSource', dataSource.options.type, DIALECTS);
   return new SqlFence<TypeormManagerOf<DataSource>>(
     {
       dialect,
-      executor: (manager) => executor(manager as TypeormManager),
+      executor: (manager) => ({
+        dialect,
+        placeholder: driverPlaceholder(dialect),
+        // Statements of the fence begin with WITH, INSERT or SELECT: TypeORM gives the rows of these (not `[rows, count]`).
+        query: async (sql, parameters) =>
+          rowsOf(await (manager as TypeormManager).query(sql, [...parameters])),
+      }),
       run: (work, isolationLevel) =>
         isolationLevel
           ? dataSource.transaction(isolationLevel.toUpperCase(), work)
@@ -62,9 +54,4 @@ export function typeormFence<DataSource extends TypeormDataSource>(
     },
     options,
   );
-}
-
-/** Our statements begin with WITH, INSERT or SELECT, for which TypeORM returns the rows (not `[rows, count]`). */
-function rowsOf(result: unknown): readonly any[] {
-  return Array.isArray(result) ? result : [];
 }

@@ -1,6 +1,6 @@
 import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
-import { fenceSqlOf } from './dialect.ts';
+import { advanceStatements, fenceSqlOf } from './dialect.ts';
 import { runStatement, type SqlExecutor, type SqlRow } from './sql-executor.ts';
 import { isMissingTableError, staleFactsOf } from './sql-error.ts';
 
@@ -15,10 +15,9 @@ export async function advanceFence(
   table: string,
   claims: readonly FenceClaim[],
 ): Promise<void> {
-  const sql = fenceSqlOf(executor.dialect);
   let rows: readonly SqlRow[] = [];
   try {
-    for (const statement of sql.advance(table, claims))
+    for (const statement of advanceStatements(executor.dialect, table, claims))
       rows = await runStatement(executor, statement);
   } catch (error) {
     throw fenceError(error, executor.dialect, table, claims);
@@ -35,10 +34,8 @@ export function fenceError(
 ): unknown {
   for (const stale of staleFactsOf(error)) {
     const claim = claims.find((each) => each.key === stale.key);
-    if (claim)
-      return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, {
-        cause: error,
-      });
+    if (!claim) continue;
+    return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, { cause: error });
   }
   if (isMissingTableError(error)) {
     return new FencedUsageError(

@@ -1,7 +1,8 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import { fenceError } from './advance-fence.ts';
 import type { FenceClaim } from '../fence-claim.ts';
-import { postgresFenceExpressions, postgresFenceParameters } from './postgres-sql.ts';
+import { claimParameters } from './claim-parameters.ts';
+import { postgresFenceExpressions } from './postgres-sql.ts';
 import { runStatement, type SqlExecutor, type SqlRow, type SqlStatement } from './sql-executor.ts';
 import { TextCache } from './text-cache.ts';
 
@@ -22,9 +23,9 @@ export async function advanceStatement(
   const firstParameter = write.parameters.length + 1;
   const sql = texts.get(`${table} ${firstParameter} ${claims.length} ${write.sql}`, () => {
     requireFence(write.sql, claims);
-    return `WITH ${postgresFenceExpressions(table, claims, firstParameter).sql}\n${write.sql}`;
+    return `WITH ${postgresFenceExpressions(table, claims.length, firstParameter)}\n${write.sql}`;
   });
-  const parameters = [...write.parameters, ...postgresFenceParameters(claims)];
+  const parameters = [...write.parameters, ...claimParameters(claims)];
   try {
     return await runStatement(executor, { sql, parameters });
   } catch (error) {

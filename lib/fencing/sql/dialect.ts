@@ -1,20 +1,21 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
+import { claimParameters } from './claim-parameters.ts';
 import { mysqlFenceSql } from './mysql-sql.ts';
 import { postgresFenceSql } from './postgres-sql.ts';
 import type { SqlDialect, SqlStatement } from './sql-executor.ts';
 import { sqliteFenceSql } from './sqlite-sql.ts';
 
 /**
- * The SQL of one dialect. `advance` runs statement by statement on one connection; the last one returns a row
- * `(resource, token, holder)`, all text, for each claim: what the fence holds afterwards. A claim whose row shows another
- * token or holder is stale.
+ * The SQL of one dialect. Its parameters are key, token and holder of each claim, in the order of their keys. `advance` runs
+ * statement by statement on one connection; the last one returns a row `(resource, token, holder)`, all text, for each claim:
+ * what the fence holds afterwards. A claim whose row shows another token or holder is stale.
  */
 export interface FenceSql {
   /** Creates the table; safe to run again. */
   ddl(table: string): string;
-  /** @param claims in the order of their keys, at least one */
-  advance(table: string, claims: readonly FenceClaim[]): readonly SqlStatement[];
+  /** @param count of the claims, at least one */
+  advance(table: string, count: number): readonly string[];
 }
 
 const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {
@@ -31,6 +32,17 @@ export function fenceSqlOf(dialect: SqlDialect): FenceSql {
     );
   }
   return sql;
+}
+
+export function advanceStatements(
+  dialect: SqlDialect,
+  table: string,
+  claims: readonly FenceClaim[],
+): readonly SqlStatement[] {
+  const parameters = claimParameters(claims);
+  return fenceSqlOf(dialect)
+    .advance(table, claims.length)
+    .map((sql) => ({ sql, parameters }));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { listOfClaims } from './claim-parameters.ts';
 import type { FenceSql } from './dialect.ts';
 
 /** MariaDB and MySQL: two statements on one connection, inside a transaction. */
@@ -9,28 +10,23 @@ export const mysqlFenceSql: FenceSql = {
   holder VARBINARY(255) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;`,
 
-  advance(table, claims) {
-    const rows = claims.map((_claim, index) => {
-      const position = index * 3 + 1;
-      return `(CONVERT($${position} USING utf8mb4), CAST($${position + 1} AS SIGNED), $${position + 2})`;
-    });
-    const keys = claims.map((_claim, index) => `CONVERT($${index + 1} USING utf8mb4)`);
+  advance(table, count) {
+    const rows = listOfClaims(
+      count,
+      (key, token, holder) =>
+        `(CONVERT(${key} USING utf8mb4), CAST(${token} AS SIGNED), ${holder})`,
+    );
+    const keys = listOfClaims(count, (key) => `CONVERT(${key} USING utf8mb4)`);
     return [
-      {
-        // Assignments run left to right: holder first, while token is still the old one.
-        sql: `INSERT INTO ${table} (resource, token, holder) VALUES ${rows.join(', ')}
+      // Assignments run left to right: holder first, while token is still the old one.
+      `INSERT INTO ${table} (resource, token, holder) VALUES ${rows}
 ON DUPLICATE KEY UPDATE
   holder = IF(VALUES(token) > token, VALUES(holder), holder),
   token = GREATEST(token, VALUES(token))`,
-        parameters: claims.flatMap((claim) => [claim.key, claim.token, claim.holder]),
-      },
-      {
-        // A locking read sees the newest row whatever the snapshot. The count of affected rows says nothing here.
-        sql: `SELECT CONVERT(resource USING utf8mb4) AS resource, CAST(token AS CHAR) AS token,
+      // A locking read sees the newest row whatever the snapshot. The count of affected rows says nothing here.
+      `SELECT CONVERT(resource USING utf8mb4) AS resource, CAST(token AS CHAR) AS token,
   CONVERT(holder USING utf8mb4) AS holder
-FROM ${table} WHERE resource IN (${keys.join(', ')}) ORDER BY ${table}.resource FOR UPDATE`,
-        parameters: claims.map((claim) => claim.key),
-      },
+FROM ${table} WHERE resource IN (${keys}) ORDER BY ${table}.resource FOR UPDATE`,
     ];
   },
 };

@@ -1,62 +1,38 @@
-import type { FenceClaim } from '../fence-claim.ts';
+import { listOfClaims } from './claim-parameters.ts';
 import type { FenceSql } from './dialect.ts';
-import type { SqlStatement } from './sql-executor.ts';
 
 /** In front of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
+/** The row of a claim in a list of VALUES. */
+export function postgresFenceRow(key: string, token: string, holder: string): string {
+  return `(CAST(${key} AS text), CAST(${token} AS bigint), CAST(${holder} AS text))`;
+}
+
 /**
+ * The advance as common table expressions, the last of which is named `fence` and has one row per claim.
+ *
  * The upsert locks the rows until the transaction ends and returns what they then hold: this token, or what is newer. It never
  * lowers a token. It waits for a transaction that holds a row; READ COMMITTED then sees its result, stricter levels fail
  * with 40001 and are tried again.
+ *
+ * A stale claim makes the last one fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed
+ * error can't commit. MATERIALIZED, or the planner would drop the column that fails when no query selects it.
+ * All claims of one token share token and holder, so the first claim's parameters stand for all.
  */
-function upsert(
-  table: string,
-  claims: readonly FenceClaim[],
-  firstParameter: number,
-): SqlStatement {
-  const rows = claims.map((_claim, index) => {
-    const position = firstParameter + index * 3;
-    return `(CAST($${position} AS text), CAST($${position + 1} AS bigint), CAST($${position + 2} AS text))`;
-  });
-  return {
-    sql: `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows.join(', ')}
+export function postgresFenceExpressions(table: string, count: number, first = 1): string {
+  const token = `CAST($${first + 1} AS bigint)`;
+  const holder = `CAST($${first + 2} AS text)`;
+  return `fence_rows AS (
+INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow, first)}
 ON CONFLICT (resource) DO UPDATE SET
   token = GREATEST(f.token, EXCLUDED.token),
   holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END
-RETURNING resource, token, holder`,
-    parameters: postgresFenceParameters(claims),
-  };
-}
-
-/** Three for each claim. */
-export function postgresFenceParameters(claims: readonly FenceClaim[]): readonly string[] {
-  return claims.flatMap((claim) => [claim.key, claim.token, claim.holder]);
-}
-
-/**
- * The advance as common table expressions, the last of which is named `fence` and has one row per claim. A stale claim makes
- * it fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed error can't commit.
- * MATERIALIZED, or the planner would drop the column that fails when no query selects it.
- * All claims of one token share token and holder, so the first claim's parameters stand for all.
- */
-export function postgresFenceExpressions(
-  table: string,
-  claims: readonly FenceClaim[],
-  firstParameter = 1,
-): SqlStatement {
-  const { sql, parameters } = upsert(table, claims, firstParameter);
-  const token = `CAST($${firstParameter + 1} AS bigint)`;
-  const holder = `CAST($${firstParameter + 2} AS text)`;
-  return {
-    sql: `fence_rows AS (
-${sql}
+RETURNING resource, token, holder
 ), fence AS MATERIALIZED (
 SELECT resource, holder, CASE WHEN token = ${token} AND holder = ${holder} THEN token
   ELSE CAST('${POISON_PREFIX}' || CAST(json_build_array(resource, CAST(token AS text), holder) AS text) AS bigint) END AS token
-FROM fence_rows)`,
-    parameters,
-  };
+FROM fence_rows)`;
 }
 
 /** PostgreSQL and PGlite: one statement. */
@@ -68,13 +44,7 @@ export const postgresFenceSql: FenceSql = {
   holder text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50);`,
 
-  advance(table, claims) {
-    const { sql, parameters } = postgresFenceExpressions(table, claims);
-    return [
-      {
-        sql: `WITH ${sql} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
-        parameters,
-      },
-    ];
-  },
+  advance: (table, count) => [
+    `WITH ${postgresFenceExpressions(table, count)} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
+  ],
 };

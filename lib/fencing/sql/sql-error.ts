@@ -1,7 +1,7 @@
 import { POISON_PREFIX } from './postgres-sql.ts';
 
 /** What can be learnt from an error of any driver or ORM: they wrap the database's own error in different ways. */
-export interface SqlErrorFacts {
+interface SqlErrorFacts {
   /** SQLSTATEs, names such as ER_LOCK_DEADLOCK or SQLITE_BUSY, and error numbers as text. */
   readonly codes: ReadonlySet<string>;
   readonly messages: readonly string[];
@@ -20,7 +20,7 @@ const INNER_FIELDS = [
 ] as const;
 const MAX_DEPTH = 8;
 
-export function sqlErrorFacts(error: unknown): SqlErrorFacts {
+function sqlErrorFacts(error: unknown): SqlErrorFacts {
   const codes = new Set<string>();
   const messages: string[] = [];
   const seen = new Set<unknown>();
@@ -55,27 +55,29 @@ const RETRYABLE = [
   'SQLITE_BUSY',
   'SQLITE_BUSY_SNAPSHOT',
 ] as const;
+const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */
 export function isRetryableSqlError(error: unknown): boolean {
-  const { codes } = sqlErrorFacts(error);
-  return RETRYABLE.some((code) => codes.has(code));
+  return hasCode(sqlErrorFacts(error), RETRYABLE);
 }
 
 /** Whether the statement failed only because an earlier one had aborted the transaction (PostgreSQL). */
 export function isAbortedTransactionError(error: unknown): boolean {
-  return sqlErrorFacts(error).codes.has('25P02');
+  return hasCode(sqlErrorFacts(error), ['25P02']);
 }
 
 /** Whether a statement of the fence found no fence table. */
 export function isMissingTableError(error: unknown): boolean {
-  const { codes, messages } = sqlErrorFacts(error);
+  const facts = sqlErrorFacts(error);
   return (
-    codes.has('42P01') ||
-    codes.has('1146') ||
-    codes.has('ER_NO_SUCH_TABLE') ||
-    messages.some((message) => /no such table/i.test(message))
+    hasCode(facts, MISSING_TABLE) ||
+    facts.messages.some((message) => /no such table/i.test(message))
   );
+}
+
+function hasCode({ codes }: SqlErrorFacts, wanted: readonly string[]): boolean {
+  return wanted.some((code) => codes.has(code));
 }
 
 /** The newer row that made PostgreSQL refuse. */

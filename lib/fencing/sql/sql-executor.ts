@@ -1,3 +1,4 @@
+import { RedlockConfigError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
 
 /** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
@@ -61,4 +62,29 @@ export function runStatement(
 ): Promise<readonly SqlRow[]> {
   const { sql, parameters } = renderStatement(statement, executor.placeholder);
   return executor.query(sql, parameters);
+}
+
+/** What the drivers of a dialect take, where nothing between translates it. */
+export function driverPlaceholder(dialect: SqlDialect): PlaceholderStyle {
+  return dialect === 'postgresql' ? 'numbered' : 'question-mark';
+}
+
+/** What raw queries return: `{ rows }` of pg and PGlite, `[rows, fields]` of mysql2, the rows of better-sqlite3 and TypeORM. */
+export function rowsOf(result: any): readonly SqlRow[] {
+  if (!Array.isArray(result)) return result?.rows ?? [];
+  return Array.isArray(result[0]) ? result[0] : result;
+}
+
+/**
+ * What the fence speaks to the database that a driver or ORM calls `name`.
+ * @throws RedlockConfigError about `option` for a name that is not in `known`
+ */
+export function dialectOf(
+  option: string,
+  name: string,
+  known: Readonly<Record<string, SqlDialect>>,
+): SqlDialect {
+  const dialect = known[name];
+  if (dialect) return dialect;
+  throw new RedlockConfigError(option, name, `the fence knows ${Object.keys(known).join(', ')}`);
 }

@@ -1,3 +1,4 @@
+import { listOfClaims } from './claim-parameters.ts';
 import type { FenceSql } from './dialect.ts';
 
 /** SQLite 3.35 or newer (RETURNING): one statement, best in a transaction begun with BEGIN IMMEDIATE. */
@@ -8,20 +9,17 @@ export const sqliteFenceSql: FenceSql = {
   holder TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;`,
 
-  advance(table, claims) {
-    const rows = claims.map((_claim, index) => {
-      const position = index * 3 + 1;
-      return `($${position}, CAST($${position + 1} AS INTEGER), $${position + 2})`;
-    });
+  advance(table, count) {
+    const rows = listOfClaims(
+      count,
+      (key, token, holder) => `(${key}, CAST(${token} AS INTEGER), ${holder})`,
+    );
     return [
-      {
-        sql: `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows.join(', ')}
+      `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
 ON CONFLICT (resource) DO UPDATE SET
   holder = CASE WHEN excluded.token > f.token THEN excluded.holder ELSE f.holder END,
   token = MAX(f.token, excluded.token)
 RETURNING resource, CAST(token AS TEXT) AS token, holder`,
-        parameters: claims.flatMap((claim) => [claim.key, claim.token, claim.holder]),
-      },
     ];
   },
 };

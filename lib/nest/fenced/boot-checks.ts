@@ -1,20 +1,9 @@
-import type { LoggerService } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { FencedUsageError } from '../../core/errors.ts';
-import type { WithLockOptions } from '../../core/options/options.ts';
+import type { RedlockHost } from '../host/redlock-host.ts';
 import { locateError } from './fenced.interceptor.ts';
-import { fencedDefinition, type FencedDefinition } from './fenced-metadata.ts';
+import { fencedDefinition, methodName } from './fenced-metadata.ts';
 import { tokenParametersOf } from './fencing-token.decorator.ts';
-
-/** What the application's module has for the methods under `@Fenced`. */
-export interface FencedApplication {
-  /** Of its nodes. */
-  readonly addresses: readonly string[];
-  readonly hasFence: boolean;
-  /** @throws RedlockConfigError when the options of a method don't fit those of the module */
-  checkOptions(options: WithLockOptions): unknown;
-  readonly logger: Pick<LoggerService, 'warn'>;
-}
 
 /**
  * Looks at all classes of the application before any of their methods runs. Warns of a method without `@Fenced` that overrides
@@ -24,19 +13,24 @@ export interface FencedApplication {
  * a method claims at a fence that the module was not given
  * @throws RedlockConfigError when the options of a method don't fit those of the module
  */
-export function checkApplication(modules: ModulesContainer, application: FencedApplication): void {
-  refuseSecondModule(modules, application.addresses);
+export function checkApplication(modules: ModulesContainer, host: RedlockHost): void {
+  refuseSecondModule(modules, host.addresses);
   const unfilled: string[] = [];
   const unclaimed: string[] = [];
   for (const prototype of prototypesOf(modules)) {
     for (const key of Reflect.ownKeys(prototype)) {
       const definition = fencedDefinition(prototype, key);
       if (definition === undefined) {
-        if (tokenParametersOf(prototype, key).length > 0) unfilled.push(nameOf(prototype, key));
-        warnOfOverride(prototype, key, application);
-      } else {
-        if (definition.claim && !application.hasFence) unclaimed.push(nameOf(prototype, key));
-        checkOptions(definition, application);
+        if (tokenParametersOf(prototype, key).length > 0) unfilled.push(methodName(prototype, key));
+        warnOfOverride(prototype, key, host);
+        continue;
+      }
+      if (definition.claim && host.fence === undefined) unclaimed.push(methodName(prototype, key));
+      try {
+        host.checkOptions(definition.lockOptions);
+      } catch (error) {
+        locateError(error, definition.where);
+        throw error;
       }
     }
   }
@@ -56,63 +50,41 @@ const APPLICATION_NODES = Symbol.for('nestjs-fenced-lock/application-nodes');
 /** Two lock services in one application let two holders of one key in: each asks its own nodes only, and joins its own locks only. */
 function refuseSecondModule(modules: ModulesContainer, addresses: readonly string[]): void {
   const container = modules as { [APPLICATION_NODES]?: readonly string[] };
-  const first = container[APPLICATION_NODES];
-  if (first === undefined) {
-    container[APPLICATION_NODES] = addresses;
-    return;
-  }
+  const first = (container[APPLICATION_NODES] ??= addresses);
+  if (first === addresses) return;
   throw new FencedUsageError(
     `RedlockModule is in this application twice: with the nodes ${first.join(', ')}, and with the nodes ${addresses.join(', ')}. Call forRoot (or forRootAsync) once; where several modules import it, keep what it returned in a constant and import that.`,
   );
-}
-
-function nameOf(prototype: object, key: string | symbol): string {
-  return `${prototype.constructor.name}.${String(key)}`;
 }
 
 function refuse(methods: readonly string[], why: string): void {
   if (methods.length > 0) throw new FencedUsageError(`${methods.join(', ')}: ${why}`);
 }
 
-function checkOptions(definition: FencedDefinition, application: FencedApplication): void {
-  try {
-    application.checkOptions(definition.lockOptions);
-  } catch (error) {
-    locateError(error, definition.where);
-    throw error;
-  }
-}
-
-function warnOfOverride(
-  prototype: object,
-  key: string | symbol,
-  { logger }: FencedApplication,
-): void {
-  const overridden = parentsOf(prototype).map((parent) => fencedDefinition(parent, key));
-  const definition = overridden.find((each) => each !== undefined);
-  if (definition === undefined) return;
+function warnOfOverride(prototype: object, key: string | symbol, { logger }: RedlockHost): void {
+  const [, ...parents] = lineOf(prototype);
+  const overridden = parents.find((parent) => fencedDefinition(parent, key) !== undefined);
+  if (overridden === undefined) return;
   logger.warn(
-    `${nameOf(prototype, key)} overrides ${definition.where}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well; the lock is then taken once.`,
+    `${methodName(prototype, key)} overrides ${methodName(overridden, key)}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well; the lock is then taken once.`,
   );
 }
 
 /** The prototypes of all classes that Nest builds, and of their parents. */
 function prototypesOf(modules: ModulesContainer): Set<object> {
-  const prototypes = new Set<object>();
-  for (const { providers, controllers, injectables } of modules.values()) {
-    for (const { metatype } of [providers, controllers, injectables].flatMap((each) => [
-      ...each.values(),
-    ])) {
-      const prototype: unknown = typeof metatype === 'function' ? metatype.prototype : null;
-      if (typeof prototype !== 'object' || prototype === null) continue;
-      for (const each of [prototype, ...parentsOf(prototype)]) prototypes.add(each);
-    }
-  }
-  return prototypes;
+  const wrappers = [...modules.values()].flatMap(({ providers, controllers, injectables }) =>
+    [providers, controllers, injectables].flatMap((each) => [...each.values()]),
+  );
+  return new Set(
+    wrappers.flatMap(({ metatype }) =>
+      typeof metatype === 'function' ? lineOf(metatype.prototype) : [],
+    ),
+  );
 }
 
-function parentsOf(prototype: object): object[] {
-  const parent: unknown = Object.getPrototypeOf(prototype);
-  if (typeof parent !== 'object' || parent === null || parent === Object.prototype) return [];
-  return [parent, ...parentsOf(parent)];
+/** A prototype and its parents. */
+function lineOf(prototype: unknown): object[] {
+  if (typeof prototype !== 'object' || prototype === null || prototype === Object.prototype)
+    return [];
+  return [prototype, ...lineOf(Object.getPrototypeOf(prototype))];
 }

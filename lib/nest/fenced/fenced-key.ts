@@ -1,13 +1,15 @@
 import { FencedUsageError } from '../../core/errors.ts';
 
-/** One `{0.user.id}` of a template. */
+/** One `{0.user.id}` of a template, and what follows up to the next one. */
 interface Placeholder {
   readonly text: string;
   readonly argument: number;
   readonly path: readonly string[];
+  readonly literal: string;
 }
 
-const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/g;
+/** Its groups: the number of the argument, and the path into it. */
+const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */
@@ -39,12 +41,9 @@ export function compileFencedKey(
       `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
     );
   }
-  if (templates.flatMap(templateArguments).some((index) => tokenParameters.includes(index))) {
-    throw new FencedUsageError(
-      `${where}: the key uses the @FencingToken() parameter, which has no value before the lock is held.`,
-    );
-  }
-  const compiled = templates.map((template) => compileKeyTemplate(template, where));
+  const compiled = templates.map((template) =>
+    compileKeyTemplate(template, where, tokenParameters),
+  );
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
@@ -69,47 +68,43 @@ function keysFrom(
  * Compiles `'seat:{0}'` or `'order:{1.customer.id}'`: `{n}` is argument n, and what follows the dots is a path into it.
  *
  * @param where the method, for messages
+ * @param tokenParameters indices of the parameters that have no value yet
  * @throws FencedUsageError now when the template is malformed, and at each call whose value is missing, empty, or not a
  * string, finite number, bigint or boolean: there is never a lock on `'seat:undefined'`
  */
 export function compileKeyTemplate(
   template: string,
   where: string,
+  tokenParameters: readonly number[] = [],
 ): (args: readonly unknown[]) => string {
   if (template === '') throw new FencedUsageError(`${where}: the key template is empty.`);
-  const literals: string[] = [];
+  const [start = '', ...rest] = template.split(PLACEHOLDER);
   const placeholders: Placeholder[] = [];
-  let end = 0;
-  for (const match of template.matchAll(PLACEHOLDER)) {
-    literals.push(template.slice(end, match.index));
-    placeholders.push(placeholder(match, template, where));
-    end = match.index + match[0].length;
+  while (rest.length > 0) {
+    const [argument = '', dots = '', literal = ''] = rest.splice(0, 3);
+    const path = dots.split('.').slice(1);
+    placeholders.push({ text: `{${argument}${dots}}`, argument: Number(argument), path, literal });
   }
-  literals.push(template.slice(end));
-  if (literals.some((literal) => /[{}]/.test(literal))) throw malformed(template, where);
+  if (
+    /[{}]/.test(start) ||
+    placeholders.some(({ literal }) => /[{}]/.test(literal)) ||
+    placeholders.some(({ path }) => path.some((name) => FORBIDDEN_NAMES.has(name)))
+  ) {
+    throw new FencedUsageError(
+      `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
+    );
+  }
+  if (placeholders.some(({ argument }) => tokenParameters.includes(argument))) {
+    throw new FencedUsageError(
+      `${where}: the key uses the @FencingToken() parameter, which has no value before the lock is held.`,
+    );
+  }
   return (args) => {
-    let key = literals[0] ?? '';
-    for (let index = 0; index < placeholders.length; index += 1)
-      key += valueOf(placeholders[index]!, args, template, where) + literals[index + 1];
+    let key = start;
+    for (const placeholder of placeholders)
+      key += valueOf(placeholder, args, template, where) + placeholder.literal;
     return key;
   };
-}
-
-/** Which arguments a template reads. */
-function templateArguments(template: string): number[] {
-  return [...template.matchAll(PLACEHOLDER)].map((match) => Number(match[1]));
-}
-
-function placeholder(match: RegExpExecArray, template: string, where: string): Placeholder {
-  const path = (match[2] ?? '').split('.').slice(1);
-  if (path.some((name) => FORBIDDEN_NAMES.has(name))) throw malformed(template, where);
-  return { text: match[0], argument: Number(match[1]), path };
-}
-
-function malformed(template: string, where: string): FencedUsageError {
-  return new FencedUsageError(
-    `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
-  );
 }
 
 function valueOf(
@@ -119,20 +114,13 @@ function valueOf(
   where: string,
 ): string {
   let value = args[argument];
-  for (const name of path) {
-    value =
-      value === null || value === undefined ? undefined : (value as Record<string, unknown>)[name];
-  }
+  for (const name of path) value = (value as Record<string, unknown> | null | undefined)?.[name];
   if (typeof value === 'string' && value !== '') return value;
-  if (isKeyPart(value)) return String(value);
+  if (Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean')
+    return String(value);
   throw new FencedUsageError(
     `${where}: ${text} of the key '${template}' is ${describe(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
   );
-}
-
-function isKeyPart(value: unknown): boolean {
-  if (typeof value === 'number') return Number.isFinite(value);
-  return typeof value === 'bigint' || typeof value === 'boolean';
 }
 
 function describe(value: unknown): string {

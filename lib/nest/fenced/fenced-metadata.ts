@@ -1,4 +1,5 @@
 import { Inject } from '@nestjs/common';
+import { FencedUsageError } from '../../core/errors.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from './fenced-key.ts';
@@ -29,15 +30,27 @@ export interface FencedRunner {
 
 const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
 
-/** Remembers that the method is under `@Fenced`; false when it already was. */
+/** `Class.method`, for messages. */
+export function methodName(target: object, propertyKey: string | symbol): string {
+  const owner = typeof target === 'function' ? target : target.constructor;
+  return `${owner.name || 'anonymous class'}.${String(propertyKey)}`;
+}
+
+/**
+ * Remembers that the method is under `@Fenced`.
+ * @throws FencedUsageError when it already was
+ */
 export function markFenced(
   target: object,
   propertyKey: string | symbol,
   definition: FencedDefinition,
-): boolean {
-  if (fencedDefinition(target, propertyKey) !== undefined) return false;
+): void {
+  if (fencedDefinition(target, propertyKey) !== undefined) {
+    throw new FencedUsageError(
+      `${definition.where} is under @Fenced twice. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']).`,
+    );
+  }
   Reflect.defineMetadata(FENCED, definition, target, propertyKey);
-  return true;
 }
 
 /** What `@Fenced` on this very method, not on one it overrides, means; undefined without it. */

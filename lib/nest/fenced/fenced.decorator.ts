@@ -4,6 +4,7 @@ import {
   copyAppearance,
   injectRunner,
   markFenced,
+  methodName,
   runnerOf,
   type FencedDefinition,
 } from './fenced-metadata.ts';
@@ -39,17 +40,21 @@ export function Fenced<
   const Options extends FencedOptions = FencedOptions,
 >(key: Key, options?: Options): FencedDecorator<Key, Options> {
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
-    const original = methodIn(target, propertyKey, descriptor);
-    const definition = define(key, options ?? {}, target, propertyKey);
-    if (!markFenced(target, propertyKey, definition)) {
-      throw new FencedUsageError(
-        `${definition.where} is under @Fenced twice. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']).`,
-      );
-    }
+    const where = methodName(target, propertyKey);
+    const original = methodIn(target, descriptor, where);
+    const tokenParameters = tokenParametersOf(target, propertyKey);
+    const keysOf = compileFencedKey(key, tokenParameters, where);
+    const definition: FencedDefinition = {
+      where,
+      keysOf,
+      tokenParameters,
+      ...resolveFencedOptions(options ?? {}),
+    };
+    markFenced(target, propertyKey, definition);
     injectRunner(target);
     const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
       const runner = runnerOf(this);
-      if (runner === undefined) return Promise.reject(notBuiltByNest(definition.where));
+      if (runner === undefined) return Promise.reject(notBuiltByNest(where));
       return runner.run(definition, args, () => original.apply(this, args));
     };
     copyAppearance(original, wrapper);
@@ -57,24 +62,11 @@ export function Fenced<
   };
 }
 
-function define(
-  key: FencedKey,
-  options: FencedOptions,
-  target: object,
-  propertyKey: string | symbol,
-): FencedDefinition {
-  const where = nameOf(target, propertyKey);
-  const tokenParameters = tokenParametersOf(target, propertyKey);
-  const keysOf = compileFencedKey(key, tokenParameters, where);
-  return { where, keysOf, tokenParameters, ...resolveFencedOptions(options) };
-}
-
 function methodIn(
   target: object,
-  propertyKey: string | symbol,
   descriptor: PropertyDescriptor | undefined,
+  where: string,
 ): Method {
-  const where = nameOf(target, propertyKey);
   if (typeof target === 'function') {
     throw new FencedUsageError(
       `${where} is static: @Fenced works on instance methods, because Nest hands the lock service to instances. Inject LockService where it is called.`,
@@ -98,9 +90,4 @@ function notBuiltByNest(where: string): FencedUsageError {
   );
   error.where = where;
   return error;
-}
-
-function nameOf(target: object, propertyKey: string | symbol): string {
-  const owner = typeof target === 'function' ? target : target.constructor;
-  return `${owner.name || 'anonymous class'}.${String(propertyKey)}`;
 }

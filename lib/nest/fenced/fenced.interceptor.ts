@@ -60,7 +60,8 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       return result;
     } catch (error) {
       // A busy lock inside the method is the method's own error: half of its work may be done.
-      if (definition.skipWhenBusy && isWaiting && isBusy(error)) return undefined;
+      const isBusy = isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY';
+      if (isBusy && definition.skipWhenBusy) return undefined;
       locateError(error, definition.where);
       throw error;
     }
@@ -109,10 +110,6 @@ async function claimToken(fence: ModuleFence, lock: Lock): Promise<void> {
 
 function writeToken(definition: FencedDefinition, args: unknown[], token: unknown): void {
   for (const index of definition.tokenParameters) args[index] = token;
-}
-
-function isBusy(error: unknown): boolean {
-  return isRedlockError(error) && error.code === 'LOCK_BUSY';
 }
 
 /** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */

@@ -23,7 +23,13 @@ export function eventListener(
     logger.error(`onEvent failed, and later failures of it are not logged: ${detail}`);
   };
   const listener = (event: LockEvent): void => {
-    logLockEvent(logger, event);
+    const warning = warningOf(event);
+    if (warning !== undefined) logger.warn(warning);
+    if (event.type === 'node-joined') {
+      const waitMs = Math.ceil(event.quarantineMs);
+      const guard = `; it was restarted or is new, and votes in ${waitMs} ms (restart guard)`;
+      logger.log(`Node ${event.address} joined${waitMs > 0 ? guard : ''}.`);
+    }
     try {
       // A listener may be an async function all the same.
       const outcome: unknown = onEvent?.(event);
@@ -54,42 +60,23 @@ export function watchFence(
   });
 }
 
-/** Contention and ordinary life are silent. */
-function logLockEvent(logger: Logger, event: LockEvent): void {
+/** Nothing for contention and ordinary life. */
+function warningOf(event: LockEvent): string | undefined {
   switch (event.type) {
     case 'lost':
     case 'stale':
-      logger.warn(event.error.message);
-      return;
+      return event.error.message;
     case 'release-incomplete':
-      logger.warn(
-        `Release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It will be retried; the lock expires with its TTL at the latest.`,
-      );
-      return;
+      return `Release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It will be retried; the lock expires with its TTL at the latest.`;
     case 'slow-quorum':
-      logger.warn(
-        `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`,
-      );
-      return;
+      return `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`;
     case 'node-left':
-      logger.warn(`Node ${event.address} left: ${event.message}`);
-      return;
+      return `Node ${event.address} left: ${event.message}`;
     case 'node-failing':
-      logger.warn(`Node ${event.address} does not vote: ${event.reason}`);
-      return;
+      return `Node ${event.address} does not vote: ${event.reason}`;
     case 'release-delayed':
-      logger.warn(
-        `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} sections, ${Math.round(event.sinceMs)} ms after its outer work ended.`,
-      );
-      return;
-    case 'node-joined':
-      logger.log(`Node ${event.address} joined${waiting(event.quarantineMs)}.`);
-      return;
+      return `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} sections, ${Math.round(event.sinceMs)} ms after its outer work ended.`;
+    default:
+      return undefined;
   }
-}
-
-function waiting(quarantineMs: number): string {
-  return quarantineMs > 0
-    ? `; it was restarted or is new, and votes in ${Math.ceil(quarantineMs)} ms (restart guard)`
-    : '';
 }

@@ -5,24 +5,20 @@ import { durationMs } from '../../core/options/duration.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
-import type { FencedApplication } from '../fenced/boot-checks.ts';
-import {
-  partOptions,
-  type RedlockHostOptions,
-  type RedlockModuleOptions,
-} from '../redlock-module-options.ts';
+import type { ModuleFence, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
 import { startRedlock } from './startup.ts';
 
-const DEFAULT_STARTUP_TIMEOUT = '10s';
-
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
-export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown, FencedApplication {
+export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   readonly logger = new Logger('RedlockModule');
+  /** Of the nodes. */
+  readonly addresses: readonly string[];
+  readonly fence: ModuleFence | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
-  readonly #options: RedlockHostOptions;
+  readonly #strict: boolean | undefined;
   readonly #onEvent: LockEventListener;
   readonly #startupTimeoutMs: number;
   readonly #shutdownTimeoutMs: number;
@@ -31,13 +27,14 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown, Fen
 
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions) {
-    const { algorithm, host } = partOptions(options);
-    this.#options = host;
-    this.#onEvent = eventListener(this.logger, algorithm.onEvent);
-    this.#nodes = createNodes(host.nodes, resolveKeyPrefix(algorithm.keyPrefix));
-    this.#redlock = new Redlock(this.#nodes, { ...algorithm, onEvent: this.#onEvent });
-    const { ttlMs } = this.#redlock.options.acquire;
-    const { startupTimeout = DEFAULT_STARTUP_TIMEOUT, shutdownTimeout = ttlMs } = host;
+    this.fence = options.fence;
+    this.#strict = options.strict;
+    this.#onEvent = eventListener(this.logger, options.onEvent);
+    this.#nodes = createNodes(options.nodes, resolveKeyPrefix(options.keyPrefix));
+    this.addresses = this.#nodes.map(({ address }) => address);
+    this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
+    const { startupTimeout = '10s', shutdownTimeout = this.#redlock.options.acquire.ttlMs } =
+      options;
     this.#startupTimeoutMs = durationMs('startupTimeout', startupTimeout, 1);
     this.#shutdownTimeoutMs = durationMs('shutdownTimeout', shutdownTimeout);
   }
@@ -47,32 +44,20 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown, Fen
     if (!this.#opened) {
       this.#opened = true;
       this.#redlock.open();
-      this.#unwatchFence = watchFence(this.#options.fence, this.logger, this.#onEvent);
+      this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
     }
     return this.#redlock;
   }
 
-  get addresses(): readonly string[] {
-    return this.#nodes.map(({ address }) => address);
-  }
-
-  get hasFence(): boolean {
-    return this.#options.fence !== undefined;
-  }
-
+  /** @throws RedlockConfigError when the options of a method don't fit those of the module */
   checkOptions(options: WithLockOptions): unknown {
     return resolveAcquire(this.#redlock.options, options);
   }
 
   async onModuleInit(): Promise<void> {
     try {
-      await startRedlock({
-        redlock: this.redlock,
-        nodes: this.#nodes,
-        strict: this.#options.strict,
-        timeoutMs: this.#startupTimeoutMs,
-        logger: this.logger,
-      });
+      const { redlock, logger } = this;
+      await startRedlock(redlock, this.#nodes, this.#strict, this.#startupTimeoutMs, logger);
     } catch (error) {
       // An application that does not start must not be kept alive by these connections.
       await this.#close();

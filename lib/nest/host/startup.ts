@@ -8,30 +8,22 @@ import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-c
 const LATE_NODE_MS = 1_000;
 const ASK_AGAIN_MS = 50;
 
-interface Startup {
-  /** Already opened. */
-  readonly redlock: Redlock;
-  readonly nodes: readonly LockNode[];
-  /** Whether every node must be there. */
-  readonly strict: boolean | undefined;
-  /** How long a quorum may take to join. */
-  readonly timeoutMs: number;
-  readonly logger: Pick<Logger, 'log' | 'warn'>;
-}
-
 /**
  * Waits until a quorum of nodes has joined, examines all of them, and logs one report of what is risky. Always settles:
  * after the timeout plus a second at the latest.
  *
+ * @param redlock already opened
+ * @param strict whether every node must be there
+ * @param timeoutMs how long a quorum may take to join
  * @throws RedlockConfigError with the whole report when the nodes are unsafe, or no quorum of them is there
  */
-export async function startRedlock({
-  redlock,
-  nodes,
-  strict,
-  timeoutMs,
-  logger,
-}: Startup): Promise<void> {
+export async function startRedlock(
+  redlock: Redlock,
+  nodes: readonly LockNode[],
+  strict: boolean | undefined,
+  timeoutMs: number,
+  logger: Pick<Logger, 'log' | 'warn'>,
+): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
   const isReady = await readyWithin(redlock, timeoutMs);
@@ -44,31 +36,19 @@ export async function startRedlock({
       reply: await examineNode(node, lateMs),
     })),
   );
-  const findings = checkNodes(examined, {
-    quorum,
-    keyPrefix,
-    restartGuard: restartGuardMs > 0,
-    strict,
-  });
+  const restartGuard = restartGuardMs > 0;
+  const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
   const report = formatStartupReport(findings);
-  if (findings.some(({ severity }) => severity === 'error')) throw refused(nodes, report);
-  if (!isReady) {
-    throw refused(
-      nodes,
-      `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)\n${report}`,
-    );
+  const isUnsafe = findings.some(({ severity }) => severity === 'error');
+  if (isUnsafe || !isReady) {
+    const missing = `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)`;
+    const addresses = nodes.map(({ address }) => address).join(', ');
+    const fix = isUnsafe ? report : `${missing}\n${report}`;
+    throw new RedlockConfigError('nodes', addresses, fix.trimEnd());
   }
   if (report !== '') logger.warn(report);
   logger.log(
     `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
-  );
-}
-
-function refused(nodes: readonly LockNode[], report: string): RedlockConfigError {
-  return new RedlockConfigError(
-    'nodes',
-    nodes.map(({ address }) => address).join(', '),
-    report.trimEnd(),
   );
 }
 
@@ -85,7 +65,12 @@ async function readyWithin(redlock: Redlock, timeoutMs: number): Promise<boolean
 /** Asks a node for the facts of the start-up checks until it gives them or `timeoutMs` are over; never rejects. */
 export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFacts | NodeFailure> {
   return new Promise((resolve) => {
-    let failure = silent(timeoutMs);
+    let failure: NodeFailure = {
+      kind: 'failed',
+      nothingWritten: true,
+      reason: 'unreachable',
+      message: `no answer within ${Math.round(timeoutMs)} ms`,
+    };
     let askAgain: NodeJS.Timeout | undefined;
     let isOver = false;
     const finish = (reply: NodeFacts | NodeFailure) => {
@@ -104,13 +89,4 @@ export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFact
       });
     ask();
   });
-}
-
-function silent(timeoutMs: number): NodeFailure {
-  return {
-    kind: 'failed',
-    nothingWritten: true,
-    reason: 'unreachable',
-    message: `no answer within ${Math.round(timeoutMs)} ms`,
-  };
 }

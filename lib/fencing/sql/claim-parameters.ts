@@ -1,0 +1,19 @@
+import type { FenceClaim } from '../fence-claim.ts';
+
+/** Three for each claim. */
+export function claimParameters(claims: readonly FenceClaim[]): readonly string[] {
+  return claims.flatMap(({ key, token, holder }) => [key, token, holder]);
+}
+
+/**
+ * A list of SQL, with what `each` makes of the placeholders of every claim.
+ * @param first the position of the first parameter
+ */
+export function listOfClaims(
+  count: number,
+  each: (key: string, token: string, holder: string) => string,
+  first = 1,
+): string {
+  const positions = Array.from({ length: count }, (_none, index) => first + index * 3);
+  return positions.map((at) => each(`$${at}`, `$${at + 1}`, `$${at + 2}`)).join(', ');
+}

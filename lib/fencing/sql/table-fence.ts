@@ -1,0 +1,129 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { durationMs } from '../../core/options/duration.ts';
+import { RedlockConfigError, type StaleTokenError } from '../../core/errors.ts';
+import { advanceFence } from './advance-fence.ts';
+import type {
+  Fence,
+  FenceEventListener,
+  FenceKeys,
+  FenceToken,
+  FenceTransactionOptions,
+  SqlFenceOptions,
+} from '../fence.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { FenceContext } from '../fence-context.ts';
+import { FenceReporter, isStaleTokenError } from '../fence-reporter.ts';
+import { fenceSqlOf, fenceTable } from './dialect.ts';
+import { isRetryableSqlError } from './sql-error.ts';
+import type { SqlFenceAdapter } from './sql-executor.ts';
+
+const DEFAULT_ATTEMPTS = 10;
+const MAX_RETRY_DELAY_MS = 200;
+
+/** One call of `transaction` or `claim`. */
+export interface FenceCall<Transaction, Result> {
+  readonly claims: readonly FenceClaim[];
+  readonly work: (transaction: Transaction) => Promise<Result> | Result;
+  readonly options?: FenceTransactionOptions;
+  /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
+  refusal?: StaleTokenError;
+}
+
+/** A fence that is one table, whose row locks order the holders. */
+export abstract class TableFence<Transaction> implements Fence<Transaction> {
+  protected readonly table: string;
+  protected readonly reporter: FenceReporter;
+  protected readonly context = new FenceContext();
+  /** By the transaction that this fence opened for it. */
+  protected readonly calls = new WeakMap<object, { refusal?: StaleTokenError }>();
+
+  constructor(
+    protected readonly adapter: Omit<SqlFenceAdapter<Transaction>, 'run'>,
+    options: SqlFenceOptions = {},
+  ) {
+    this.table = fenceTable(options.table);
+    this.reporter = new FenceReporter(options);
+  }
+
+  /**
+   * Runs the work once in a transaction, whose first statement after its settings is the advance.
+   *
+   * @throws the refusal of the call when the work succeeded in spite of it
+   */
+  protected abstract attempt<Result>(
+    call: FenceCall<Transaction, Result>,
+  ): Promise<Result> | Result;
+
+  async transaction<Result>(
+    token: FenceToken | undefined,
+    work: (transaction: Transaction) => Promise<Result> | Result,
+    options: FenceTransactionOptions = {},
+  ): Promise<Result> {
+    const claims = fenceClaims(token, options.keys);
+    this.context.refuseNested(claims);
+    const { attempts = DEFAULT_ATTEMPTS } = options;
+    if (!Number.isInteger(attempts) || attempts < 1)
+      throw new RedlockConfigError('attempts', attempts, 'give a whole number from 1');
+    const call: FenceCall<Transaction, Result> = { claims, work, options };
+    const attempt = () => this.attempt(call);
+    const run = () => this.retrying(claims, attempt, attempts);
+    return this.reporter.reporting(token, claims, 'transaction', run, call);
+  }
+
+  async advance(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    options: FenceKeys = {},
+  ): Promise<void> {
+    const claims = fenceClaims(token, options.keys);
+    const call = this.calls.get(transaction as object);
+    const advancing = (): Promise<void> =>
+      advanceFence(this.adapter.executor(transaction), this.table, claims);
+    if (!call) return this.reporter.reporting(token, claims, 'advance', advancing);
+    try {
+      await advancing();
+    } catch (error) {
+      // Reported when the transaction has been rolled back.
+      if (isStaleTokenError(error)) call.refusal = error;
+      throw error;
+    }
+  }
+
+  async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
+    const claims = fenceClaims(token, options.keys);
+    if (this.context.covers(claims)) return;
+    this.context.refuseNested(claims);
+    const { autocommit } = this.adapter;
+    const attempt = () =>
+      autocommit
+        ? advanceFence(autocommit, this.table, claims)
+        : this.attempt({ claims, work: () => undefined });
+    await this.reporter.reporting(token, claims, 'claim', () => this.retrying(claims, attempt));
+  }
+
+  ddl(): string {
+    return fenceSqlOf(this.adapter.dialect).ddl(this.table);
+  }
+
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
+  }
+
+  /** Repeats what the database aborted for the sake of another transaction, after a random part of the delay. */
+  protected async retrying<Result>(
+    claims: readonly FenceClaim[],
+    attempt: () => Promise<Result> | Result,
+    limit = DEFAULT_ATTEMPTS,
+    delayMs = (count: number): number => Math.min(MAX_RETRY_DELAY_MS, 2 ** count),
+  ): Promise<Result> {
+    for (let count = 1; ; count += 1) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (count >= limit || !isRetryableSqlError(error)) throw error;
+        this.reporter.retried(claims, count, error);
+        await delay(Math.random() * delayMs(count));
+      }
+    }
+  }
+}
