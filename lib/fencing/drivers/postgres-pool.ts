@@ -29,17 +29,12 @@ interface PooledClient extends PostgresClient {
 }
 
 /** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
-export async function runPostgresTransaction<Result>(
+export function runPostgresTransaction<Result>(
   pool: PostgresPool,
   work: (client: PostgresClient) => Promise<Result>,
   isolationLevel?: IsolationLevel,
 ): Promise<Result> {
-  const client = await pool.connect();
-  let broken: Error | undefined;
-  // A session that the server ends while it idles is an event; without a listener it would end the process.
-  const onError = (error: Error): void => void (broken = error);
-  client.on?.('error', onError);
-  try {
+  const run = async (client: PostgresClient): Promise<Result> => {
     await client.query(
       isolationLevel ? `BEGIN ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : 'BEGIN',
     );
@@ -50,9 +45,29 @@ export async function runPostgresTransaction<Result>(
     throw new FencedUsageError(
       'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
     );
+  };
+  return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
+}
+
+/**
+ * Lends a client of the pool.
+ * @param recover makes the client usable after an error; one that can't be is thrown away
+ */
+export async function withClient<Result>(
+  pool: PostgresPool,
+  use: (client: PostgresClient) => Promise<Result>,
+  recover: (client: PostgresClient, error: unknown) => Promise<void>,
+): Promise<Result> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  // A session that the server ends while it idles is an event; without a listener it would end the process.
+  const onError = (error: Error): void => void (broken = error);
+  client.on?.('error', onError);
+  try {
+    return await use(client);
   } catch (error) {
     try {
-      await client.query('ROLLBACK');
+      await recover(client, error);
     } catch (failure) {
       broken = failure instanceof Error ? failure : new Error(String(failure));
     }
@@ -83,7 +98,7 @@ export function clientExecutor(client: PostgresClient, isPrepared = false): SqlE
 const names = new TextCache();
 
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
-function statementName(sql: string): string {
+export function statementName(sql: string): string {
   return names.get(
     sql,
     () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,

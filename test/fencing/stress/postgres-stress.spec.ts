@@ -53,7 +53,7 @@ function ledgerOf(
   };
 }
 
-/** claim, read, then check and write in one statement. */
+/** claim, read, then check and write in one round trip. */
 const claimThenStatement: PostgresPattern = async (ledger, session) => {
   const { fence } = ledger;
   await fence.claim(session.token);
@@ -61,13 +61,28 @@ const claimThenStatement: PostgresPattern = async (ledger, session) => {
   for (let count = 0; count < session.writes; count += 1) {
     await session.nap();
     const writer = randomUUID();
-    await fence.statement(session.token, `${SET} FROM fence WHERE ledger.resource = $1`, [
+    await fence.statement(session.token, `${SET} WHERE resource = $1`, [
       session.resource,
       writer,
       session.token.value,
       known,
     ]);
     known = writer;
+  }
+};
+
+/** Reads, checks and writes in one statement, without a claim before it. */
+const readingStatement: PostgresPattern = async ({ fence }, session) => {
+  const { resource, token } = session;
+  for (let count = 0; count < session.writes; count += 1) {
+    await session.nap();
+    const read = 'SELECT writer FROM ledger WHERE resource = $1';
+    const parameters = [resource, randomUUID(), token.value];
+    await fence.statement(
+      token,
+      `UPDATE ledger SET writer = $2, token = $3, read_from = (${read}) WHERE resource = $1`,
+      parameters,
+    );
   }
 };
 
@@ -132,9 +147,11 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
   }
 
   const rights = LEVELS.flatMap((level) =>
-    Object.entries<PostgresPattern>({ ...RIGHT_PATTERNS, claimThenStatement }).map(
-      ([name, pattern]) => [name, level, pattern] as const,
-    ),
+    Object.entries<PostgresPattern>({
+      ...RIGHT_PATTERNS,
+      claimThenStatement,
+      readingStatement,
+    }).map(([name, pattern]) => [name, level, pattern] as const),
   );
 
   it.each(rights)(
