@@ -1,4 +1,5 @@
 import type { Fence, SqlFenceOptions } from '../fence.ts';
+import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
@@ -12,6 +13,13 @@ export interface MysqlConnection {
 /** What the fence needs of a pool of `mysql2/promise`. */
 export interface MysqlPool<Connection extends MysqlConnection> {
   getConnection(): Promise<Connection>;
+}
+
+const SERVER_STATUS_IN_TRANS = 1;
+
+/** Whether the statement without rows that was answered so was a transaction by itself. */
+function isOutside({ serverStatus }: { readonly serverStatus?: number }): boolean {
+  return serverStatus !== undefined && (serverStatus & SERVER_STATUS_IN_TRANS) === 0;
 }
 
 /**
@@ -30,8 +38,14 @@ export function mysqlFence<Connection extends MysqlConnection>(
       executor: (connection) => ({
         dialect: 'mysql',
         placeholder: 'question-mark',
-        query: async (sql, parameters) => rowsOf(await connection.query(sql, [...parameters])),
+        query: async (sql, parameters) => {
+          const [result, fields] = await connection.query(sql, [...parameters]);
+          if (isOutside(result)) throw outsideTransaction([]);
+          return rowsOf([result, fields]);
+        },
       }),
+      // The answer to the first statement of `advance` tells; see the executor.
+      isTransaction: () => true,
       async run(work, isolationLevel) {
         const connection = await pool.getConnection();
         let isUsable = true;

@@ -4,6 +4,9 @@ import type { SqlFenceOptions } from '../fence.ts';
 
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
+  readonly closed?: boolean;
+  /** The database itself has none. */
+  rollback?(): unknown;
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
 }
 
@@ -23,6 +26,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       dialect: 'postgresql',
       executor,
       autocommit: executor(database),
+      isTransaction: ({ closed, rollback }) => closed === false && rollback !== undefined,
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {
           if (isolationLevel)

@@ -7,6 +7,7 @@ import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts'
 import { fenceClaims } from '../fence-claim.ts';
 import {
   clientExecutor,
+  isInPostgresTransaction,
   runPostgresTransaction,
   type PostgresClient,
   type PostgresPool,
@@ -84,6 +85,7 @@ export function postgresFence<Pool extends PostgresPool>(
       dialect: 'postgresql',
       executor,
       autocommit: executor(pool),
+      isTransaction: isInPostgresTransaction,
       run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
     },
     options,

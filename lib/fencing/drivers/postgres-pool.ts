@@ -8,6 +8,8 @@ import { TextCache } from '../sql/text-cache.ts';
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
   query(statement: NamedStatement): Promise<{ rows: any[]; command?: string }>;
+  /** Of the last answer; only newer versions of `pg` tell. */
+  getTransactionStatus?(): string | null;
 }
 
 /** What `pg` sends as a prepared statement. */
@@ -75,6 +77,20 @@ export async function withClient<Result>(
   } finally {
     client.removeListener?.('error', onError);
     client.release(broken);
+  }
+}
+
+/** Asks PostgreSQL only where the client doesn't know: an old one, a pool, a BEGIN that is still on its way. */
+export async function isInPostgresTransaction(client: PostgresClient): Promise<boolean> {
+  const status = client.getTransactionStatus?.();
+  if (status === 'T' || status === 'E') return true;
+  try {
+    // Fails outside, and is free inside: every query takes this lock.
+    await client.query('LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE');
+    return true;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === '25P01') return false;
+    throw error;
   }
 }
 

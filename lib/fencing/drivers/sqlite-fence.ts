@@ -8,6 +8,10 @@ import { TableFence, type FenceCall } from '../sql/table-fence.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
 export interface SqliteDatabase {
+  /** Of better-sqlite3. */
+  readonly inTransaction?: boolean;
+  /** Of node:sqlite, from Node.js 22.16. */
+  readonly isTransaction?: boolean;
   prepare(sql: string): { all(...parameters: any[]): any[] };
   exec(sql: string): unknown;
 }
@@ -44,6 +48,7 @@ class SqliteFence<Database extends SqliteDatabase> extends TableFence<Database> 
           placeholder: 'question-mark',
           query: async (sql, parameters) => transaction.prepare(sql).all(...parameters),
         }),
+        isTransaction: isInSqliteTransaction,
       },
       options,
     );
@@ -111,4 +116,17 @@ class SqliteFence<Database extends SqliteDatabase> extends TableFence<Database> 
     }
     checkFenceRows(rows, claims);
   }
+}
+
+function isInSqliteTransaction(database: SqliteDatabase): boolean {
+  const known = database.inTransaction ?? database.isTransaction;
+  if (known !== undefined) return known;
+  try {
+    database.exec('BEGIN');
+  } catch {
+    // A transaction in a transaction is refused.
+    return true;
+  }
+  database.exec('ROLLBACK');
+  return false;
 }

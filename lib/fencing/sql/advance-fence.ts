@@ -47,6 +47,14 @@ export function fenceError(
   return error;
 }
 
+/** The refusal of an `advance` whose row lock would end at once. */
+export function outsideTransaction(claims: readonly FenceClaim[]): FencedUsageError {
+  return new FencedUsageError(
+    'advance was called outside a transaction: the row of the fence would be free again before the write. Begin the transaction first and pass what your driver or ORM gives for it, or use fence.transaction; fence.claim is for reads outside.',
+    claims.map((claim) => claim.key),
+  );
+}
+
 /** @throws StaleTokenError unless every claim stands in its row: token and holder, compared as text */
 export function checkFenceRows(rows: readonly SqlRow[], claims: readonly FenceClaim[]): void {
   const held = new Map(rows.map((row) => [text(row['resource']), row]));
