@@ -5,7 +5,7 @@ import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a connection of `mysql2/promise`. */
 export interface MysqlConnection {
-  query(sql: string, parameters?: any): Promise<[any, any]>;
+  query(sql: any, parameters?: any): Promise<[any, any]>;
   release(): void;
   destroy(): void;
 }
@@ -39,7 +39,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
         dialect: 'mysql',
         placeholder: 'question-mark',
         query: async (sql, parameters) => {
-          const [result, fields] = await connection.query(sql, [...parameters]);
+          const rowShape = { rowsAsArray: false, nestTables: false };
+          const [result, fields] = await connection.query({ sql, ...rowShape }, [...parameters]);
           if (isOutside(result)) throw outsideTransaction([]);
           return rowsOf([result, fields]);
         },
@@ -55,7 +56,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
             await connection.query(
               `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
             );
-          await connection.query('START TRANSACTION');
+          // Not START TRANSACTION: after a deadlock whose error was swallowed, statements would commit themselves.
+          await connection.query('SET autocommit = 0');
           const result = await work(connection);
           await connection.query('COMMIT');
           return result;
@@ -63,6 +65,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
           await connection.query('ROLLBACK').catch(() => (isUsable = false));
           throw error;
         } finally {
+          if (isUsable)
+            await connection.query('SET autocommit = 1').catch(() => (isUsable = false));
           if (isUsable) connection.release();
           else connection.destroy();
         }

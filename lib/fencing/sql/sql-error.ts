@@ -43,7 +43,7 @@ function sqlErrorFacts(error: unknown): SqlErrorFacts {
 }
 
 /**
- * SQLSTATE 40001 and 40P01, InnoDB deadlock 1213, Prisma's P2034, SQLite busy: the database chose this transaction to be
+ * SQLSTATE 40001 and 40P01, InnoDB's deadlock 1213 and changed row 1020, Prisma's P2034, SQLite busy: the database chose this transaction to be
  * aborted, and the same work may be done again. Connection errors are not among them: the commit may have happened.
  */
 const RETRYABLE = [
@@ -51,6 +51,8 @@ const RETRYABLE = [
   '40P01',
   '1213',
   'ER_LOCK_DEADLOCK',
+  '1020',
+  'ER_CHECKREAD',
   'P2034',
   'SQLITE_BUSY',
   'SQLITE_BUSY_SNAPSHOT',
@@ -65,6 +67,11 @@ export function isRetryableSqlError(error: unknown): boolean {
 /** Whether the statement failed only because an earlier one had aborted the transaction (PostgreSQL). */
 export function isAbortedTransactionError(error: unknown): boolean {
   return hasCode(sqlErrorFacts(error), ['25P02']);
+}
+
+/** Whether the savepoint is gone, and with it the transaction it was set in (MariaDB, MySQL). */
+export function isMissingSavepointError(error: unknown): boolean {
+  return hasCode(sqlErrorFacts(error), ['1305', 'ER_SP_DOES_NOT_EXIST']);
 }
 
 /** Whether a statement of the fence found no fence table. */
