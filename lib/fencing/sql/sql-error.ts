@@ -54,14 +54,21 @@ const RETRYABLE = [
   '1020',
   'ER_CHECKREAD',
   'P2034',
-  'SQLITE_BUSY',
-  'SQLITE_BUSY_SNAPSHOT',
 ] as const;
 const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */
 export function isRetryableSqlError(error: unknown): boolean {
-  return hasCode(sqlErrorFacts(error), RETRYABLE);
+  const facts = sqlErrorFacts(error);
+  return hasCode(facts, RETRYABLE) || isBusyError(facts);
+}
+
+/** SQLITE_BUSY and its extended codes: names in better-sqlite3, numbers that end with its byte in node:sqlite. */
+function isBusyError({ codes }: SqlErrorFacts): boolean {
+  const isNodeSqlite = codes.has('ERR_SQLITE_ERROR');
+  return [...codes].some(
+    (code) => code.startsWith('SQLITE_BUSY') || (isNodeSqlite && (Number(code) & 0xff) === 5),
+  );
 }
 
 /** Whether the statement failed only because an earlier one had aborted the transaction (PostgreSQL). */
