@@ -43,21 +43,12 @@ export class FenceContext {
 
   /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens. */
   covers(claims: readonly FenceClaim[]): boolean {
-    const held = this.#held();
-    return claims.every((claim) =>
-      held.some(
-        (each) =>
-          each.key === claim.key && each.token === claim.token && each.holder === claim.holder,
-      ),
-    );
+    return claims.every((claim) => this.#held(claim)?.token === claim.token);
   }
 
   /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder */
   refuseNested(claims: readonly FenceClaim[]): void {
-    const held = this.#held();
-    const claim = claims.find(({ key, holder }) =>
-      held.some((each) => each.key === key && each.holder === holder),
-    );
+    const claim = claims.find((each) => this.#held(each) !== undefined);
     if (!claim) return;
     throw new FencedUsageError(
       `The enclosing transaction already holds the fence for key '${claim.key}'; a second transaction would deadlock. Use the enclosing transaction ('tx'). Nothing was written.`,
@@ -65,12 +56,13 @@ export class FenceContext {
     );
   }
 
-  #held(): readonly FenceClaim[] {
-    const held: FenceClaim[] = [];
+  /** The innermost claim of the same row for the same holder. */
+  #held({ key, holder }: FenceClaim): FenceClaim | undefined {
     for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer) {
-      if (!frame.isOver) held.push(...frame.claims);
+      const held = frame.claims.find((each) => each.key === key && each.holder === holder);
+      if (held && !frame.isOver) return held;
     }
-    return held;
+    return undefined;
   }
 }
 

@@ -64,7 +64,9 @@ export class FenceReporter {
   }
 
   private emit(event: FenceEvent): void {
-    for (const { listener } of [...this.observers]) {
+    // One that is added meanwhile receives later events only.
+    const observers = [...this.observers];
+    for (const { listener } of observers) {
       try {
         const outcome: unknown = listener(event);
         if (outcome !== undefined) Promise.resolve(outcome).catch(() => undefined);

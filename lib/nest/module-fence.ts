@@ -1,9 +1,9 @@
-import type { Provider, Type } from '@nestjs/common';
+import type { FactoryProvider } from '@nestjs/common';
 import { FencedUsageError } from '../core/errors.ts';
 import { copiesOf } from '../core/package-copies.ts';
 import type { Fence } from '../fencing/fence.ts';
-import type { RedlockModuleOptions } from './redlock-module-options.ts';
-import { MODULE_FENCE, REDLOCK_MODULE_OPTIONS } from './redlock.constants.ts';
+import type { RedlockHost } from './host/redlock-host.ts';
+import { REDLOCK_HOST } from './redlock.constants.ts';
 
 function refuse(): never {
   throw new FencedUsageError(
@@ -14,7 +14,7 @@ function refuse(): never {
 const reject = async (): Promise<never> => refuse();
 
 /** Stands where a fence was asked for and none was given: nothing is written. */
-const MISSING_FENCE: Fence = {
+export const MISSING_FENCE: Fence = {
   transaction: reject,
   advance: reject,
   claim: reject,
@@ -22,14 +22,11 @@ const MISSING_FENCE: Fence = {
   observe: refuse,
 };
 
-/** The fence of the application, for everything inside this package. */
-export const moduleFenceProvider: Provider = {
-  provide: MODULE_FENCE,
-  useFactory: (options: RedlockModuleOptions) => options.fence ?? MISSING_FENCE,
-  inject: [REDLOCK_MODULE_OPTIONS],
-};
-
-/** The same, for constructors that ask for `Fence`: the class of this copy of the package, or of another. */
-export function fenceAliases(): Exclude<Provider, Type>[] {
-  return copiesOf('Fence').map((fence) => ({ provide: fence, useExisting: MODULE_FENCE }));
+/** The fence of the module for constructors that ask for `Fence`: the class of this copy of the package, or of another. */
+export function fenceProviders(): FactoryProvider[] {
+  return copiesOf('Fence').map((fence) => ({
+    provide: fence,
+    useFactory: (host: RedlockHost) => host.fence,
+    inject: [REDLOCK_HOST],
+  }));
 }

@@ -23,8 +23,8 @@ export interface ModuleFence {
   observe?(listener: FenceEventListener): () => void;
 }
 
-/** How the application starts and stops, and what its methods under `@Fenced` work with. */
-export interface RedlockHostOptions {
+/** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
+export interface RedlockModuleOptions extends RedlockOptions {
   /**
    * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
    * mode; three or five independent masters, never replicas of each other, are Redlock.
@@ -56,9 +56,6 @@ export interface RedlockHostOptions {
    */
   readonly isInTransaction?: () => boolean;
 }
-
-/** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
-export interface RedlockModuleOptions extends RedlockOptions, RedlockHostOptions {}
 
 /** A class that makes the options; for `useClass` and `useExisting`. */
 export interface RedlockOptionsFactory {

@@ -12,12 +12,6 @@ export const REDLOCK_HOST = Symbol.for('nestjs-fenced-lock/host');
 /** What runs the methods under `@Fenced`: the `FencedInterceptor` of the application. */
 export const FENCED_RUNNER = Symbol.for('nestjs-fenced-lock/fenced-runner');
 
-/** The user's predicate: whether this async context is inside a database transaction. */
-export const IS_IN_TRANSACTION = Symbol.for('nestjs-fenced-lock/is-in-transaction');
-
-/** The fence of the module; what stands in for it when none was given refuses every claim. */
-export const MODULE_FENCE = Symbol.for('nestjs-fenced-lock/fence');
-
 /** Hidden property that receives the runner. Nest prints its description when the module is missing, so it says what to do. */
 export const RUNNER_PROPERTY = Symbol.for(
   '@Fenced: import RedlockModule.forRoot({ nodes }) from nestjs-fenced-lock',

@@ -1,21 +1,18 @@
-import { ConfigurableModuleBuilder, Module, type DynamicModule } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  Module,
+  type DynamicModule,
+  type FactoryProvider,
+} from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { copiesOf } from '../core/package-copies.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
-import { fenceAliases, moduleFenceProvider } from './module-fence.ts';
+import { fenceProviders } from './module-fence.ts';
 import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
-import {
-  FENCED_RUNNER,
-  IS_IN_TRANSACTION,
-  MODULE_FENCE,
-  REDLOCK_HOST,
-  REDLOCK_MODULE_OPTIONS,
-} from './redlock.constants.ts';
-
-type Alias = ReturnType<typeof fenceAliases>[number];
+import { FENCED_RUNNER, REDLOCK_HOST, REDLOCK_MODULE_OPTIONS } from './redlock.constants.ts';
 
 /** `forRoot` and `forRootAsync`, global unless `isGlobal: false`. */
 const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleOptions>({
@@ -48,43 +45,34 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
       },
       inject: [REDLOCK_MODULE_OPTIONS, ModulesContainer],
     },
-    {
-      provide: IS_IN_TRANSACTION,
-      useFactory: (options: RedlockModuleOptions) => options.isInTransaction ?? null,
-      inject: [REDLOCK_MODULE_OPTIONS],
-    },
-    moduleFenceProvider,
     LockService,
     FencedInterceptor,
     { provide: FENCED_RUNNER, useExisting: FencedInterceptor },
   ],
-  exports: [LockService, FencedInterceptor, FENCED_RUNNER, IS_IN_TRANSACTION, MODULE_FENCE],
+  exports: [LockService, FencedInterceptor, FENCED_RUNNER, REDLOCK_HOST],
 })
 export class RedlockModule extends ConfigurableModuleClass {
   /** @throws RedlockConfigError (when the application starts) naming the option, its value and the fix */
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
-    const fences = options.fence === undefined ? [] : fenceAliases();
-    return withAliases(super.forRoot(options), fences);
+    return withCopies(super.forRoot(options), options.fence === undefined ? [] : fenceProviders());
   }
 
   /** Like `forRoot`, with options that come from other providers. */
   static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
-    return withAliases(super.forRootAsync(options), fenceAliases());
+    return withCopies(super.forRootAsync(options), fenceProviders());
   }
 }
 
-function withAliases(definition: DynamicModule, fences: Alias[]): DynamicModule {
+function withCopies(definition: DynamicModule, fences: FactoryProvider[]): DynamicModule {
   // An ES module application with a CommonJS feature module asks for the service by two classes.
   const others = copiesOf('LockService').filter((copy) => copy !== LockService);
-  const aliases = [
-    ...others.map((copy) => ({ provide: copy, useExisting: LockService })),
-    ...fences,
-  ];
+  const services = others.map((copy) => ({ provide: copy, useExisting: LockService }));
+  const added = [...services, ...fences];
   return {
     ...definition,
-    providers: [...(definition.providers ?? []), ...aliases],
-    exports: [...(definition.exports ?? []), ...aliases.map(({ provide }) => provide)],
+    providers: [...(definition.providers ?? []), ...added],
+    exports: [...(definition.exports ?? []), ...added.map(({ provide }) => provide)],
   };
 }

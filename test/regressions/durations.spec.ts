@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Duration } from '../../lib/core/options/duration.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
 import { NodeDriver } from '../support/node-driver.ts';
@@ -27,16 +28,14 @@ describe('a duration that is no whole number of milliseconds', () => {
   });
 
   it('is refused by a node in memory, as a server refuses it', async () => {
-    const [node] = createMemoryNodes(1);
-    const driver = await NodeDriver.open(node!);
-    await driver.join();
-    const names = {
-      marker: 'lock:#marker',
-      pairs: ['lock:a', 'lock:#floor:a'],
-      locks: ['lock:a'],
-    };
-    const reply = await driver.acquire(names, 'holder', Date.now() * 1_000, 1_500.5);
-    expect(reply).toMatchObject({ kind: 'failed', nothingWritten: true });
-    await node!.close();
+    const names = { marker: 'lock:#marker', pairs: ['lock:a', 'lock:#floor:a'], locks: ['lock:a'] };
+    for (const node of [...createMemoryNodes(1), new RedisLockNode(cluster.servers[0]!.url)]) {
+      const driver = await NodeDriver.open(node);
+      await driver.join();
+      const reply = await driver.acquire(names, 'holder', Date.now() * 1_000, 1_500.5);
+      const message = expect.stringContaining('ERR value is not an integer or out of range');
+      expect(reply).toMatchObject({ kind: 'failed', nothingWritten: false, message });
+      await node.close();
+    }
   });
 });

@@ -20,6 +20,8 @@ export interface Waiter {
   readonly ticket: number;
   /** Ends its wait with the first conclusive answer, which it is owed within a node timeout. */
   readonly isImpatient: boolean;
+  /** Inside a section held here, which others may wait for: no claim binds it. */
+  readonly isInSection: boolean;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
@@ -109,14 +111,30 @@ export class KeyRecord {
     else next.previousInLine = previous;
     waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
     if (waiter.isImpatient) this.impatient -= 1;
-    if (this.first === undefined) this.foreign = undefined;
-    else if (previous === undefined) this.wake();
+    if (this.first === undefined) {
+      // Another line may have a caller that listens for the end of the holder.
+      if (this.subscribers === 0) this.foreign = undefined;
+    } else if (previous === undefined) this.wake();
   }
 
-  /** The key may be free: callers that claim it look first, then the head of the line. */
+  /** Whether it may try before all others in line: the head, and one that no claim binds behind those that one binds. */
+  isNext(waiter: Waiter): boolean {
+    let next = this.first;
+    if (waiter.isInSection && this.claims !== undefined) {
+      const oldest = Math.min(...this.claims.map(({ ticket }) => ticket));
+      while (next !== undefined && next.ticket >= oldest && !next.isInSection)
+        next = next.nextInLine;
+    }
+    return next === waiter;
+  }
+
+  /** The key may be free: callers that claim it look first, then the head of the line and those that no claim binds. */
   wake(): void {
     for (const claimant of this.claims ?? []) claimant.wake();
     this.first?.wake();
+    if (this.claims === undefined || this.claims.length === 0) return;
+    for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
+      if (waiter.isInSection) waiter.wake();
   }
 
   /** There is a conclusive answer: callers that wait for no more than that are notified. */
@@ -178,8 +196,7 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    // Without a line no caller listens for the end of it.
-    if (record.first === undefined) record.foreign = undefined;
+    if (record.first === undefined && record.subscribers === 0) record.foreign = undefined;
     this.#forget(record);
   }
 

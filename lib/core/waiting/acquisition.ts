@@ -30,8 +30,8 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
  *
- * It stands in the line of one key at a time, the one that blocks it, and reserves nothing: no free key is refused
- * because a set waits for another one.
+ * It stands in the line of one key at a time, the one that blocks it, until that is free, and reserves nothing: no free key
+ * is refused because a set waits for another one.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {
   readonly keys: readonly string[];
@@ -49,6 +49,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly #settings: ResolvedAcquire;
   readonly #records: readonly KeyRecord[];
   readonly #arrivedAtMs: number;
+  readonly #budgetMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #attempt: Attempt | undefined;
@@ -84,6 +85,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
     this.#records = records;
     this.#arrivedAtMs = room.set.nowMs;
+    this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
     for (const record of this.#records) (record.sets ??= new Set()).add(this);
@@ -163,12 +165,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     let blocking: KeyRecord | undefined;
     let inUse: KeyRecord | undefined;
     for (const record of this.#records) {
-      if (this.#isBlocking(record, nowMs)) blocking ??= record;
+      if (this.#isBlocking(record, nowMs) && (!blocking || record === this.place))
+        blocking = record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
     }
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
-    const isHead = this.place === undefined || this.place.first === this;
+    const isHead = this.place === undefined || this.place.isNext(this);
     if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
     if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
@@ -274,22 +277,20 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
-    const { isCancelled } = outcome;
-    let blockedOn: KeyRecord | undefined;
     for (const record of this.#records) record.published(holder);
-    if (!isCancelled) {
+    if (!outcome.isCancelled) {
       this.#findings.failed(outcome);
       this.#sawHolders(outcome);
-      blockedOn = this.#planNextTry(outcome, hints);
+      const blockedOn = this.#planNextTry(outcome, hints);
+      // It stands in front of those who came later, before they look.
+      (blockedOn ?? this.#records[0])?.enter(this);
     }
-    // It stands in front of those who came later, before they look.
-    if (!isCancelled) (blockedOn ?? this.#records[0])?.enter(this);
     for (const record of this.#records) record.wake();
   }
 
   /** One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted. */
-  #sawHolders({ votes, endedAtMs }: FailedAttempt): void {
-    if (!votes.isContention) return;
+  #sawHolders({ votes, endedAtMs, isTooSlow }: FailedAttempt): void {
+    if (isTooSlow || !votes.isContention) return;
     for (const reply of votes.replies) {
       if (reply?.kind !== 'held') continue;
       const record = this.#records[reply.index]!;
@@ -360,10 +361,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         budgets.set(this, this.#budgetMs, this.#arrivedAtMs, nowMs);
       else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
     });
-  }
-
-  get #budgetMs(): number {
-    return Math.max(this.#settings.waitMs, this.#settings.nodeTimeoutMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */

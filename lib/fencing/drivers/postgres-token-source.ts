@@ -1,7 +1,7 @@
 import type { TokenSource } from '../../core/token-source.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
-import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { fenceClaims } from '../fence-claim.ts';
 import { claimParameters, listOfClaims } from '../sql/claim-parameters.ts';
 import { fenceTable } from '../sql/dialect.ts';
 import { runPostgresTransaction, type PostgresClient, type PostgresPool } from './postgres-pool.ts';
@@ -32,11 +32,30 @@ export function postgresTokenSource(
     ddl: () => postgresFenceSql.ddl(table),
     async issue({ keys, holder, signal }) {
       const claims = fenceClaims({ value: 1, keys, holder });
+      /** Locks the rows in the order of their keys, and raises each by one. */
+      const raise = async (client: PostgresClient): Promise<number> => {
+        const { rows } = await client.query(
+          `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(claims.length, postgresFenceRow)}
+ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder
+RETURNING CAST(token AS text) AS token`,
+          [...claimParameters(claims)],
+        );
+        return Math.max(...rows.map((row) => Number(row.token)));
+      };
+      const raiseToOne = async (client: PostgresClient): Promise<number> => {
+        const token = await raise(client);
+        await client.query(
+          `UPDATE ${table} SET token = CAST($1 AS bigint) WHERE resource = ANY(CAST($2 AS text[]))`,
+          [String(token), claims.map(({ key }) => key)],
+        );
+        return token;
+      };
       for (let attempt = 1; ; attempt += 1) {
         signal.throwIfAborted();
         try {
-          if (claims.length === 1) return await raise(pool, table, claims);
-          return await runPostgresTransaction(pool, (client) => raiseSet(client, table, claims));
+          return claims.length === 1
+            ? await raise(pool)
+            : await runPostgresTransaction(pool, raiseToOne);
         } catch (error) {
           if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;
           throw fenceError(error, 'postgresql', table, claims);
@@ -44,33 +63,4 @@ export function postgresTokenSource(
       }
     },
   };
-}
-
-/** Locks the rows in the order of their keys, and raises each by one. @returns the largest */
-async function raise(
-  client: PostgresClient,
-  table: string,
-  claims: readonly FenceClaim[],
-): Promise<number> {
-  const { rows } = await client.query(
-    `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(claims.length, postgresFenceRow)}
-ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder
-RETURNING CAST(token AS text) AS token`,
-    [...claimParameters(claims)],
-  );
-  return Math.max(...rows.map((row) => Number(row.token)));
-}
-
-/** One number for the set, above all of its rows. */
-async function raiseSet(
-  client: PostgresClient,
-  table: string,
-  claims: readonly FenceClaim[],
-): Promise<number> {
-  const token = await raise(client, table, claims);
-  await client.query(
-    `UPDATE ${table} SET token = CAST($1 AS bigint) WHERE resource = ANY(CAST($2 AS text[]))`,
-    [String(token), claims.map(({ key }) => key)],
-  );
-  return token;
 }

@@ -32,10 +32,8 @@ function sqlErrorFacts(error: unknown): SqlErrorFacts {
       const code = fields[field];
       if (typeof code === 'string' || typeof code === 'number') codes.add(String(code));
     }
-    for (const field of ['message', 'originalMessage']) {
-      const message = fields[field];
+    for (const message of [fields['message'], fields['originalMessage']])
       if (typeof message === 'string') messages.push(message);
-    }
     for (const field of INNER_FIELDS) visit(fields[field], depth + 1);
   };
   visit(error, 0);

@@ -25,7 +25,7 @@ export function checkApplication(modules: ModulesContainer, host: RedlockHost): 
         warnOfOverride(prototype, key, host);
         continue;
       }
-      if (definition.claim && host.fence === undefined) unclaimed.push(methodName(prototype, key));
+      if (definition.claim && !host.hasFence) unclaimed.push(methodName(prototype, key));
       try {
         host.checkOptions(definition.lockOptions);
       } catch (error) {

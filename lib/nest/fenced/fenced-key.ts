@@ -31,12 +31,8 @@ export function compileFencedKey(
   where: string,
 ): KeysOfCall {
   if (typeof key === 'function') return (args) => keysFrom(key, args, where);
-  const templates = typeof key === 'string' ? [key] : key;
-  if (
-    !Array.isArray(templates) ||
-    templates.length === 0 ||
-    !templates.every((each) => typeof each === 'string')
-  ) {
+  const templates: unknown = typeof key === 'string' ? [key] : key;
+  if (!isListOfTexts(templates)) {
     throw new FencedUsageError(
       `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
     );
@@ -49,16 +45,20 @@ export function compileFencedKey(
   return (args) => compiled.map((keyOf) => keyOf(args));
 }
 
+function isListOfTexts(value: unknown): value is readonly string[] {
+  return (
+    Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
+  );
+}
+
 function keysFrom(
   key: FencedKeyFunction,
   args: readonly unknown[],
   where: string,
 ): readonly string[] {
   const made: unknown = key(...(args as never[]));
-  const keys: readonly unknown[] = Array.isArray(made) ? made : [made];
-  if (keys.length > 0 && keys.every((each) => typeof each === 'string' && each !== '')) {
-    return keys as readonly string[];
-  }
+  const keys: unknown = Array.isArray(made) ? made : [made];
+  if (isListOfTexts(keys) && !keys.includes('')) return keys;
   throw new FencedUsageError(
     `${where}: the key function returned ${Array.isArray(made) && made.length === 0 ? 'an empty array instead of' : 'something other than'} non-empty strings. The method was not run.`,
   );
@@ -85,11 +85,9 @@ export function compileKeyTemplate(
     const path = dots.split('.').slice(1);
     placeholders.push({ text: `{${argument}${dots}}`, argument: Number(argument), path, literal });
   }
-  if (
-    /[{}]/.test(start) ||
-    placeholders.some(({ literal }) => /[{}]/.test(literal)) ||
-    placeholders.some(({ path }) => path.some((name) => FORBIDDEN_NAMES.has(name)))
-  ) {
+  const literals = [start, ...placeholders.map(({ literal }) => literal)];
+  const names = placeholders.flatMap(({ path }) => path);
+  if (/[{}]/.test(literals.join('')) || names.some((name) => FORBIDDEN_NAMES.has(name))) {
     throw new FencedUsageError(
       `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
     );

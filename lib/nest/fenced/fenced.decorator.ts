@@ -41,7 +41,9 @@ export function Fenced<
 >(key: Key, options?: Options): FencedDecorator<Key, Options> {
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
     const where = methodName(target, propertyKey);
-    const original = methodIn(target, descriptor, where);
+    const original = descriptor?.value as Method;
+    const refusal = refusalOf(target, original);
+    if (refusal !== undefined) throw new FencedUsageError(`${where} ${refusal}`);
     const tokenParameters = tokenParametersOf(target, propertyKey);
     const keysOf = compileFencedKey(key, tokenParameters, where);
     const definition: FencedDefinition = {
@@ -62,26 +64,13 @@ export function Fenced<
   };
 }
 
-function methodIn(
-  target: object,
-  descriptor: PropertyDescriptor | undefined,
-  where: string,
-): Method {
-  if (typeof target === 'function') {
-    throw new FencedUsageError(
-      `${where} is static: @Fenced works on instance methods, because Nest hands the lock service to instances. Inject LockService where it is called.`,
-    );
-  }
-  const method: unknown = descriptor?.value;
-  if (typeof method !== 'function') {
-    throw new FencedUsageError(`${where} is not a method: @Fenced works on methods only.`);
-  }
-  if (Object.prototype.toString.call(method).endsWith('GeneratorFunction]')) {
-    throw new FencedUsageError(
-      `${where} is a generator: its body runs after it returned, without the lock. Return a promise.`,
-    );
-  }
-  return method as Method;
+function refusalOf(target: object, method: unknown): string | undefined {
+  if (typeof target === 'function')
+    return 'is static: @Fenced works on instance methods, because Nest hands the lock service to instances. Inject LockService where it is called.';
+  if (typeof method !== 'function') return 'is not a method: @Fenced works on methods only.';
+  if (Object.prototype.toString.call(method).endsWith('GeneratorFunction]'))
+    return 'is a generator: its body runs after it returned, without the lock. Return a promise.';
+  return undefined;
 }
 
 function notBuiltByNest(where: string): FencedUsageError {

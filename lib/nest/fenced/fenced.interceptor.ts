@@ -10,9 +10,9 @@ import { isObservable, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
+import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
-import type { ModuleFence } from '../redlock-module-options.ts';
-import { IS_IN_TRANSACTION, MODULE_FENCE } from '../redlock.constants.ts';
+import { REDLOCK_HOST } from '../redlock.constants.ts';
 import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
 /**
@@ -26,8 +26,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
-    @Inject(IS_IN_TRANSACTION) private readonly isInTransaction: (() => boolean) | null,
-    @Inject(MODULE_FENCE) private readonly fence: ModuleFence,
+    @Inject(REDLOCK_HOST) private readonly host: Pick<RedlockHost, 'fence' | 'isInTransaction'>,
   ) {}
 
   /**
@@ -67,16 +66,34 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     }
   }
 
+  /**
+   * Brings the lock's token to the fence. A claim may wait for a paused holder's transaction; it is waited for only while the
+   * lock is held.
+   *
+   * @throws StaleTokenError when a newer holder reached the resource
+   * @throws LockLostError when the lock was lost meanwhile
+   */
   private async claimThen(begin: (lock: Lock) => unknown, lock: Lock): Promise<unknown> {
-    if (!this.claimed.has(lock.token)) {
-      await claimToken(this.fence, lock);
-      this.claimed.add(lock.token);
+    const { token, signal } = lock;
+    if (this.claimed.has(token)) return begin(lock);
+    lock.ensure();
+    const claimed = new AbortController();
+    const lost = new Promise<never>((_resolve, reject) => {
+      const onLoss = () => reject(signal.reason as Error);
+      signal.addEventListener('abort', onLoss, { once: true, signal: claimed.signal });
+    });
+    try {
+      await Promise.race([this.host.fence.claim(token), lost]);
+    } finally {
+      claimed.abort();
     }
+    lock.ensure();
+    this.claimed.add(token);
     return begin(lock);
   }
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {
-    if (definition.allowInTransaction || this.isInTransaction?.() !== true) return;
+    if (definition.allowInTransaction || this.host.isInTransaction?.() !== true) return;
     // A lock held around the transaction is only joined, and outlives the commit.
     if (this.locks.holds(keys)) return;
     throw new FencedUsageError(
@@ -84,28 +101,6 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       keys,
     );
   }
-}
-
-/**
- * Brings the lock's token to the fence. A claim may wait for a paused holder's transaction; it is waited for only while the
- * lock is held.
- *
- * @throws StaleTokenError when a newer holder reached the resource
- * @throws LockLostError when the lock was lost meanwhile
- */
-async function claimToken(fence: ModuleFence, lock: Lock): Promise<void> {
-  lock.ensure();
-  const claimed = new AbortController();
-  const lost = new Promise<never>((_resolve, reject) => {
-    const onLoss = () => reject(lock.signal.reason as Error);
-    lock.signal.addEventListener('abort', onLoss, { once: true, signal: claimed.signal });
-  });
-  try {
-    await Promise.race([fence.claim(lock.token), lost]);
-  } finally {
-    claimed.abort();
-  }
-  lock.ensure();
 }
 
 function writeToken(definition: FencedDefinition, args: unknown[], token: unknown): void {

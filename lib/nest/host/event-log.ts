@@ -46,11 +46,11 @@ export function eventListener(
  * failed is an error in the log: what it should have undone still stands.
  */
 export function watchFence(
-  fence: ModuleFence | undefined,
+  fence: ModuleFence,
   logger: Pick<Logger, 'error'>,
   listener: LockEventListener,
 ): (() => void) | undefined {
-  return fence?.observe?.((event) => {
+  return fence.observe?.((event) => {
     if (event.type === 'stale') listener({ type: 'stale', keys: event.keys, error: event.error });
     if (event.type === 'compensation-failed') {
       logger.error(

@@ -17,16 +17,14 @@ export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): Lo
   const nodes = inputs.map((input: NodeInput) =>
     isLockNode(input) ? input : new RedisLockNode(input, { keyPrefix }),
   );
-  const addresses = new Set<string>();
-  for (const { address } of nodes) {
-    if (addresses.has(address.toLowerCase())) {
-      throw new RedlockConfigError(
-        'nodes',
-        address,
-        'it is listed twice, and databases of one server are one server: list each independent server once',
-      );
-    }
-    addresses.add(address.toLowerCase());
+  const servers = nodes.map(({ address }) => address.toLowerCase());
+  const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];
+  if (again !== undefined) {
+    throw new RedlockConfigError(
+      'nodes',
+      again.address,
+      'it is listed twice, and databases of one server are one server: list each independent server once',
+    );
   }
   return nodes;
 }

@@ -5,6 +5,7 @@ import { durationMs } from '../../core/options/duration.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
+import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
@@ -15,7 +16,8 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   readonly logger = new Logger('RedlockModule');
   /** Of the nodes. */
   readonly addresses: readonly string[];
-  readonly fence: ModuleFence | undefined;
+  readonly fence: ModuleFence;
+  readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
   readonly #strict: boolean | undefined;
@@ -27,7 +29,8 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
 
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions) {
-    this.fence = options.fence;
+    this.fence = options.fence ?? MISSING_FENCE;
+    this.isInTransaction = options.isInTransaction;
     this.#strict = options.strict;
     this.#onEvent = eventListener(this.logger, options.onEvent);
     this.#nodes = createNodes(options.nodes, resolveKeyPrefix(options.keyPrefix));
@@ -44,9 +47,13 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
     if (!this.#opened) {
       this.#opened = true;
       this.#redlock.open();
-      this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
+      if (this.hasFence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
     }
     return this.#redlock;
+  }
+
+  get hasFence(): boolean {
+    return this.fence !== MISSING_FENCE;
   }
 
   /** @throws RedlockConfigError when the options of a method don't fit those of the module */

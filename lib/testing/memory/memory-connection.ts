@@ -50,7 +50,8 @@ export class MemoryConnection implements MemoryServerClient {
   collect(command: MemoryCommand): boolean {
     this.#collected.push(command);
     const { length } = this.#collected;
-    const mayWait = length < FLUSH_AT && (length > 1 || this.#unsettled.size > 0);
+    const isDue = length >= FLUSH_AT || (length === 1 && this.#unsettled.size === 0);
+    const mayWait = !isDue && !this.#closed;
     if (!mayWait) this.flush();
     return mayWait;
   }
@@ -119,6 +120,8 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   #send(command: MemoryCommand): void {
+    // What is settled when it closes may lead to the next command at once.
+    if (this.#closed) return command.settle(NOT_CONNECTED);
     this.#unsettled.add(command);
     this.#requests.push(command);
     this.#owner.travel(() => {

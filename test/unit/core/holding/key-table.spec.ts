@@ -9,14 +9,26 @@ let world: ReturnType<typeof scriptedSet>;
 let table: KeyTable;
 /** Tickets of those who were woken, in order. */
 let woken: number[];
+let a: KeyRecord;
+let b: KeyRecord;
 
 beforeEach(() => {
   world = scriptedSet({ size: 2 });
   table = new KeyTable(world.set);
   woken = [];
+  [a, b] = [table.use('a'), table.use('b')];
 });
 
 const caller = (ticket: number, isImpatient = false) => new Caller(ticket, woken, isImpatient);
+const callers = (...tickets: number[]) => tickets.map((ticket) => caller(ticket));
+/** Grants and frees it at once. */
+function grant(record: KeyRecord, ticket = 9): void {
+  const lock = lockOf('any');
+  table.granted(lock, [record], ticket);
+  table.freed(lock, [record]);
+}
+const FOREIGN = { untilMs: 9_000, freeAtMs: 9_000, causes: () => [] };
+const wallMicros = () => world.environment.clock.wallMicros();
 
 /** The tickets in line, read from both ends. */
 function line(record: KeyRecord): number[] {
@@ -32,36 +44,30 @@ function line(record: KeyRecord): number[] {
 
 describe('the record of a key', () => {
   it('is one while anybody uses it, and gone afterwards', () => {
-    const [first, second] = [table.use('a'), table.use('a')];
-    expect([second, table.size]).toEqual([first, 1]);
-    table.drop(first);
-    expect(table.size).toBe(1);
-    table.drop(second);
-    expect(table.size).toBe(0);
-    expect(table.use('a')).not.toBe(first);
+    expect([table.use('a') === a, table.size]).toEqual([true, 2]);
+    table.drop(a);
+    expect(table.size).toBe(2);
+    table.drop(a);
+    expect([table.size, table.use('a') === a]).toEqual([1, false]);
   });
 });
 
 describe('the line of a key', () => {
   it('is in order of arrival, wherever and whenever one enters or leaves', () => {
-    const { fraction } = seededRandom(3);
-    const record = table.use('a');
+    const random = seededRandom(3);
     const inLine: Caller[] = [];
     for (let step = 0; step < 500; step += 1) {
-      if (fraction() < 0.55) {
-        const arriving = fraction() < 0.5;
-        const one = caller(arriving ? step : Math.floor(fraction() * step), fraction() < 0.3);
-        if (inLine.some(({ ticket }) => ticket === one.ticket)) continue;
-        inLine.push(one);
-        record.enter(one);
-      } else {
-        const [one] = inLine.splice(Math.floor(fraction() * inLine.length), 1);
-        if (one !== undefined) record.leave(one);
+      const ticket = random.fraction() < 0.5 ? step : Math.floor(random.fraction() * step);
+      const isImpatient = random.fraction() < 0.3;
+      const at = Math.floor(random.fraction() * inLine.length);
+      if (random.fraction() < 0.45) for (const one of inLine.splice(at, 1)) a.leave(one);
+      else if (!inLine.some((one) => one.ticket === ticket)) {
+        inLine.push(caller(ticket, isImpatient));
+        a.enter(inLine.at(-1)!);
       }
-      const tickets = inLine.map(({ ticket }) => ticket).sort((a, b) => a - b);
-      expect(line(record)).toEqual(tickets);
-      expect(record.impatient).toBe(inLine.filter(({ isImpatient }) => isImpatient).length);
-      expect(inLine.every(({ place }) => place === record)).toBe(true);
+      expect(line(a)).toEqual(inLine.map((one) => one.ticket).sort((x, y) => x - y));
+      expect(a.impatient).toBe(inLine.filter((one) => one.isImpatient).length);
+      expect(inLine.every(({ place }) => place === a)).toBe(true);
     }
   });
 
@@ -71,272 +77,230 @@ describe('the line of a key', () => {
       let next: Waiter | undefined;
       return Object.defineProperty(caller(ticket), 'nextInLine', {
         get: () => (reads++, next),
-        set: (after) => (next = after),
+        set: (after) => {
+          next = after;
+        },
       });
     });
-    const record = table.use('a');
-    for (const one of all) record.enter(one);
+    for (const one of all) a.enter(one);
     reads = 0;
-    record.leave(all[500]!);
-    record.leave(all[999]!);
+    a.leave(all[500]!);
+    a.leave(all[999]!);
     expect([reads > 0, reads < 10]).toEqual([true, true]);
   });
 
   it('hands the wake-up of a head that leaves on to the next, and of nobody else', () => {
-    const record = table.use('a');
-    const [first, second, third] = [1, 2, 3].map((ticket) => caller(ticket));
-    for (const one of [first!, second!, third!]) record.enter(one);
-    record.leave(second!);
+    const [first, second, third] = callers(1, 2, 3);
+    for (const one of [first!, second!, third!]) a.enter(one);
+    a.leave(second!);
     expect(woken).toEqual([]);
-    record.leave(first!);
+    a.leave(first!);
     expect([woken, first!.place]).toEqual([[3], undefined]);
   });
 
-  it('wakes its head, and those who claim the key before it', () => {
-    const record = table.use('a');
-    for (const ticket of [1, 2]) record.enter(caller(ticket));
-    record.claims.push(caller(7));
-    record.wake();
-    expect(woken).toEqual([7, 1]);
-  });
-
-  it('wakes all who wait for no more than one answer when there is one', () => {
-    const record = table.use('a');
-    for (const ticket of [1, 2, 3, 4]) record.enter(caller(ticket, ticket % 2 === 0));
-    record.wakeImpatient();
+  it('wakes those who claim the key and then its head, or all who wait for one answer', () => {
+    for (const ticket of [1, 2, 3, 4]) a.enter(caller(ticket, ticket % 2 === 0));
+    a.claims = [caller(7)];
+    a.wake();
+    expect(woken.splice(0)).toEqual([7, 1]);
+    a.wakeImpatient();
     expect(woken).toEqual([2, 4]);
   });
 
   it('forgets a foreign holder with its last one: nobody would learn of its release', () => {
-    const record = table.use('a');
-    const [first, second] = [caller(1), caller(2)];
-    const holder = { untilMs: 9, freeAtMs: 9, causes: () => [] };
-    record.enter(first);
-    record.enter(second);
-    record.foreign = holder;
-    record.leave(first);
-    expect(record.foreign).toBe(holder);
-    record.leave(second);
-    expect(record.foreign).toBeUndefined();
-    record.foreign = holder;
-    table.use('a');
-    table.drop(record);
-    expect(record.foreign).toBeUndefined();
+    const [first, second] = callers(1, 2);
+    for (const one of [first!, second!]) a.enter(one);
+    a.foreign = b.foreign = FOREIGN;
+    a.leave(first!);
+    expect(a.foreign).toBe(FOREIGN);
+    a.leave(second!);
+    table.drop(table.use('b'));
+    expect([a.foreign, b.foreign]).toEqual([undefined, undefined]);
+  });
+
+  it('keeps a foreign holder for those who listen from another line', () => {
+    const [first, set] = callers(1, 2);
+    b.enter(set!);
+    table.subscribe(a);
+    a.enter(first!);
+    a.foreign = FOREIGN;
+    a.leave(first!);
+    table.drop(table.use('a'));
+    expect(a.foreign).toBe(FOREIGN);
   });
 });
 
 describe('a lock of this process', () => {
-  it('has its keys from its grant to its end, which wakes who waits for them', () => {
-    const records = ['a', 'b'].map((key) => table.use(key));
+  it('has its keys from its grant to its end, which wakes those who wait for them', () => {
     const lock = lockOf('mine');
-    for (const record of records) {
-      record.trying = caller(1);
-      record.foreign = { untilMs: 9, freeAtMs: 9, causes: () => [] };
-      record.hasSteppedBack = true;
+    for (const record of [a, b]) {
+      Object.assign(record, { trying: caller(1), foreign: FOREIGN, hasSteppedBack: true });
+      table.subscribe(record);
       record.enter(caller(2));
       record.enter(caller(3, true));
     }
-    table.granted(lock, records, 1);
+    table.granted(lock, [a, b], 1);
     const granted = { lock, trying: undefined, foreign: undefined, turnover: 1, busyAtMs: 1_000 };
-    for (const record of records)
-      expect(record).toMatchObject({ ...granted, hasSteppedBack: false });
+    expect([a, b]).toMatchObject([granted, { ...granted, hasSteppedBack: false }]);
     expect([woken.splice(0), [...table.locks()]]).toEqual([[3, 3], [lock]]);
-    for (const record of records) table.drop(record);
+    for (const record of [a, b]) table.drop(record);
     expect(table.size).toBe(2);
-    for (const record of records)
-      for (const ticket of [2, 3]) expect(line(record)).toContain(ticket);
-    table.freed(lock, records);
-    expect([woken, [...table.locks()], table.size]).toEqual([[2, 2], [], 0]);
-    expect(records.map((record) => record.isOwn('mine'))).toEqual([true, true]);
+    table.freed(lock, [a, b]);
+    expect([woken, [...table.locks()]]).toEqual([[2, 2], []]);
+    expect([a.isOwn('mine'), b.isOwn('mine')]).toEqual([true, true]);
   });
 
-  it('does not end a newer one on its key', () => {
-    const record = table.use('a');
-    const [older, newer] = [lockOf('older'), lockOf('newer')];
-    table.granted(older, [record], 1);
-    table.granted(newer, [record], 2);
-    table.freed(older, [record]);
-    expect(record.lock).toBe(newer);
+  it('is the only one of its keys here, and ends no other', () => {
+    table.granted(lockOf('newer'), [a], 2);
+    expect(() => table.granted(lockOf('other'), [a], 3)).toThrow(/one lock in one process/);
+    table.freed(lockOf('older'), [a]);
+    expect(a.lock?.holder).toBe('newer');
   });
 
   it('passes the sets that came before it and wait for one of its keys, and no others', () => {
-    const [a, b] = ['a', 'b'].map((key) => table.use(key));
-    const [earlier, later] = [caller(1), caller(9)];
-    for (const record of [a!, b!]) for (const set of [earlier, later]) record.sets.add(set);
-    table.granted(lockOf('first'), [a!], 5);
-    table.granted(lockOf('second'), [b!], 6);
-    table.granted(lockOf('same'), [b!], 1);
-    expect([earlier.passes, later.passes]).toEqual([2, 0]);
+    const [earlier, later] = callers(1, 9);
+    for (const record of [a, b]) record.sets = new Set([earlier!, later!]);
+    grant(a, 5);
+    grant(b, 6);
+    grant(b, 1);
+    expect([earlier!.passes, later!.passes]).toEqual([2, 0]);
   });
 });
 
 describe('a hint', () => {
   it('wakes the line of its key, counts, and ends what was known of the holder', async () => {
     await world.environment.advance(50);
-    const [a, b] = ['a', 'b'].map((key) => table.use(key));
-    a!.enter(caller(1));
-    b!.enter(caller(2));
-    a!.foreign = { untilMs: 900, freeAtMs: 900, causes: () => [] };
-    a!.notBeforeMs = 900;
+    for (const [index, record] of [a, b].entries()) record.enter(caller(index));
+    Object.assign(a, { foreign: FOREIGN, notBeforeMs: 9_000 });
     table.hint('lock:a', 'elsewhere');
     expect(a).toMatchObject({ hints: 1, hintAtMs: 1_050, foreign: undefined, notBeforeMs: 0 });
-    expect([woken, b!.hints]).toEqual([[1], 0]);
-    table.hint('lock:a', null);
+    expect([woken, b.hints]).toEqual([[0], 0]);
     table.hint('lock:unknown', 'elsewhere');
-    expect([woken, a!.hints, table.size]).toEqual([[1, 1], 2, 2]);
+    table.hint('lock:a', null);
+    // One more node votes: everybody looks again.
+    table.hintAll();
+    expect([woken, a.hints, table.size]).toEqual([[0, 0, 0, 1], 3, 2]);
   });
 
   it('of a release of our own says nothing; as many holders are known as can be on their way', () => {
-    const record = table.use('a');
-    record.enter(caller(1));
-    for (let number = 0; number < 9; number += 1) record.published(`mine${number}`);
-    table.hint('lock:a', 'mine1');
-    table.hint('lock:a', 'mine8');
+    a.enter(caller(1));
+    for (let number = 0; number < 9; number += 1) a.published(`mine${number}`);
+    for (const number of [1, 8]) table.hint('lock:a', `mine${number}`);
     expect(woken).toEqual([]);
     table.hint('lock:a', 'mine0');
     expect(woken).toEqual([1]);
   });
-
-  it('goes to every line when one more node votes', () => {
-    for (const [index, key] of ['a', 'b', 'c'].entries()) table.use(key).enter(caller(index));
-    table.hintAll();
-    expect(woken).toEqual([0, 1, 2]);
-  });
 });
 
 describe('the subscription to a key', () => {
-  const watched = () => world.nodes.map(({ watching }) => [...watching]);
+  const watched = () => world.nodes.map(({ watching }) => [...watching].join());
+  const BOTH = ['lock:a', 'lock:a'];
 
   it('is made on every node, and ends a second after the last waiter, with the record', async () => {
-    const record = table.use('a');
-    table.subscribe(record);
-    table.subscribe(record);
-    expect(watched()).toEqual([['lock:a'], ['lock:a']]);
-    table.unsubscribe(record);
-    await world.environment.advance(5_000);
-    table.unsubscribe(record);
-    table.drop(record);
+    for (const _ of [1, 2]) table.subscribe(a);
+    table.drop(a);
+    for (const _ of [1, 2]) {
+      await world.environment.advance(5_000);
+      expect([watched(), table.size]).toEqual([BOTH, 2]);
+      table.unsubscribe(a);
+    }
     await world.environment.advance(999);
-    expect([watched(), table.size]).toEqual([[['lock:a'], ['lock:a']], 1]);
+    expect([watched(), table.size]).toEqual([BOTH, 2]);
     await world.environment.advance(1);
-    expect([watched(), table.size]).toEqual([[[], []], 0]);
+    expect([watched(), table.size]).toEqual([['', ''], 1]);
     table.subscribe(table.use('a'));
-    expect(watched()).toEqual([['lock:a'], ['lock:a']]);
+    expect(watched()).toEqual(BOTH);
   });
 
   it('goes on for the next waiter that comes within that second', async () => {
-    const record = table.use('a');
-    table.subscribe(record);
-    table.unsubscribe(record);
+    table.subscribe(a);
+    table.unsubscribe(a);
     await world.environment.advance(600);
-    table.subscribe(record);
+    for (const { watching } of world.nodes) watching.clear();
+    table.subscribe(a);
     await world.environment.advance(5_000);
-    expect([watched(), record.isSubscribed]).toEqual([[['lock:a'], ['lock:a']], true]);
+    expect([watched(), a.isSubscribed]).toEqual([['', ''], true]);
   });
 });
 
-describe('ballots', () => {
+describe('a ballot', () => {
   const START = 1_790_000_001_000_000;
-  const AHEAD = START + 5_000_000;
-  const records = (...keys: string[]) => keys.map((key) => table.use(key));
-  const next = (...keys: string[]) => table.nextBallot(records(...keys)) - START;
+  const next = (...records: KeyRecord[]) => table.nextBallot(records) - START;
 
-  it('are the wall clock', () => {
-    expect(next('a')).toBe(0);
+  it('is the wall clock, or one more than a floor that is not below it', () => {
+    table.sawFloor([a], START + 5_000_000);
+    expect([next(a), next(b), next(b, a)]).toEqual([5_000_001, 0, 5_000_002]);
+    const c = table.use('c');
+    table.sawFloor([c], START);
+    expect(next(c)).toBe(1);
   });
 
-  it('are one more than a floor that is ahead of the clock, or equal to it', () => {
-    table.sawFloor(records('a'), AHEAD);
-    expect([next('a'), next('b'), next('b', 'a')]).toEqual([5_000_001, 0, 5_000_002]);
-    table.sawFloor(records('c'), START);
-    expect(next('c')).toBe(1);
+  it('is never the same twice while it is ahead of the clock, and above the highest floor, not the last', () => {
+    for (const floor of [5_000_000, 1]) table.sawFloor([a], START + floor);
+    expect([next(a, b), next(b), next(a)]).toEqual([5_000_001, 5_000_002, 5_000_002]);
   });
 
-  it('are never the same twice while they are ahead of the clock', () => {
-    table.sawFloor(records('a'), AHEAD);
-    expect([next('a', 'b'), next('b'), next('a')]).toEqual([5_000_001, 5_000_002, 5_000_002]);
-  });
-
-  it('are above the highest floor that was seen, not above the last', () => {
-    table.sawFloor(records('a'), AHEAD);
-    table.sawFloor(records('a'), START + 1);
-    expect(next('a')).toBe(5_000_001);
-  });
-
-  it('are the clock again once it has passed the floor, and floors behind it are not kept', async () => {
-    table.sawFloor(records('a'), AHEAD);
+  it('is the clock again once that has passed the floor, and floors behind it are not kept', async () => {
+    table.sawFloor([a], START + 5_000_000);
     await world.environment.advance(6_000);
-    expect(next('a')).toBe(6_000_000);
-    const [record] = records('b');
-    table.sawFloor([record!], START + 5_999_999);
-    expect(record!.floor).toBe(0);
+    expect(next(a)).toBe(6_000_000);
+    table.sawFloor([b], START + 5_999_999);
+    expect(b.floor).toBe(0);
   });
 });
 
-describe('grants in a row while others wait', () => {
+describe('grants in a row', () => {
   it('are counted when others received the release, among whom we may be', () => {
-    const record = table.use('a');
-    table.counted('a', 1);
+    for (const listeners of [1, 2]) table.counted('a', listeners);
+    expect(a.grantsInARow).toBe(2);
+    table.subscribe(a);
     table.counted('a', 2);
-    expect(record.grantsInARow).toBe(2);
-    table.subscribe(record);
-    table.counted('a', 2);
-    expect(record.grantsInARow).toBe(3);
+    expect(a.grantsInARow).toBe(3);
     table.counted('a', 1);
-    expect(record.grantsInARow).toBe(0);
     table.counted('never used', 0);
-    expect(table.size).toBe(1);
+    expect([a.grantsInARow, table.size]).toEqual([0, 2]);
   });
 
   it('are four at most, then it is the turn of others until the next grant', () => {
-    const record = table.use('a');
-    for (let grants = 0; grants < 3; grants += 1) table.counted('a', 1);
-    expect([record.takeStepBack(), record.hasSteppedBack]).toEqual([false, false]);
+    const stepsBack = () => [a.takeStepBack(), a.hasSteppedBack, a.grantsInARow];
+    a.grantsInARow = 3;
+    expect(stepsBack()).toEqual([false, false, 3]);
     table.counted('a', 1);
-    expect([record.takeStepBack(), record.hasSteppedBack]).toEqual([true, true]);
-    expect([record.takeStepBack(), record.grantsInARow]).toEqual([false, 0]);
-    table.granted(lockOf('mine'), [record], 1);
-    expect(record.hasSteppedBack).toBe(false);
+    expect(stepsBack()).toEqual([true, true, 0]);
+    table.granted(lockOf('mine'), [a], 1);
+    expect(stepsBack()).toEqual([false, false, 0]);
   });
 });
 
 describe('what is remembered of a key that nobody uses', () => {
   it('is a floor ahead of the clock or grants in a row, of a bounded number of keys, the newest', () => {
-    const ahead = world.environment.clock.wallMicros() + 60_000_000;
+    const ahead = wallMicros() + 60_000_000;
+    table.counted('b', 1);
+    table.drop(b);
+    table.counted('a', 1);
     for (let index = 0; index < 5_000; index += 1) {
       const record = table.use(`key${index}`);
       if (index % 2 === 0) table.sawFloor([record], ahead);
       else table.counted(record.key, 1);
       table.drop(record);
     }
-    expect(table.size).toBe(4_096);
-    const remembers = (index: number) => {
-      const record = table.use(`key${index}`);
-      return record.floor === ahead || record.grantsInARow === 1;
+    expect(table.size).toBe(4_096 + 1);
+    const remembers = (key: string) => {
+      const { floor, grantsInARow } = table.use(key);
+      return floor === ahead || grantsInARow === 1;
     };
-    expect([0, 903, 904, 4_999].map(remembers)).toEqual([false, false, true, true]);
+    const keys = ['b', 'key0', 'key903', 'key904', 'key4999', 'a'];
+    expect(keys.map(remembers)).toEqual([false, false, false, true, true, true]);
   });
 
-  it('is nothing when there is nothing to remember, and no more than that', async () => {
-    const record = table.use('a');
-    table.sawFloor([record], world.environment.clock.wallMicros() + 5_000_000);
-    table.granted(lockOf('mine'), [record], 1);
-    record.outage = {} as never;
-    table.freed(lockOf('mine'), [record]);
-    table.drop(record);
-    expect(table.size).toBe(1);
-    expect(record).toMatchObject({ outage: undefined, busyAtMs: Number.NEGATIVE_INFINITY });
+  it('is nothing else, and only as long as that matters', async () => {
+    table.sawFloor([a], wallMicros() + 5_000_000);
+    a.outage = {} as never;
+    grant(a);
+    table.drop(a);
+    expect(table.use('a')).toMatchObject({ outage: undefined, busyAtMs: Number.NEGATIVE_INFINITY });
     await world.environment.advance(6_000);
-    table.drop(table.use('a'));
-    expect(table.size).toBe(0);
-  });
-
-  it('is kept of a key that is used again, however many are remembered meanwhile', () => {
-    const [first] = ['a', 'b'].map((key) => {
-      table.counted(key, 1);
-      return table.use(key);
-    });
-    for (let index = 0; index < 5_000; index += 1) table.counted(`key${index}`, 1);
-    expect(table.use('a')).toBe(first);
+    table.drop(a);
+    expect(table.size).toBe(1);
   });
 });

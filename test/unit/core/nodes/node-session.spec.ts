@@ -2,7 +2,6 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import { lockNames } from '../../../../lib/core/nodes/node-names.ts';
 import type { NodeSession, VoteReply } from '../../../../lib/core/nodes/node-session.ts';
-import { processFactory } from '../support/cluster.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 import type { ScriptedNode } from '../support/scripted-node.ts';
 
@@ -57,7 +56,7 @@ function connect(): void {
 }
 
 const release = (holder: string) =>
-  session.release({ names, holder, granted: true, notify: true }, 3_000, () => undefined);
+  session.release({ names, holder, granted: true, notify: true }, 3_000, world.set.nowMs);
 const types = () => world.events.map(({ type }) => type);
 const advance = (ms: number) => world.environment.advance(ms);
 const unreachable = (message: string) => [failed('unreachable', message)];
@@ -277,36 +276,4 @@ describe('a node that does not vote', () => {
       othersAnswer ? ['node-failing', 3] : [undefined, undefined],
     );
   });
-});
-
-describe('a node of a cluster', () => {
-  const newProcess = processFactory();
-
-  it('votes in the same round after it was joined again', async () => {
-    const { cluster, redlock, nodes } = await newProcess();
-    for (const server of cluster.servers) server.flush();
-    await cluster.settle(redlock.acquire('a', { wait: 0 }));
-    for (const { commands } of nodes)
-      expect(commands.map(({ name }) => name)).toEqual(['join', 'acquire', 'join', 'acquire']);
-  });
-
-  it.each(['vote', 'extension'])(
-    'that is joined again gets no %s after the release of its lock',
-    async (kind) => {
-      const { cluster, redlock, nodes } = await newProcess();
-      const early = kind === 'vote' ? undefined : await cluster.settle(redlock.acquire('a'));
-      await cluster.advance(100);
-      cluster.servers[2]?.forgetScripts();
-      nodes[0]!.latencyMs = nodes[1]!.latencyMs = 10;
-      const done = early === undefined ? redlock.acquire('a') : early.extend().then(() => early);
-      // NOSCRIPT comes at once, and then the join takes longer than the whole lock is held.
-      await cluster.advance(1.5);
-      nodes[2]!.latencyMs = 100;
-      const lock = await cluster.settle(done);
-      expect(nodes[2]?.asked('join')).toHaveLength(2);
-      await cluster.settle(lock.release());
-      await cluster.advance(500);
-      expect(cluster.holders('a')).toBe(0);
-    },
-  );
 });

@@ -1,114 +1,108 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ReleaseOutbox } from '../../../../lib/core/nodes/release-outbox.ts';
-import { ManualEnvironment } from '../../../support/manual-environment.ts';
 import { processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
-import { ScriptedNode } from '../support/scripted-node.ts';
+import { scriptedSet } from '../support/scripted-node.ts';
 
-const names = { locks: [], pairs: [], withMarker: [] };
-const release = (holder: string) => ({ names, holder, granted: true, notify: true });
-const RELEASED = { kind: 'released', deleted: 1 };
+const RELEASED = { kind: 'released', deleted: 1 } as const;
 const REFUSED = { kind: 'failed', nothingWritten: true, reason: 'error', message: 'BUSY' } as const;
 
 describe('the outbox of one node', () => {
-  let environment: ManualEnvironment;
-  let node: ScriptedNode;
+  let world: ReturnType<typeof scriptedSet>;
   let outbox: ReleaseOutbox;
-  /** How often it gave releases to the node by itself. */
-  let sent: number;
-  let settled: unknown[];
 
   beforeEach(() => {
-    environment = new ManualEnvironment();
-    node = new ScriptedNode('node:1');
-    [sent, settled] = [0, []];
-    outbox = new ReleaseOutbox(node, environment, 300, () => void (sent += 1));
+    world = scriptedSet();
+    outbox = new ReleaseOutbox(world.node, world.set);
   });
 
-  const send = (holder: string, lifeMs = 3_000) =>
-    outbox.send(release(holder), lifeMs, (...given) => void settled.push(given));
-  /** Who was released and not answered, oldest first. */
-  const open = () => node.waiting.map(({ request }) => (request as { holder: string }).holder);
-
-  it('is done with a release that was answered, however little it deleted', async () => {
-    send('a');
-    node.answer('release', { kind: 'released', deleted: 0, listeners: 2 });
-    await environment.advance(10_000);
-    expect([settled, node.story, sent]).toEqual([[[undefined, 2]], ['release'], 0]);
+  const release = (holder: string) => ({
+    names: { marker: '', locks: [], pairs: [] },
+    holder,
+    granted: true,
+    notify: true,
   });
+  const expiresIn = (ms: number) => world.set.nowMs + ms;
+  const keep = (holder: string, lifeMs = 3_000) => outbox.keep(release(holder), expiresIn(lifeMs));
+  const answered = (holder: string, reply: typeof RELEASED | typeof REFUSED) =>
+    outbox.answered(release(holder), expiresIn(3_000), reply);
+  const advance = (ms: number) => world.environment.advance(ms);
+  /** Releases without an answer, oldest first. */
+  const open = () =>
+    world.node.waiting.map(({ request }) => (request as { holder: string }).holder);
+  const answer = (reply: object) => world.node.answer('release', reply);
 
-  it('repeats one that failed after every pause, until it is answered', async () => {
-    send('a');
-    node.answer('release', REFUSED);
-    expect([settled, open()]).toEqual([[[REFUSED, 0]], []]);
-    for (const answer of [REFUSED, REFUSED, RELEASED]) {
-      await environment.advance(300);
-      expect(open()).toEqual(['a']);
-      node.answer('release', answer);
+  it('repeats a release that failed after every pause, until it is answered, and sees to its flush', async () => {
+    answered('a', REFUSED);
+    for (const reply of [REFUSED, REFUSED, RELEASED]) {
+      await advance(299);
+      expect(open()).toEqual([]);
+      await advance(1);
+      expect([open(), world.node.story.at(-1)]).toEqual([['a'], 'flush']);
+      answer(reply);
     }
-    await environment.advance(10_000);
-    expect([open(), sent, environment.pendingTimers]).toEqual([[], 3, 0]);
+    answered('b', RELEASED);
+    await advance(10_000);
+    expect([open(), world.environment.pendingTimers]).toEqual([[], 0]);
   });
 
-  it('repeats what it keeps as soon as there is a new connection, and nothing that has expired', async () => {
-    outbox.add(release('short'), 100);
-    for (const holder of ['a', 'b', 'a']) outbox.add(release(holder), 3_000);
-    outbox.add(release('over'), 0);
-    await environment.advance(100);
+  it('sends what it keeps when there is a new connection, once each, and nothing that has expired', async () => {
+    keep('short', 100);
+    for (const holder of ['a', 'b', 'a']) keep(holder);
+    keep('over', 0);
+    await advance(100);
     outbox.flush();
-    expect([open(), sent]).toEqual([['a', 'b'], 1]);
-    for (const _ of [1, 2]) node.answer('release', REFUSED);
-    await environment.advance(2_800);
-    while (open().length > 0) node.answer('release', REFUSED);
-    await environment.advance(10_000);
-    expect([open(), environment.pendingTimers]).toEqual([[], 0]);
+    await advance(0);
+    expect([open(), world.node.story.at(-1)]).toEqual([['a', 'b'], 'flush']);
+    for (const _ of [1, 2]) answer(REFUSED);
+    await advance(2_800);
+    while (open().length > 0) answer(REFUSED);
+    await advance(10_000);
+    expect([open(), world.environment.pendingTimers]).toEqual([[], 0]);
   });
 
   it('keeps a bounded number, the latest', () => {
-    for (let number = 0; number < 10_003; number += 1) outbox.add(release(`${number}`), 60_000);
+    for (let number = 0; number < 10_003; number += 1) keep(`${number}`, 60_000);
     outbox.flush();
     expect([open().length, open()[0], open().at(-1)]).toEqual([10_000, '3', '10002']);
   });
 
   it('sends everything twice after a connection closed with answers open, as long as these can matter', async () => {
-    const times = async (holder: string) => {
-      send(holder);
-      node.answer('release', RELEASED);
-      await environment.advance(300);
+    const repeatsOf = async (holder: string) => {
+      answered(holder, RELEASED);
+      await advance(300);
       const repeats = open();
-      for (const _ of repeats) node.answer('release', RELEASED);
+      for (const _ of repeats) answer(RELEASED);
       return repeats;
     };
     outbox.connectionClosed(0);
-    expect(await times('a')).toEqual([]);
+    expect(await repeatsOf('a')).toEqual([]);
     outbox.connectionClosed(1_000);
-    expect(await times('b')).toEqual(['b']);
+    expect(await repeatsOf('b')).toEqual(['b']);
     // Another one that closes, with nothing open, changes nothing.
     outbox.connectionClosed(0);
-    expect([await times('c'), sent]).toEqual([['c'], 2]);
-    await environment.advance(400);
-    expect(await times('d')).toEqual([]);
+    expect([await repeatsOf('c'), world.node.story.at(-1)]).toEqual([['c'], 'flush']);
+    await advance(400);
+    expect(await repeatsOf('d')).toEqual([]);
     outbox.connectionClosed(400);
-    send('e');
-    for (const answer of [RELEASED, REFUSED, REFUSED, RELEASED]) {
-      node.answer('release', answer);
-      await environment.advance(300);
+    answered('e', RELEASED);
+    for (const reply of [REFUSED, REFUSED, RELEASED]) {
+      await advance(300);
+      answer(reply);
     }
-    expect([open(), environment.pendingTimers]).toEqual([[], 0]);
+    await advance(10_000);
+    expect([open(), world.environment.pendingTimers]).toEqual([[], 0]);
   });
 
   it('forgets everything when it is closed, and keeps nothing any more', async () => {
     outbox.connectionClosed(10_000);
-    send('again');
-    node.answer('release', RELEASED);
-    outbox.add(release('kept'), 3_000);
-    send('late');
-    send('late again');
+    answered('again', RELEASED);
+    keep('kept');
     outbox.close();
-    node.answer('release', REFUSED);
-    node.answer('release', RELEASED);
-    await environment.advance(10_000);
-    expect([open(), environment.pendingTimers]).toEqual([[], 0]);
+    answered('late', REFUSED);
+    answered('late again', RELEASED);
+    await advance(10_000);
+    expect([open(), world.environment.pendingTimers]).toEqual([[], 0]);
   });
 });
 

@@ -15,6 +15,7 @@ function refusal(run: () => unknown): RedlockConfigError {
 
 const refused = (options: object, nodeCount = 3) =>
   refusal(() => resolveOptions(options as RedlockOptions, nodeCount));
+const acquireOf = (options: RedlockOptions) => resolveOptions(options, 3).acquire;
 
 describe('the defaults', () => {
   it('of three nodes guard against restarts', () => {
@@ -34,119 +35,90 @@ describe('the defaults', () => {
     });
   });
 
-  it('of one node have no restart guard, and so a shorter wait', () => {
-    expect(resolveOptions({}, 1)).toMatchObject({
-      quorum: 1,
-      restartGuardMs: 0,
-      acquire: { waitMs: 2_000 },
-    });
-  });
-
-  it('make a majority the quorum', () => {
+  it('derive from the number of nodes: the quorum, and of one node no restart guard and a shorter wait', () => {
     const quorums = [1, 2, 3, 4, 5, 6, 7].map((count) => resolveOptions({}, count).quorum);
     expect(quorums).toEqual([1, 2, 2, 3, 3, 4, 4]);
+    const { restartGuardMs, acquire } = resolveOptions({}, 1);
+    expect([restartGuardMs, acquire.waitMs]).toEqual([0, 2_000]);
   });
 
-  it('wait for as long as a restart guard that maxTtl lengthens', () => {
+  it('derive from the ttl: the node timeout; from maxTtl: the restart guard, and from that the wait', () => {
+    const ttls = ['10s', '2s', '600ms', '300ms', 120] as const;
+    const timeouts = ttls.map((ttl) => acquireOf({ ttl }).nodeTimeoutMs);
+    expect(timeouts).toEqual([500, 200, 60, 50, 40]);
     const { restartGuardMs, acquire } = resolveOptions({ ttl: '5s', maxTtl: '1m' }, 3);
     expect([restartGuardMs, acquire.waitMs]).toEqual([60_000, 62_000]);
   });
-
-  it.each([
-    ['10s', 500],
-    ['2s', 200],
-    ['600ms', 60],
-    ['300ms', 50],
-    [120, 40],
-  ] as const)('the node timeout for ttl %p is %i ms', (ttl, nodeTimeoutMs) => {
-    expect(resolveOptions({ ttl }, 3).acquire.nodeTimeoutMs).toBe(nodeTimeoutMs);
-  });
 });
 
+/** Options that are refused, by the name of the one that is wrong. */
+const WRONG: Record<string, readonly unknown[]> = {
+  ttl: [99, '10', Number.NaN],
+  maxTtl: ['soon'],
+  wait: [-1, Number.POSITIVE_INFINITY],
+  nodeTimeout: [0, '1x'],
+  driftFactor: [-0.01, 0.51, Number.NaN, '1%'],
+  keyPrefix: [5, 'x'.repeat(201), 'half \uD83D pair', '#', 'lock:#floor:'],
+  extend: ['yes'],
+  minHold: [-5],
+  restartGuard: [1],
+  tokens: ['postgres', { next: () => 1 }, null],
+  quorum: [1, 4, 2.5],
+  concurrentTries: [0, 1.5, 100_001],
+  onEvent: [{}],
+};
+
 describe('each option', () => {
-  it.each<[string, object, number?]>([
-    ['nodes', {}, 0],
-    ['nodes', {}, 1.5],
-    ['ttl', { ttl: 99 }],
-    ['ttl', { ttl: '10' }],
-    ['ttl', { ttl: Number.NaN }],
-    ['maxTtl', { maxTtl: 'soon' }],
-    ['wait', { wait: -1 }],
-    ['wait', { wait: Number.POSITIVE_INFINITY }],
-    ['nodeTimeout', { nodeTimeout: 0 }],
-    ['nodeTimeout', { nodeTimeout: '1x' }],
-    ['driftFactor', { driftFactor: -0.01 }],
-    ['driftFactor', { driftFactor: 0.51 }],
-    ['driftFactor', { driftFactor: Number.NaN }],
-    ['driftFactor', { driftFactor: '1%' }],
-    ['keyPrefix', { keyPrefix: 5 }],
-    ['keyPrefix', { keyPrefix: 'x'.repeat(201) }],
-    ['keyPrefix', { keyPrefix: 'half \uD83D pair' }],
-    ['extend', { extend: 'yes' }],
-    ['minHold', { minHold: -5 }],
-    ['restartGuard', { restartGuard: 1 }],
-    ['tokens', { tokens: 'postgres' }],
-    ['tokens', { tokens: { next: () => 1 } }],
-    ['tokens', { tokens: null }],
-    ['quorum', { quorum: 1 }],
-    ['quorum', { quorum: 4 }],
-    ['quorum', { quorum: 2.5 }],
-    ['quorum', { quorum: 2 }, 4],
-    ['concurrentTries', { concurrentTries: 0 }],
-    ['concurrentTries', { concurrentTries: 1.5 }],
-    ['concurrentTries', { concurrentTries: 100_001 }],
-    ['nodes', {}, 32],
-    ['retry.baseDelay', { retry: { baseDelay: 'fast' } }],
-    ['retry.maxDelay', { retry: { maxDelay: -1 } }],
-    ['onEvent', { onEvent: {} }],
-  ])('%s: %p is refused with option, value and fix', (option, options, nodeCount = 3) => {
+  it.each([
+    ...Object.entries(WRONG).flatMap(([option, values]) =>
+      values.map((value) => [option, { [option]: value }, 3] as const),
+    ),
+    ...[0, 1.5, 32].map((nodeCount) => ['nodes', {}, nodeCount] as const),
+    ['quorum', { quorum: 2 }, 4] as const,
+    ['retry.baseDelay', { retry: { baseDelay: 'fast' } }, 3] as const,
+    ['retry.maxDelay', { retry: { maxDelay: -1 } }, 3] as const,
+  ])('%s: %p is refused with option, value and fix (%i nodes)', (option, options, nodeCount) => {
     const error = refused(options, nodeCount);
-    expect(error.option).toBe(option);
+    expect([error.option, error.code]).toEqual([option, 'REDLOCK_CONFIG']);
     expect(error.message).toMatch(/^Option '.+' can't be .+: .{10,}\.$/);
-    expect(error.code).toBe('REDLOCK_CONFIG');
   });
 
   it('is used as given', () => {
     const issue = async () => 1;
     const onEvent = () => undefined;
+    const given = { driftFactor: 0, keyPrefix: '', quorum: 3, concurrentTries: 1, onEvent };
     const resolved = resolveOptions(
       {
+        ...given,
         ttl: '20s',
         maxTtl: '1m',
         wait: 0,
         nodeTimeout: '1s',
-        driftFactor: 0,
-        keyPrefix: '',
         extend: false,
         minHold: '30s',
         restartGuard: false,
         tokens: { issue },
-        quorum: 3,
-        concurrentTries: 1,
         retry: { baseDelay: 5, maxDelay: '2s' },
-        onEvent,
       },
       3,
     );
     expect(resolved).toMatchObject({
+      ...given,
+      // The ttl is raised to minHold, so that a crash does not cut the hold short.
       acquire: { ttlMs: 30_000, waitMs: 0, nodeTimeoutMs: 1_000, extend: false, minHoldMs: 30_000 },
       maxTtlMs: 60_000,
-      driftFactor: 0,
-      keyPrefix: '',
       restartGuardMs: 0,
-      quorum: 3,
-      concurrentTries: 1,
       retryBaseDelayMs: 5,
       retryMaxDelayMs: 2_000,
-      onEvent,
+      tokenSource: { issue },
     });
-    expect(resolved.tokenSource).toEqual({ issue });
+    expect([Object.isFrozen(resolved), resolved.nodeTimeoutMs]).toEqual([true, 1_000]);
   });
 });
 
 describe('each relation of two options', () => {
   it.each<[string, RedlockOptions, RegExp]>([
-    ['ttl', { ttl: '20s', maxTtl: '10s' }, /20000 ms.*maxTtl \(10000 ms\).*in every process first/],
+    ['ttl', { ttl: '20s', maxTtl: '10s' }, /20000 ms.*maxTtl \(10000 ms\).*in every process/],
     // Not as a problem of the ttl, which it raises.
     ['minHold', { ttl: '10s', minHold: '20s' }, /20000 ms.*maxTtl \(10000 ms\)/],
     ['nodeTimeout', { ttl: '3s', nodeTimeout: 1_001 }, /1001 ms.*a third of ttl \(3000 ms\)/],
@@ -155,13 +127,10 @@ describe('each relation of two options', () => {
   });
 
   it('may be at its limit', () => {
-    expect(resolveOptions({ ttl: '3s', nodeTimeout: 1_000 }, 3).nodeTimeoutMs).toBe(1_000);
+    expect(acquireOf({ ttl: '3s', nodeTimeout: 1_000 }).nodeTimeoutMs).toBe(1_000);
     expect(resolveOptions({ restartGuard: true }, 1).restartGuardMs).toBe(10_000);
-  });
-
-  it('raises the ttl to minHold, so that a crash does not cut the hold short', () => {
-    const { acquire } = resolveOptions({ ttl: '10s', maxTtl: '1m', minHold: '40s' }, 3);
-    expect([acquire.ttlMs, acquire.nodeTimeoutMs]).toEqual([40_000, 500]);
+    const { ttlMs, nodeTimeoutMs } = acquireOf({ ttl: '10s', maxTtl: '1m', minHold: '1m' });
+    expect([ttlMs, nodeTimeoutMs]).toEqual([60_000, 500]);
   });
 });
 
@@ -169,12 +138,9 @@ describe('options of one call', () => {
   const service = resolveOptions({ ttl: '10s', maxTtl: '30s', wait: '5s' }, 3);
   const call = (options?: AcquireOptions) => resolveAcquire(service, options);
 
-  it('are those of the service where the call says nothing', () => {
+  it('are those of the service where the call says nothing, and replace them, also by 0 and false', () => {
     expect(call()).toBe(service.acquire);
     expect(call({ signal: new AbortController().signal })).toBe(service.acquire);
-  });
-
-  it('replace those of the service, also by 0 and false', () => {
     expect(call({ wait: 0, extend: false })).toMatchObject({ waitMs: 0, extend: false });
     expect(call({ ttl: '20s' })).toMatchObject({ ttlMs: 20_000, waitMs: 5_000 });
     expect(call({ minHold: '15s' })).toMatchObject({ ttlMs: 15_000, minHoldMs: 15_000 });
@@ -183,7 +149,6 @@ describe('options of one call', () => {
   it('are resolved once when they cannot change, and for each service by itself', () => {
     const frozen = Object.freeze({ wait: 0 });
     expect(call(frozen)).toBe(call(frozen));
-    expect(call({ wait: 0 })).not.toBe(call({ wait: 0 }));
     const other = resolveOptions({ ttl: '20s', wait: '5s' }, 3);
     expect(resolveAcquire(other, frozen)).toMatchObject({ ttlMs: 20_000, waitMs: 0 });
     const later = { wait: 0 };

@@ -7,6 +7,7 @@ export class Caller implements Waiter {
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
   passes = 0;
+  readonly isInSection = false;
   readonly ticket: number;
   readonly isImpatient: boolean;
   readonly #woken: number[];

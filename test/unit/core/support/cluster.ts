@@ -7,32 +7,22 @@ import { MemoryLockServer } from '../../../../lib/testing/index.ts';
 import { ManualEnvironment } from '../../../support/manual-environment.ts';
 import { RecordedNode } from './recorded-node.ts';
 
-/** Counts the timers of one process apart from those of the network. */
-class CountedTimers implements Timers {
-  readonly #live = new Set<TimerHandle>();
-  readonly #timers: Timers;
-
-  constructor(timers: Timers) {
-    this.#timers = timers;
-  }
-
-  get live(): number {
-    return this.#live.size;
-  }
-
-  set(callback: () => void, delayMs: number): TimerHandle {
-    const handle = this.#timers.set(() => {
-      this.#live.delete(handle);
+/** The timers of one process, apart from those of the network, and which of them are set. */
+function countedTimers(timers: Timers) {
+  const live = new Set<TimerHandle>();
+  const set = (callback: () => void, delayMs: number): TimerHandle => {
+    const handle = timers.set(() => {
+      live.delete(handle);
       callback();
     }, delayMs);
-    this.#live.add(handle);
+    live.add(handle);
     return handle;
-  }
-
-  clear(handle: TimerHandle): void {
-    this.#live.delete(handle);
-    this.#timers.clear(handle);
-  }
+  };
+  const clear = (handle: TimerHandle): void => {
+    live.delete(handle);
+    timers.clear(handle);
+  };
+  return { live, timers: { set, clear } };
 }
 
 export interface ProcessOptions extends RedlockOptions {
@@ -78,15 +68,12 @@ export class Cluster {
     const { latencyMs = 2, wallErrorMs = 0, open = true, onEvent, ...rest } = options;
     const seed = 1_000 + this.#processes.length;
     const environment = this.environment.process({ seed, wallErrorMs });
-    const timers = new CountedTimers(environment.timers);
-    const nodes = this.servers.map(
-      (server, index) =>
-        new RecordedNode(
-          server,
-          { latencyMs, timers: this.environment.timers, address: `node${index}:6379` },
-          () => this.nowMs,
-        ),
-    );
+    const { live, timers } = countedTimers(environment.timers);
+    const network = { latencyMs, timers: this.environment.timers };
+    const nodes = this.servers.map((server, index) => {
+      const options = { ...network, address: `node${index}:6379` };
+      return new RecordedNode(server, options, () => this.nowMs);
+    });
     const events: LockEvent[] = [];
     const redlock = new Redlock(
       nodes,
@@ -105,12 +92,9 @@ export class Cluster {
       redlock,
       nodes,
       events,
-      received: (type) =>
-        events.filter(
-          (event): event is Extract<LockEvent, { type: typeof type }> => event.type === type,
-        ) as never,
+      received: (type) => events.filter((event) => event.type === type) as never,
       get liveTimers() {
-        return timers.live;
+        return live.size;
       },
     };
     this.#processes.push(process);

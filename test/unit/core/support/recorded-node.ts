@@ -5,8 +5,6 @@ import type {
   ExtendRequest,
   JoinReply,
   JoinRequest,
-  LinkSettings,
-  LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
 } from '../../../../lib/core/nodes/lock-node.ts';
@@ -22,11 +20,9 @@ interface Requests {
 type Name = keyof Requests;
 
 /** One command that the core gave to a node. */
-export interface RecordedCommand<Of extends Name = Name> {
-  readonly name: Of;
-  readonly atMs: number;
-  readonly request: Requests[Of];
-}
+export type RecordedCommand<Of extends Name = Name> = {
+  [Each in Of]: { readonly name: Each; readonly atMs: number; readonly request: Requests[Each] };
+}[Of];
 
 /** A node in memory that remembers what it was asked, in order. */
 export class RecordedNode extends MemoryLockNode {
@@ -34,7 +30,6 @@ export class RecordedNode extends MemoryLockNode {
   /** Lock names that are watched now. */
   readonly watching = new Set<string>();
   readonly #nowMs: () => number;
-  #listener: LockNodeListener | undefined;
 
   constructor(server: MemoryLockServer, options: MemoryLockNodeOptions, nowMs: () => number) {
     super(server, options);
@@ -44,16 +39,6 @@ export class RecordedNode extends MemoryLockNode {
   /** What it was asked with this command. */
   asked<Of extends Name>(name: Of): RecordedCommand<Of>[] {
     return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
-  }
-
-  /** A hint that took another way than the answers, as the second connection of a real node does. */
-  tell(lockName: string, holder: string): void {
-    this.#listener?.hint(lockName, holder);
-  }
-
-  override open(listener: LockNodeListener, _settings?: LinkSettings): void {
-    this.#listener = listener;
-    super.open(listener);
   }
 
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
@@ -87,6 +72,6 @@ export class RecordedNode extends MemoryLockNode {
   }
 
   #record(name: Name, request: Requests[Name]): void {
-    this.commands.push({ name, atMs: this.#nowMs(), request });
+    this.commands.push({ name, atMs: this.#nowMs(), request } as RecordedCommand);
   }
 }

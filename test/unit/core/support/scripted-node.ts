@@ -12,7 +12,7 @@ import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { resolveOptions } from '../../../../lib/core/options/resolve-options.ts';
 import { ManualEnvironment } from '../../../support/manual-environment.ts';
 
-type Name = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine';
+type Name = 'join' | 'acquire' | 'extend' | 'release' | 'inspect';
 
 interface OpenCommand {
   readonly name: Name;
@@ -48,9 +48,7 @@ export class ScriptedNode implements LockNode {
   readonly release = this.#receiver('release');
   readonly inspect = this.#receiver('inspect');
 
-  examine(settle: (reply: never) => void): void {
-    this.#receiver('examine')(undefined, settle);
-  }
+  examine(): void {}
 
   flush(): void {
     this.hasCollected = false;
@@ -79,25 +77,24 @@ export class ScriptedNode implements LockNode {
 
   /** Answers the oldest open command of this name. */
   answer(name: Name, reply: object): void {
-    const index = this.waiting.findIndex((command) => command.name === name);
-    const [command] = this.waiting.splice(index, 1);
-    if (index === -1 || command === undefined) throw new Error(`No ${name} is open.`);
+    const command = this.waiting.find((each) => each.name === name);
+    if (command === undefined) throw new Error(`No ${name} is open.`);
+    this.waiting.splice(this.waiting.indexOf(command), 1);
     command.settle(reply as never);
   }
 
   #receiver(name: Name) {
-    return (request: unknown, settle: (reply: never) => void): void => {
+    return (request: unknown, settle: (reply: never) => void): boolean => {
       this.waiting.push({ name, request, settle });
       this.story.push(name);
+      return this.hasCollected;
     };
   }
 }
 
-export type ScriptedSetOptions = RedlockOptions & { readonly size?: number };
-
 /** Scripted nodes as one set, in manual time. */
 export function scriptedSet(
-  { size = 1, ...options }: ScriptedSetOptions = {},
+  { size = 1, ...options }: RedlockOptions & { readonly size?: number } = {},
   listener: Partial<NodeSetListener> = {},
 ) {
   const environment = new ManualEnvironment();
@@ -109,12 +106,14 @@ export function scriptedSet(
     { ttl: 3_000, restartGuard: false, onEvent: (event) => void events.push(event), ...options },
     size,
   );
-  const nothing = () => undefined;
-  const set = new NodeSet(nodes, resolved, environment, {
-    joined: nothing,
-    hint: nothing,
-    clockMoved: nothing,
-    ...listener,
-  });
-  return { environment, nodes, set, events, node: nodes[0]! };
+  const none = () => undefined;
+  const listeners = { joined: none, hint: none, clockMoved: none, ...listener };
+  const set = new NodeSet(nodes, resolved, environment, listeners);
+  /** Opens all nodes, which vote then. */
+  const connect = () => {
+    set.open();
+    for (const { listener } of nodes) listener.opened();
+    for (const node of nodes) node.answer('join', { kind: 'joined', quarantineMs: 0 });
+  };
+  return { environment, nodes, set, events, node: nodes[0]!, connect };
 }

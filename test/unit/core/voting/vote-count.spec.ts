@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { NodeFailure } from '../../../../lib/core/nodes/lock-node.ts';
-import type { VoteReply } from '../../../../lib/core/nodes/node-session.ts';
 import { VoteCount } from '../../../../lib/core/voting/vote-count.ts';
+import { reply } from '../support/reply.ts';
 
 const sizes = [1, 2, 3, 4, 5, 6, 7];
 const quorums = sizes.flatMap((size) =>
@@ -20,54 +19,13 @@ function* counts(of: number, kinds: readonly string[]): Generator<string[]> {
       yield [...Array.from({ length: number }, () => kind), ...rest];
 }
 
-const failed = (nothingWritten: boolean): NodeFailure => ({
-  kind: 'failed',
-  nothingWritten,
-  reason: 'error',
-  message: 'refused',
-});
-
-/** One answer, as the tables write it. */
-function reply(text: string): VoteReply | undefined {
-  const [kind = '', first = '', second = '', third = ''] = text.split(':');
-  const floor = Number(second);
-  switch (kind) {
-    case 'yes':
-      return { kind: first === 'extended' ? 'extended' : 'accepted', recreated: 0 };
-    case 'held':
-      // held:<holder>[@<index>]:<remainingMs>[:<floor>]
-      return {
-        kind,
-        holder: first.split('@')[0]!,
-        index: Number(first.split('@')[1] ?? 0),
-        remainingMs: Number(second),
-        floor: Number(third),
-      };
-    case 'stale':
-      return { kind, floor: Number(first), byClock: third === 'clock', nowMicros: floor };
-    case 'ahead':
-      return { kind, nowMicros: Number(first), floor };
-    case 'quarantined':
-      return { kind, remainingMs: Number(first) };
-    case 'lost':
-    case 'unjoined':
-      return { kind };
-    case 'refused':
-      return failed(true);
-    case 'unknown':
-      return failed(false);
-    default:
-      return undefined;
-  }
-}
-
 /** The votes of nodes in order: `-` has not answered, `(…)` was silent when it was asked. */
 function count(texts: readonly string[], quorum: number): VoteCount {
   const votes = new VoteCount(texts.length, quorum);
   for (const [index, text] of texts.entries()) if (text.startsWith('(')) votes.silent(index);
   for (const [index, text] of texts.entries()) {
-    const answer = reply(text.replace(/[()]/g, ''));
-    if (answer !== undefined) votes.add(index, answer);
+    const answer = text.replace(/[()]/g, '');
+    if (answer !== '-') votes.add(index, reply(answer));
   }
   return votes;
 }
@@ -83,7 +41,7 @@ const FACTS: Record<string, (votes: VoteCount) => unknown> = {
   next: (votes) => votes.nextBallot(100),
   wrote: (votes) => votes.mayHaveWritten.toString(2),
   voted: (votes) => votes.voted,
-  contention: (votes) => (votes.decided(), votes.isContention),
+  contention: (votes) => ((votes.pending = votes.liveOpen), votes.isContention),
   refused: (votes) => votes.isRefused,
   quarantined: (votes) => votes.isQuarantined,
 };

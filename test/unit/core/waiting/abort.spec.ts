@@ -84,7 +84,9 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     const rejected = rejection(acquire());
     await cluster.advance(10);
     abort();
+    const abortedAtMs = cluster.nowMs;
     expect(await cluster.settle(rejected)).toBe(reason);
+    expect(cluster.nowMs - abortedAtMs).toBeLessThan(10);
     issue(5);
     await cluster.advance(10);
     expect(cluster.holders('a')).toBe(0);

@@ -1,72 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
-import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
-import type { AcquireOptions } from '../../../../lib/core/options/options.ts';
-import { resolveAcquire } from '../../../../lib/core/options/resolve-options.ts';
-import { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
-import { Admission } from '../../../../lib/core/waiting/admission.ts';
-import { seededRandom } from '../../../support/manual-environment.ts';
-import { Caller } from '../support/callers.ts';
-import { scriptedSet } from '../support/scripted-node.ts';
-
-const ACCEPTED = { kind: 'accepted' };
-const OOM = { kind: 'failed', nothingWritten: true, reason: 'error', message: 'OOM' };
-const held = (index = 0, holder = 'elsewhere') => ({
-  kind: 'held',
-  index,
-  holder,
-  remainingMs: 60_000,
-  floor: 0,
-});
-
-type CallOptions = AcquireOptions & { readonly isInSection?: boolean };
-
-/** Three scripted nodes that vote, and callers by the names of their keys. */
-function newRoom() {
-  const world = scriptedSet({ size: 3, ttl: 10_000, retry: { maxDelay: 20 } });
-  const { set, nodes, environment } = world;
-  const table = new KeyTable(set);
-  const room = { set, table, admission: new Admission(512) };
-  set.open();
-  for (const node of nodes) {
-    node.listener.opened();
-    node.answer('join', { kind: 'joined', quarantineMs: 0 });
-  }
-  let tickets = 0;
-  const call = (keys: string, { isInSection = false, ...options }: CallOptions = {}) => {
-    const settings = resolveAcquire(set.options, options);
-    const ticket = (tickets += 1);
-    const acquisition = new Acquisition(room, [...keys], settings, ticket, isInSection);
-    const outcome = acquisition
-      .run((grant, records) => {
-        const all = { set, table, records, settings, grant, ticket, onEnd: () => undefined };
-        return new HeldLock([...keys], all);
-      })
-      .then(
-        (lock) => ({ code: 'granted', lock, causes: [] as object[] }),
-        ({ code, causes }) => ({ code, lock: undefined, causes }),
-      );
-    return Object.assign(acquisition, { outcome });
-  };
-  /** The keys that are being asked for, one try after the other. */
-  const tries = () =>
-    nodes[0]!.waiting.flatMap(({ name, request }) =>
-      name === 'acquire'
-        ? (request as { names: { locks: string[] } }).names.locks
-            .map((lock) => lock.at(-1))
-            .join('')
-        : [],
-    );
-  /** Every node answers its oldest vote, and what follows from that happens. */
-  const answer = async (...replies: object[]) => {
-    for (const [index, node] of nodes.entries())
-      if (node.waiting.some(({ name }) => name === 'acquire'))
-        node.answer('acquire', replies[index % replies.length]!);
-    await environment.flush();
-  };
-  return { ...world, table, call, tries, answer, flush: () => environment.flush() };
-}
+import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
+import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
+import { Caller, lockOf } from '../support/callers.ts';
+import { ACCEPTED, held, newRoom, OOM } from '../support/waiting-room.ts';
 
 let room: ReturnType<typeof newRoom>;
 
@@ -75,76 +12,206 @@ beforeEach(() => {
 });
 
 const keyOf = ({ place }: Acquisition) => place?.key;
+/** A split vote: nobody is named. */
+const SPLIT = [held(0, 'x'), held(0, 'y'), ACCEPTED];
 
 describe('a caller that arrives', () => {
   it('tries at once when none of its keys is in use here, else stands in the line of the first that is', async () => {
     const first = room.call('b');
-    const [single, set, other] = ['b', 'abc', 'ac'].map((keys) => room.call(keys));
+    const callers = ['b', 'abc', 'ac', 'ab'].map((keys) => room.call(keys));
     await room.flush();
-    expect([first, single!, set!, other!].map(keyOf)).toEqual([undefined, 'b', 'b', undefined]);
+    expect([first, ...callers].map(keyOf)).toEqual([undefined, 'b', 'b', undefined, 'a']);
     expect(room.tries()).toEqual(['b', 'ac']);
     await room.answer(ACCEPTED);
-    expect([keyOf(single!), keyOf(set!)]).toEqual(['b', 'b']);
     const behind = room.call('b');
     await room.flush();
-    expect([behind.place?.first, behind.place?.last]).toEqual([single, behind]);
+    expect([behind.place?.first, behind.place?.last]).toEqual([callers[0], behind]);
+  });
+
+  it('waits behind one that pauses, or that waits for a slot, although the key is free', async () => {
+    room = newRoom({ concurrentTries: 1 });
+    const pausing = room.call('a');
+    await room.answer(...SPLIT);
+    const other = room.call('z');
+    const candidate = room.call('b');
+    const callers = ['a', 'b'].map((keys) => room.call(keys));
+    await room.flush();
+    expect([pausing, candidate, ...callers].map(keyOf)).toEqual(['a', 'b', 'a', 'b']);
+    expect(room.tries()).toEqual(['z']);
+    other.cancel(new Error('left'));
+    await room.flush();
+    expect(candidate.tries).toBe(1);
+  });
+
+  it('always makes its first try, but no further one with less than a round trip left', async () => {
+    const lock = await room.hold('a');
+    room.set.roundTripMs = 2;
+    const first = room.call('a', { wait: 600 });
+    await room.advance(599);
+    await room.release(lock);
+    expect(room.tries()).toEqual(['a']);
+    // Without an answer it knows that the key was held since it came.
+    expect((await (await room.advance(1), first.outcome)).code).toBe('LOCK_BUSY');
+    const second = room.call('b', { wait: 1_000 });
+    for (const _ of ['a', 'b']) await room.answer(held());
+    await room.advance(999);
+    room.table.hint('lock:b', 'other');
+    expect(await second.outcome).toMatchObject({ code: 'LOCK_BUSY' });
+    expect([second.tries, second.waitedMs]).toEqual([1, 999]);
+  });
+});
+
+describe('the error of a caller whose time is over', () => {
+  it('is contention when its key was held while it stood in line, also when it is released just then', async () => {
+    const lock = await room.hold('a');
+    const [head, second] = [room.call('a', { wait: '1m' }), room.call('a', { wait: 600 })];
+    await room.advance(599);
+    await room.release(lock);
+    await room.advance(1);
+    expect([head.tries, (await second.outcome).code]).toEqual([1, 'LOCK_BUSY']);
+  });
+
+  it('is contention when a holder was named while it stood in line, also when that has released since', async () => {
+    const [head, second] = [room.call('a', { wait: '1m' }), room.call('a', { wait: 600 })];
+    await room.advance(1);
+    await room.answer(held());
+    room.chance(0);
+    await room.advance(598);
+    room.table.hint('lock:a', 'elsewhere');
+    await room.advance(1);
+    expect([head.tries, (await second.outcome).code]).toEqual([2, 'LOCK_BUSY']);
+  });
+
+  it('is an overload when it got no slot in the end, whatever it waited for before', async () => {
+    room = newRoom({ concurrentTries: 1 });
+    const lock = await room.hold('a');
+    const { outcome } = room.call('a', { wait: 550 });
+    await room.advance(100);
+    room.call('z');
+    await room.release(lock);
+    await room.advance(500);
+    const causes = [{ address: 'this process', reason: 'overloaded' }];
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
+  });
+
+  it('is an outage when a majority refused it, however little time its try had', async () => {
+    const ahead = room.call('a');
+    await room.flush();
+    const { outcome } = room.call('a', { wait: 0 });
+    await room.advance(400);
+    ahead.cancel(new Error('left'));
+    for (const _ of [ahead, outcome]) await room.answer(OOM);
+    expect(await outcome).toMatchObject({ causes: [{ reason: 'error' }, { reason: 'error' }, {}] });
+  });
+
+  it('is an outage when it found one, however long ago, and nothing else since', async () => {
+    const { outcome } = room.call('a', { wait: 2_000 });
+    // The second time when half of its time is over.
+    for (const remainingMs of [3_000, 2_000]) {
+      await room.answer({ kind: 'quarantined', remainingMs });
+      await room.advance(1_000);
+    }
+    const causes = [{ reason: 'quarantined' }, { reason: 'quarantined' }, {}];
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
   });
 });
 
 describe('a set that waits', () => {
   it('moves when it is blocked elsewhere, in the order of arrival, and its wake-up goes on', async () => {
-    const [a, b] = ['a', 'b'].map((keys) => room.call(keys));
-    await room.answer(ACCEPTED);
-    await room.answer(ACCEPTED);
+    const [a, b] = [await room.hold('a'), await room.hold('b')];
     const set = room.call('ab');
     const [nextA, nextB] = ['a', 'b'].map((keys) => room.call(keys));
     await room.flush();
     expect([set, nextA!, nextB!].map(keyOf)).toEqual(['a', 'a', 'b']);
-    void (await a!.outcome).lock!.release();
-    await room.flush();
+    await room.release(a);
     expect([keyOf(set), set.place?.first, room.tries()]).toEqual(['b', set, ['a']]);
     await room.answer(ACCEPTED);
-    void (await b!.outcome).lock!.release();
-    await room.flush();
+    await room.release(b);
     // Its first key is held again: the wake-up goes on.
     expect([keyOf(set), keyOf(nextB!), room.tries()]).toEqual(['a', undefined, ['b']]);
   });
 
-  it('refuses no free key to others, whichever holder it waits for', async () => {
+  it('refuses no free key to others', async () => {
     const set = room.call('ef');
-    await room.answer(held(1));
     const e = room.call('e');
     await room.flush();
+    await room.answer(held(1));
     expect([keyOf(set), room.tries()]).toEqual(['f', ['e']]);
     await room.answer(ACCEPTED);
     expect((await e.outcome).code).toBe('granted');
     for (const node of room.nodes) expect([...node.watching]).toEqual(['lock:e', 'lock:f']);
+    await room.release((await e.outcome).lock!);
+    room.table.hint('lock:f', 'elsewhere');
+    await room.advance(40);
+    await room.answer(OOM);
+    expect(keyOf(set)).toBe('e');
+  });
+
+  it('breaks the row of grants only of the key that is held elsewhere', async () => {
+    const records = ['e', 'f'].map(room.record);
+    for (const record of records) record.grantsInARow = 2;
+    room.call('ef');
+    await room.answer(held(1));
+    expect(records.map(({ grantsInARow }) => grantsInARow)).toEqual([2, 0]);
+  });
+
+  it('asks no more often because others take its free keys', async () => {
+    const set = room.call('ef');
+    let next = room.call('e');
+    await room.flush();
+    await room.answer(held(1));
+    for (let turn = 0; turn < 5; turn += 1) {
+      await room.answer(ACCEPTED);
+      const { lock } = await next.outcome;
+      next = room.call('e');
+      await room.release(lock!);
+      if (room.tries().includes('ef')) await room.answer(held(1));
+    }
+    expect(set.tries).toBe(1);
+  });
+
+  it('claims its keys when it was passed eight times, and tries although it is not the head', async () => {
+    const head = room.call('a');
+    await room.answer(...SPLIT);
+    const set = room.call('ab');
+    await room.flush();
+    expect([set.place?.first, set.tries]).toEqual([head, 0]);
+    const b = room.record('b');
+    for (let pass = 0; pass < 8; pass += 1) {
+      b.lock = undefined;
+      room.table.granted(lockOf('other'), [b], 99);
+    }
+    await room.flush();
+    expect([b.claims, keyOf(set)]).toEqual([[set], 'a']);
+    room.table.freed(b.lock!, [b]);
+    await room.flush();
+    expect([room.tries(), head.tries]).toEqual([['ab'], 1]);
+    await room.answer(held(0));
+    expect([b.claims, keyOf(set), set.place?.first]).toEqual([[], 'a', head]);
   });
 });
 
 describe('a claim binds', () => {
   it.each([
-    ['later arrivals', 'a', {}, false],
-    ['later sets', 'ac', {}, false],
-    ['no later arrivals inside a section', 'a', { isInSection: true }, true],
-    ['no callers of other keys', 'c', {}, true],
-    ['no earlier arrivals', 'a', {}, true],
-  ])('%s', async (who, keys, options, mayTry) => {
-    const claimant = new Caller(who.includes('earlier') ? 99 : 0);
-    const record = room.table.use('a');
-    record.claims.push(claimant);
+    ['later arrivals', 'a', {}, 0],
+    ['later sets', 'ac', {}, 0],
+    ['no later arrivals inside a section', 'a', { isInSection: true }, 1],
+    ['no callers of other keys', 'c', {}, 1],
+    ['no earlier arrivals', 'a', {}, 1],
+  ])('%s', async (who, keys, options, tries) => {
+    const record = room.record('a');
+    record.claims = [new Caller(who.includes('earlier') ? 99 : 0)];
     const caller = room.call(keys, options);
     await room.flush();
-    expect(room.tries()).toEqual(mayTry ? [keys] : []);
-    if (mayTry) return;
-    record.claims.pop();
+    expect(caller.tries).toBe(tries);
+    record.claims = [];
     record.wake();
     await room.flush();
-    expect([room.tries(), keyOf(caller)]).toEqual([[keys], undefined]);
+    expect([caller.tries, keyOf(caller)]).toEqual([1, undefined]);
   });
 
   it('nobody inside a section to wait for those that it binds', async () => {
-    room.table.use('a').claims.push(new Caller(0));
+    room.record('a').claims = [new Caller(0)];
     const [bound, nested] = [room.call('a'), room.call('a', { isInSection: true })];
     await room.flush();
     expect([room.tries(), bound.tries, nested.tries]).toEqual([['a'], 0, 1]);
@@ -155,68 +222,154 @@ describe('a caller whose try failed', () => {
   it('comes back to its place before the next one looks', async () => {
     const [first, second] = [room.call('a'), room.call('a')];
     await room.flush();
-    // A split vote: nobody is named, and it pauses.
-    await room.answer(held(0, 'x'), held(0, 'y'), ACCEPTED);
+    await room.answer(...SPLIT);
     expect([room.tries(), first.place?.first]).toEqual([[], first]);
-    await room.environment.advance(40);
+    await room.advance(40);
     await room.answer(ACCEPTED);
-    expect((await first.outcome).code).toBe('granted');
-    expect(second.tries).toBe(0);
+    expect([(await first.outcome).code, second.tries]).toEqual(['granted', 0]);
+  });
+
+  it.each<[string, object[], RedlockOptions, number]>([
+    ['two round trips, doubled, after a split vote', SPLIT, { retry: {} }, 8],
+    ['twice the base delay', SPLIT, { retry: { baseDelay: 30 } }, 60],
+    ['the longest delay', SPLIT, { retry: { baseDelay: 300, maxDelay: 200 } }, 200],
+    ['a node timeout', SPLIT, { retry: { baseDelay: 900 } }, 500],
+    ['a ttl behind a holder whose lease is longer', [held()], {}, 10_000],
+    [
+      'two round trips behind a holder without ttl',
+      [{ ...held(), remainingMs: -1 }],
+      { retry: {} },
+      8,
+    ],
+    ['a quarantine', [{ kind: 'quarantined', remainingMs: 700 }], {}, 705],
+  ])('pauses, and listens, for %s at most', async (_, replies, options, ms) => {
+    room = newRoom({ wait: '1m', ...options });
+    room.chance(1);
+    const caller = room.call('a');
+    await room.answer(...replies);
+    await room.advance(ms - 1);
+    expect([caller.tries, [...room.node.watching]]).toEqual([1, ['lock:a']]);
+    // The release of its try, which may be published, says nothing to itself.
+    const releases = room.node.waiting.filter(({ name }) => name === 'release');
+    const own = releases.map(({ request }) => (request as AcquireRequest).holder);
+    expect(own.every((holder) => room.record('a').isOwn(holder))).toBe(true);
+    await room.advance(1.5);
+    expect(caller.tries).toBe(2);
+  });
+
+  it.each([
+    [1, false, 4],
+    [3, false, 16],
+    [7, false, 16],
+    [1, true, 40],
+  ])(
+    'after %i tries and a hint pauses by chance, longer after a step back: %s',
+    async (tries, hasSteppedBack, ms) => {
+      room.chance(0);
+      const caller = room.call('a');
+      for (let count = 1; count < tries; count += 1) {
+        await room.answer(...SPLIT);
+        await room.advance(2);
+      }
+      await room.answer(held());
+      room.chance(1);
+      Object.assign(room.record('a'), { hasSteppedBack });
+      room.table.hint('lock:a', 'elsewhere');
+      await room.advance(ms - 1);
+      expect(caller.tries).toBe(tries);
+      await room.advance(1);
+      expect(caller.tries).toBe(tries + 1);
+    },
+  );
+
+  it('tries again at once when a release was received while it tried: it may be that of the holder that was named', async () => {
+    room.chance(0);
+    const caller = room.call('a');
+    room.table.hint('lock:a', 'elsewhere');
+    await room.answer(held());
+    expect([caller.tries, room.tries()]).toEqual([2, ['a']]);
+    room.table.hint('lock:a', null);
+    await room.answer(held());
+    expect(caller.tries).toBe(3);
+    await room.answer(held());
+    expect([caller.tries, room.tries()]).toEqual([3, []]);
+  });
+
+  it.each([
+    ['its key is in use meanwhile', () => room.table.granted(lockOf('b'), [room.record('a')], 9)],
+    ['it has left', (candidate: Acquisition) => candidate.cancel(new Error('left'))],
+  ])('gives back its place among those that wait for a slot when %s', async (_, happen) => {
+    room = newRoom({ concurrentTries: 1 });
+    const [first, candidate, last] = ['z', 'a', 'y'].map((keys) => room.call(keys));
+    await room.flush();
+    happen(candidate!);
+    candidate!.wake();
+    await room.flush();
+    first!.cancel(new Error('left'));
+    await room.flush();
+    expect([candidate!.tries, last!.tries]).toEqual([0, 1]);
   });
 });
 
-describe('the outcome of the try ahead, for one who came for one answer,', () => {
-  const timeout = () => room.environment.advance(500);
-  const whole: AcquireOptions = { wait: 60_000 };
-
-  it.each<[string, string, AcquireOptions, () => unknown, string]>([
-    ['that was granted is contention', 'a', whole, () => room.answer(ACCEPTED), 'LOCK_BUSY'],
-    [
-      'that named a holder of the key is contention',
-      'a',
-      whole,
-      () => room.answer(held()),
-      'LOCK_BUSY',
-    ],
-    ['that had no answers is an outage', 'a', whole, timeout, 'QUORUM_UNAVAILABLE'],
-    [
-      'that a majority refused is an outage',
-      'a',
-      whole,
-      () => room.answer(OOM),
-      'QUORUM_UNAVAILABLE',
-    ],
-    ['of a shorter node timeout says nothing', 'a', { ttl: 600 }, timeout, 'tries'],
-    [
-      'of a set that named another key says nothing',
-      'ab',
-      whole,
-      () => room.answer(held(1)),
-      'tries',
-    ],
-    [
-      'without a majority for anybody says nothing',
-      'a',
-      whole,
-      () => room.answer(held(0, 'x'), held(0, 'y'), OOM),
-      'tries',
-    ],
-    ['that was cancelled says nothing', 'a', whole, () => ahead.cancel(new Error('left')), 'tries'],
-  ])('%s', async (_, keys, options, happen, expected) => {
-    ahead = room.call(keys, options);
-    await room.environment.advance(20);
-    const caller = room.call('a', { wait: 0 });
-    await room.flush();
-    expect(room.tries()).toEqual([keys]);
-    await happen();
-    await room.flush();
-    if (expected === 'tries') {
-      expect(caller.tries).toBe(1);
-      return;
-    }
-    expect([(await caller.outcome).code, caller.tries]).toEqual([expected, 0]);
+describe('while it is the turn of other processes, a caller', () => {
+  it('stands in line, so that a hint ends that, and listens only after a try of its own', async () => {
+    const record = room.record('a');
+    record.grantsInARow = 4;
+    room.chance(0);
+    const caller = room.call('a');
+    await room.advance(30);
+    expect([caller.tries, keyOf(caller), room.node.watching.size]).toEqual([0, 'a', 0]);
+    room.table.hint('lock:a', 'elsewhere');
+    await room.advance(1);
+    expect(caller.tries).toBe(1);
   });
-  let ahead: ReturnType<typeof room.call>;
+});
+
+describe('the outcome of the try ahead, for one who waits for no more than one answer,', () => {
+  /** The try for `keys` ends with these replies, or without any; behind it wait a patient caller of `a`, and this one. */
+  async function behindTry(keys: string, options: AcquireOptions, replies: readonly object[]) {
+    const ahead = room.call(keys, options);
+    await room.advance(20);
+    room.call('a', { wait: 60_000 });
+    const caller = room.call('a', { wait: 0 });
+    await room.advance(1);
+    expect(room.tries()).toEqual([keys]);
+    if (replies.length > 0) await room.answer(...replies);
+    else if (options.signal?.aborted === true) ahead.cancel(new Error('left'));
+    else await room.advance(479);
+    await room.flush();
+    return { caller };
+  }
+
+  it.each([
+    ['is contention when it was granted', [ACCEPTED], 'LOCK_BUSY'],
+    ['is contention when it named a holder of the key', [held()], 'LOCK_BUSY'],
+    ['is an outage when it had no answer for a whole node timeout', [], 'QUORUM_UNAVAILABLE'],
+    ['is an outage when a majority refused', [OOM], 'QUORUM_UNAVAILABLE'],
+  ])('%s', async (_, replies, code) => {
+    const { caller } = await behindTry('a', {}, replies);
+    const { nowMs } = room.set;
+    expect([(await caller.outcome).code, caller.tries]).toEqual([code, 0]);
+    expect(room.set.nowMs).toBe(nowMs);
+  });
+
+  it.each<[string, string, AcquireOptions, object[]]>([
+    ['its node timeout was shorter', 'a', { ttl: 600 }, []],
+    ['it was for a set, and named another key', 'ab', {}, [held(1)]],
+    ['it was cancelled', 'a', { signal: AbortSignal.abort() }, []],
+  ])('says nothing when %s', async (_, keys, options, replies) => {
+    const { caller } = await behindTry(keys, options, replies);
+    expect([caller.tries, keyOf(caller)]).toEqual([0, 'a']);
+  });
+
+  it('is contention when single nodes named holders since it came', async () => {
+    const ahead = room.call('a');
+    await room.flush();
+    const caller = room.call('a', { wait: 0 });
+    await room.advance(1);
+    await room.answer(...SPLIT);
+    expect([(await caller.outcome).code, caller.tries, ahead.tries]).toEqual(['LOCK_BUSY', 0, 1]);
+  });
 });
 
 describe('an outage that a try found', () => {
@@ -227,7 +380,7 @@ describe('an outage that a try found', () => {
   ])('%s', async (rule, afterMs, hasQuorumLater) => {
     const ahead = room.call('a');
     await room.answer(OOM);
-    await room.environment.advance(afterMs);
+    await room.advance(afterMs);
     expect([ahead.tries, room.tries()]).toEqual([2, ['a']]);
     if (hasQuorumLater) {
       room.call('z');
@@ -239,111 +392,9 @@ describe('an outage that a try found', () => {
     await room.flush();
     const isReported = rule.startsWith('is');
     expect(caller.waitedMs).toBe(0);
-    await room.environment.advance(60);
+    await room.advance(60);
     const { code, causes } = await caller.outcome;
     const reason = isReported ? 'error' : 'not-tried';
     expect([code, causes[0]]).toMatchObject(['QUORUM_UNAVAILABLE', { reason }]);
   });
-});
-
-describe('in random traffic', () => {
-  const KEYS = ['a', 'b', 'c'];
-  /** The longest jitter after a hint, and the longest back-off. */
-  const PAUSE_MS = 40 + 20;
-
-  /** Callers of random sets come and go, other processes take keys and release them, and nodes answer when they like. */
-  function traffic(seed: number) {
-    const { set, nodes, environment, table, call } = room;
-    const random = seededRandom(seed);
-    const fraction = () => random.fraction();
-    const pick = <Item>(items: readonly Item[]) => items[Math.floor(fraction() * items.length)]!;
-    const foreign = new Map<string, string>();
-    /** Since when their keys have been free, as far as this process knows. */
-    const waiting = new Map<Acquisition, number>();
-    const locks = new Set<HeldLock>();
-    const idle: unknown[] = [];
-
-    const arrive = () => {
-      const keys = KEYS.filter(() => fraction() < 0.45).join('') || pick(KEYS);
-      const wait = pick([0, 300, 3_000, 30_000]);
-      const caller = call(keys, { wait, isInSection: fraction() < 0.1 });
-      waiting.set(caller, set.nowMs);
-      void caller.outcome.then(({ lock }) => {
-        waiting.delete(caller);
-        if (lock !== undefined) locks.add(lock);
-      });
-    };
-    const release = () => {
-      const [lock] = locks;
-      if (lock !== undefined && locks.delete(lock)) void lock.release();
-    };
-    const takeElsewhere = () => {
-      const key = pick(KEYS);
-      if (recordOf(key).lock === undefined) foreign.set(key, `${set.nowMs}`);
-    };
-    const releaseElsewhere = () => {
-      const [[key, holder] = []] = foreign;
-      if (key !== undefined && foreign.delete(key)) table.hint(`lock:${key}`, holder!);
-    };
-    const cancel = () => {
-      const [caller] = waiting.keys();
-      if (fraction() < 0.2) caller?.cancel(new Error('left'));
-    };
-    const answer = () => {
-      for (const { name, request, settle } of nodes.flatMap((node) => node.waiting.splice(0))) {
-        const keys = (request as AcquireRequest).names.locks.map((lock) => lock.slice(5));
-        const index = keys.findIndex((key) => foreign.has(key));
-        const vote = index === -1 ? ACCEPTED : held(index, foreign.get(keys[index]!));
-        const other = { kind: name === 'release' ? 'released' : 'extended' };
-        settle((name === 'acquire' ? vote : other) as never);
-      }
-    };
-    const recordOf = (key: string) => {
-      const record = table.use(key);
-      table.drop(record);
-      return record;
-    };
-    const advance = async (ms: number) => {
-      await environment.advance(ms);
-      for (const [caller, sinceMs] of waiting) {
-        const records = caller.keys.map(recordOf);
-        const isFree = records.every(({ lock, trying, claims, foreign: holder }) => {
-          const isClaimed = claims.some(({ ticket }) => ticket < caller.ticket);
-          const isHeldElsewhere = holder !== undefined && holder.untilMs > set.nowMs;
-          return !lock && !trying && !isHeldElsewhere && (!isClaimed || caller.isInSection);
-        });
-        // The jitter begins with the latest hint.
-        const freeSinceMs = Math.max(sinceMs, ...records.map(({ hintAtMs }) => hintAtMs));
-        if (!isFree) waiting.set(caller, set.nowMs);
-        else if (set.nowMs - freeSinceMs > PAUSE_MS) idle.push([caller.keys.join(''), sinceMs]);
-      }
-    };
-    const often = [arrive, release, answer, answer, answer];
-    const events = [...often, arrive, release, takeElsewhere, releaseElsewhere, cancel];
-    return {
-      idle,
-      step: () => (pick(events)(), advance(pick([0, 0, 1, 2, 5, 15]))),
-      finish: async () => {
-        for (let turn = 0; turn < 4_000 && waiting.size + locks.size > 0; turn += 1) {
-          for (const event of [release, releaseElsewhere, answer]) event();
-          await advance(5);
-        }
-        answer();
-        return waiting.size;
-      },
-    };
-  }
-
-  it.each([1, 2, 3, 4, 5, 71])(
-    'nobody waits for keys that are known to be free, and nothing stays behind (seed %i)',
-    async (seed) => {
-      const { idle, step, finish } = traffic(seed);
-      for (let steps = 0; steps < 600; steps += 1) await step();
-      expect([await finish(), idle]).toEqual([0, []]);
-      await room.environment.advance(40_000);
-      for (const key of KEYS) room.table.drop(room.table.use(key));
-      expect([room.table.size, room.environment.pendingTimers]).toEqual([0, 0]);
-      expect(room.nodes.map(({ watching }) => watching.size)).toEqual([0, 0, 0]);
-    },
-  );
 });

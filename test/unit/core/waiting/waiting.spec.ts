@@ -64,17 +64,32 @@ describe('in one process', () => {
 });
 
 describe('between processes', () => {
-  it('every waiter gets its turn', async () => {
-    const cluster = await newCluster(3);
-    const order: string[] = [];
+  it('every waiter gets its turn, and never are two inside at once, also when nodes freeze, die and come back', async () => {
+    const cluster = await newCluster(5, 7);
+    let [inside, served, lastToken] = [0, 0, 0];
+    const work = async ({ token }: Lock) => {
+      inside += 1;
+      expect([inside, token.value > lastToken]).toEqual([1, true]);
+      lastToken = token.value;
+      await sleep(cluster, 50);
+      inside -= 1;
+      served += 1;
+    };
     const all: Promise<void>[] = [];
-    for (let index = 0; index < 6; index += 1) {
-      const { redlock } = await cluster.process({ wait: '5m' });
-      for (let round = 0; round < 5; round += 1)
-        all.push(enter(cluster, order, `${index}`, redlock.acquire('a')));
+    for (let index = 0; index < 4; index += 1) {
+      const { redlock } = await cluster.process({ wait: '5m', ttl: 1_000, restartGuard: true });
+      for (let round = 0; round < 5; round += 1) all.push(redlock.withLock('a', work));
+    }
+    for (let round = 0; round < 10; round += 1) {
+      const server = cluster.servers[round % 5]!;
+      if (round % 2 === 0) server.freeze();
+      else server.restart({ keepData: false });
+      await cluster.advance(700);
+      server.resume();
+      await cluster.advance(700);
     }
     await cluster.settle(Promise.all(all));
-    expect([order.filter((name) => name === '3').length, order.length]).toEqual([5, 30]);
+    expect(served).toBe(20);
   });
 
   it('a lock of a holder that died is granted as soon as its keys expire on a quorum', async () => {
@@ -87,34 +102,14 @@ describe('between processes', () => {
     expect(cluster.nowMs - startedAtMs).toBeLessThan(4_200);
   });
 
-  it('a key without ttl, which never expires, is asked for again and again', async () => {
-    const { cluster, redlock, node } = await newProcess({ wait: '1m' });
-    for (const { state } of cluster.servers) state.locks.set('lock:a', 'foreign', null);
-    const acquired = redlock.acquire('a');
-    await cluster.advance(10_000);
-    const tries = node.asked('acquire').length;
-    expect([tries > 10, tries < 200]).toEqual([true, true]);
-    for (const server of cluster.servers) server.deleteLock('lock:a');
-    const freeAtMs = cluster.nowMs;
-    await cluster.settle(acquired);
-    expect(cluster.nowMs - freeAtMs).toBeLessThan(310);
-  });
-
-  it.each([
-    ['the other is slower to receive a release and to ask', () => undefined],
-    [
-      'the last node that answers does not know of it',
-      (busy: LockProcess, other: LockProcess) => {
-        busy.nodes[1]!.latencyMs = 2.2;
-        busy.nodes[2]!.latencyMs = 4;
-        other.nodes[1]!.watch = () => undefined;
-      },
-    ],
-  ])('a process with many waiters lets another one go first, although %s', async (_, prepare) => {
+  it('a process with many waiters lets another one go first, however slow that is and whatever one node knows', async () => {
     const cluster = await newCluster(3);
     const busy = await cluster.process({ wait: '1m' });
     const other = await cluster.process({ wait: '1m', latencyMs: 6 });
-    prepare(busy, other);
+    // The last node that answers does not know of the other.
+    busy.nodes[1]!.latencyMs = 2.2;
+    busy.nodes[2]!.latencyMs = 4;
+    other.nodes[1]!.watch = () => undefined;
     let [all, others] = [0, 0];
     const caller = async ({ redlock }: LockProcess): Promise<void> => {
       while (all < 300) {
@@ -156,25 +151,6 @@ describe('the budget', () => {
       expect([lateMs >= -2, lateMs <= 3]).toEqual([true, true]);
     },
   );
-
-  it('holds over several ballots of one try', async () => {
-    const cluster = await newCluster();
-    const ahead = await cluster.process({ wallErrorMs: 60_000 });
-    await cluster.settle((await cluster.settle(ahead.redlock.acquire('a'))).release());
-    // Accepted, stale, and no answer: the round lasts to its end, and then there is a second one.
-    cluster.servers[0]?.state.floors.delete('lock:#floor:a');
-    const { redlock, nodes } = await cluster.process();
-    cluster.servers[2]?.freeze();
-    const startedAtMs = cluster.nowMs;
-    const outcome = cluster.failure(redlock.acquire('a', { wait: 400 }));
-    await cluster.advance(50);
-    cluster.servers[1]?.freeze();
-    await cluster.advance(200);
-    expect(nodes[0]!.asked('acquire')).toHaveLength(1);
-    await outcome;
-    expect(nodes[0]!.asked('acquire')).toHaveLength(2);
-    expect(cluster.nowMs - startedAtMs).toBeLessThanOrEqual(403);
-  });
 
   it('of a place in line ends in time, and the error has what the one ahead knows', async () => {
     const { cluster, redlock } = await newProcess();
