@@ -1,21 +1,5 @@
 import { inModuleContext } from '../core/module-context.ts';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LinkSettings,
-  LockNode,
-  LockNodeListener,
-  NodeFacts,
-  NodeFailure,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../core/nodes/lock-node.ts';
+import type * as port from '../core/nodes/lock-node.ts';
 import { lockNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { notSent } from './commands/node-failure.ts';
@@ -33,13 +17,11 @@ import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import { examineServer } from './preflight/examine-server.ts';
-import { ACQUIRE } from './scripts/acquire.ts';
-import { EXTEND } from './scripts/extend.ts';
-import { INSPECT } from './scripts/inspect.ts';
 import { JOIN } from './scripts/join.ts';
-import { RELEASE } from './scripts/release.ts';
 
-const LOADED_AFTER_JOIN = [ACQUIRE, EXTEND, RELEASE, INSPECT];
+const LOADED_AFTER_JOIN = [ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, INSPECT_CALL].map(
+  ({ script }) => script,
+);
 
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
@@ -52,7 +34,7 @@ export interface RedisLockNodeOptions {
  * It has a connection of its own for commands, and a second one once something is watched. `acquire` and `extend` are
  * sent by digest only: a server that restarted does not know it, and so can't vote before it was joined.
  */
-export class RedisLockNode implements LockNode {
+export class RedisLockNode implements port.LockNode {
   readonly address: string;
   /** The key prefix of the ioredis options or client, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
@@ -60,8 +42,8 @@ export class RedisLockNode implements LockNode {
   readonly #probeNames: readonly string[];
   readonly #commands: RedisLink;
   readonly #subscriber: RedisSubscriber;
-  #listener: LockNodeListener | undefined;
-  #settings: LinkSettings | undefined;
+  #listener: port.LockNodeListener | undefined;
+  #settings: port.LinkSettings | undefined;
 
   /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
   constructor(
@@ -83,26 +65,26 @@ export class RedisLockNode implements LockNode {
     );
   }
 
-  open(listener: LockNodeListener, settings: LinkSettings): void {
+  open(listener: port.LockNodeListener, settings: port.LinkSettings): void {
     this.#listener = listener;
     this.#settings = settings;
     this.#subscriber.open(settings.silenceLimitMs);
     this.#commands.open(settings.silenceLimitMs);
   }
 
-  join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
+  join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     this.#ask((connection) => joinServer(connection, request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
+  acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
     return this.#send(ACQUIRE_CALL, request, settle);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
+  extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
     return this.#send(EXTEND_CALL, request, settle);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
+  release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
     return this.#send(RELEASE_CALL, request, settle);
   }
 
@@ -110,11 +92,11 @@ export class RedisLockNode implements LockNode {
     this.#commands.connection?.flush();
   }
 
-  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
     return this.#commands.connection?.withdraw(request) ?? false;
   }
 
-  inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
+  inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     this.#send(INSPECT_CALL, request, settle);
     this.flush();
   }
@@ -127,7 +109,7 @@ export class RedisLockNode implements LockNode {
     this.#subscriber.unwatch(lockName);
   }
 
-  examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
+  examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
     this.#ask((connection) => examineServer(connection, this.#probeNames), settle);
   }
 
@@ -157,12 +139,12 @@ export class RedisLockNode implements LockNode {
     );
   }
 
-  #notConnected(): NodeFailure {
+  #notConnected(): port.NodeFailure {
     return notSent(`not connected: ${this.#commands.problem}`);
   }
 }
 
-function askToJoin(connection: RedisConnection, request: JoinRequest): Promise<unknown> {
+function askToJoin(connection: RedisConnection, request: port.JoinRequest): Promise<unknown> {
   const { markerName, restartGuardMs, floorRetentionMs } = request;
   return connection.ask((client) =>
     client.call('eval', [JOIN.text, 1, markerName, restartGuardMs, floorRetentionMs]),
@@ -170,7 +152,10 @@ function askToJoin(connection: RedisConnection, request: JoinRequest): Promise<u
 }
 
 /** By its text, and only then the scripts that can vote: a server that nobody joined since its start knows none of them. */
-async function joinServer(connection: RedisConnection, request: JoinRequest): Promise<JoinReply> {
+async function joinServer(
+  connection: RedisConnection,
+  request: port.JoinRequest,
+): Promise<port.JoinReply> {
   const reply = parseJoinReply(await askToJoin(connection, request));
   if (reply.kind !== 'joined') return reply;
   const known = (await connection.ask((client) =>

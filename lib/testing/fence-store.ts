@@ -32,9 +32,7 @@ export async function isRefused(store: FenceStore, attempt: Promise<unknown>): P
     await attempt;
     return false;
   } catch (error) {
-    if (
-      store.isStale ? store.isStale(error) : isRedlockError(error) && error.code === 'STALE_TOKEN'
-    )
+    if (store.isStale?.(error) ?? (isRedlockError(error) && error.code === 'STALE_TOKEN'))
       return true;
     throw error;
   }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
+import type { LockProcess } from '../unit/core/support/cluster.ts';
 import { outcomesOf, sleepIn } from './support.ts';
 
 const newCluster = clusterFactory();
@@ -36,6 +37,28 @@ describe('callers in line', () => {
     });
     const outcomes = await outcomesOf(cluster, calls);
     expect(outcomes.filter(({ code }) => code !== 'LOCK_BUSY').length).toBe(0);
+  });
+
+  it('ask for themselves in time when those ahead of them let other processes go first', async () => {
+    const cluster = await newCluster();
+    // Round trips so long that the turn of the others lasts for most of the node timeout of 100 ms.
+    const options = { ttl: 1_000, latencyMs: 20 };
+    const [one, other] = [await cluster.process(options), await cluster.process(options)];
+    const use = async ({ redlock }: LockProcess, wait: number, holdMs: number) => {
+      const lock = await redlock.acquire('a', { wait });
+      await sleepIn(cluster, holdMs);
+      await lock.release();
+    };
+    const outcomes = await outcomesOf(
+      cluster,
+      [one, other].flatMap((process) =>
+        Array.from({ length: 60 }, async (_, index) => {
+          await sleepIn(cluster, 31 * index);
+          await use(process, [0, 3_000, 300][index % 3]!, 10);
+        }),
+      ),
+    );
+    expect(outcomes.filter(({ code }) => code === 'QUORUM_UNAVAILABLE')).toEqual([]);
   });
 
   describe('behind a frozen majority', () => {

@@ -49,8 +49,10 @@ export class KeyRecord {
   /** Whose try for a lock with this key is under way. One at a time in this process. */
   trying: Waiter | undefined;
   foreign: ForeignHolder | undefined;
-  /** When it was last granted here, or a node named another holder. */
+  /** When it was last granted here, or a quorum named another holder. */
   busyAtMs = Number.NEGATIVE_INFINITY;
+  /** When a single node last named another holder. */
+  namedAtMs = Number.NEGATIVE_INFINITY;
   /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
   outage: FailedAttempt | undefined;
   /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
@@ -309,7 +311,7 @@ export class KeyTable {
   #forget(record: KeyRecord): void {
     if (record.uses > 0 || record.isSubscribed) return;
     record.outage = undefined;
-    record.busyAtMs = Number.NEGATIVE_INFINITY;
+    record.busyAtMs = record.namedAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
     if (isThorough && !isUnused(record))

@@ -8,7 +8,7 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
 import type { FailedAttempt, FloorListener, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { backoffMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
+import { backoffMs, baseDelayMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
@@ -50,6 +50,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly #records: readonly KeyRecord[];
   readonly #arrivedAtMs: number;
   readonly #budgetMs: number;
+  /** Without a try until then it needs the other half of its time for one. */
+  readonly #halfTimeMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #attempt: Attempt | undefined;
@@ -86,6 +88,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#records = records;
     this.#arrivedAtMs = room.set.nowMs;
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
+    this.#halfTimeMs = this.#arrivedAtMs + this.#budgetMs / 2;
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
     for (const record of this.#records) (record.sets ??= new Set()).add(this);
@@ -107,11 +110,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         const deadlineMs = this.#deadlineMs(nowMs);
         // No try without the time for an answer, except the first.
         const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
-        if (nowMs + neededMs >= deadlineMs)
-          throw this.#findings.error(
-            nowMs,
-            this.#isCandidate ? this.#room.admission.limit : undefined,
-          );
+        const slots = this.#isCandidate ? this.#room.admission.limit : undefined;
+        if (nowMs + neededMs >= deadlineMs) throw this.#findings.error(nowMs, slots);
         const waitUntilMs = this.#look(nowMs);
         if (waitUntilMs === undefined) {
           const lock = await this.#try(nowMs, deadlineMs, grant);
@@ -173,10 +173,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.isNext(this);
     if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
-    if (!isHead && this.#claim?.isActive !== true) return this.#standBy(Number.POSITIVE_INFINITY);
+    const isTurn = isHead || this.#claim?.isActive === true;
+    if (!isTurn && !this.#isOverdue(nowMs))
+      return this.#standBy(nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
-      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
+      // The end of a try wakes only those whose turn it is.
+      const soonMs = nowMs + this.#settings.nodeTimeoutMs / 10;
+      if (blocking.foreign === undefined)
+        return this.#standBy(isTurn ? Number.POSITIVE_INFINITY : soonMs);
       this.#subscribe();
       return this.#standBy(blocking.foreign.untilMs);
     }
@@ -235,9 +240,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    // Half of its time is over: it needs the rest for a try.
-    const latestMs = this.#arrivedAtMs + this.#budgetMs / 2;
-    return this.#triedAtMs < latestMs ? Math.min(untilMs, latestMs) : untilMs;
+    return this.#triedAtMs < this.#halfTimeMs ? Math.min(untilMs, this.#halfTimeMs) : untilMs;
+  }
+
+  /** It has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses. */
+  #isOverdue(nowMs: number): boolean {
+    return this.tries === 0 && nowMs >= this.#halfTimeMs && !this.#findings.answer(nowMs);
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -288,15 +296,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     for (const record of this.#records) record.wake();
   }
 
-  /** One node that names a holder answers those who wait for no more than an answer, where a quorum could have voted. */
+  /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
   #sawHolders({ votes, endedAtMs, isTooSlow }: FailedAttempt): void {
     if (isTooSlow || !votes.isContention) return;
-    for (const reply of votes.replies) {
-      if (reply?.kind !== 'held') continue;
-      const record = this.#records[reply.index]!;
-      record.busyAtMs = endedAtMs;
-      record.wakeImpatient();
-    }
+    for (const reply of votes.replies)
+      if (reply?.kind === 'held') this.#records[reply.index]!.namedAtMs = endedAtMs;
   }
 
   /** Returns the record it is blocked on, if nodes agree on one. */
@@ -309,7 +313,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const random = set.environment.random.fraction();
     const pauseMs = backoffMs({
       failures: this.tries,
-      baseDelayMs: set.options.retryBaseDelayMs ?? this.#baseDelayMs(votes.isRefused),
+      baseDelayMs:
+        set.options.retryBaseDelayMs ??
+        baseDelayMs(set.roundTripMs, nodeTimeoutMs, votes.isRefused),
       maxDelayMs: set.options.retryMaxDelayMs ?? nodeTimeoutMs,
       random,
     });
@@ -325,6 +331,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
         record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
+        record.busyAtMs = endedAtMs;
+        record.wakeImpatient();
       }
     } else {
       this.#pausedUntilMs = votes.isQuarantined
@@ -332,14 +340,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         : endedAtMs + Math.min(pauseMs, ttlMs);
     }
     return record;
-  }
-
-  /** Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes all callers. */
-  #baseDelayMs(isRefused: boolean): number {
-    const { roundTripMs } = this.#room.set;
-    return isRefused
-      ? Math.max(2 * roundTripMs, this.#settings.nodeTimeoutMs / 10)
-      : 2 * roundTripMs;
   }
 
   #subscribe(): void {

@@ -14,6 +14,14 @@ export interface BackoffFacts {
   readonly random: number;
 }
 
+/**
+ * Half of the first random wait. Nodes that refuse by themselves are asked again in their own time: a join, or a sign of
+ * life, wakes all callers.
+ */
+export function baseDelayMs(roundTripMs: number, nodeTimeoutMs: number, isRefused: boolean) {
+  return Math.max(2 * roundTripMs, isRefused ? nodeTimeoutMs / 10 : 0);
+}
+
 /** After what may have been a split vote of attempts that are giving up: full jitter, doubling. */
 export function backoffMs({ failures, baseDelayMs, maxDelayMs, random }: BackoffFacts): number {
   return random * Math.min(baseDelayMs * 2 ** Math.min(failures, 30), maxDelayMs);

@@ -89,7 +89,10 @@ export class Verdict {
   /** A key was seen in use within the last two node timeouts: reported as busy when the caller found out nothing itself. */
   #isInUse(nowMs: number): boolean {
     const { records, settings } = this.#subject;
-    return records.some(({ busyAtMs }) => nowMs - busyAtMs <= 2 * settings.nodeTimeoutMs);
+    return records.some(
+      ({ busyAtMs, namedAtMs }) =>
+        nowMs - Math.max(busyAtMs, namedAtMs) <= 2 * settings.nodeTimeoutMs,
+    );
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

@@ -1,5 +1,6 @@
 import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
+import { oneOf } from '../../core/options/resolve-options.ts';
 import type { FencedKey } from './fenced-key.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
@@ -47,13 +48,13 @@ const CHECKS: Readonly<
 > = {
   ttl: (value, name) => durationMs(name, value as Duration, 1),
   wait: (value, name) => durationMs(name, value as Duration),
-  extend: oneOf(true, false),
+  extend: choice(true, false),
   minHold: (value, name) => durationMs(name, value as Duration),
-  onBusy: oneOf('throw', 'skip'),
-  onLost: oneOf('reject', 'ignore'),
-  release: oneOf('sent', 'confirmed'),
-  claim: oneOf(true, false),
-  allowInTransaction: oneOf(true, false),
+  onBusy: choice('throw', 'skip'),
+  onLost: choice('reject', 'ignore'),
+  release: choice('sent', 'confirmed'),
+  claim: choice(true, false),
+  allowInTransaction: choice(true, false),
 };
 
 /**
@@ -78,12 +79,8 @@ export function resolveFencedOptions(
   return { lockOptions, skipWhenBusy, claim, allowInTransaction };
 }
 
-function oneOf<Value>(...allowed: readonly Value[]): (value: unknown, name: string) => Value {
-  return (value, name) => {
-    if (allowed.includes(value as Value)) return value as Value;
-    const choices = allowed.map((each) => JSON.stringify(each)).join(' or ');
-    throw new RedlockConfigError(name, value, `use ${choices}`);
-  };
+function choice<Value>(...allowed: readonly Value[]): (value: unknown, name: string) => Value {
+  return (value, name) => oneOf(name, value, allowed);
 }
 
 /** Methods that can be locked until they settle: not synchronous ones, streams or generators. */

@@ -38,7 +38,7 @@ export function eventListener(
       failed(error);
     }
   };
-  return Object.assign(listener, { skipsOrdinary: onEvent === undefined });
+  return Object.assign(listener, { skipsOrdinary: onEvent?.skipsOrdinary ?? onEvent === undefined });
 }
 
 /**

@@ -26,7 +26,7 @@ export async function startRedlock(
 ): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
-  const isReady = await readyWithin(redlock, timeoutMs);
+  const isReady = await redlock.ready(timeoutMs);
   const leftMs = timeoutMs - (performance.now() - startedMs);
   const lateMs = strict === true ? Math.max(leftMs, LATE_NODE_MS) : LATE_NODE_MS;
   const examined = await Promise.all(
@@ -50,16 +50,6 @@ export async function startRedlock(
   logger.log(
     `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
   );
-}
-
-/** The algorithm's timers let a process end; this one keeps it until the start is decided. */
-async function readyWithin(redlock: Redlock, timeoutMs: number): Promise<boolean> {
-  const keepAlive = setTimeout(() => undefined, timeoutMs + LATE_NODE_MS);
-  try {
-    return await redlock.ready(timeoutMs);
-  } finally {
-    clearTimeout(keepAlive);
-  }
 }
 
 /** Asks a node for the facts of the start-up checks until it gives them or `timeoutMs` are over; never rejects. */

@@ -1,31 +1,18 @@
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 
+const OF_THE_SERVER = ['NOSCRIPT', 'BUSY', 'LOADING', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'OOM'];
+const OF_A_WRITE = ['WRONGTYPE', 'READONLY', 'MASTERDOWN', 'MISCONF', 'NOREPLICAS'];
+const OF_A_CLUSTER = ['MOVED', 'ASK', 'CROSSSLOT', 'CLUSTERDOWN'];
+
 /** Errors with which a server refuses a command, or a script before its first write. */
-const NOTHING_WRITTEN = new Set([
-  'NOSCRIPT',
-  'BUSY',
-  'LOADING',
-  'NOAUTH',
-  'WRONGPASS',
-  'NOPERM',
-  'READONLY',
-  'WRONGTYPE',
-  'MASTERDOWN',
-  'MISCONF',
-  'NOREPLICAS',
-  'OOM',
-  'MOVED',
-  'ASK',
-  'CROSSSLOT',
-  'CLUSTERDOWN',
-]);
+const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTER]);
 
 /** How ioredis refuses a command that it can't write now. */
 export const NOT_WRITABLE = "Stream isn't writeable";
 
 /** The command was not sent. */
 export function notSent(message: string): NodeFailure {
-  return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
+  return failure('unreachable', message, true);
 }
 
 /** The server answered something that none of our scripts returns. */
@@ -35,12 +22,7 @@ export function unexpectedReply(command: string, reply: unknown): NodeFailure {
     : reply === null
       ? 'null'
       : `a ${typeof reply}`;
-  return {
-    kind: 'failed',
-    nothingWritten: false,
-    reason: 'error',
-    message: `unexpected reply to ${command} (${shape}): is this a Redis server?`,
-  };
+  return failure('error', `unexpected reply to ${command} (${shape}): is this a Redis server?`);
 }
 
 /** What a rejected command means. */
@@ -48,26 +30,30 @@ export function failureOf(error: unknown, conceal: (message: string) => string):
   const message = errorMessage(error);
   if (isErrorReply(error)) {
     const code = /^[A-Z]+/.exec(message)?.[0] ?? '';
-    return {
-      kind: 'failed',
-      nothingWritten: NOTHING_WRITTEN.has(code),
-      reason: 'error',
-      message: conceal(message),
-      ...(code === 'NOSCRIPT' ? { mustJoin: true } : {}),
-    };
+    const refused = failure('error', conceal(message), NOTHING_WRITTEN.has(code));
+    return code === 'NOSCRIPT' ? { ...refused, mustJoin: true } : refused;
   }
   if (isNotWritable(error)) return notSent('the connection is closing');
-  return {
-    kind: 'failed',
-    nothingWritten: false,
-    reason: 'unreachable',
-    message: 'the connection was closed before the answer',
-  };
+  return failure('unreachable', 'the connection was closed before the answer');
+}
+
+function failure(
+  reason: NodeFailure['reason'],
+  message: string,
+  nothingWritten = false,
+): NodeFailure {
+  return { kind: 'failed', nothingWritten, reason, message };
 }
 
 /** An error that the server sent; by name, since it may be of another copy of ioredis. */
 export function isErrorReply(error: unknown): error is Error {
   return isErrorLike(error) && error.name === 'ReplyError';
+}
+
+/** The server's own refusal is an answer; anything else is thrown. */
+export function orErrorReply(error: unknown): Error {
+  if (isErrorReply(error)) return error;
+  throw error;
 }
 
 /** ioredis found the stream unwritable and did not queue. */
@@ -89,10 +75,5 @@ export function errorMessage(error: unknown): string {
 
 /** Not `instanceof`: errors of sockets may come from another realm (jest, vm). */
 function isErrorLike(value: unknown): value is Error {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'message' in value &&
-    typeof value.message === 'string'
-  );
+  return typeof (value as Partial<Error> | null | undefined)?.message === 'string';
 }

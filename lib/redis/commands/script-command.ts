@@ -1,12 +1,7 @@
 import type {
-  AcquireReply,
   AcquireRequest,
-  ExtendReply,
   ExtendRequest,
-  InspectReply,
   InspectRequest,
-  LockNames,
-  ReleaseReply,
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/module-context.ts';
@@ -32,43 +27,27 @@ export interface ScriptCall<Request, Reply> {
   parse(reply: unknown, request: Request): Reply;
 }
 
-export const ACQUIRE_CALL = scriptCall<AcquireRequest, AcquireReply>(
-  ACQUIRE,
-  { isVote: true, valuesOf: valuesOfVote },
-  (reply, { names }) => parseAcquireReply(reply, names.pairs.length / 2),
-);
-
-export const EXTEND_CALL = scriptCall<ExtendRequest, ExtendReply>(
-  EXTEND,
-  { isVote: true, valuesOf: valuesOfVote },
-  parseExtendReply,
-);
-
-export const RELEASE_CALL = scriptCall<ReleaseRequest, ReleaseReply>(
-  RELEASE,
-  {
-    isVote: false,
-    valuesOf: ({ holder, granted, notify }) => [holder, granted ? '1' : '0', notify ? '1' : '0'],
-  },
-  parseReleaseReply,
-);
-
-export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
-  INSPECT,
-  { isVote: false, valuesOf: () => [] },
-  parseInspectReply,
-);
+export const ACQUIRE_CALL = scriptCall('vote', ACQUIRE, valuesOfVote, parseAcquireReply);
+export const EXTEND_CALL = scriptCall('vote', EXTEND, valuesOfVote, parseExtendReply);
+export const RELEASE_CALL = scriptCall('no vote', RELEASE, valuesOfRelease, parseReleaseReply);
+export const INSPECT_CALL = scriptCall('no vote', INSPECT, () => [], parseInspectReply);
 
 /** Floors are compared as strings of 16 digits. */
 function valuesOfVote({ ballot, holder, ttlMs }: AcquireRequest | ExtendRequest): string[] {
   return [String(ballot).padStart(16, '0'), holder, String(ttlMs)];
 }
 
-function scriptCall<Request extends { readonly names: LockNames }, Reply>(
+function valuesOfRelease({ holder, granted, notify }: ReleaseRequest): string[] {
+  return [holder, granted ? '1' : '0', notify ? '1' : '0'];
+}
+
+function scriptCall<Request extends InspectRequest, Reply>(
+  kind: 'vote' | 'no vote',
   script: Script,
-  how: { readonly isVote: boolean; readonly valuesOf: (request: Request) => string[] },
+  valuesOf: (request: Request) => string[],
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
+  const isVote = kind === 'vote';
   /** What stands in front of the keys, by their number. */
   const heads: string[] = [];
   let last: Request | undefined;
@@ -76,20 +55,20 @@ function scriptCall<Request extends { readonly names: LockNames }, Reply>(
   const encode = (request: Request): string => {
     if (request === last) return text;
     const { marker, pairs } = request.names;
-    const values = how.valuesOf(request);
-    const length = pairs.length + (how.isVote ? 1 : 0);
+    const values = valuesOf(request);
+    const length = pairs.length + (isVote ? 1 : 0);
     text = heads[length] ??=
       `*${length + values.length + 3}\r\n` +
       bulk('evalsha') +
       bulk(script.sha1) +
       bulk(String(length));
-    if (how.isVote) text += bulk(marker);
+    if (isVote) text += bulk(marker);
     for (const name of pairs) text += bulk(name);
     for (const value of values) text += bulk(value);
     last = request;
     return text;
   };
-  return { script, isVote: how.isVote, encode, parse };
+  return { script, isVote, encode, parse };
 }
 
 function bulk(value: string): string {
@@ -109,29 +88,15 @@ export function argumentsOf(text: string): Buffer[] {
   return args;
 }
 
+export type ScriptCommandClass = ReturnType<typeof scriptCommandClass>;
+
 /** A request on its way to one node: what is written, and whom to call with the reply. */
-export interface ScriptCommand<Request = any, Reply = any> {
-  readonly call: ScriptCall<Request, Reply>;
-  readonly request: Request;
-  readonly settle: (reply: Reply) => void;
-  readonly text: string;
-  /** False where ioredis has to encode by itself, because it keeps something in its commands that we don't know. */
-  readonly isNative: boolean;
-  resolve: (reply: unknown) => void;
-  reject: (error: unknown) => void;
-}
+export type ScriptCommand = InstanceType<ScriptCommandClass>;
 
 /** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
   rejected(command: ScriptCommand, error: unknown): void;
 }
-
-export type ScriptCommandClass = new (
-  call: ScriptCall<any, any>,
-  request: unknown,
-  settle: (reply: any) => void,
-  owner: ScriptCommandOwner,
-) => ScriptCommand;
 
 /** The class of commands of one copy of ioredis. */
 export type CommandClass = (new (name: string) => object) & { readonly prototype: object };
@@ -158,32 +123,33 @@ const KNOWN = new Set([...Object.keys(FIELDS), 'resolve', 'reject']);
  * Commands for the clients of one copy of ioredis: written from a text that was made once for all nodes, and settled by a
  * callback. They inherit from its own class but skip its constructor, which costs a tenth of a whole round trip.
  */
-export function scriptCommandClass(Base?: CommandClass): ScriptCommandClass {
-  class EvalshaCommand implements ScriptCommand {
-    readonly call: ScriptCall<any, any>;
-    readonly request: unknown;
-    readonly settle: (reply: any) => void;
-    readonly owner: ScriptCommandOwner;
+export function scriptCommandClass(Base?: CommandClass) {
+  class EvalshaCommand {
     readonly text: string;
+    /** False where ioredis has to encode by itself, because it keeps something in its commands that we don't know. */
     declare readonly isNative: boolean;
     declare transformReply?: (reply: unknown) => unknown;
 
     constructor(
-      call: ScriptCall<any, any>,
-      request: unknown,
-      settle: (reply: any) => void,
-      owner: ScriptCommandOwner,
+      readonly call: ScriptCall<any, any>,
+      readonly request: unknown,
+      readonly settle: (reply: any) => void,
+      readonly owner: ScriptCommandOwner,
     ) {
-      this.call = call;
-      this.request = request;
-      this.settle = settle;
-      this.owner = owner;
       this.text = call.encode(request);
     }
 
     /** Bound, because tracers take it from the command and call it alone; made only when it is read. */
     get resolve(): (reply: unknown) => void {
-      return (reply) => this.answered(reply);
+      return (reply) => {
+        try {
+          const isReady = typeof reply === 'number' || !this.isNative;
+          const value = isReady ? reply : this.transformReply?.(reply);
+          this.settle(this.call.parse(value, this.request));
+        } catch (thrown) {
+          throwLater(thrown);
+        }
+      };
     }
 
     set resolve(value) {
@@ -192,7 +158,14 @@ export function scriptCommandClass(Base?: CommandClass): ScriptCommandClass {
 
     /** Reached while somebody else writes or closes. */
     get reject(): (error: unknown) => void {
-      return (error) => inModuleContext(() => this.rejected(error));
+      return (error) =>
+        inModuleContext(() => {
+          try {
+            this.owner.rejected(this, error);
+          } catch (thrown) {
+            throwLater(thrown);
+          }
+        });
     }
 
     set reject(value) {
@@ -204,24 +177,6 @@ export function scriptCommandClass(Base?: CommandClass): ScriptCommandClass {
     }
 
     setReplyContext(): void {}
-
-    answered(reply: unknown): void {
-      try {
-        const isReady = typeof reply === 'number' || !this.isNative;
-        const value = isReady ? reply : this.transformReply?.(reply);
-        this.settle(this.call.parse(value, this.request));
-      } catch (thrown) {
-        throwLater(thrown);
-      }
-    }
-
-    rejected(error: unknown): void {
-      try {
-        this.owner.rejected(this, error);
-      } catch (thrown) {
-        throwLater(thrown);
-      }
-    }
   }
   const isNative =
     Base !== undefined && Object.keys(new Base('ping')).every((key) => KNOWN.has(key));

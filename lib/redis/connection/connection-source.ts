@@ -83,12 +83,8 @@ export class ConnectionSource {
   /** A client that has not connected yet. */
   create(): Redis {
     const client = this.#template.duplicate(OVERRIDES) as Redis;
-    if (!this.#hasSeenCommand) this.#seeCommand(client);
-    return client;
-  }
-
-  /** The first command of a client (its ready check at the latest) shows the class of commands that it works with. */
-  #seeCommand(client: Redis): void {
+    if (this.#hasSeenCommand) return client;
+    // The first command of a client (its ready check at the latest) shows the class of commands that it works with.
     const sendCommand = client.sendCommand.bind(client);
     client.sendCommand = (command, stream) => {
       client.sendCommand = sendCommand;
@@ -96,6 +92,7 @@ export class ConnectionSource {
       this.ScriptCommand = scriptCommandClass(command.constructor as CommandClass);
       return sendCommand(command, stream);
     };
+    return client;
   }
 
   /** The message without the password, should the server have quoted it; not longer than a line or two. */

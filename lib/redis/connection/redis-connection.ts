@@ -15,6 +15,7 @@ import { argumentsOf } from '../commands/script-command.ts';
 import type { ScriptCall, ScriptCommand, ScriptCommandOwner } from '../commands/script-command.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
+import type { RedisLink } from './redis-link.ts';
 
 /** With so many collected, writing costs less than waiting for more. */
 const FLUSH_AT = 32;
@@ -32,17 +33,6 @@ interface ClientInternals {
   readonly stream: Duplex;
 }
 
-export interface RedisConnectionOwner {
-  /** Connected, authenticated, database selected, not loading. */
-  ready(connection: RedisConnection): void;
-  /** Once, also when it never was ready. */
-  ended(connection: RedisConnection): void;
-  /** An answer has been due for the silence limit; repeated while that lasts. */
-  silent(connection: RedisConnection): void;
-  /** It was silent, and is no longer. */
-  spoke(connection: RedisConnection): void;
-}
-
 /**
  * One connection, from connecting to its end, and the one writer on it. It has a client of its own, so that nothing (a
  * queue, a command in flight, a subscription, a half-dead state of a client) can pass to the next.
@@ -57,7 +47,7 @@ export class RedisConnection implements ScriptCommandOwner {
   wasReady = false;
   readonly #internals: ClientInternals;
   readonly #source: ConnectionSource;
-  readonly #owner: RedisConnectionOwner;
+  readonly #owner: RedisLink;
   readonly #beatMs: number;
   #collected: ScriptCommand[] = [];
   #text = '';
@@ -71,7 +61,7 @@ export class RedisConnection implements ScriptCommandOwner {
    * Called in the context of the module: sockets keep the one in which they were made.
    * @throws what the client throws that can't be made
    */
-  constructor(source: ConnectionSource, owner: RedisConnectionOwner, silenceLimitMs: number) {
+  constructor(source: ConnectionSource, owner: RedisLink, silenceLimitMs: number) {
     this.#source = source;
     this.#owner = owner;
     this.#beatMs = silenceLimitMs / BEATS;
@@ -198,7 +188,9 @@ export class RedisConnection implements ScriptCommandOwner {
     this.wasReady = true;
     this.#internals.stream.on('data', () => {
       this.#hasReceived = true;
-      if (this.isSilent) this.#spoke();
+      if (!this.isSilent) return;
+      this.isSilent = false;
+      this.#owner.spoke(this);
     });
     this.#rest();
     this.#owner.ready(this);
@@ -240,23 +232,15 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#isResting = true;
     const pause = PING_AFTER_MS * (0.75 + random.fraction() / 2);
     timers.clear(this.#timer);
-    this.#timer = timers.set(() => this.#ping(), pause, true);
-  }
-
-  #ping(): void {
     // An error is as good as PONG: somebody is there.
-    this.ask((client) => client.ping()).catch(() => undefined);
+    const ping = () => this.ask((client) => client.ping()).catch(() => undefined);
+    this.#timer = timers.set(() => void ping(), pause, true);
   }
 
   #doubt(): void {
     if (this.#hasReceived || this.#isOver) return;
     this.isSilent = true;
     this.#owner.silent(this);
-  }
-
-  #spoke(): void {
-    this.isSilent = false;
-    this.#owner.spoke(this);
   }
 }
 

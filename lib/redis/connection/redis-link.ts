@@ -4,7 +4,6 @@ import { systemEnvironment } from '../../core/system-environment.ts';
 import { errorMessage } from '../commands/node-failure.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import { RedisConnection } from './redis-connection.ts';
-import type { RedisConnectionOwner } from './redis-connection.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
@@ -16,9 +15,9 @@ const { timers, random } = systemEnvironment;
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
   /** Once for each `opened`. */
-  closed(message: string): void;
+  closed?(message: string): void;
   /** An attempt to connect came to nothing. */
-  failed(message: string): void;
+  failed?(message: string): void;
   /** Resolves when the server answered on this second connection, rejects when it refused. */
   prove(connection: RedisConnection): Promise<unknown>;
 }
@@ -28,7 +27,7 @@ export interface RedisLinkListener {
  * and takes its place when it is answered and the first is still silent. When neither is, the server stalls: it will
  * execute what the first one carried, so nothing is given up.
  */
-export class RedisLink implements RedisConnectionOwner {
+export class RedisLink {
   /** The connection, when commands can be written. */
   connection: RedisConnection | undefined;
   /** Why there is no connection. */
@@ -75,6 +74,7 @@ export class RedisLink implements RedisConnectionOwner {
     this.problem = 'closed';
   }
 
+  /** It is connected, authenticated, in its database, and its server does not load. */
   ready(connection: RedisConnection): void {
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
@@ -83,6 +83,7 @@ export class RedisLink implements RedisConnectionOwner {
     this.#listener.opened(connection);
   }
 
+  /** Called once, also when it never was ready. */
   ended(connection: RedisConnection): void {
     if (connection === this.#successor) {
       this.#successor = undefined;
@@ -95,15 +96,17 @@ export class RedisLink implements RedisConnectionOwner {
     this.#successor = undefined;
     successor?.drop(this.problem);
     this.#connectLater();
-    if (connection.wasReady) this.#listener.closed(this.problem);
-    else if (!this.#isClosed) this.#listener.failed(this.problem);
+    if (connection.wasReady) this.#listener.closed?.(this.problem);
+    else if (!this.#isClosed) this.#listener.failed?.(this.problem);
   }
 
+  /** An answer has been due for the silence limit; called again while that lasts. */
   silent(connection: RedisConnection): void {
     if (connection === this.#successor) connection.drop('no answer');
     else if (this.#successor === undefined && this.#timer === undefined) this.#connect();
   }
 
+  /** It was silent, and is no longer. */
   spoke(connection: RedisConnection): void {
     if (connection !== this.#current) return;
     this.#failures = 0;
@@ -120,7 +123,7 @@ export class RedisLink implements RedisConnectionOwner {
     } catch (error) {
       this.problem = this.#source.conceal(errorMessage(error));
       this.#connectLater();
-      this.#listener.failed(this.problem);
+      this.#listener.failed?.(this.problem);
       return;
     }
     if (this.#current === undefined) this.#current = connection;
@@ -144,7 +147,7 @@ export class RedisLink implements RedisConnectionOwner {
     this.#current = this.connection = successor;
     this.#failures = 0;
     silent.drop('given up: it was silent, and a second connection was answered');
-    this.#listener.closed(silent.problem);
+    this.#listener.closed?.(silent.problem);
     this.problem = successor.problem;
     if (!this.#isClosed) this.#listener.opened(successor);
   }

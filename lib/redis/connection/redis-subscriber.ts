@@ -1,6 +1,6 @@
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisConnection } from './redis-connection.ts';
-import { isErrorReply } from '../commands/node-failure.ts';
+import { orErrorReply } from '../commands/node-failure.ts';
 import { inModuleContext } from '../../core/module-context.ts';
 import { RedisLink } from './redis-link.ts';
 
@@ -22,14 +22,7 @@ export class RedisSubscriber {
     this.#hint = hint;
     this.#link = new RedisLink(source, {
       opened: (connection) => this.#opened(connection),
-      closed: () => undefined,
-      failed: () => undefined,
-      prove: (connection) =>
-        connection
-          .ask((client) => client.ping())
-          .catch((error: unknown) => {
-            if (!isErrorReply(error)) throw error;
-          }),
+      prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
     });
   }
 

@@ -1,25 +1,13 @@
 import type { NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 
+const SENT = ['info', 'ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
+const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', 'set', 'psetex', 'pttl', 'del', 'publish'];
+const FOR_HINTS = ['subscribe', 'unsubscribe'];
+
 /** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
-export const REQUIRED_COMMANDS: readonly string[] = Object.freeze([
-  'info',
-  'ping',
-  'script|exists',
-  'script|load',
-  'evalsha',
-  'eval',
-  'time',
-  'mget',
-  'get',
-  'exists',
-  'set',
-  'psetex',
-  'pttl',
-  'del',
-  'publish',
-  'subscribe',
-  'unsubscribe',
-]);
+export const REQUIRED_COMMANDS: readonly string[] = Object.freeze(
+  [SENT, IN_SCRIPTS, FOR_HINTS].flat(),
+);
 
 /** The rules of an ACL user that may do what a lock node needs, and nothing else. */
 export function requiredAclRules(keyPrefix: string): string {
@@ -60,16 +48,14 @@ export function checkNodes(
   nodes: readonly ExaminedNode[],
   options: StartupCheckOptions,
 ): StartupFinding[] {
-  const findings = [
+  const findings: StartupFinding[] = [
     ...checkCount(nodes),
-    ...nodes.flatMap((node) => [...checkNode(node, options)]),
+    ...nodes.flatMap((node) => checkNode(node, options)),
     ...checkReachable(nodes, options),
     ...checkDistinct(nodes),
   ];
-  return [
-    ...findings.filter(({ severity }) => severity === 'error'),
-    ...findings.filter(({ severity }) => severity === 'warning'),
-  ];
+  // By name errors come first.
+  return findings.sort((one, other) => one.severity.localeCompare(other.severity));
 }
 
 /** One report of all findings, a line each; an empty string when there are none. */
@@ -96,91 +82,58 @@ function* checkCount({ length }: readonly ExaminedNode[]): Generator<StartupFind
   yield { severity: 'warning', message };
 }
 
-function* checkNode(
-  { address, ignoredKeyPrefix = '', reply }: ExaminedNode,
-  options: StartupCheckOptions,
-): Generator<StartupFinding> {
-  if (ignoredKeyPrefix !== '') {
-    const [ignored, used] = [ignoredKeyPrefix, options.keyPrefix].map((name) =>
-      JSON.stringify(name),
-    );
-    yield warning(
-      address,
-      `the keyPrefix ${ignored} of this connection is ignored; lock names start with ${used}: set the keyPrefix of the module instead, the same on all nodes`,
-    );
-  }
+function checkNode(node: ExaminedNode, options: StartupCheckOptions): StartupFinding[] {
+  const { address } = node;
+  const errors = [...errorsOf(node, options)];
+  const warnings = [...warningsOf(node, options)];
+  return [
+    ...errors.map((message) => ({ severity: 'error', address, message }) as const),
+    ...warnings.map((message) => ({ severity: 'warning', address, message }) as const),
+  ];
+}
+
+function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Generator<string> {
   if (reply.kind === 'failed') return;
-  yield* checkKind(address, reply);
-  yield* checkMemory(address, reply, options);
-  for (const right of reply.missingRights) yield checkRight(address, right, options);
+  const { role, clusterEnabled, version, missingRights } = reply;
+  if (role !== '' && role !== 'master')
+    yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
+  if (clusterEnabled)
+    yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
+  if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
+  for (const right of missingRights.filter((each) => !isPublish(each)))
+    yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
-function* checkKind(
-  address: string,
-  { role, clusterEnabled, version, appendOnly, connectedReplicas }: NodeFacts,
-): Generator<StartupFinding> {
-  if (role !== '' && role !== 'master') {
-    yield error(
-      address,
-      `is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master`,
-    );
-  }
-  if (clusterEnabled) {
-    yield error(
-      address,
-      'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no',
-    );
-  }
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  if (version !== '' && (major < 6 || (major === 6 && minor < 2))) {
-    yield error(address, `is Redis ${version}: use 6.2 or newer`);
-  }
+function* warningsOf(
+  { ignoredKeyPrefix = '', reply }: ExaminedNode,
+  { keyPrefix, restartGuard }: StartupCheckOptions,
+): Generator<string> {
+  if (ignoredKeyPrefix !== '')
+    yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead, the same on all nodes`;
+  if (reply.kind === 'failed') return;
+  const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
   // Before version 7 they go into the append-only file and to replicas.
-  if (version !== '' && major < 7 && (appendOnly || connectedReplicas > 0)) {
-    yield warning(
-      address,
-      `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`,
-    );
-  }
+  if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
+    yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
+  // Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. This and the next are
+  // warnings, since nothing is evicted while `maxmemory` is 0 or is not reached.
+  if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction')
+    yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
+  if (!restartGuard && !appendOnly && runId !== '')
+    yield 'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true';
+  for (const right of missingRights.filter(isPublish))
+    yield `waiters will not be woken by a release, only by their back-off (${right}): grant +publish &${keyPrefix}*`;
 }
 
-/**
- * Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. Both are a warning, since
- * nothing is evicted while `maxmemory` is 0 or is not reached.
- */
-function* checkMemory(
-  address: string,
-  { maxmemoryPolicy, appendOnly, runId }: NodeFacts,
-  { restartGuard }: StartupCheckOptions,
-): Generator<StartupFinding> {
-  if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction') {
-    yield warning(
-      address,
-      `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`,
-    );
-  }
-  if (!restartGuard && !appendOnly && runId !== '') {
-    yield warning(
-      address,
-      'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true',
-    );
-  }
+/** False where the version is unknown. */
+function isOlderThan(major: number, minor: number, version: string): boolean {
+  const [ofMajor = 0, ofMinor = 0] = version.split('.').map(Number);
+  return version !== '' && (ofMajor < major || (ofMajor === major && ofMinor < minor));
 }
 
-function checkRight(
-  address: string,
-  right: string,
-  { keyPrefix }: StartupCheckOptions,
-): StartupFinding {
-  return right.startsWith('PUBLISH: ')
-    ? warning(
-        address,
-        `waiters will not be woken by a release, only by their back-off (${right}): grant +publish &${keyPrefix}*`,
-      )
-    : error(
-        address,
-        `a right is missing (${right}): grant the user ${requiredAclRules(keyPrefix)}`,
-      );
+/** Without it locks are as safe: it only wakes waiters. */
+function isPublish(right: string): boolean {
+  return right.startsWith('PUBLISH: ');
 }
 
 function* checkReachable(
@@ -199,22 +152,12 @@ function* checkReachable(
 function* checkDistinct(nodes: readonly ExaminedNode[]): Generator<StartupFinding> {
   const firstWith = new Map<string, string>();
   for (const { address, reply } of nodes) {
-    if (reply.kind !== 'facts' || reply.runId === '') continue;
+    if (reply.kind === 'failed' || reply.runId === '') continue;
     const first = firstWith.get(reply.runId);
     if (first === undefined) firstWith.set(reply.runId, address);
     else {
-      yield error(
-        address,
-        `is the same server as ${first}, perhaps under another name or database: list every server once`,
-      );
+      const message = `is the same server as ${first}, perhaps under another name or database: list every server once`;
+      yield { severity: 'error', address, message };
     }
   }
-}
-
-function error(address: string, message: string): StartupFinding {
-  return { severity: 'error', address, message };
-}
-
-function warning(address: string, message: string): StartupFinding {
-  return { severity: 'warning', address, message };
 }

@@ -19,14 +19,26 @@ export class FenceHistory {
     private readonly resource: string,
   ) {}
 
-  /** Reads and writes what was derived from it. @returns false when the ticket was refused */
-  async readAndWrite(ticket: FenceTicket, pause: () => Promise<void>): Promise<boolean> {
+  /** @returns false when the ticket was refused */
+  async claim(ticket: FenceTicket): Promise<boolean> {
+    return !(await isRefused(this.store, this.store.claim(ticket)));
+  }
+
+  /**
+   * Reads and writes what was derived from it.
+   * @returns false when the ticket was refused
+   */
+  async readAndWrite(
+    ticket: FenceTicket,
+    pauseBefore: () => Promise<void>,
+    pauseInside = pauseBefore,
+  ): Promise<boolean> {
     const previous = await this.store.read(ticket);
-    await pause();
+    await pauseBefore();
     const text = randomUUID();
     // Noted before: a write that fails with another error than a refusal fails the case anyway.
     this.written.set(text, { ticket, previous });
-    const refused = await isRefused(this.store, this.store.write(ticket, text, pause));
+    const refused = await isRefused(this.store, this.store.write(ticket, text, pauseInside));
     if (refused) this.written.delete(text);
     return !refused;
   }
@@ -55,10 +67,6 @@ export class FenceHistory {
       fallen.length === 0,
       `${fallen.length} writes on ${this.resource} were accepted after a newer one`,
     );
-  }
-
-  get size(): number {
-    return this.written.size;
   }
 }
 

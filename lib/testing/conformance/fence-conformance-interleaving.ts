@@ -1,12 +1,5 @@
 import { FenceHistory } from './fence-conformance-history.ts';
-import {
-  demand,
-  isRefused,
-  noPause,
-  ticket,
-  type FenceStore,
-  type FenceTicket,
-} from '../fence-store.ts';
+import { demand, noPause, ticket, type FenceStore } from '../fence-store.ts';
 
 /**
  * The older holder is held between its check and its write. Meanwhile a newer one claims, reads and writes. A right store
@@ -20,48 +13,24 @@ export async function interleaveFenceWriters(
   const [older, newer] = [ticket(resource, 1), ticket(resource, 2)];
   const history = new FenceHistory(store, resource);
   await store.claim(older);
-  const { pause, entered, open } = gate();
-  const olderWrite = history.readAndWrite(older, skipFirst(pause));
+  let open!: () => void;
+  const isOpen = new Promise<void>((resolve) => (open = resolve));
+  let enter!: () => void;
+  const hasEntered = new Promise<void>((resolve) => (enter = resolve));
+  const olderWrite = history.readAndWrite(older, noPause, () => {
+    enter();
+    return isOpen;
+  });
   // The older may also end without passing the gate.
-  await Promise.race([entered, Promise.allSettled([olderWrite])]);
-  const newerWork = newerSession(store, history, newer);
+  await Promise.race([hasEntered, Promise.allSettled([olderWrite])]);
+  const newerWork = (async () => {
+    demand(await history.claim(newer), 'the newer claim was refused');
+    demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
+  })();
   const timer = setTimeout(open, gateMs);
   await Promise.allSettled([newerWork]);
   clearTimeout(timer);
   open();
   await Promise.all([olderWrite, newerWork]);
   await history.check(newer);
-}
-
-async function newerSession(
-  store: FenceStore,
-  history: FenceHistory,
-  newer: FenceTicket,
-): Promise<void> {
-  demand(!(await isRefused(store, store.claim(newer))), 'the newer claim was refused');
-  demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
-}
-
-function gate(): { pause: () => Promise<void>; entered: Promise<void>; open: () => void } {
-  let enter!: () => void;
-  let open!: () => void;
-  const entered = new Promise<void>((resolve) => (enter = resolve));
-  const isOpen = new Promise<void>((resolve) => (open = resolve));
-  return {
-    entered,
-    open,
-    pause: () => {
-      enter();
-      return isOpen;
-    },
-  };
-}
-
-/** The pause between read and write is passed; the one inside the write is the gate. */
-function skipFirst(pause: () => Promise<void>): () => Promise<void> {
-  let calls = 0;
-  return () => {
-    calls += 1;
-    return calls === 1 ? Promise.resolve() : pause();
-  };
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { FENCE_CASES } from './fence-conformance-cases.ts';
+import { FENCE_CASES, type FenceStep } from './fence-conformance-cases.ts';
 import { interleaveFenceWriters } from './fence-conformance-interleaving.ts';
 import { stressFence, type FenceStressOptions } from './fence-conformance-stress.ts';
 import type { FenceStore } from '../fence-store.ts';
@@ -39,27 +39,20 @@ export async function fenceConformance(
   store: FenceStore,
   options: FenceConformanceOptions = {},
 ): Promise<FenceConformanceReport> {
-  const prefix = options.resourcePrefix ?? `conformance:${randomUUID()}`;
-  const runs: [name: string, run: (resource: string) => Promise<void>][] = [
-    ...FENCE_CASES.map(
-      ([name, run]) =>
-        [name, (resource: string) => run(store, resource)] as [
-          string,
-          (resource: string) => Promise<void>,
-        ],
-    ),
-    [
-      'a writer paused between its check and its write loses no update of a newer one',
-      (resource) => interleaveFenceWriters(store, resource, options.gateMs ?? 1_000),
+  const { resourcePrefix = `conformance:${randomUUID()}`, gateMs = 1_000 } = options;
+  const stepsOf: Readonly<Record<string, readonly FenceStep[]>> = {
+    ...FENCE_CASES,
+    'a writer paused between its check and its write loses no update of a newer one': [
+      (_store, resource) => interleaveFenceWriters(store, resource, gateMs),
     ],
-    [
-      'overlapping holders, some with the same number, leave one unbroken chain of writes',
-      (resource) => stressFence(store, resource, options),
+    'overlapping holders, some with the same number, leave one unbroken chain of writes': [
+      (_store, resource) => stressFence(store, resource, options),
     ],
-  ];
+  };
   const cases: FenceConformanceCase[] = [];
-  for (const [index, [name, run]] of runs.entries()) {
-    const failure = await failureOf(run(`${prefix}:${index}`), options.caseTimeoutMs ?? 30_000);
+  for (const [name, steps] of Object.entries(stepsOf)) {
+    const run = inTurn(steps, store, `${resourcePrefix}:${cases.length}`);
+    const failure = await failureOf(run, options.caseTimeoutMs ?? 30_000);
     cases.push(failure === undefined ? { name } : { name, failure });
   }
   return { passed: cases.every((each) => each.failure === undefined), cases };
@@ -82,6 +75,14 @@ export async function assertFenceConformance(
   );
 }
 
+async function inTurn(
+  steps: readonly FenceStep[],
+  store: FenceStore,
+  resource: string,
+): Promise<void> {
+  for (const step of steps) await step(store, resource);
+}
+
 async function failureOf(run: Promise<void>, timeoutMs: number): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -91,9 +92,5 @@ async function failureOf(run: Promise<void>, timeoutMs: number): Promise<string 
     () => undefined,
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   );
-  try {
-    return await Promise.race([outcome, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return Promise.race([outcome, late]).finally(() => clearTimeout(timer));
 }

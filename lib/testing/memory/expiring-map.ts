@@ -1,7 +1,7 @@
 interface Entry<Value> {
   readonly value: Value;
-  /** Milliseconds of the server's clock; `null`: never. */
-  readonly expiresAtMs: number | null;
+  /** Milliseconds of the server's clock; `Infinity`: never. */
+  readonly expiresAtMs: number;
 }
 
 /** Keys of a Redis that expire by that server's own clock. */
@@ -21,20 +21,18 @@ export class ExpiringMap<Value> {
   remainingMs(name: string): number {
     const entry = this.#live(name);
     if (entry === undefined) return -2;
-    return entry.expiresAtMs === null ? -1 : entry.expiresAtMs - this.#nowMs();
+    return entry.expiresAtMs === Infinity ? -1 : entry.expiresAtMs - this.#nowMs();
   }
 
   /** Sets the value with a new life; `null`: it never expires. */
   set(name: string, value: Value, ttlMs: number | null): void {
-    this.#entries.set(name, { value, expiresAtMs: ttlMs === null ? null : this.#nowMs() + ttlMs });
+    this.#entries.set(name, { value, expiresAtMs: this.#nowMs() + (ttlMs ?? Infinity) });
   }
 
   /** Sets the value, and the life only if that makes it longer. */
   setForAtLeast(name: string, value: Value, ttlMs: number): void {
-    const remainingMs = this.remainingMs(name);
-    const longer = remainingMs === -1 || remainingMs > ttlMs;
-    if (longer) this.replace(name, value);
-    else this.set(name, value, ttlMs);
+    const expiresAtMs = Math.max(this.#live(name)?.expiresAtMs ?? 0, this.#nowMs() + ttlMs);
+    this.#entries.set(name, { value, expiresAtMs });
   }
 
   /** Changes the value of a key that exists; its life stays as it is. */
@@ -47,10 +45,6 @@ export class ExpiringMap<Value> {
     const existed = this.#live(name) !== undefined;
     this.#entries.delete(name);
     return existed;
-  }
-
-  clear(): void {
-    this.#entries.clear();
   }
 
   /** Names of the keys that exist now. */
@@ -69,8 +63,7 @@ export class ExpiringMap<Value> {
 
   #live(name: string): Entry<Value> | undefined {
     const entry = this.#entries.get(name);
-    if (entry === undefined || entry.expiresAtMs === null || this.#nowMs() <= entry.expiresAtMs)
-      return entry;
+    if (entry === undefined || this.#nowMs() <= entry.expiresAtMs) return entry;
     this.#entries.delete(name);
     return undefined;
   }

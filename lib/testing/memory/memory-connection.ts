@@ -1,4 +1,3 @@
-import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import { NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
 
@@ -25,16 +24,20 @@ export interface MemoryConnectionOwner {
   published(channel: string, holder: string): void;
 }
 
+/** One direction: how to deliver what was sent, in order, and how much of it has arrived. */
+interface Way {
+  sent: (() => void)[];
+  arrived: number;
+}
+
 /** One connection to a {@link MemoryLockServer}: both directions keep their order. */
 export class MemoryConnection implements MemoryServerClient {
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
   readonly #unsettled = new Set<MemoryCommand>();
   #collected: MemoryCommand[] = [];
-  #requests: MemoryCommand[] = [];
-  #arrivedRequests = 0;
-  #replies: (() => void)[] = [];
-  #arrivedReplies = 0;
+  readonly #requests: Way = { sent: [], arrived: 0 };
+  readonly #replies: Way = { sent: [], arrived: 0 };
   #closed = false;
 
   constructor(server: MemoryLockServer, owner: MemoryConnectionOwner) {
@@ -42,18 +45,22 @@ export class MemoryConnection implements MemoryServerClient {
     this.#owner = owner;
   }
 
-  get closed(): boolean {
-    return this.#closed;
-  }
-
-  /** Collects a command and returns true, or sends it at once when nothing else is collected and no answer is due. */
-  collect(command: MemoryCommand): boolean {
+  /**
+   * Sends a command after what was collected. One with a request is collected instead, and true returned, unless nothing
+   * else is collected and no answer is due.
+   */
+  send(command: MemoryCommand): boolean {
+    // What is settled when it closes may lead to the next command at once.
+    if (this.#closed) {
+      command.settle(NOT_CONNECTED);
+      return false;
+    }
     this.#collected.push(command);
     const { length } = this.#collected;
-    const isDue = length >= FLUSH_AT || (length === 1 && this.#unsettled.size === 0);
-    const mayWait = !isDue && !this.#closed;
-    if (!mayWait) this.flush();
-    return mayWait;
+    const mayWait = length < FLUSH_AT && (length > 1 || this.#unsettled.size > 0);
+    const waits = mayWait && command.request !== undefined;
+    if (!waits) this.flush();
+    return waits;
   }
 
   /** Takes back what was collected for this request. */
@@ -64,43 +71,27 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   flush(): void {
-    for (const command of this.#collected.splice(0)) this.#send(command);
+    for (const command of this.#collected.splice(0)) {
+      this.#unsettled.add(command);
+      this.#travel(this.#requests, () => this.#execute(command));
+    }
   }
 
-  /** Sends a command after what was collected. */
-  send(command: MemoryCommand): void {
-    this.flush();
-    this.#send(command);
-  }
-
-  /** Delivers what has arrived, unless something is frozen. */
   drain(): void {
-    while (this.#arrivedRequests > 0 && this.#server.running && !this.#isStalled()) {
-      const command = this.#requests.shift();
-      this.#arrivedRequests -= 1;
-      if (command !== undefined) this.#execute(command);
+    for (const way of [this.#requests, this.#replies]) {
+      while (way.arrived > 0 && !this.#server.frozen && !this.#owner.isFrozen()) {
+        way.arrived -= 1;
+        way.sent.shift()?.();
+      }
     }
-    while (this.#arrivedReplies > 0 && !this.#isStalled()) {
-      this.#arrivedReplies -= 1;
-      this.#replies.shift()?.();
-    }
-  }
-
-  serverDied(): void {
-    this.breakOff('the server died');
-  }
-
-  serverResumed(): void {
-    this.drain();
   }
 
   published(channel: string, holder: string): void {
     this.#reply(() => this.#owner.published(channel, holder));
   }
 
-  /** The server's side ends it: what has not been executed is lost. */
   breakOff(message: string): void {
-    this.#requests = [];
+    this.#requests.sent = [];
     this.#server.disconnect(this);
     if (this.#closed) return;
     this.close(message);
@@ -111,35 +102,22 @@ export class MemoryConnection implements MemoryServerClient {
   close(message: string): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#replies = [];
-    if (this.#requests.length === 0) this.#server.disconnect(this);
+    this.#replies.sent = [];
+    if (this.#requests.sent.length === 0) this.#server.disconnect(this);
     for (const command of this.#collected.splice(0)) command.settle(NOT_CONNECTED);
+    const failure = {
+      ...NOT_CONNECTED,
+      nothingWritten: false,
+      message: `connection closed: ${message}`,
+    };
     const unsettled = [...this.#unsettled];
     this.#unsettled.clear();
-    for (const command of unsettled) command.settle(unknownOutcome(message));
-  }
-
-  #send(command: MemoryCommand): void {
-    // What is settled when it closes may lead to the next command at once.
-    if (this.#closed) return command.settle(NOT_CONNECTED);
-    this.#unsettled.add(command);
-    this.#requests.push(command);
-    this.#owner.travel(() => {
-      this.#arrivedRequests += 1;
-      this.drain();
-    });
-  }
-
-  #isStalled(): boolean {
-    return this.#server.frozen || this.#owner.isFrozen();
+    for (const command of unsettled) command.settle(failure);
   }
 
   #execute(command: MemoryCommand): void {
     const reply = command.execute();
-    if (this.#closed) {
-      if (this.#requests.length === 0) this.#server.disconnect(this);
-      return;
-    }
+    if (this.#closed && this.#requests.sent.length === 0) this.#server.disconnect(this);
     if (reply === undefined) return;
     this.#reply(() => {
       if (this.#unsettled.delete(command)) command.settle(reply);
@@ -147,20 +125,14 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   #reply(deliver: () => void): void {
-    if (this.#closed) return;
-    this.#replies.push(deliver);
+    if (!this.#closed) this.#travel(this.#replies, deliver);
+  }
+
+  #travel(way: Way, deliver: () => void): void {
+    way.sent.push(deliver);
     this.#owner.travel(() => {
-      this.#arrivedReplies += 1;
+      way.arrived += 1;
       this.drain();
     });
   }
-}
-
-function unknownOutcome(message: string): NodeFailure {
-  return {
-    kind: 'failed',
-    nothingWritten: false,
-    reason: 'unreachable',
-    message: `connection closed: ${message}`,
-  };
 }

@@ -11,42 +11,11 @@ export type MemoryCommandName = 'join' | 'acquire' | 'extend' | 'release' | 'ins
  */
 export type MemoryFault = 'lose-request' | 'lose-reply' | { readonly error: string };
 
-interface PlannedFault {
-  readonly fault: MemoryFault;
-  readonly command: MemoryCommandName | undefined;
-  left: number;
-}
-
-/** The faults that wait for their command, oldest first. */
-export class PlannedFaults {
-  readonly #planned: PlannedFault[] = [];
-
-  add(fault: MemoryFault, command: MemoryCommandName | undefined, times: number): void {
-    this.#planned.push({ fault, command, left: times });
-  }
-
-  /** The fault that hits this command, used up by one. */
-  take(command: MemoryCommandName): MemoryFault | undefined {
-    const index = this.#planned.findIndex(
-      (planned) => planned.command === undefined || planned.command === command,
-    );
-    const planned = this.#planned[index];
-    if (planned === undefined) return undefined;
-    planned.left -= 1;
-    if (planned.left <= 0) this.#planned.splice(index, 1);
-    return planned.fault;
-  }
-
-  clear(): void {
-    this.#planned.length = 0;
-  }
-}
-
-/** What the server answers to a command that goes wrong; `undefined`: nothing, ever. */
-export function executeWith(fault: MemoryFault, run: () => unknown): NodeFailure | undefined {
+/** What the server answers to a command, which may go wrong; `undefined`: nothing, ever. */
+export function executeWith(fault: MemoryFault | undefined, run: () => unknown): unknown {
   if (typeof fault === 'object') return failure('error', fault.error);
-  if (fault === 'lose-reply') run();
-  return undefined;
+  const reply = fault === 'lose-request' ? undefined : run();
+  return fault === undefined ? reply : undefined;
 }
 
 export const NOT_CONNECTED: NodeFailure = failure('unreachable', 'not connected');

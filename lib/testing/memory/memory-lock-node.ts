@@ -1,26 +1,10 @@
 import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { inModuleContext } from '../../core/module-context.ts';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LockNode,
-  LockNodeListener,
-  NodeFacts,
-  NodeFailure,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../core/nodes/lock-node.ts';
+import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { executeWith, NOSCRIPT, NOT_CONNECTED, PlannedFaults } from './memory-fault.ts';
+import { executeWith, NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
 import { MemoryConnection } from './memory-connection.ts';
-import type { MemoryCommand } from './memory-connection.ts';
 import { MemoryLockServer } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
@@ -35,6 +19,13 @@ export interface MemoryLockNodeOptions {
   readonly timers?: Timers;
 }
 
+interface PlannedFault {
+  readonly fault: MemoryFault;
+  /** Any command when it is missing. */
+  readonly command?: MemoryCommandName;
+  left: number;
+}
+
 let nodeCount = 0;
 
 /**
@@ -43,7 +34,7 @@ let nodeCount = 0;
  * Commands and replies keep their order, and every answer comes asynchronously. A fault stays until its opposite is
  * called; all of them are safe to call at any time.
  */
-export class MemoryLockNode implements LockNode {
+export class MemoryLockNode implements port.LockNode {
   readonly address: string;
   /** The server behind this node. Other nodes may share it. */
   readonly server: MemoryLockServer;
@@ -51,12 +42,13 @@ export class MemoryLockNode implements LockNode {
   latencyMs: number;
   readonly #timers: Timers;
   readonly #reconnectDelayMs: number;
-  readonly #faults = new PlannedFaults();
+  /** Those that wait for their command, oldest first. */
+  #faults: PlannedFault[] = [];
   readonly #watched = new Set<string>();
-  #listener: LockNodeListener | undefined;
+  #listener: port.LockNodeListener | undefined;
   #connection: MemoryConnection | undefined;
-  /** The connection was answered: what is sent now reaches the server unless something breaks. */
-  #up = false;
+  /** The connection once it was answered: what is sent now reaches the server unless something breaks. */
+  #up: MemoryConnection | undefined;
   /** Closed by us while requests were stuck in the network. */
   readonly #abandoned = new Set<MemoryConnection>();
   #frozen = false;
@@ -75,7 +67,7 @@ export class MemoryLockNode implements LockNode {
   }
 
   /** @throws Error when it is open already: one node belongs to one lock service (after `close` it may be opened again) */
-  open(listener: LockNodeListener): void {
+  open(listener: port.LockNodeListener): void {
     if (this.#listener !== undefined) {
       throw new Error(
         `${this.address} is already open: give each lock service nodes of its own; they may share a server.`,
@@ -85,38 +77,36 @@ export class MemoryLockNode implements LockNode {
     this.#connect();
   }
 
-  join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
-    this.#send<JoinReply>('join', () => this.server.join(request), settle);
+  join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
+    this.#send('join', () => this.server.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
-    const run = () => (this.server.knowsScripts ? this.server.acquire(request) : NOSCRIPT);
-    return this.#send<AcquireReply>('acquire', run, settle, request);
+  acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
+    return this.#send('acquire', () => this.server.acquire(request), settle, request);
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
-    const run = () => (this.server.knowsScripts ? this.server.extend(request) : NOSCRIPT);
-    return this.#send<ExtendReply>('extend', run, settle, request);
+  extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
+    return this.#send('extend', () => this.server.extend(request), settle, request);
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean {
-    return this.#send<ReleaseReply>('release', () => this.server.release(request), settle, request);
+  release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
+    return this.#send('release', () => this.server.release(request), settle, request);
   }
 
   flush(): void {
     this.#connection?.flush();
   }
 
-  withdraw(request: AcquireRequest | ExtendRequest): boolean {
+  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
     return this.#connection?.withdraw(request) ?? false;
   }
 
-  inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
-    this.#send<InspectReply>('inspect', () => this.server.inspect(request), settle);
+  inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
+    this.#send('inspect', () => this.server.inspect(request), settle);
   }
 
-  examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
-    this.#send<NodeFacts | NodeFailure>('examine', () => this.server.examine(), settle);
+  examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
+    this.#send('examine', () => this.server.examine(), settle);
   }
 
   watch(lockName: string): void {
@@ -133,10 +123,8 @@ export class MemoryLockNode implements LockNode {
   /** What was collected is sent, and executed however late. */
   async close(): Promise<void> {
     const connection = this.#connection;
-    const listener = this.#up ? this.#listener : undefined;
-    this.#listener = undefined;
-    this.#connection = undefined;
-    this.#up = false;
+    const listener = this.#up && this.#listener;
+    this.#listener = this.#connection = this.#up = undefined;
     this.#timers.clear(this.#reconnectTimer);
     this.#watched.clear();
     connection?.flush();
@@ -178,39 +166,38 @@ export class MemoryLockNode implements LockNode {
     fault: MemoryFault,
     options: { readonly command?: MemoryCommandName; readonly times?: number } = {},
   ): void {
-    this.#faults.add(fault, options.command, options.times ?? 1);
+    this.#faults.push({ fault, command: options.command, left: options.times ?? 1 });
   }
 
   /** Forgets the planned faults that nothing has met yet. */
   clearFaults(): void {
-    this.#faults.clear();
+    this.#faults = [];
   }
 
   #connect(): void {
     const connection: MemoryConnection = new MemoryConnection(this.server, {
       travel: (arrive) => this.#travel(arrive),
       isFrozen: () => this.#frozen,
-      lost: (message) => this.#lost(connection, message),
+      lost: (message) => this.#lost(message),
       published: (channel, holder) => this.#hint(channel, holder),
     });
     if (!this.server.connect(connection)) return this.#reconnectLater();
     this.#connection = connection;
     // A stopped server accepts connections but answers nothing: its first answer makes this one count.
-    connection.send({ execute: () => 'PONG', settle: () => this.#opened(connection) });
+    connection.send({
+      execute: () => 'PONG',
+      settle: (reply) => {
+        if (reply !== 'PONG') return;
+        this.#up = connection;
+        for (const lockName of this.#watched) this.#subscribe(lockName);
+        this.#listener?.opened();
+      },
+    });
   }
 
-  #opened(connection: MemoryConnection): void {
-    if (this.#connection !== connection || connection.closed) return;
-    this.#up = true;
-    for (const lockName of this.#watched) this.#subscribe(lockName);
-    this.#listener?.opened();
-  }
-
-  #lost(connection: MemoryConnection, message: string): void {
-    if (this.#connection !== connection) return;
-    const wasUp = this.#up;
-    this.#connection = undefined;
-    this.#up = false;
+  #lost(message: string): void {
+    const wasUp = this.#up !== undefined;
+    this.#connection = this.#up = undefined;
     this.#reconnectLater();
     if (wasUp) this.#listener?.closed(message);
   }
@@ -235,26 +222,29 @@ export class MemoryLockNode implements LockNode {
     settle: (reply: Reply) => void,
     request?: object,
   ): boolean {
-    const connection = this.#up ? this.#connection : undefined;
+    const connection = this.#up;
     if (connection === undefined) {
       settle(NOT_CONNECTED as Reply);
       return false;
     }
-    const fault = this.#faults.take(name);
-    const command: MemoryCommand = {
+    const fault = this.#takeFault(name);
+    return connection.send({
       request,
-      execute: () => (fault === undefined ? run() : executeWith(fault, run)),
+      execute: () => executeWith(fault, run),
       settle: (reply) => settle(reply as Reply),
-    };
-    if (request !== undefined) return connection.collect(command);
-    connection.send(command);
-    return false;
+    });
+  }
+
+  #takeFault(name: MemoryCommandName): MemoryFault | undefined {
+    const planned = this.#faults.find(({ command = name }) => command === name);
+    if (planned !== undefined) planned.left -= 1;
+    this.#faults = this.#faults.filter(({ left }) => left > 0);
+    return planned?.fault;
   }
 
   #subscribe(lockName: string): void {
-    const connection = this.#connection;
-    if (!this.#up || connection === undefined) return;
-    connection.send({
+    const connection = this.#up;
+    connection?.send({
       execute: () => {
         if (this.#watched.has(lockName)) this.server.subscribe(lockName, connection);
         return 'subscribed';

@@ -1,28 +1,17 @@
 import type { Clock } from '../../core/environment.ts';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  NodeFacts,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../core/nodes/lock-node.ts';
+import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
+import { NOSCRIPT } from './memory-fault.ts';
 import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
 import { MemoryState } from './memory-state.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
 /** What a server reports to a connection. */
 export interface MemoryServerClient {
-  /** The server died: this connection is gone, and what had not been executed never will be. */
-  serverDied(): void;
-  /** The server runs again after {@link MemoryLockServer.freeze}. */
-  serverResumed(): void;
+  /** The server's side ends it: what has not been executed never will be. */
+  breakOff(message: string): void;
+  /** Delivers what has arrived, unless something is frozen. */
+  drain(): void;
   /** A release was published on a channel this connection subscribed to. */
   published(channel: string, holder: string): void;
 }
@@ -31,10 +20,11 @@ export interface MemoryLockServerOptions {
   /** The server's own clock; only `wallMicros` is used. @default the system's */
   readonly clock?: Pick<Clock, 'wallMicros'>;
   /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
-  readonly facts?: Partial<NodeFacts>;
+  readonly facts?: Partial<port.NodeFacts>;
 }
 
-let serverCount = 0;
+let startCount = 0;
+const newRunId = (): string => `memory-${++startCount}`;
 
 /**
  * One Redis in memory: the keys of the locks and what the scripts do with them, by the server's own clock.
@@ -43,12 +33,11 @@ let serverCount = 0;
  * per simulated process) may share one server.
  */
 export class MemoryLockServer {
-  readonly #state: MemoryState;
-  readonly #clients = new Set<MemoryServerClient>();
-  readonly #subscriptions = new Map<string, Set<MemoryServerClient>>();
-  readonly #facts: Partial<NodeFacts>;
-  readonly #number: number;
-  #starts = 0;
+  /** The keys themselves, to look at or to damage in a test. */
+  readonly state: MemoryState;
+  /** Every connection, with the channels it is subscribed to. */
+  readonly #clients = new Map<MemoryServerClient, Set<string>>();
+  readonly #facts: Partial<port.NodeFacts>;
   #clockOffsetMs = 0;
   #running = true;
   #frozen = false;
@@ -56,17 +45,9 @@ export class MemoryLockServer {
 
   constructor(options: MemoryLockServerOptions = {}) {
     const clock = options.clock ?? systemEnvironment.clock;
-    this.#number = ++serverCount;
     this.#facts = options.facts ?? {};
-    this.#state = new MemoryState(
-      () => clock.wallMicros() + this.#clockOffsetMs * 1000,
-      this.#newRunId(),
-    );
-  }
-
-  /** The keys themselves, to look at or to damage in a test. */
-  get state(): MemoryState {
-    return this.#state;
+    const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
+    this.state = new MemoryState(nowMicros, newRunId());
   }
 
   get running(): boolean {
@@ -82,31 +63,31 @@ export class MemoryLockServer {
     return this.#knowsScripts;
   }
 
-  join(request: JoinRequest): JoinReply {
+  join(request: port.JoinRequest): port.JoinReply {
     this.#knowsScripts = true;
-    return join(this.#state, request);
+    return join(this.state, request);
   }
 
-  acquire(request: AcquireRequest): AcquireReply {
-    return acquire(this.#state, request);
+  acquire(request: port.AcquireRequest): port.AcquireReply {
+    return this.#knowsScripts ? acquire(this.state, request) : NOSCRIPT;
   }
 
-  extend(request: ExtendRequest): ExtendReply {
-    return extend(this.#state, request);
+  extend(request: port.ExtendRequest): port.ExtendReply {
+    return this.#knowsScripts ? extend(this.state, request) : NOSCRIPT;
   }
 
-  release(request: ReleaseRequest): ReleaseReply {
-    return release(this.#state, request, (channel, holder) => this.#publish(channel, holder));
+  release(request: port.ReleaseRequest): port.ReleaseReply {
+    return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
   }
 
-  inspect(request: InspectRequest): InspectReply {
-    return inspect(this.#state, request);
+  inspect(request: port.InspectRequest): port.InspectReply {
+    return inspect(this.state, request);
   }
 
-  examine(): NodeFacts {
+  examine(): port.NodeFacts {
     return {
       kind: 'facts',
-      runId: this.#state.runId,
+      runId: this.state.runId,
       version: '7.2.0',
       role: 'master',
       clusterEnabled: false,
@@ -120,12 +101,12 @@ export class MemoryLockServer {
 
   /** Deletes a lock key, as an operator's DEL or a too early expiry does; its floor stays. True when it existed. */
   deleteLock(lockName: string): boolean {
-    return this.#state.locks.delete(lockName);
+    return this.state.locks.delete(lockName);
   }
 
   /** FLUSHALL: every key is gone, connections and scripts stay. */
   flush(): void {
-    this.#state.clear();
+    this.state.clear();
   }
 
   /** SCRIPT FLUSH. */
@@ -147,7 +128,7 @@ export class MemoryLockServer {
   resume(): void {
     if (!this.#frozen) return;
     this.#frozen = false;
-    for (const client of this.#clients) client.serverResumed();
+    for (const client of this.#clients.keys()) client.drain();
   }
 
   /** SIGKILL: every connection breaks, and none can be made until {@link restart}. */
@@ -156,8 +137,7 @@ export class MemoryLockServer {
     this.#running = false;
     this.#frozen = false;
     this.#knowsScripts = false;
-    this.#subscriptions.clear();
-    for (const client of this.#clients) client.serverDied();
+    for (const client of this.#clients.keys()) client.breakOff('the server died');
     this.#clients.clear();
   }
 
@@ -169,47 +149,39 @@ export class MemoryLockServer {
    */
   restart(options: { readonly keepData: boolean; readonly snapshot?: MemorySnapshot }): void {
     this.kill();
-    if (options.snapshot) this.#state.load(options.snapshot);
-    else if (!options.keepData) this.#state.clear();
-    this.#state.runId = this.#newRunId();
+    if (options.snapshot) this.state.load(options.snapshot);
+    else if (!options.keepData) this.state.clear();
+    this.state.runId = newRunId();
     this.#running = true;
   }
 
   /** The present data, for a later {@link restart} from an older dump. */
   snapshot(): MemorySnapshot {
-    return this.#state.dump();
+    return this.state.dump();
   }
 
   /** A connection was made. False when there is no server to answer. */
   connect(client: MemoryServerClient): boolean {
-    if (this.#running) this.#clients.add(client);
+    if (this.#running) this.#clients.set(client, new Set());
     return this.#running;
   }
 
   disconnect(client: MemoryServerClient): void {
     this.#clients.delete(client);
-    for (const subscribers of this.#subscriptions.values()) subscribers.delete(client);
   }
 
   subscribe(channel: string, client: MemoryServerClient): void {
-    const subscribers = this.#subscriptions.get(channel) ?? new Set();
-    this.#subscriptions.set(channel, subscribers.add(client));
+    this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(channel));
   }
 
   unsubscribe(channel: string, client: MemoryServerClient): void {
-    const subscribers = this.#subscriptions.get(channel);
-    subscribers?.delete(client);
-    if (subscribers?.size === 0) this.#subscriptions.delete(channel);
+    this.#clients.get(client)?.delete(channel);
   }
 
   /** Returns how many connections received it. */
   #publish(channel: string, holder: string): number {
-    const clients = this.#subscriptions.get(channel) ?? new Set();
-    for (const client of clients) client.published(channel, holder);
-    return clients.size;
-  }
-
-  #newRunId(): string {
-    return `memory-${this.#number}-${++this.#starts}`;
+    const subscribed = [...this.#clients].filter(([, channels]) => channels.has(channel));
+    for (const [client] of subscribed) client.published(channel, holder);
+    return subscribed.length;
   }
 }

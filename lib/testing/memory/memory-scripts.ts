@@ -1,103 +1,66 @@
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LockNames,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../core/nodes/lock-node.ts';
+import type * as port from '../../core/nodes/lock-node.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
 import type { LockPair, Marker, MemoryState } from './memory-state.ts';
-import { floorOf, markerNameOf, pairsOf } from './memory-state.ts';
+import { floorOf, pairsOf } from './memory-state.ts';
 
 /** What the Lua scripts do, as functions over the state of one server. */
 
 const DAY_MICROS = 86_400_000_000;
 
-type VotingRight =
-  | { readonly kind: 'open'; readonly marker: Marker }
-  | { readonly kind: 'quarantined'; readonly remainingMs: number }
-  | { readonly kind: 'unjoined' };
-
 /** JOIN: the server remembers since when this start of it may vote. */
-export function join(state: MemoryState, request: JoinRequest): JoinReply {
+export function join(state: MemoryState, request: port.JoinRequest): port.JoinReply {
+  const { markerName, floorRetentionMs } = request;
+  const { runId } = state;
   // Read once: time stands still inside a script.
   const nowMs = state.nowMs();
-  const marker = state.markers.get(request.markerName);
-  if (marker?.runId === state.runId && marker.floorRetentionMs !== request.floorRetentionMs) {
-    return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
+  const marker = state.markers.get(markerName);
+  let { restartGuardMs } = request;
+  let joinedAtMs = nowMs;
+  // Otherwise nobody joined this start yet, or everything was flushed.
+  if (marker?.runId === runId) {
+    if (marker.floorRetentionMs !== floorRetentionMs)
+      return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
+    restartGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
+    // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time
+    // of the join stays, the guard grows.
+    const wentBack = marker.voteAfterMs - nowMs > marker.restartGuardMs;
+    if (!wentBack) joinedAtMs = marker.voteAfterMs - marker.restartGuardMs;
   }
-  const next = nextMarker(state, marker, request, nowMs);
-  state.markers.set(request.markerName, next);
-  return { kind: 'joined', quarantineMs: Math.max(0, next.voteAfterMs - nowMs) };
-}
-
-function nextMarker(
-  state: MemoryState,
-  marker: Marker | undefined,
-  { restartGuardMs, floorRetentionMs }: JoinRequest,
-  nowMs: number,
-): Marker {
-  const { runId } = state;
-  // A start that nobody joined yet, or everything was flushed.
-  if (marker === undefined || marker.runId !== runId) {
-    return { voteAfterMs: nowMs + restartGuardMs, runId, restartGuardMs, floorRetentionMs };
-  }
-  const longerGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
-  // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time
-  // of the join stays, the guard grows.
-  const wentBack = marker.voteAfterMs - nowMs > marker.restartGuardMs;
-  const joinedAtMs = wentBack ? nowMs : marker.voteAfterMs - marker.restartGuardMs;
-  return { ...marker, voteAfterMs: joinedAtMs + longerGuardMs, restartGuardMs: longerGuardMs };
+  const voteAfterMs = joinedAtMs + restartGuardMs;
+  state.markers.set(markerName, { voteAfterMs, runId, restartGuardMs, floorRetentionMs });
+  return { kind: 'joined', quarantineMs: Math.max(0, voteAfterMs - nowMs) };
 }
 
 /** ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. */
-export function acquire(state: MemoryState, request: AcquireRequest): AcquireReply {
-  const right = votingRight(state, request.names);
+export function acquire(state: MemoryState, request: port.AcquireRequest): port.AcquireReply {
+  const { names, holder, ballot, ttlMs } = request;
+  const right = votingRight(state, names);
   if (right.kind !== 'open') return right;
-  const pairs = pairsOf(request.names);
-  return (
-    held(state, request, pairs) ??
-    refused(state, request, pairs, right.marker) ??
-    accept(state, request, pairs, right.marker)
-  );
-}
-
-function held(
-  state: MemoryState,
-  request: AcquireRequest,
-  pairs: readonly LockPair[],
-): AcquireReply | undefined {
+  const pairs = pairsOf(names);
+  const highest = highestFloor(state, pairs);
   for (const [index, { lock }] of pairs.entries()) {
-    const holder = state.locks.get(lock);
-    if (holder !== undefined && holder !== request.holder) {
-      const remainingMs = state.locks.remainingMs(lock);
-      return { kind: 'held', index, remainingMs, floor: highestFloor(state, pairs), holder };
-    }
+    const other = state.locks.get(lock) ?? holder;
+    const remainingMs = state.locks.remainingMs(lock);
+    if (other !== holder)
+      return { kind: 'held', index, remainingMs, floor: highest, holder: other };
   }
-  return undefined;
-}
-
-function refused(
-  state: MemoryState,
-  { holder, ballot }: AcquireRequest,
-  pairs: readonly LockPair[],
-  marker: Marker,
-): AcquireReply | undefined {
   const nowMicros = state.nowMicros();
   const known = Math.max(...pairs.map((pair) => refusedUpTo(state, pair, holder, ballot)));
-  const clock = clockFloor(marker, nowMicros);
+  const clock = clockFloor(right.marker, nowMicros);
   const floor = Math.max(known, clock);
   if (ballot <= floor) return { kind: 'stale', floor, nowMicros, byClock: clock > known };
-  const highest = highestFloor(state, pairs);
   if (ballot > Math.max(nowMicros, highest) + DAY_MICROS)
     return { kind: 'ahead', nowMicros, floor: highest };
-  return undefined;
+  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
+  const keepMs = floorLifeMs(state, ballot, ttlMs, right.marker.floorRetentionMs);
+  for (const pair of pairs) {
+    const before = state.floors.get(pair.floor);
+    const mine = state.locks.get(pair.lock) === holder;
+    const previous = (mine ? before?.previous : before?.floor) ?? 0;
+    state.floors.setForAtLeast(pair.floor, { floor: ballot, previous }, keepMs);
+    state.locks.set(pair.lock, holder, ttlMs);
+  }
+  return { kind: 'accepted' };
 }
 
 /** The floor, except that a duplicate of our own accepted ballot is accepted again. */
@@ -114,68 +77,44 @@ function clockFloor(marker: Marker, nowMicros: number): number {
   return Math.max(expired, marker.voteAfterMs * 1000 - marker.restartGuardMs * 500);
 }
 
-function accept(
-  state: MemoryState,
-  { holder, ballot, ttlMs }: AcquireRequest,
-  pairs: readonly LockPair[],
-  marker: Marker,
-): AcquireReply {
-  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
-  const keepMs = floorLifeMs(state, ballot, ttlMs, marker.floorRetentionMs);
-  for (const pair of pairs) {
-    const before = state.floors.get(pair.floor);
-    const mine = state.locks.get(pair.lock) === holder;
-    const previous = (mine ? before?.previous : before?.floor) ?? 0;
-    state.floors.setForAtLeast(pair.floor, { floor: ballot, previous }, keepMs);
-    state.locks.set(pair.lock, holder, ttlMs);
-  }
-  return { kind: 'accepted' };
-}
-
 /** EXTEND: all keys or nothing, never shortens; a missing key is set again where nobody newer was accepted. */
-export function extend(state: MemoryState, request: ExtendRequest): ExtendReply {
-  const pairs = pairsOf(request.names);
+export function extend(state: MemoryState, request: port.ExtendRequest): port.ExtendReply {
+  const { names, holder, ballot, ttlMs } = request;
+  const pairs = pairsOf(names);
   if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
-  const missing = pairs.filter((pair) => state.locks.get(pair.lock) === undefined);
-  const right = votingRight(state, request.names);
+  const right = votingRight(state, names);
+  const recreated = pairs.filter((pair) => state.locks.get(pair.lock) === undefined).length;
   // Setting a key again is a vote.
-  if (missing.length > 0 && right.kind !== 'open') return right;
-  if (!Number.isInteger(request.ttlMs)) return NOT_AN_INTEGER;
-  for (const pair of pairs) renew(state, request, pair);
-  return { kind: 'extended', recreated: missing.length };
+  if (recreated > 0 && right.kind !== 'open') return right;
+  if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
+  for (const pair of pairs) {
+    const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
+    // Without marker the distance that acquire put between lock and floor stands for R.
+    const retentionMs =
+      state.markers.get(names.marker)?.floorRetentionMs ??
+      Math.max(0, state.floors.remainingMs(pair.floor) - lockLifeMs);
+    const before = state.floors.get(pair.floor);
+    const missing = state.locks.get(pair.lock) === undefined;
+    const raise = before === undefined || before.floor < ballot || missing;
+    const next = raise ? { floor: ballot, previous: ballot } : before;
+    const keepMs = floorLifeMs(state, next.floor, ttlMs, retentionMs);
+    state.floors.setForAtLeast(pair.floor, next, keepMs);
+    state.locks.setForAtLeast(pair.lock, holder, ttlMs);
+  }
+  return { kind: 'extended', recreated };
 }
 
-function isLost(state: MemoryState, request: ExtendRequest, pair: LockPair): boolean {
+function isLost(state: MemoryState, request: port.ExtendRequest, pair: LockPair): boolean {
   const holder = state.locks.get(pair.lock);
   return holder === undefined ? floorOf(state, pair) > request.ballot : holder !== request.holder;
-}
-
-function renew(
-  state: MemoryState,
-  { names, holder, ballot, ttlMs }: ExtendRequest,
-  pair: LockPair,
-): void {
-  const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
-  const floorRemainingMs = state.floors.remainingMs(pair.floor);
-  // Without marker the distance that acquire put between lock and floor stands for R.
-  const retentionMs =
-    state.markers.get(markerNameOf(names))?.floorRetentionMs ??
-    Math.max(0, floorRemainingMs - lockLifeMs);
-  const before = state.floors.get(pair.floor);
-  const missing = state.locks.get(pair.lock) === undefined;
-  const raise = before === undefined || before.floor < ballot || missing;
-  const next = raise ? { floor: ballot, previous: ballot } : before;
-  const keepMs = floorLifeMs(state, next.floor, ttlMs, retentionMs);
-  state.floors.setForAtLeast(pair.floor, next, keepMs);
-  state.locks.setForAtLeast(pair.lock, holder, ttlMs);
 }
 
 /** RELEASE: deletes only what this holder has; an abandoned attempt leaves the floor as it found it. */
 export function release(
   state: MemoryState,
-  { names, holder, granted, notify }: ReleaseRequest,
+  { names, holder, granted, notify }: port.ReleaseRequest,
   publish: (lockName: string, holder: string) => number,
-): ReleaseReply {
+): port.ReleaseReply {
   const own = pairsOf(names).filter((pair) => state.locks.get(pair.lock) === holder);
   let listeners = 0;
   for (const pair of own) {
@@ -195,7 +134,7 @@ function restoreFloor(state: MemoryState, pair: LockPair): void {
 }
 
 /** INSPECT: who holds longest, and the highest floor. */
-export function inspect(state: MemoryState, { names }: InspectRequest): InspectReply {
+export function inspect(state: MemoryState, { names }: port.InspectRequest): port.InspectReply {
   const pairs = pairsOf(names);
   let longest: { holder: string | null; remainingMs: number } = { holder: null, remainingMs: 0 };
   for (const { lock } of pairs) {
@@ -208,14 +147,14 @@ export function inspect(state: MemoryState, { names }: InspectRequest): InspectR
 }
 
 /** Whether this server may vote now, from the marker that join wrote. */
-function votingRight(state: MemoryState, names: LockNames): VotingRight {
-  const marker = state.markers.get(markerNameOf(names));
-  if (marker === undefined) return { kind: 'unjoined' };
-  const leftMicros = marker.voteAfterMs * 1000 - state.nowMicros();
+function votingRight(state: MemoryState, names: port.LockNames) {
+  const marker = state.markers.get(names.marker);
+  if (marker === undefined) return { kind: 'unjoined' } as const;
+  const leftMs = Math.ceil((marker.voteAfterMs * 1000 - state.nowMicros()) / 1000);
   // More than the whole quarantine is left: the clock went back since the join.
-  if (leftMicros > marker.restartGuardMs * 1000) return { kind: 'unjoined' };
-  if (leftMicros > 0) return { kind: 'quarantined', remainingMs: Math.ceil(leftMicros / 1000) };
-  return { kind: 'open', marker };
+  if (leftMs > marker.restartGuardMs) return { kind: 'unjoined' } as const;
+  if (leftMs > 0) return { kind: 'quarantined', remainingMs: leftMs } as const;
+  return { kind: 'open', marker } as const;
 }
 
 /** ttl + R past the later of now and the ballot. */

@@ -29,7 +29,7 @@ export class MemoryState {
   readonly nowMicros: () => number;
   readonly locks: ExpiringMap<string>;
   readonly floors: ExpiringMap<Floor>;
-  readonly markers = new Map<string, Marker>();
+  markers = new Map<string, Marker>();
   /** Changes with every start of the server. */
   runId: string;
 
@@ -45,20 +45,17 @@ export class MemoryState {
   }
 
   clear(): void {
-    this.locks.clear();
-    this.floors.clear();
-    this.markers.clear();
+    this.load({ locks: new Map(), floors: new Map(), markers: new Map() });
   }
 
   dump(): MemorySnapshot {
     return { locks: this.locks.dump(), floors: this.floors.dump(), markers: new Map(this.markers) };
   }
 
-  load(snapshot: MemorySnapshot): void {
-    this.clear();
-    this.locks.load(snapshot.locks);
-    this.floors.load(snapshot.floors);
-    for (const [name, marker] of snapshot.markers) this.markers.set(name, marker);
+  load({ locks, floors, markers }: MemorySnapshot): void {
+    this.locks.load(locks);
+    this.floors.load(floors);
+    this.markers = new Map(markers);
   }
 }
 
@@ -70,10 +67,6 @@ export interface LockPair {
 
 export function pairsOf(names: LockNames): LockPair[] {
   return names.locks.map((lock, index) => ({ lock, floor: names.pairs[2 * index + 1]! }));
-}
-
-export function markerNameOf(names: LockNames): string {
-  return names.marker;
 }
 
 /** F, 0 when none is remembered. */

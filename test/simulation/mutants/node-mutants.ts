@@ -51,8 +51,8 @@ export const NODE_MUTANTS: readonly Mutant[] = [
     [...OVERLAP, ...TOKENS],
     [
       'lib/testing/memory/memory-scripts.ts',
-      'marker.runId !== runId',
-      'marker.runId === undefined',
+      'if (marker?.runId === runId)',
+      'if (marker !== undefined)',
     ],
   ),
   mutant(

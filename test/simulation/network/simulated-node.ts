@@ -36,8 +36,8 @@ export class SimulatedNode implements LockNode {
   readonly #trace: Trace;
   readonly #watched = new Set<string>();
   readonly #subscriber = {
-    serverDied: () => undefined,
-    serverResumed: () => undefined,
+    breakOff: () => undefined,
+    drain: () => undefined,
     published: (channel: string, holder: string) => this.#published(channel, holder),
   };
   #listener: LockNodeListener | undefined;

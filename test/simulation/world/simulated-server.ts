@@ -1,4 +1,3 @@
-import type { NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../../lib/testing/index.ts';
 import type { MemorySnapshot } from '../../../lib/testing/index.ts';
 import { EPOCH_MS } from './simulated-process.ts';
@@ -26,14 +25,6 @@ export interface ServerSettings {
   /** How far its clock is ahead at the start, ms. */
   readonly clockErrorMs: number;
 }
-
-const NOSCRIPT: NodeFailure = {
-  kind: 'failed',
-  nothingWritten: true,
-  reason: 'error',
-  mustJoin: true,
-  message: 'NOSCRIPT No matching script.',
-};
 
 /** A server that connections are made to. */
 export interface ServerPeer {
@@ -131,8 +122,7 @@ export class SimulatedServer {
         message: `${error} simulated`,
       };
     }
-    const needsScripts = kind === 'acquire' || kind === 'extend';
-    return needsScripts && !this.memory.knowsScripts ? NOSCRIPT : command.run(this.memory);
+    return command.run(this.memory);
   }
 
   #wallMicros(): number {

@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { lockNames } from '../../../lib/core/nodes/node-names.ts';
 import { failureOf } from '../../../lib/redis/commands/node-failure.ts';
 import * as replies from '../../../lib/redis/commands/replies.ts';
+
+const THREE_KEYS = { names: lockNames('lock:', ['a', 'b', 'c']) };
 
 const NEVER_VALID: unknown[] = [
   null,
@@ -50,7 +53,7 @@ const NEVER_VALID: unknown[] = [
 
 describe('replies that none of our scripts returns', () => {
   it.each([
-    ['acquire', (reply: unknown) => replies.parseAcquireReply(reply, 3)],
+    ['acquire', (reply: unknown) => replies.parseAcquireReply(reply, THREE_KEYS)],
     ['extend', replies.parseExtendReply],
     ['join', replies.parseJoinReply],
     ['inspect', replies.parseInspectReply],
@@ -70,14 +73,14 @@ describe('replies that none of our scripts returns', () => {
 
   it('are not quoted in the message', () => {
     const secret = 's'.repeat(1_000_000);
-    const parsed = replies.parseAcquireReply(secret, 1) as { message: string };
+    const parsed = replies.parseAcquireReply(secret, THREE_KEYS) as { message: string };
     expect(parsed.message.length).toBeLessThan(200);
   });
 });
 
 describe('replies of the scripts', () => {
   it('of acquire', () => {
-    const parse = (reply: unknown) => replies.parseAcquireReply(reply, 3);
+    const parse = (reply: unknown) => replies.parseAcquireReply(reply, THREE_KEYS);
     expect(parse(1)).toEqual({ kind: 'accepted' });
     expect(parse([0, -1, '0000000000000009', 'o', 2])).toEqual({
       kind: 'held',
