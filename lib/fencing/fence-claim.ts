@@ -49,11 +49,14 @@ function unusable(why: string, keys?: readonly string[]): FencedUsageError {
 }
 
 function decimalToken({ value, holder, keys }: FenceToken): string {
-  const decimal =
-    typeof value === 'number' && !Number.isSafeInteger(value) ? 'unsafe' : String(value);
-  if (!isTokenValue(decimal)) {
+  const decimal = String(value);
+  const isExact =
+    typeof value === 'number'
+      ? Number.isSafeInteger(value)
+      : typeof value === 'bigint' || typeof value === 'string';
+  if (!isExact || !isTokenValue(decimal)) {
     throw unusable(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${String(value)}.`,
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${decimal}.`,
       keys,
     );
   }
@@ -66,9 +69,14 @@ function decimalToken({ value, holder, keys }: FenceToken): string {
   return decimal;
 }
 
-function checkKey(key: unknown, granted: readonly string[]): void {
+/** Whether a row of the fence can have this name. */
+export function isFenceKey(key: unknown): key is string {
   const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
-  if (!fits || key.includes('\0') || !isWellFormed(key)) {
+  return fits && !key.includes('\0') && isWellFormed(key);
+}
+
+function checkKey(key: unknown, granted: readonly string[]): void {
+  if (!isFenceKey(key)) {
     throw unusable(
       `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL.`,
     );

@@ -41,7 +41,8 @@ export function parseFencingTokenHeader(
   text: string,
   keys: readonly string[] = [],
 ): ReceivedFencingToken | undefined {
-  const [, value = '', holder = ''] = /^(\d+);([\x21-\x7e]{1,255})$/.exec(text.trim()) ?? [];
+  const [, value = '', holder = ''] =
+    /^(\d+);([!-+\--:<-~]{1,255})$/.exec(text.trim()) ?? [];
   return isTokenValue(value) ? { value, keys, holder } : undefined;
 }
 

@@ -232,6 +232,16 @@ describe('mysqlFence', () => {
     });
   });
 
+  it('says that the dialect was forgotten', async () => {
+    await withPool(async (pool) => {
+      const fence = drizzleFence(drizzle(pool) as never, { sql });
+      await expect(fence.claim(token(1))).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        message: expect.stringContaining('dialect'),
+      });
+    });
+  });
+
   it.each([{ rowsAsArray: true }, { nestTables: true }, { nestTables: '_' }])(
     'works on a pool with %j',
     async (options) => {

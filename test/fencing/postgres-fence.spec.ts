@@ -226,6 +226,17 @@ describe('postgresFence', () => {
     ).rejects.toMatchObject({ code: '42P01' });
   });
 
+  it('says what is wrong with a table named like a word of SQL, or in a schema that is missing', async () => {
+    await expect(postgresFence(pool, { table: 'user' }).claim(token(1))).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      message: expect.stringContaining("'user'"),
+      cause: { code: '42601' },
+    });
+    await expect(postgresFence(pool, { table: 'app9.fence' }).claim(token(1))).rejects.toThrow(
+      /schema 'app9'/,
+    );
+  });
+
   it('does not mistake another missing table for its own', async () => {
     const foreign = fence.transaction(token(1), (tx) => tx.query('SELECT * FROM no_such_table'));
     await expect(foreign).rejects.toMatchObject({ code: '42P01' });

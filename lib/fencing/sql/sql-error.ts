@@ -88,6 +88,15 @@ export function isMissingTableError(error: unknown): boolean {
   );
 }
 
+/** Whether the database could not read the statement. */
+export function isSyntaxError(error: unknown): boolean {
+  const facts = sqlErrorFacts(error);
+  return (
+    hasCode(facts, ['42601', '1064', 'ER_PARSE_ERROR']) ||
+    facts.messages.some((message) => /: syntax error$/.test(message))
+  );
+}
+
 function hasCode({ codes }: SqlErrorFacts, wanted: readonly string[]): boolean {
   return wanted.some((code) => codes.has(code));
 }

@@ -1,4 +1,5 @@
 import { createParamDecorator, HttpException, type ExecutionContext } from '@nestjs/common';
+import { isFenceKey } from '../../fencing/fence-claim.ts';
 import {
   FENCING_TOKEN_HEADER,
   parseFencingTokenHeader,
@@ -34,6 +35,8 @@ export const FencingTokenHeader: (resource?: ResourceOfRequest) => ParameterDeco
       const token = parseFencingTokenHeader(String(text), typeof keys === 'string' ? [keys] : keys);
       if (!token)
         throw new HttpException(`The header ${FENCING_TOKEN_HEADER} must be <token>;<holder>`, 400);
+      if (!token.keys.every(isFenceKey))
+        throw new HttpException('This resource has a name that no fence can have', 400);
       return token;
     },
   );
