@@ -20,6 +20,7 @@ interface PgQuery {
 
 interface PgConnection {
   sync(): void;
+  readonly stream: { cork?(): void; uncork?(): void };
   readonly submittedNamedStatements?: Record<string, unknown>;
 }
 
@@ -111,13 +112,19 @@ class StatementPair {
   }
 
   submit(connection: PgConnection): Error | null {
-    const failure = this.first.submit(
-      Object.create(connection, { sync: { value: () => undefined } }),
-    );
-    if (failure) return failure;
-    if (!this.isRefused) return this.second.submit(connection);
-    connection.sync();
-    return null;
+    const { stream } = connection;
+    // One packet.
+    stream.cork?.();
+    try {
+      const withoutSync = Object.create(connection, { sync: { value: () => undefined } });
+      const failure = this.first.submit(withoutSync);
+      if (failure) return failure;
+      if (!this.isRefused) return this.second.submit(connection);
+      connection.sync();
+      return null;
+    } finally {
+      stream.uncork?.();
+    }
   }
 
   handleRowDescription(message: unknown): void {
