@@ -41,8 +41,7 @@ export function parseFencingTokenHeader(
   text: string,
   keys: readonly string[] = [],
 ): ReceivedFencingToken | undefined {
-  const [, value = '', holder = ''] =
-    /^(\d+);([!-+\--:<-~]{1,255})$/.exec(text.trim()) ?? [];
+  const [, value = '', holder = ''] = /^(\d+);([!-+\--:<-~]{1,255})$/.exec(text.trim()) ?? [];
   return isTokenValue(value) ? { value, keys, holder } : undefined;
 }
 

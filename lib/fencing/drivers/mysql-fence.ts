@@ -25,7 +25,7 @@ function isOutside({ serverStatus }: { readonly serverStatus?: number }): boolea
 /**
  * The fence over a promise pool of `mysql2`, for MariaDB and MySQL (InnoDB).
  *
- * `tx` is the pool's own connection. Two round trips are added to a transaction. In your own transaction `advance` must be
+ * `tx` is the pool's own connection. Five round trips are added to a transaction. In your own transaction `advance` must be
  * literally the first statement: under REPEATABLE READ any plain SELECT before it freezes what later ones see.
  */
 export function mysqlFence<Connection extends MysqlConnection>(
