@@ -1,7 +1,6 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
-import { isWellFormed } from '../core/options/lock-keys.ts';
 import type { FenceToken } from './fence.ts';
-import { isTokenValue } from './fencing-token-header.ts';
+import { isFenceKey, isTokenValue, MAX_KEY_BYTES } from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -11,7 +10,6 @@ export interface FenceClaim {
   readonly holder: string;
 }
 
-const MAX_KEY_BYTES = 2_500;
 const HOLDER = /^[\x20-\x7e]{0,255}$/;
 
 /**
@@ -67,12 +65,6 @@ function decimalToken({ value, holder, keys }: FenceToken): string {
     );
   }
   return decimal;
-}
-
-/** Whether a row of the fence can have this name. */
-export function isFenceKey(key: unknown): key is string {
-  const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
-  return fits && !key.includes('\0') && isWellFormed(key);
 }
 
 function checkKey(key: unknown, granted: readonly string[]): void {

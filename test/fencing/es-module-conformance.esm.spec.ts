@@ -92,9 +92,9 @@ describe('on PGlite', () => {
   it('statement checks the token and writes', async () => {
     await database.exec('CREATE TABLE seat (owner text)');
     const insert = 'INSERT INTO seat VALUES ($1) RETURNING owner';
-    const newer = new FencingToken(2, token.keys, 'b');
+    const [older, newer] = [1, 2].map((value) => new FencingToken(value, ['seat'], 'h'));
     await expect(fence.statement(newer, insert, ['ana'])).resolves.toEqual([{ owner: 'ana' }]);
-    await expect(fence.statement(token, insert, ['bob'])).rejects.toMatchObject({
+    await expect(fence.statement(older, insert, ['bob'])).rejects.toMatchObject({
       code: 'STALE_TOKEN',
       currentToken: '2',
     });

@@ -5,8 +5,6 @@ import type { SqlFenceOptions } from '../fence.ts';
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
   readonly closed?: boolean;
-  /** The database itself has none. */
-  rollback?(): unknown;
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
 }
 
@@ -26,7 +24,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       dialect: 'postgresql',
       executor,
       autocommit: executor(database),
-      isTransaction: ({ closed, rollback }) => closed === false && rollback !== undefined,
+      isTransaction: (transaction) => transaction.closed === false && 'rollback' in transaction,
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {
           if (isolationLevel)

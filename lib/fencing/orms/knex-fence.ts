@@ -52,8 +52,8 @@ export function knexFence<Knex extends KnexInstance>(
           rowsOf(await (transaction as KnexTransaction).raw(sql, [...parameters])),
       }),
       isTransaction: (transaction) => {
-        const { isTransaction, isCompleted } = transaction as KnexTransaction;
-        return isTransaction === true && isCompleted?.() !== true;
+        const knexTransaction = transaction as KnexTransaction;
+        return knexTransaction.isTransaction === true && knexTransaction.isCompleted?.() !== true;
       },
       run: (work, isolationLevel) =>
         knex.transaction(work, isolationLevel ? { isolationLevel } : {}),

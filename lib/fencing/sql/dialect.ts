@@ -17,7 +17,7 @@ export interface FenceSql {
   /** @param count of the claims, at least one */
   advance(table: string, count: number): readonly string[];
   /** Of keys and holders in its parameters. */
-  encode?(text: string): string;
+  readonly encode?: (text: string) => string;
   /** Two statements of a transaction, one after `advance` and one before the commit; the last fails when it is another one. */
   readonly mark?: string;
   readonly checkMark?: string;
@@ -44,9 +44,9 @@ export function advanceStatements(
   table: string,
   claims: readonly FenceClaim[],
 ): readonly SqlStatement[] {
-  const { advance, encode } = fenceSqlOf(dialect);
-  const parameters = claimParameters(claims, encode);
-  return advance(table, claims.length).map((sql) => ({ sql, parameters }));
+  const fenceSql = fenceSqlOf(dialect);
+  const parameters = claimParameters(claims, fenceSql.encode);
+  return fenceSql.advance(table, claims.length).map((sql) => ({ sql, parameters }));
 }
 
 /**

@@ -93,7 +93,7 @@ export function isSyntaxError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return (
     hasCode(facts, ['42601', '1064', 'ER_PARSE_ERROR']) ||
-    facts.messages.some((message) => /: syntax error$/.test(message))
+    facts.messages.some((message) => message.endsWith(': syntax error'))
   );
 }
 
