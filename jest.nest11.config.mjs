@@ -5,12 +5,11 @@ import swc from './swc.cjs';
 const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // Minutes of work on what is the same beside every Nest: the simulation, the stress and the stores of databases load neither
-// Nest nor ioredis, and the load test and the fault campaign start processes of their own, which load the repository's ioredis
-// and not this one. All of them have run in `npm test`. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
+// Nest nor ioredis, and the fault campaign starts processes of its own, which load the repository's ioredis and not this one.
+// All of them have run in `npm test`. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
 // (http-receiver, redis-conformance) stay.
 const SAME_ON_EVERY_NEST = [
-  '<rootDir>/test/faults/',
-  '<rootDir>/test/load/',
+  '<rootDir>/test/campaign/',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/fencing/stress/',
   '<rootDir>/test/fencing/wrong-stores\\.spec\\.ts$',

@@ -1,6 +1,7 @@
 // What takes minutes: specs that run only here, and those of which `npm test` runs a part, in full.
 process.env.FENCE_STRESS ??= '1';
 process.env.SIMULATION_SEEDS ??= '500';
+process.env.SIMULATION_MUTANT_STEP ??= '1';
 process.env.WAIT_BUDGET_RUNS ??= '20';
 const { default: base } = await import('./jest.config.mjs');
 
@@ -11,6 +12,7 @@ export default {
     '<rootDir>/test/fencing/stress/*.spec.ts',
     '<rootDir>/test/fencing/wrong-stores.spec.ts',
     '<rootDir>/test/simulation/campaign.spec.ts',
+    '<rootDir>/test/simulation/mutants/mutants.spec.ts',
     '<rootDir>/test/regressions/wait-budgets.spec.ts',
   ],
   testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/'],

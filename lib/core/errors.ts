@@ -14,6 +14,7 @@ export type NodeFailureReason =
   | 'stale'
   | 'quarantined'
   | 'timeout'
+  | 'not-awaited'
   | 'unreachable'
   | 'overloaded'
   | 'not-tried'

@@ -248,6 +248,7 @@ export class Redlock {
   ): Promise<boolean> {
     if (condition()) return Promise.resolve(true);
     const { timers } = this.#set.environment;
+    const afterPoll = (callback: () => void) => this.#set.environment.afterPoll(callback);
     return new Promise((resolve) => {
       const finish = (met: boolean) => {
         timers.clear(timer);
@@ -257,7 +258,8 @@ export class Redlock {
       };
       const giveUp = () => finish(false);
       const look = () => void (condition() && finish(true));
-      const timer = timers.set(() => finish(false), timeoutMs);
+      // After a blocked event loop what it waits for may be there, unread.
+      const timer = timers.set(() => afterPoll(() => finish(condition())), timeoutMs);
       listeners.add(look);
       this.#onClose.add(giveUp);
     });

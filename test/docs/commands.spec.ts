@@ -6,7 +6,7 @@ import { describe, expect, it } from '@jest/globals';
 /** Commands with a program of this repository, and the program. */
 const COMMANDS = [
   ['npm run bench', 'bench/main.ts'],
-  ['npm run faults', 'test/faults/main.ts'],
+  ['npm run faults', 'test/campaign/main.ts'],
   ['npm run simulate', 'test/simulation/simulate.ts'],
   ['npm start', 'sample/src/main.ts'],
 ] as const;

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { CONTROLS } from '../faults/controls.ts';
-import { SCHEDULES } from '../faults/schedules/index.ts';
+import { CONTROLS } from '../campaign/controls.ts';
+import { SCHEDULES } from '../campaign/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
 
 const page = readFileSync('docs/guarantees.md', 'utf8');

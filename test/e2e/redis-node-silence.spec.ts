@@ -14,7 +14,7 @@ import { Redis } from 'ioredis';
 import { lockNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { TcpLink } from '../faults/network/tcp-link.ts';
+import { TcpLink } from '../campaign/network/tcp-link.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';

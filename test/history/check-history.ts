@@ -1,4 +1,5 @@
-import { checkFencedMutex, checkReentrantFencedMutex } from './fenced-mutex-check.ts';
+import { checkFencedMutex } from './fenced-mutex-check.ts';
+import { groupBy } from './group-by.ts';
 import { collectHoldings, describeGrant, type Holding } from './holding.ts';
 import { checkLosses } from './loss-check.ts';
 import type { LockHistoryEvent } from './lock-history.ts';
@@ -17,8 +18,7 @@ export interface Violation {
     | 'extended-after-end'
     | 'late-loss'
     | 'untold-loss'
-    | 'fenced-mutex'
-    | 'reentrant-fenced-mutex';
+    | 'fenced-mutex';
   readonly key: string;
   /** When it showed, on the clock of the history. */
   readonly at: number;
@@ -47,12 +47,11 @@ export function checkHistory(
     ...checkHolders(holdings),
     ...checkLosses(history, holdings, lossToleranceMs),
   ];
-  for (const [key, ofKey] of byKey(holdings)) {
+  for (const [key, ofKey] of groupBy(holdings, ({ granted }) => granted.keys)) {
     violations.push(
       ...checkTokenOrder(key, ofKey),
       ...checkValidity(key, ofKey),
       ...checkFencedMutex(key, ofKey),
-      ...checkReentrantFencedMutex(key, ofKey),
     );
   }
   return violations;
@@ -77,16 +76,4 @@ function checkHolders(holdings: readonly Holding[]): Violation[] {
     }
   }
   return violations;
-}
-
-function byKey(holdings: readonly Holding[]): Map<string, Holding[]> {
-  const keys = new Map<string, Holding[]>();
-  for (const holding of holdings) {
-    for (const key of holding.granted.keys) {
-      const ofKey = keys.get(key);
-      if (ofKey) ofKey.push(holding);
-      else keys.set(key, [holding]);
-    }
-  }
-  return keys;
 }

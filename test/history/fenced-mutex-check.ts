@@ -1,27 +1,23 @@
 import type { Violation } from './check-history.ts';
+import { findImpossible, type MutexOperation } from './fenced-mutex.ts';
 import { ms, type Holding } from './holding.ts';
-import {
-  fencedMutex,
-  findImpossible,
-  reentrantFencedMutex,
-  type MutexModel,
-  type MutexOperation,
-} from './fenced-mutex.ts';
 
 interface TimedOperation {
   readonly at: number;
   readonly operation: MutexOperation;
 }
 
-/** The history of one key, in the order of its validities, is a run of the sequential fenced mutex. */
+/** The history of one key, in the order of its validities, is a run of the sequential mutex; also the inner uses of its locks. */
 export function checkFencedMutex(key: string, holdings: readonly Holding[]): Violation[] {
-  return run('fenced-mutex', fencedMutex, key, holdings.flatMap(outer));
-}
-
-/** The same, with the inner uses of locks that were joined. */
-export function checkReentrantFencedMutex(key: string, holdings: readonly Holding[]): Violation[] {
   const operations = holdings.flatMap((holding) => [...outer(holding), ...inner(holding)]);
-  return run('reentrant-fenced-mutex', reentrantFencedMutex, key, operations);
+  // Ends before begins of the same instant: validities are half open.
+  const rank = ({ operation }: TimedOperation) => (operation.type === 'acquire' ? 1 : 0);
+  operations.sort((a, b) => a.at - b.at || rank(a) - rank(b));
+  const found = findImpossible(operations.map(({ operation }) => operation));
+  if (!found) return [];
+  const { at } = operations[found.index]!;
+  const message = `'${key}': no run of the model: at ${ms(at)} ${found.reason}`;
+  return [{ rule: 'fenced-mutex', key, at, message }];
 }
 
 /** Acquire and end of a grant that was valid for a while; one that was over at once never owned anything. */
@@ -42,24 +38,4 @@ function inner({ granted, endedAt, steps }: Holding): TimedOperation[] {
       ? [{ at: step.at, operation: { type: 'acquire', client, fence: step.token } }]
       : [{ at: step.at, operation: { type: 'release', client } }];
   });
-}
-
-function run<State>(
-  rule: Violation['rule'],
-  model: MutexModel<State>,
-  key: string,
-  operations: TimedOperation[],
-): Violation[] {
-  // Ends before begins of the same instant: validities are half open.
-  const rank = ({ operation }: TimedOperation) => (operation.type === 'acquire' ? 1 : 0);
-  const ordered = operations.sort((a, b) => a.at - b.at || rank(a) - rank(b));
-  const found = findImpossible(
-    model,
-    ordered.map(({ operation }) => operation),
-  );
-  if (!found) return [];
-  const { at } = ordered[found.index]!;
-  return [
-    { rule, key, at, message: `'${key}': no run of the model: at ${ms(at)} ${found.reason}` },
-  ];
 }

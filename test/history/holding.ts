@@ -12,7 +12,7 @@ import type {
 /** One grant and everything that happened to it. */
 export interface Holding {
   readonly granted: GrantedEvent;
-  /** The latest end of validity the holder was ever told. */
+  /** The latest end of validity that the holder knew. */
   readonly validUntil: number;
   readonly extensions: readonly ExtendedEvent[];
   readonly steps: readonly (StepEvent | ReenteredEvent | LeftEvent)[];

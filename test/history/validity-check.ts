@@ -52,7 +52,7 @@ function* ownTimes(key: string, holding: Holding): Generator<Violation> {
       rule: 'step-outside-validity',
       key,
       at: late.at,
-      message: `'${key}': ${late.type === 'step' ? 'a step' : 'a re-entry'} at ${ms(late.at)} was told that the lock is held, but it had ended at ${ms(endedAt)}: ${describeGrant(granted)}`,
+      message: `'${key}': ${late.type === 'step' ? 'a step' : 'a re-entry'} at ${ms(late.at)} saw the lock as held, but it had ended at ${ms(endedAt)}: ${describeGrant(granted)}`,
     };
   }
   const revival = extensions.find((extension) => extension.at > letGoAt);

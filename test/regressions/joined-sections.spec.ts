@@ -76,6 +76,23 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     expect([eventsOf(events, 'lost').length, eventsOf(events, 'released').length]).toEqual([1, 0]);
   });
 
+  it('answers when its release was confirmed, if it asked for that and was the last', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ latencyMs: 20 });
+    let inner: Promise<number> | undefined;
+    await cluster.settle(
+      redlock.withLock('a', () => {
+        const work = async () => {
+          await sleepIn(cluster, 100);
+          return cluster.nowMs;
+        };
+        inner = redlock.withLock('a', work, { release: 'confirmed' });
+      }),
+    );
+    const endedAtMs = await cluster.settle(inner!);
+    expect(cluster.nowMs - endedAtMs).toBeGreaterThanOrEqual(20);
+  });
+
   it('delays the release, which one event says when it takes more than a ttl', async () => {
     const cluster = await newCluster();
     const { redlock, events } = await cluster.process();

@@ -29,6 +29,14 @@ describe('a suspend of the operating system', () => {
     await cluster.advance(100);
     expect(lock.isHeld).toBe(true);
   });
+
+  it('that is over costs a caller who comes afterwards nothing of its wait', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    cluster.environment.suspend(20_000);
+    const lock = await cluster.settle(redlock.acquire('a', { wait: '1s' }));
+    expect(lock.isHeld).toBe(true);
+  });
 });
 
 describe('a step of the wall clock alone', () => {

@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Acquisition } from '../../lib/core/waiting/acquisition.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 import type { LockProcess } from '../unit/core/support/cluster.ts';
 import { outcomesOf, sleepIn } from './support.ts';
@@ -59,6 +60,37 @@ describe('callers in line', () => {
       ),
     );
     expect(outcomes.filter(({ code }) => code === 'QUORUM_UNAVAILABLE')).toEqual([]);
+  });
+
+  it('are busy, not overloaded, when nodes named a holder before they waited for a slot', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ concurrentTries: 2, latencyMs: 20 });
+    const keys = Array.from({ length: 60 }, (_, index) => `key${index}`);
+    for (const key of keys) cluster.occupy(key, [0, 1, 2], 400);
+    const calls = keys.map((key) => redlock.acquire(key, { wait: 1_000 }));
+    await cluster.advance(390);
+    for (const key of keys) cluster.occupy(key, [0, 1, 2], 60_000, 'next');
+    const outcomes = await outcomesOf(cluster, calls);
+    const tried = outcomes.filter(({ code }) => code === 'LOCK_BUSY');
+    expect(tried.length).toBeGreaterThan(30);
+    expect(new Set(outcomes.map(({ code }) => code))).toEqual(new Set(['LOCK_BUSY']));
+  });
+
+  it('with little patience are not all woken for each of them that gets the lock', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ ttl: 10_000 });
+    const callers = 200;
+    const wake = jest.spyOn(Acquisition.prototype, 'wake');
+    const calls = Array.from({ length: callers }, async () => {
+      const lock = await redlock.acquire('a', { wait: 499 });
+      await lock.release();
+    });
+    const outcomes = await outcomesOf(cluster, calls);
+    const looks = wake.mock.calls.length;
+    wake.mockRestore();
+    const granted = outcomes.filter(({ code }) => code === 'granted').length;
+    expect(granted).toBeGreaterThan(20);
+    expect(looks / callers).toBeLessThan(6);
   });
 
   describe('behind a frozen majority', () => {

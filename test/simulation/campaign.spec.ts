@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { describeFailure, runCampaign } from './campaign.ts';
-import { DIRECTED_FAMILIES } from './families/plan.ts';
+import { DIRECTED_FAMILIES } from './families/draw-plan.ts';
 
 // `npm run simulate -- --seeds N` runs any number; here as many as fit into an ordinary run of the tests.
 const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 500);

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import type { Edit } from './mutants/mutant.ts';
+import type { Edit } from './mutants/mutants.ts';
 import type { Family } from './families/plan.ts';
 import { emptyCounts } from './world/run-context.ts';
 import type { RunCounts } from './world/run-context.ts';
@@ -92,7 +92,12 @@ function startWorker(edits: readonly Edit[]): ChildProcess {
   const used = edits.length > 0 ? loaders : loaders.slice(0, 1);
   return fork(resolve('test/simulation/worker.ts'), [], {
     execArgv: used.flatMap((loader) => ['--import', loader]),
-    env: { ...process.env, NODE_OPTIONS: '', SIMULATED_EDITS: JSON.stringify(edits) },
+    env: {
+      ...process.env,
+      NODE_OPTIONS: '',
+      NESTJS_FENCED_LOCK_INVARIANTS: 'on',
+      SIMULATED_EDITS: JSON.stringify(edits),
+    },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
 }

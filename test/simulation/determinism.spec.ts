@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { runCampaign } from './campaign.ts';
 import { withoutFaults } from './minimise.ts';
-import { FAMILIES, planOf } from './families/plan.ts';
+import { FAMILIES, planOf } from './families/draw-plan.ts';
 import { simulate } from './simulation.ts';
 
 async function traceOf(seed: number): Promise<string> {

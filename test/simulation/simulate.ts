@@ -1,17 +1,29 @@
-import { parseArgs } from 'node:util';
+import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
 import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
-import type { Mutant } from './mutants/mutant.ts';
-import { DIRECTED_FAMILIES, FAMILIES } from './families/plan.ts';
+import type { Mutant } from './mutants/mutants.ts';
+import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
 import type { FailureReport } from './worker.ts';
 
-// npm run simulate -- --seeds 100000 --from 1      any number of runs, with progress
-// npm run simulate -- --seed 4711 --trace          one run again, exactly
-// npm run simulate -- --mutant no-drift            the code broken on purpose
+const USAGE = `
+Usage: npm run simulate -- [options]
 
-const { values } = parseArgs({
-  options: {
+Runs the shipped core in simulated processes, networks, servers and clocks. The same seed gives the same run.
+
+  --seeds <n>        how many runs (1000)
+  --from <n>         the first seed (1)
+  --seed <n>         one run
+  --trace            prints what happens in it
+  --without <n,...>  leaves out these faults of it, by number
+  --family <name>    only runs of one family: ${[...new Set([...FAMILIES, ...DIRECTED_FAMILIES])].join(', ')}
+  --mutant <name>    the code broken on purpose (test/simulation/mutants/*.txt)
+  --workers <n>      processes (as many as there are cores)
+  --help             prints this
+`;
+
+const values = readOptions(
+  {
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
@@ -21,26 +33,35 @@ const { values } = parseArgs({
     family: { type: 'string' },
     workers: { type: 'string' },
   },
-});
+  USAGE,
+);
+
+/** What has this name, if one was given. */
+function find<Item>(
+  what: string,
+  name: string | undefined,
+  items: readonly Item[],
+  nameOf: (item: Item) => string,
+): Item | undefined {
+  const found = items.find((item) => nameOf(item) === name);
+  return name === undefined || found !== undefined
+    ? found
+    : refuse(`There is no ${what} '${name}'`);
+}
 
 async function main(): Promise<void> {
-  const mutant =
-    values.mutant === undefined ? undefined : MUTANTS.find(({ name }) => name === values.mutant);
-  if (values.mutant !== undefined && mutant === undefined) {
-    throw new Error(
-      `No mutant '${values.mutant}'; there are: ${MUTANTS.map(({ name }) => name).join(', ')}`,
-    );
-  }
-  const family = [...FAMILIES, ...DIRECTED_FAMILIES].find(
-    (name) => name === (values.family ?? mutant?.family),
-  );
-  const seeds = values.seed === undefined ? Number(values.seeds) : 1;
+  const mutant = find('mutant', values.mutant, MUTANTS, ({ name }) => name);
+  const families = [...FAMILIES, ...DIRECTED_FAMILIES];
+  const family = find('family', values.family ?? mutant?.family, families, (name) => name);
+  const number = (option: 'seeds' | 'from' | 'seed' | 'workers'): number =>
+    positiveInteger(option, values[option] ?? '');
+  const seeds = values.seed === undefined ? number('seeds') : 1;
   const startedAtMs = Date.now();
   const bar = new ProgressBar(seeds);
   const result = await runCampaign({
-    from: Number(values.seed ?? values.from),
+    from: number(values.seed === undefined ? 'from' : 'seed'),
     seeds,
-    ...(values.workers !== undefined && { workers: Number(values.workers) }),
+    ...(values.workers !== undefined && { workers: number('workers') }),
     ...(mutant && { edits: mutant.edits, stopAt: caught(mutant), minimise: false }),
     ...(family && { family }),
     without: values.without?.split(',').map(Number) ?? [],

@@ -2,18 +2,14 @@ import { applyFault } from './world/apply-fault.ts';
 import type { Fleet } from './world/apply-fault.ts';
 import { playBoundary } from './families/boundary.ts';
 import { Caller } from './world/caller.ts';
-import { Chance } from './world/chance.ts';
-import { checkRun } from './checks/check-run.ts';
-import { ClientProcess, describe } from './world/client-process.ts';
+import { checkKept, checkRun } from './checks/check-run.ts';
+import { ClientProcess } from './world/client-process.ts';
 import type { Plan } from './families/plan.ts';
 import { playReballots } from './families/reballots.ts';
-import { Resource } from './checks/resource.ts';
-import { broke, emptyCounts } from './world/run-context.ts';
+import { watchSleepers } from './checks/sleep-check.ts';
+import { broke, createRun } from './world/run-context.ts';
 import type { RunContext, RunCounts } from './world/run-context.ts';
-import { SimulatedServer } from './world/simulated-server.ts';
-import { Trace } from './world/trace.ts';
 import type { Violation } from './checks/violations.ts';
-import { World } from './world/world.ts';
 
 export interface RunResult {
   readonly seed: number;
@@ -24,8 +20,9 @@ export interface RunResult {
   readonly trace: readonly string[];
 }
 
-/** How long a client may take to reach a connection again, and the timers on the way. */
-const RECONNECT_MS = 200;
+/** How long a client may take to reach a connection again, and the timers on the way; also one that was forgotten. */
+const RECOVERY_MS = 200;
+const SILENCE_MS = 4_000;
 const MAX_BACKGROUND_MS = 1_500;
 
 /** One run from a plan: faults and work, then healing, a lock for everybody, close, and every check. */
@@ -48,31 +45,18 @@ class Simulation implements Fleet {
   #healed = false;
 
   constructor(plan: Plan, traced: boolean) {
-    const world = new World();
-    const trace = new Trace(world, traced);
-    this.context = {
-      plan,
-      world,
-      trace,
-      chance: new Chance(plan.seed).branch('run'),
-      servers: plan.servers.map(
-        (settings, index) => new SimulatedServer(world, trace, index, settings),
-      ),
-      resource: new Resource(),
-      history: [],
-      grants: [],
-      violations: [],
-      counts: emptyCounts(),
-    };
+    this.context = createRun(plan, traced);
   }
 
   async run(): Promise<void> {
     const { plan, world } = this.context;
     plan.clients.forEach((_, index) => this.#start(index));
     this.#planFaults();
+    if (plan.family === 'sets') watchSleepers(this.context, this.clients);
     if (plan.family === 'boundary') await playBoundary(this.context, this.clients);
     else if (plan.family === 'reballots') await playReballots(this.context, this.clients);
     else await world.runUntil(plan.maxTtlMs + plan.durationMs);
+    if (plan.family === 'detached') await checkKept(this.context);
     this.#heal();
     await this.#finishWork();
     await this.#probe();
@@ -95,8 +79,10 @@ class Simulation implements Fleet {
       client.calm();
       return;
     }
-    for (let number = 0; number < this.context.plan.clients[index]!.callers; number += 1) {
-      const caller = new Caller(this.context, client, number);
+    const { habits, clients } = this.context.plan;
+    const { callers, habits: own } = clients[index]!;
+    for (let number = 0; number < callers; number += 1) {
+      const caller = new Caller(this.context, client, number, { ...habits, ...own });
       this.#callers.push(caller);
       caller.start();
     }
@@ -136,7 +122,8 @@ class Simulation implements Fleet {
   /** Everybody gets to the end of what they do. */
   async #finishWork(): Promise<void> {
     const { world, plan } = this.context;
-    const limitMs = world.nowMs + plan.maxTtlMs * 10 + this.#stallsMs() + 2_000;
+    const pauseMs = Math.max(...plan.habits.pausesMs);
+    const limitMs = world.nowMs + plan.maxTtlMs * 10 + this.#stallsMs() + pauseMs + 2_000;
     const working = (): boolean =>
       this.#callers.some(({ done }, index) => !done && this.#lives(index));
     if (!(await world.runWhile(working, limitMs))) {
@@ -156,25 +143,25 @@ class Simulation implements Fleet {
   async #probe(): Promise<void> {
     const { plan, world } = this.context;
     const waitMs =
-      (plan.guard ? plan.maxTtlMs : 0) + 2 * plan.maxTtlMs + this.#clockBackMs() + RECONNECT_MS;
+      (plan.guard ? plan.maxTtlMs : 0) +
+      2 * plan.maxTtlMs +
+      this.#clockBackMs() +
+      RECOVERY_MS +
+      (plan.family === 'silent-connections' ? SILENCE_MS : 0);
     for (const client of this.clients) {
       for (const key of plan.keys) {
-        let outcome: string | undefined;
-        const calledAtMs = client.process.nowMs;
+        let outcome = 'still waiting';
         client.process.deliver(() => {
-          client.redlock.acquire(key, { wait: waitMs, extend: false }).then(
-            (lock) => {
-              client.granted(lock, calledAtMs);
-              client.releasing(lock);
-              void lock.release();
-              outcome = 'granted';
-            },
-            (error: unknown) => (outcome = describe(error)),
-          );
+          void client.ask([key], { wait: waitMs, extend: false }).then((lock) => {
+            outcome = lock === undefined ? 'refused' : 'granted';
+            if (lock === undefined) return;
+            client.record.releasing(lock);
+            void lock.release();
+          });
         });
-        await world.runWhile(() => outcome === undefined, world.nowMs + waitMs * 3 + 60_000);
+        await world.runWhile(() => outcome === 'still waiting', world.nowMs + waitMs * 3 + 60_000);
         if (outcome === 'granted') continue;
-        const message = `${client.name} could not get ${key} within ${waitMs} ms although everything had healed: ${outcome ?? 'still waiting'}`;
+        const message = `${client.name} could not get ${key} within ${waitMs} ms although everything had healed: ${outcome}`;
         broke(this.context, 'no-progress', message);
       }
     }
@@ -206,7 +193,10 @@ class Simulation implements Fleet {
     }
     const lateMs = 3 * plan.maxTtlMs + this.#clockBackMs();
     await world.runUntil(world.nowMs + lateMs * (1 + plan.driftFactor) + MAX_BACKGROUND_MS + 100);
-    for (const client of this.clients) this.#checkClosed(client, 'background', () => true);
+    for (const client of this.clients) {
+      this.#checkClosed(client, 'background', () => true);
+      client.closed();
+    }
     for (const server of servers) {
       const orphans = server.memory.state.locks.names();
       if (orphans.length === 0) continue;

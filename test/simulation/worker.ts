@@ -1,5 +1,5 @@
 import { minimise, story, withoutFaults } from './minimise.ts';
-import { planOf } from './families/plan.ts';
+import { planOf } from './families/draw-plan.ts';
 import type { Family } from './families/plan.ts';
 import { emptyCounts } from './world/run-context.ts';
 import type { RunCounts } from './world/run-context.ts';

@@ -172,7 +172,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Becomes lost when its validity has ended, though no timer has said so yet. */
   noticeEnd(): void {
-    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded([]);
+    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded();
   }
 
   async extend(): Promise<void> {
@@ -212,6 +212,11 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** As `release`, but waits no longer than until its bytes have left. */
   releaseSent(): Promise<void> | undefined {
     void this.release();
+    return this.sent;
+  }
+
+  /** Resolves when its release has left, if that is due. */
+  get sent(): Promise<void> | undefined {
     return this.#set.whenFlushed();
   }
 
@@ -230,10 +235,11 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (joined.isSection) this.#runningSections += 1;
   }
 
-  leave(joined: JoinedLock): void {
-    if (this.#joined?.delete(joined) !== true || !joined.isSection) return;
+  /** Returns the release of the lock when that use was the last. */
+  leave(joined: JoinedLock): Promise<void> | undefined {
+    if (this.#joined?.delete(joined) !== true || !joined.isSection) return undefined;
     this.#runningSections -= 1;
-    if (this.#runningSections === 0 && this.state === 'ending') void this.#end();
+    return this.#runningSections === 0 && this.state === 'ending' ? this.#end() : undefined;
   }
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
@@ -303,10 +309,12 @@ export class HeldLock implements Lock, ExtensionTarget {
     const context = this.#context;
     const joined =
       this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
-    if (this.#set.hasOrdinaryListener || joined.size > 0) {
+    // One that never reached its holder was not reported as acquired.
+    const isReported = this.#set.hasOrdinaryListener && this.#token !== undefined;
+    if (isReported || joined.size > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
-          this.#set.emit(released);
+          if (isReported) this.#set.emit(released);
           for (const each of joined) each.notifyLoss();
         }),
       );

@@ -57,15 +57,16 @@ export class JoinedLock implements Lock {
     this.ensure();
   }
 
-  /** The nodes are notified by the lock itself. */
-  releaseSent(): void {
+  /** As `release`, but waits no longer than until the bytes have left, when this use was the last. */
+  releaseSent(): Promise<void> | undefined {
     void this.release();
+    return this.#outer.isUnused ? this.#outer.sent : undefined;
   }
 
   async release(): Promise<void> {
     this.#outer.noticeEnd();
     this.#isReleased = true;
-    this.#outer.leave(this);
+    await this.#outer.leave(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

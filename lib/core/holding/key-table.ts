@@ -18,7 +18,7 @@ const MAX_GRANTS_IN_A_ROW = 4;
 export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
-  /** Ends its wait with the first conclusive answer, which it is owed within a node timeout. */
+  /** Has no conclusive answer yet, which it is owed within a node timeout. */
   readonly isImpatient: boolean;
   /** Inside a section held here, which others may wait for: no claim binds it. */
   readonly isInSection: boolean;
@@ -104,6 +104,16 @@ export class KeyRecord {
     if (waiter.isImpatient) this.impatient += 1;
   }
 
+  /** Held here, or elsewhere by a lease that has not ended, as far as this process knows. */
+  isHeld(nowMs: number): boolean {
+    return this.lock !== undefined || (this.foreign !== undefined && !this.hasLapsed(nowMs));
+  }
+
+  /** Nobody asked since the lease of its holder elsewhere ended. */
+  hasLapsed(nowMs: number): boolean {
+    return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
+  }
+
   /** A head that leaves hands its wake-up on. */
   leave(waiter: Waiter): void {
     const { previousInLine: previous, nextInLine: next } = waiter;
@@ -143,6 +153,12 @@ export class KeyRecord {
   wakeImpatient(): void {
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
+  }
+
+  /** The line goes on, and callers that wait for no more than an answer may need a try of their own. */
+  tryFailed(): void {
+    this.wake();
+    if (this.impatient > 0) this.wakeImpatient();
   }
 
   published(holder: string): void {
@@ -194,6 +210,13 @@ export class KeyTable {
     }
     record.uses += 1;
     return record;
+  }
+
+  useAll(keys: readonly string[]): readonly KeyRecord[] {
+    // One key for nearly every lock: an array that grows takes several times the memory.
+    const records = [this.use(keys[0]!)];
+    for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
+    return records;
   }
 
   drop(record: KeyRecord): void {

@@ -25,6 +25,8 @@ export class Lease extends Deadline {
   readonly #leadMs: number;
   /** Alarms have few different delays, so that thousands of locks share a timer; one that comes early looks again. */
   readonly #stepMs: number;
+  /** What each node answered to the last extension, when it failed. */
+  #failure: (() => NodeCause[]) | undefined;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
   #open: Set<VoteRound> | undefined;
 
@@ -82,7 +84,7 @@ export class Lease extends Deadline {
     if (this.#ended) return;
     const nowMs = this.#set.checkedNowMs;
     if (nowMs >= this.validUntilMs - this.#leadMs) {
-      this.validityEnded([]);
+      this.validityEnded();
       return;
     }
     if (nowMs >= this.#nextExtensionMs - this.#stepMs) {
@@ -93,7 +95,7 @@ export class Lease extends Deadline {
   }
 
   /** The validity is over, or so close to its end that the work needs the rest to stop. */
-  validityEnded(causes: readonly NodeCause[]): void {
+  validityEnded(causes = this.#failure?.() ?? []): void {
     const { nowMs, suspendedMs } = this.#set;
     const awakeMs = nowMs - (suspendedMs - this.#suspendedMs);
     const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs;
@@ -135,7 +137,11 @@ export class Lease extends Deadline {
     else if (outcome.decision === 'extended') {
       this.validUntilMs = Math.max(this.validUntilMs, outcome.validUntilMs);
       this.#suspendedMs = this.#set.suspendedMs;
+      this.#failure = undefined;
       this.#lock.extended(this.validUntilMs - nowMs);
-    } else this.#lock.extensionFailed(this.validUntilMs - nowMs, outcome.causes());
+    } else {
+      this.#failure = outcome.causes;
+      this.#lock.extensionFailed(this.validUntilMs - nowMs, outcome.causes());
+    }
   }
 }

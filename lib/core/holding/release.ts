@@ -1,5 +1,5 @@
 import type { AsyncResource } from 'node:async_hooks';
-import type { NodeCause } from '../errors.ts';
+import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { LockNames, ReleaseReply } from '../nodes/lock-node.ts';
 import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
@@ -36,6 +36,8 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #startedAtMs = 0;
   #failures: NodeCause[] | undefined;
   #notified = 0;
+  /** Nodes that have not answered, as bits. */
+  #unanswered = 0;
   #answered = 0;
   #confirmed = 0;
   #listeners = 0;
@@ -52,6 +54,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const { names, holder, mayHold, ttlMs, nodeTimeoutMs } = this.#lock;
     const request = { names, holder, granted: true, notify: true };
     this.#startedAtMs = nowMs;
+    this.#unanswered = mayHold;
     this.#set.releases.add(this);
     for (let bits = mayHold; bits !== 0; bits &= bits - 1) this.#notified += 1;
     answers.set(this, nodeTimeoutMs, nowMs);
@@ -73,13 +76,12 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       this.#set.answers.set(this, this.#lock.nodeTimeoutMs, nowMs);
   }
 
-  released({ address }: NodeSession, reply: ReleaseReply): void {
+  released({ address, index }: NodeSession, reply: ReleaseReply): void {
+    if (this.#isDone) return;
     this.#answered += 1;
-    if (reply.kind === 'failed') {
-      const { reason, message } = reply;
-      const elapsedMs = this.#set.nowMs - this.#startedAtMs;
-      (this.#failures ??= []).push({ address, reason, message, elapsedMs });
-    } else {
+    this.#unanswered &= ~(1 << index);
+    if (reply.kind === 'failed') this.#failed(address, reply.reason, reply.message);
+    else {
       this.#confirmed += 1;
       if ((reply.listeners ?? 0) > this.#listeners) this.#listeners = reply.listeners ?? 0;
     }
@@ -93,6 +95,9 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#set.releases.delete(this);
     const { keys, token, context, table } = this.#lock;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
+      for (const { address, index } of this.#set.sessions)
+        if ((this.#unanswered & (1 << index)) !== 0)
+          this.#failed(address, 'timeout', 'no answer in time');
       const causes = this.#failures ?? [];
       const emit = () => this.#set.emit({ type: 'release-incomplete', keys, token, causes });
       if (context === undefined) emit();
@@ -101,5 +106,10 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     for (const key of keys) table.counted(key, this.#listeners);
     this.#resolve?.();
     this.#lock.onEnd();
+  }
+
+  #failed(address: string, reason: NodeFailureReason, message: string): void {
+    const elapsedMs = this.#set.nowMs - this.#startedAtMs;
+    (this.#failures ??= []).push({ address, reason, message, elapsedMs });
   }
 }

@@ -12,8 +12,11 @@ export async function inspectKey(set: NodeSet, key: string): Promise<LockInspect
     set.sessions.map(
       (session) =>
         new Promise<NodeInspection>((resolve) => {
+          // After a blocked event loop the answers may be there, unread.
           const timer = timers.set(() => {
-            resolve(unanswered(session, 'timeout', 'no answer in time'));
+            set.environment.afterPoll(() =>
+              resolve(unanswered(session, 'timeout', 'no answer in time')),
+            );
           }, set.options.acquire.nodeTimeoutMs);
           session.node.inspect({ names }, (reply) => {
             timers.clear(timer);

@@ -150,9 +150,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
       return;
     }
     this.isSilent = true;
-    const othersAnswered = this.#set.lastQuorumAtMs > this.#lastTimeoutAtMs;
+    // When nobody asked meanwhile nothing is known of the others.
+    if (this.#set.lastQuorumAtMs > Math.max(this.#lastTimeoutAtMs, waitingSinceMs))
+      this.#slowTimeouts += 1;
     this.#lastTimeoutAtMs = nowMs;
-    this.#slowTimeouts = othersAnswered ? this.#slowTimeouts + 1 : 0;
     if (this.#slowTimeouts >= FAILING_AFTER)
       this.#isFailing(
         `no answer within the node timeout (${this.#timeoutMs} ms) while others answered`,
@@ -163,6 +164,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   opened(): void {
     this.#connection += 1;
     this.state = 'joining';
+    this.problem = 'connected, but it has not answered yet whether it may vote';
     this.#sentAtMs.length = 0;
     this.#hasUnknownOutcome = false;
     this.isSilent = false;

@@ -96,8 +96,8 @@ export class VoteCount {
 
   /** How many answers are worth waiting for. */
   get expected(): number {
-    const reachable = this.replies.length - this.#silentOpen - this.failed;
-    return reachable < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
+    const unable = this.#silentOpen + this.failed + this.quarantined;
+    return this.replies.length - unable < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
   }
 
   /** How many nodes may vote and did, for any holder. */
@@ -177,6 +177,17 @@ export class VoteCount {
       if (names >= this.quorum) return { holder, index };
     }
     return NOBODY;
+  }
+
+  /** The holder that every node named which named one; undefined when they named several, or none. */
+  get soleHolder(): string | undefined {
+    let sole: string | undefined;
+    for (const reply of this.replies) {
+      if (reply?.kind !== 'held') continue;
+      if (sole !== undefined && sole !== reply.holder) return undefined;
+      sole = reply.holder;
+    }
+    return sole;
   }
 
   /** Too few nodes are out of quarantine for a quorum. */

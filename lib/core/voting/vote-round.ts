@@ -92,7 +92,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (reason === undefined && tooSlow)
       [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
     if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
-      message = 'not waited for: the other nodes decided';
+      [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
     if (reason === undefined) return [];
     const elapsedMs = (this.#refusedAtMs?.[index] ?? this.endedAtMs) - this.startedAtMs;
     return [{ address, reason, message, elapsedMs }];

@@ -37,7 +37,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   readonly keys: readonly string[];
   readonly ticket: number;
   readonly isInSection: boolean;
-  readonly isImpatient: boolean;
+  isImpatient: boolean;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
@@ -82,11 +82,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
-    // One key for nearly every lock: an array that grows takes several times the memory.
-    const records = [room.table.use(keys[0]!)];
-    for (let index = 1; index < keys.length; index += 1) records.push(room.table.use(keys[index]!));
-    this.#records = records;
-    this.#arrivedAtMs = room.set.nowMs;
+    this.#records = room.table.useAll(keys);
+    // A suspend that is over must not count against a caller that came after it.
+    this.#arrivedAtMs = room.set.checkedNowMs;
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     this.#halfTimeMs = this.#arrivedAtMs + this.#budgetMs / 2;
     if (keys.length === 1) return;
@@ -172,16 +170,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.isNext(this);
-    if (blocking !== undefined && blocking.trying === undefined) this.#findings.sawHolder(nowMs);
+    if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
+      this.#findings.sawHolder(nowMs);
     const isTurn = isHead || this.#claim?.isActive === true;
     if (!isTurn && !this.#isOverdue(nowMs))
       return this.#standBy(nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
-      // The end of a try wakes only those whose turn it is.
-      const soonMs = nowMs + this.#settings.nodeTimeoutMs / 10;
-      if (blocking.foreign === undefined)
-        return this.#standBy(isTurn ? Number.POSITIVE_INFINITY : soonMs);
+      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
       this.#subscribe();
       return this.#standBy(blocking.foreign.untilMs);
     }
@@ -293,7 +289,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       // It stands in front of those who came later, before they look.
       (blockedOn ?? this.#records[0])?.enter(this);
     }
-    for (const record of this.#records) record.wake();
+    for (const record of this.#records) record.tryFailed();
   }
 
   /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
@@ -366,7 +362,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
   #deadlineMs(nowMs: number): number {
     const { waitMs, nodeTimeoutMs } = this.#settings;
-    const isOwed = this.isImpatient && this.#findings.answer(nowMs) === undefined;
+    if (waitMs >= nodeTimeoutMs) return this.#arrivedAtMs + waitMs;
+    const isOwed = this.#findings.answer(nowMs) === undefined;
+    // With an answer it needs no wake-up before its time is over.
+    if (isOwed !== this.isImpatient && this.place !== undefined)
+      this.place.impatient += isOwed ? 1 : -1;
+    this.isImpatient = isOwed;
     return this.#arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
   }
 

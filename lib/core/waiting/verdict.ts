@@ -19,6 +19,10 @@ export class Verdict {
   readonly #subject: VerdictSubject;
   /** When a holder of one of the keys was last known. */
   #sawHolderAtMs = Number.NEGATIVE_INFINITY;
+  /** When a try of its own found a holder, and not only other callers that vote for themselves. */
+  #foundHolderAtMs = Number.NEGATIVE_INFINITY;
+  /** Whom the nodes named in its latest try that found contention, if all named the same. */
+  #soleHolder: string | undefined;
   /** Latest tries: one that found contention, one that found an outage, and one that was won too slowly. */
   #contention: FailedAttempt | undefined;
   #outage: FailedAttempt | undefined;
@@ -38,7 +42,7 @@ export class Verdict {
     const { votes, isTooSlow, timeoutMs } = outcome;
     const { records, settings } = this.#subject;
     if (isTooSlow) this.#tooSlow = outcome;
-    else if (votes.isContention) this.#contention = outcome;
+    else if (votes.isContention) this.#lost(outcome);
     else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
       // The nodes had the whole time to answer, or refused without being waited for.
       this.#outage = outcome;
@@ -47,13 +51,25 @@ export class Verdict {
     }
   }
 
+  /**
+   * Callers that arrive together may split the votes, and none of them has the lock then: they try again. What a quorum
+   * named, or nodes named twice in a row, is a holder: every attempt has a name of its own.
+   */
+  #lost(outcome: FailedAttempt): void {
+    const { namedHolder, soleHolder } = outcome.votes;
+    const isHolder = soleHolder !== undefined && soleHolder === this.#soleHolder;
+    if (namedHolder.holder !== undefined || isHolder) this.#foundHolderAtMs = outcome.endedAtMs;
+    this.#soleHolder = soleHolder;
+    this.#contention = outcome;
+  }
+
   /** What can be reported now; undefined while nothing conclusive is known. */
   answer(nowMs: number): 'busy' | FailedAttempt | undefined {
     const { records, arrivedAtMs } = this.#subject;
-    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#contention?.endedAtMs ?? -1);
+    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#foundHolderAtMs);
     let outage = this.#outage;
     for (const record of records) {
-      if (record.lock !== undefined || record.foreign !== undefined) busyAtMs = nowMs;
+      if (record.isHeld(nowMs)) busyAtMs = nowMs;
       else if (record.busyAtMs > arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
       if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
     }
@@ -66,7 +82,9 @@ export class Verdict {
   error(nowMs: number, slots: number | undefined): LockBusyError | QuorumUnavailableError {
     const waitedMs = nowMs - this.#subject.arrivedAtMs;
     const answer = this.answer(nowMs) ?? (this.#isInUse(nowMs) ? 'busy' : undefined);
-    if (answer === 'busy' && slots === undefined) return this.#busy(nowMs, waitedMs);
+    // What stood in its way in the end is a slot, unless a node named a holder since it came.
+    if (answer === 'busy' && (slots === undefined || this.#wasNamed))
+      return this.#busy(nowMs, waitedMs);
     const causes = typeof answer === 'object' ? answer.causes() : this.#tooSlow?.causes();
     const { quorum, sessions } = this.#set;
     return new QuorumUnavailableError(
@@ -86,13 +104,16 @@ export class Verdict {
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
   }
 
-  /** A key was seen in use within the last two node timeouts: reported as busy when the caller found out nothing itself. */
+  get #wasNamed(): boolean {
+    const { records, arrivedAtMs } = this.#subject;
+    return records.some(({ namedAtMs }) => namedAtMs > arrivedAtMs);
+  }
+
+  /** What is reported when nothing conclusive was found: its votes were split, or a node named a holder a moment ago. */
   #isInUse(nowMs: number): boolean {
     const { records, settings } = this.#subject;
-    return records.some(
-      ({ busyAtMs, namedAtMs }) =>
-        nowMs - Math.max(busyAtMs, namedAtMs) <= 2 * settings.nodeTimeoutMs,
-    );
+    if (this.#contention !== undefined) return true;
+    return records.some(({ namedAtMs }) => nowMs - namedAtMs <= 2 * settings.nodeTimeoutMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

@@ -18,8 +18,12 @@ export interface Violation {
     | 'older-ballot'
     /** A vote was asked for after the release on the same node. */
     | 'vote-after-release'
+    /** What was collected for a node was not written when the tick ended. */
+    | 'not-written'
     /** A failed attempt that nobody can have taken for a holder woke the waiters. */
     | 'loser-published'
+    /** R5: a node that may have accepted an attempt never got its release, although nothing was wrong with it. */
+    | 'vote-not-released'
     /** A granted lock was released as abandoned: its fence would be forgotten. */
     | 'granted-lock-abandoned'
     /** T7: a key outlived every lock. */
@@ -28,6 +32,26 @@ export interface Violation {
     | 'legitimate-holder-refused'
     /** An acquire took longer than its wait allows. */
     | 'over-budget'
+    /** Contention was told although nobody had the lock as far as the process could know. */
+    | 'false-busy'
+    /** An outage was told although a quorum of nodes voted all the time. */
+    | 'false-outage'
+    /** An extension or a release was reported as failed although the nodes answered. */
+    | 'false-alarm'
+    /** A caller waited although its keys were free for long. */
+    | 'asleep'
+    /** With healthy nodes and one process a call was not granted in time. */
+    | 'starved'
+    /** A section that joined a lock ran beside the next holder, and was not told. */
+    | 'joined-beside-holder'
+    /** An event or an abort came in the async context of another caller. */
+    | 'foreign-context'
+    /** Locks that are over stay in memory. */
+    | 'kept-record'
+    /** A node was joined again and again. */
+    | 'join-storm'
+    /** A node joined or left twice in a row; a lock ended twice or never. */
+    | 'unpaired-event'
     /** With a healthy quorum a lock could not be had in time. */
     | 'no-progress'
     /** An error that is none of ours. */

@@ -1,4 +1,5 @@
 import type {
+  AcquireReply,
   AcquireRequest,
   ExtendRequest,
   ReleaseRequest,
@@ -32,13 +33,21 @@ export interface WireListener {
   readonly nodeCount: number;
   now(): { readonly atMs: number; readonly stalledMs: number };
   broke(
-    rule: 'older-ballot' | 'vote-after-release' | 'loser-published' | 'granted-lock-abandoned',
+    rule:
+      | 'older-ballot'
+      | 'vote-after-release'
+      | 'loser-published'
+      | 'granted-lock-abandoned'
+      | 'join-storm'
+      | 'not-written',
     message: string,
   ): void;
   /** Another ballot of the same attempt. */
   reballot(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
+  /** A node said that somebody else has this lock for so long, or had it just now. */
+  taken(lockName: string, remainingMs: number): void;
   wasGranted(holder: string): boolean;
   /** A quorum agreed to an extension. */
   extendedByQuorum(extension: WireExtension): void;
@@ -48,18 +57,24 @@ export interface WireListener {
   sent(): void;
 }
 
+/** With a back-off and a connection that breaks now and then there are far fewer. */
+const MAX_JOINS = 40;
+
 /** Watches what one process says to its nodes, against the rules that can be seen on the wire alone. */
 export class WireMonitor {
   readonly #listener: WireListener;
   readonly #attempts = new Map<string, WireAttempt>();
   readonly #extensions = new Map<unknown, WireExtension>();
+  /** When each node was joined lately. */
+  readonly #joins: number[][] = [];
 
   constructor(listener: WireListener) {
     this.#listener = listener;
   }
 
   sending(kind: WireKind, request: unknown, node: number): void {
-    if (kind === 'acquire') this.#acquiring(request as AcquireRequest, node);
+    if (kind === 'join') this.#joining(node);
+    else if (kind === 'acquire') this.#acquiring(request as AcquireRequest, node);
     else if (kind === 'extend') this.#extending(request as ExtendRequest, node);
     else if (kind === 'release') this.#releasing(request as ReleaseRequest, node);
   }
@@ -68,9 +83,27 @@ export class WireMonitor {
     this.#listener.sent();
   }
 
+  unwritten(command: string): void {
+    this.#listener.broke('not-written', command);
+  }
+
+  #joining(node: number): void {
+    const { atMs } = this.#listener.now();
+    const times = this.#joins[node] ?? [];
+    this.#joins[node] = [...times.filter((time) => time > atMs - 5_000), atMs];
+    if (times.length < MAX_JOINS) return;
+    this.#listener.broke('join-storm', `n${node} is joined ${times.length} times in five seconds`);
+  }
+
   answered(kind: WireKind, request: unknown, node: number, reply: { kind: string }): void {
     if (kind === 'acquire') {
-      const { holder, ballot } = request as AcquireRequest;
+      const { holder, ballot, names } = request as AcquireRequest;
+      if (reply.kind === 'held') {
+        const { index, remainingMs } = reply as AcquireReply & { kind: 'held' };
+        this.#listener.taken(names.locks[index]!, remainingMs);
+      } else if (reply.kind === 'stale') {
+        for (const lockName of names.locks) this.#listener.taken(lockName, 0);
+      }
       const attempt = this.#attempts.get(holder);
       if (attempt?.ballot !== ballot) return;
       // It is asked again after a join, so this is no answer yet.
@@ -82,6 +115,14 @@ export class WireMonitor {
       if (!attempt.accepted.has(node)) attempt.mayHold.delete(node);
       attempt.answeredAtMs = this.#listener.now().atMs;
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
+  }
+
+  /** Failed attempts that some node may hold, and was not told the end of. */
+  unreleased(): string[] {
+    const failed = [...this.#attempts].filter(([holder]) => !this.#listener.wasGranted(holder));
+    return failed.flatMap(([holder, { mayHold, released }]) =>
+      [...mayHold].filter((node) => !released.has(node)).map((node) => `${holder} on n${node}`),
+    );
   }
 
   #attempt(holder: string): WireAttempt {

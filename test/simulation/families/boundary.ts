@@ -66,7 +66,7 @@ async function play(round: Round): Promise<void> {
   common.saveDump();
   const lock = await hold(round);
   const client = stage.clients[holder]!;
-  const endsAtMs = client.locks.get(lock.token.holder)?.validUntilMs ?? stage.nowMs;
+  const endsAtMs = client.record.locks.get(lock.token.holder)?.validUntilMs ?? stage.nowMs;
   stage.run.world.at(endsAtMs - BUSY_BEFORE_MS, () => client.process.stall(BUSY_MS));
   const forgets = clocksDiffer || chance.happens(0.5);
   const early = forgets ? await forget(round) : undefined;

@@ -12,6 +12,7 @@ export type Fault =
   | ({ readonly kind: 'refuse' } & Ends)
   | ({ readonly kind: 'slow'; readonly latencyMs: number } & Ends)
   | ({ readonly kind: 'garble'; readonly share: number } & Ends)
+  | ({ readonly kind: 'forget'; readonly what: 'commands' | 'hints' } & Ends)
   | { readonly kind: 'freeze'; readonly servers: readonly number[] }
   | {
       readonly kind: 'slow-server';
@@ -31,6 +32,21 @@ export type Fault =
   | { readonly kind: 'server-jump'; readonly servers: readonly number[]; readonly byMs: number }
   | { readonly kind: 'wall-jump'; readonly clients: readonly number[]; readonly byMs: number }
   | { readonly kind: 'stall'; readonly clients: readonly number[] }
+  | { readonly kind: 'suspend'; readonly clients: readonly number[]; readonly forMs: number }
+  /** The event loop stands still once so many more commands were given to nodes. */
+  | {
+      readonly kind: 'block';
+      readonly clients: readonly number[];
+      readonly afterCommands: number;
+      readonly forMs: number;
+    }
+  /** So many different free keys are asked for at once. */
+  | {
+      readonly kind: 'burst';
+      readonly clients: readonly number[];
+      readonly keys: number;
+      readonly waitMs: number;
+    }
   | { readonly kind: 'crash'; readonly clients: readonly number[]; readonly afterSends: number }
   | { readonly kind: 'forge-hint'; readonly clients: readonly number[]; readonly key: string };
 
@@ -54,7 +70,10 @@ export function planFaults(plan: Shared, chance: Chance): PlannedFault[] {
   })).sort((a, b) => a.atMs - b.atMs);
 }
 
-const EVERYWHERE: readonly Fault['kind'][] = [
+/** Others are planned by their own families. */
+type DrawnKind = Exclude<Fault['kind'], 'forget' | 'suspend' | 'block' | 'burst'>;
+
+const EVERYWHERE: readonly DrawnKind[] = [
   'hold',
   'hold',
   'hold',
@@ -76,7 +95,7 @@ const EVERYWHERE: readonly Fault['kind'][] = [
   'forge-hint',
 ];
 
-function kindsOf({ family }: Shared): readonly Fault['kind'][] {
+function kindsOf({ family }: Shared): readonly DrawnKind[] {
   if (family === 'amnesia')
     return [...EVERYWHERE, 'restart', 'restart', 'restart', 'flush', 'flush'];
   if (family === 'early') return [...EVERYWHERE, ...many('evict', 10), ...many('server-jump', 5)];
@@ -84,7 +103,7 @@ function kindsOf({ family }: Shared): readonly Fault['kind'][] {
   return EVERYWHERE;
 }
 
-function many(kind: Fault['kind'], times: number): Fault['kind'][] {
+function many(kind: DrawnKind, times: number): DrawnKind[] {
   return Array.from({ length: times }, () => kind);
 }
 
@@ -100,7 +119,7 @@ function repairFaults(plan: Shared, chance: Chance): PlannedFault[] {
   return faults;
 }
 
-function drawFault(kind: Fault['kind'], plan: Shared, chance: Chance): Fault {
+function drawFault(kind: DrawnKind, plan: Shared, chance: Chance): Fault {
   const clients = some(plan.clients.length, chance);
   const servers = some(plan.servers.length, chance);
   const { ttlMs, maxTtlMs, family } = plan;

@@ -1,8 +1,18 @@
-import { Chance } from '../world/chance.ts';
-import { planBoundary, planReballots } from './plan-directed.ts';
-import { planFaults } from './plan-faults.ts';
-import type { PlannedFault } from './plan-faults.ts';
+import type { Chance } from '../world/chance.ts';
 import type { ServerSettings } from '../world/simulated-server.ts';
+import type { PlannedFault } from './plan-faults.ts';
+
+/**
+ * What is in the middle here is the load or the process, on nodes that are healthy unless said otherwise:
+ * - `bursts`: many different free keys at once, at a price for each command: all are granted;
+ * - `sets`: several callers for every key, next to sets of keys: nobody sleeps while its keys are free, no set starves;
+ * - `blocked-loops`: the event loop stands still during votes, extensions and releases: nothing of it is told as an outage;
+ * - `detached`: joined sections that outlive the work around them, and jobs that start the next one;
+ * - `silent-connections`: flows that something forgot, servers that stall, joins that fail, and rare callers;
+ * - `suspends`: systems sleep; no lock is held whose validity ended meanwhile.
+ */
+export type LoadFamily =
+  'bursts' | 'sets' | 'blocked-loops' | 'detached' | 'silent-connections' | 'suspends';
 
 /**
  * Which assumptions a run keeps:
@@ -12,17 +22,48 @@ import type { ServerSettings } from '../world/simulated-server.ts';
  * - `repair`: keys vanish on one node at a time, and holders extend: no lock may be lost at all;
  * - `calendar`: clocks jump by minutes, so that fences expire: tokens stay unique and ordered.
  *
- * And two that aim at what chance rarely meets (plan-directed.ts): everything must hold in them.
+ * In the families of loads, and in two that aim at what chance rarely meets, everything must hold:
  * - `boundary`: a key is asked for at the very instant at which the nodes may give it away again;
  * - `reballots`: the second ballot of a try is lost or held back on its way.
  */
 export type Family =
-  'steady' | 'amnesia' | 'early' | 'repair' | 'calendar' | 'boundary' | 'reballots';
+  'steady' | 'amnesia' | 'early' | 'repair' | 'calendar' | LoadFamily | 'boundary' | 'reballots';
+
+/** In these nothing is wrong with nodes and networks. */
+export const HEALTHY: readonly Family[] = [
+  'bursts',
+  'sets',
+  'blocked-loops',
+  'detached',
+  'suspends',
+];
+
+/** What callers do, in shares of their calls and in times to draw from. */
+export interface Habits {
+  readonly waitsMs: readonly number[];
+  readonly holdsMs: readonly number[];
+  readonly pausesMs: readonly number[];
+  /** Several keys at once; the first so many callers of a process want nothing else. */
+  readonly sets: number;
+  readonly setCallers: number;
+  /** The others always want the same key. */
+  readonly sticky: boolean;
+  /** `withLock` instead of a handle. */
+  readonly sections: number;
+  /** Another key, later in order, while one is held. */
+  readonly nested: number;
+  /** Sections that join a lock and outlive the work that acquired it. */
+  readonly detached: number;
+  /** They also stop anywhere, let locks expire, are interrupted, and want a ttl of their own. */
+  readonly careless: boolean;
+}
 
 export interface ClientPlan {
   readonly clockRate: number;
   readonly wallErrorMs: number;
   readonly callers: number;
+  /** Other than those of the plan. */
+  readonly habits?: Partial<Habits>;
 }
 
 /** Everything that a seed decides before the run; what happens inside is drawn from branches of the same seed. */
@@ -39,6 +80,16 @@ export interface Plan {
   readonly wallStepMicros: number;
   readonly timerLatenessMs: number;
   readonly readingsPerStall: number;
+  /** What one command costs a client, to write and to read, and a server. */
+  readonly commandMs: number;
+  readonly serverMs: number;
+  /** How many tries a process has under way at once. */
+  readonly concurrentTries: number;
+  readonly habits: Habits;
+  /** Every call is granted so soon. */
+  readonly grantedWithinMs: number;
+  /** Nothing but a newer holder takes a lock from its holder. */
+  readonly keepsLocks: boolean;
   /** A client waits up to this before it connects again. */
   readonly reconnectMs: number;
   /** How long the faults last. */
@@ -48,80 +99,59 @@ export interface Plan {
   readonly faults: readonly PlannedFault[];
 }
 
-/** Drawn by seed. */
-export const FAMILIES: readonly Family[] = [
-  'steady',
-  'steady',
-  'steady',
-  'amnesia',
-  'amnesia',
-  'amnesia',
-  'early',
-  'early',
-  'repair',
-  'calendar',
-];
-
-/** Run by name only. */
-export const DIRECTED_FAMILIES = ['boundary', 'reballots'] as const;
-
-/** `only`: this family instead of the one that the seed would get. */
-export function planOf(seed: number, only?: Family): Plan {
-  const chance = new Chance(seed).branch('plan');
-  if (only === 'boundary') return planBoundary(seed, chance);
-  if (only === 'reballots') return planReballots(seed, chance);
-  const drawn = chance.pick(FAMILIES);
-  const family = only ?? drawn;
-  const nodeCount =
-    family === 'repair' ? chance.pick([3, 5]) : chance.pick([1, 2, 3, 3, 3, 3, 4, 5]);
-  const ttlMs = chance.pick([120, 200, 300, 500]);
-  const maxTtlMs = chance.happens(0.7) ? ttlMs : ttlMs * 1.5;
-  // Where nodes forget, their clocks must not run apart by half a guard within the run (T5).
-  const driftFactor = chance.pick(family === 'amnesia' ? [0.01, 0.02] : [0.01, 0.02, 0.05, 0.1]);
-  const guard = family === 'amnesia' || (nodeCount > 1 && chance.happens(0.3));
-  const majority = Math.floor(nodeCount / 2) + 1;
-  const rate = (): number => 1 + driftFactor * chance.between(-0.45, 0.45);
-  const extreme = (): number => 1 + driftFactor * chance.pick([-0.45, 0.45]);
-  const clockRate = family === 'repair' ? () => 1 : chance.happens(0.5) ? rate : extreme;
-  const wallError = wallErrors(family, maxTtlMs, chance);
-  const shared = {
-    seed,
-    family,
-    ttlMs,
-    maxTtlMs,
-    driftFactor,
-    guard,
-    quorum: family !== 'repair' && nodeCount < 5 && chance.happens(0.05) ? nodeCount : majority,
-    keys: ['a', 'b', 'c'].slice(0, chance.integer(1, 3)),
-    latencyMs: family === 'repair' ? 0.3 : chance.pick([0.3, 1, 3]),
-    wallStepMicros: chance.pick([1, 1, 1000, 10_000]),
-    timerLatenessMs: family === 'repair' ? 0.5 : 0.9,
-    readingsPerStall: family === 'repair' ? Infinity : chance.pick([Infinity, 400, 150, 60]),
-    reconnectMs: 40,
-    durationMs: ttlMs * chance.between(5, 9),
-    servers: Array.from({ length: nodeCount }, () => ({
-      clockRate: clockRate(),
-      clockErrorMs: chance.between(-1, 1) * (maxTtlMs / 20),
-    })),
-    clients: Array.from({ length: family === 'repair' ? 3 : chance.integer(2, 4) }, () => ({
-      clockRate: clockRate(),
-      wallErrorMs: wallError(),
-      callers: family === 'repair' ? 1 : chance.integer(1, 2),
-    })),
-  };
-  return { ...shared, faults: planFaults(shared, chance.branch('faults')) };
+interface QuietOptions extends Partial<Plan> {
+  readonly family: Family;
+  readonly nodes: number;
+  readonly ttlMs: number;
+  /** Of each client. */
+  readonly callers: readonly number[];
 }
 
-/**
- * How wrong the wall clocks of clients are: anything goes where nodes remember their fences; where they may forget, none
- * is ahead of a node by half a guard (T5), though any may be behind.
- */
-function wallErrors(family: Family, maxTtlMs: number, chance: Chance): () => number {
-  const lead = maxTtlMs / 8;
-  if (family === 'amnesia') {
-    return () => chance.pick([0, lead, -lead, -3 * maxTtlMs, -60_000, chance.between(-lead, lead)]);
-  }
-  if (family === 'calendar') return () => chance.pick([0, 0, -200_000, -900_000, -1_300_000]);
-  const wide = chance.pick([0, 5, 50, 1_000, 400_000, 100_000_000]);
-  return () => chance.between(-wide, wide);
+/** Nothing goes wrong in it unless it is asked for. */
+export function planQuiet(seed: number, chance: Chance, options: QuietOptions): Plan {
+  const { nodes, ttlMs, callers, ...others } = options;
+  return {
+    seed,
+    ttlMs,
+    maxTtlMs: ttlMs,
+    driftFactor: 0.01,
+    guard: false,
+    quorum: Math.floor(nodes / 2) + 1,
+    keys: ['a'],
+    latencyMs: chance.pick([0.3, 1]),
+    wallStepMicros: 1,
+    timerLatenessMs: 0.5,
+    readingsPerStall: Infinity,
+    commandMs: 0,
+    serverMs: 0,
+    concurrentTries: 512,
+    habits: habitsOf(ttlMs),
+    grantedWithinMs: Infinity,
+    keepsLocks: false,
+    reconnectMs: 40,
+    durationMs: 0,
+    servers: Array.from({ length: nodes }, () => ({
+      clockRate: 1,
+      clockErrorMs: chance.between(-1, 1),
+    })),
+    clients: callers.map((count) => ({ clockRate: 1, wallErrorMs: 0, callers: count })),
+    faults: [],
+    ...others,
+  };
+}
+
+/** Of callers who do a bit of everything; `repairs`: they hold on, and others don't wait. */
+export function habitsOf(ttlMs: number, repairs = false): Habits {
+  return {
+    waitsMs: repairs ? [0, 10] : [0, 10, ttlMs, 3 * ttlMs],
+    holdsMs: [0, 0.02, 0.2, 0.8, repairs ? 6 : 1.5].map((part) => part * ttlMs),
+    pausesMs: [0, 1, 5, ttlMs / 5],
+    sets: 0.2,
+    setCallers: 0,
+    sticky: false,
+    sections: 0.15,
+    nested: 0,
+    detached: 0,
+    careless: !repairs,
+  };
 }

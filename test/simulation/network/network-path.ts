@@ -1,9 +1,12 @@
 import type { Chance } from '../world/chance.ts';
+import type { World } from '../world/world.ts';
 
 /** The way between one client process and one server, in both directions, with its faults. */
 export class NetworkPath {
   /** One way, on average. */
   latencyMs: number;
+  /** Something may have been wrong until then. */
+  #troubledUntilMs = 0;
   /** The client waits up to this before it connects again. */
   readonly reconnectMs: number;
   /** No new connection can be made. */
@@ -14,14 +17,18 @@ export class NetworkPath {
   lostHints = 0;
   /** Share of messages that take much longer. */
   slowMessages = 0.02;
+  readonly #world: World;
   readonly #chance: Chance;
+  readonly #usualMs: number;
   #requestHolds = 0;
   #replyHolds = 0;
   readonly #heldRequests: (() => void)[] = [];
   readonly #heldReplies: (() => void)[] = [];
 
-  constructor(chance: Chance, latencyMs: number, reconnectMs: number) {
+  constructor(world: World, chance: Chance, latencyMs: number, reconnectMs: number) {
+    this.#world = world;
     this.#chance = chance;
+    this.#usualMs = latencyMs;
     this.latencyMs = latencyMs;
     this.reconnectMs = reconnectMs;
   }
@@ -30,10 +37,24 @@ export class NetworkPath {
     return this.#requestHolds > 0 || this.#replyHolds > 0;
   }
 
+  /** Since when everything has passed quickly; Infinity when it doesn't. */
+  get wellSinceMs(): number {
+    const isWell = !this.isHeld && !this.refused && this.latencyMs === this.#usualMs;
+    return isWell && this.garbledReplies === 0 ? this.#troubledUntilMs : Infinity;
+  }
+
+  /** Something is wrong, or was until now. */
+  troubled(forMs = 0): void {
+    this.#troubledUntilMs = Math.max(this.#troubledUntilMs, this.#world.nowMs + forMs);
+  }
+
   /** One way for one message. */
   delayMs(): number {
-    const tail = this.#chance.happens(this.slowMessages) ? 8 : 1;
-    return this.latencyMs * (0.4 + 1.2 * this.#chance.fraction()) * tail;
+    const isSlow = this.#chance.happens(this.slowMessages);
+    const delayMs = this.latencyMs * (0.4 + 1.2 * this.#chance.fraction()) * (isSlow ? 8 : 1);
+    // What comes after it waits for it.
+    if (isSlow || this.latencyMs !== this.#usualMs) this.troubled(delayMs);
+    return delayMs;
   }
 
   /** Nothing passes in this direction; what comes waits, in order, until every hold has ended. */
@@ -45,6 +66,7 @@ export class NetworkPath {
   pass(direction: 'requests' | 'replies'): void {
     if (direction === 'requests') this.#requestHolds -= 1;
     else this.#replyHolds -= 1;
+    this.troubled();
     if (this.#requestHolds === 0) for (const arrive of this.#heldRequests.splice(0)) arrive();
     if (this.#replyHolds === 0) for (const arrive of this.#heldReplies.splice(0)) arrive();
   }

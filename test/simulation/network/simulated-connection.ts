@@ -13,6 +13,21 @@ export interface ConnectionEnds {
   readonly process: SimulatedProcess;
   readonly server: SimulatedServer;
   readonly path: NetworkPath;
+  /** What writing or reading one command costs the process. */
+  readonly commandMs: number;
+  /** A command was given, written or not. */
+  given(): void;
+}
+
+/** Hears what a connection does. */
+export interface ConnectionOwner {
+  /** A command is written. */
+  left(command: WireCommand): void;
+  /** A command was collected, and the tick ended without its write. */
+  unwritten(command: WireCommand): void;
+  /** Something was answered. */
+  spoke(connection: SimulatedConnection): void;
+  lost(connection: SimulatedConnection, message: string): void;
 }
 
 const MAX_REMEMBERED = 6;
@@ -24,8 +39,13 @@ const MAX_REMEMBERED = 6;
 export class SimulatedConnection implements ServerPeer {
   /** The client's side is open. */
   open = true;
+  /** Something between forgot it: nothing passes any more, and nobody is told. */
+  forgotten = false;
   readonly #ends: ConnectionEnds;
-  readonly #onLost: (message: string) => void;
+  readonly #owner: ConnectionOwner;
+  /** Not written yet. */
+  #collected: WireCommand[] = [];
+  #writes = 0;
   readonly #unsettled = new Set<WireCommand>();
   readonly #executed: WireCommand[] = [];
   /** With the time at which it leaves: a stalled process is ahead of the others. */
@@ -34,18 +54,59 @@ export class SimulatedConnection implements ServerPeer {
   #requestArrivesMs = 0;
   #replyArrivesMs = 0;
 
-  constructor(ends: ConnectionEnds, onLost: (message: string) => void) {
+  constructor(ends: ConnectionEnds, owner: ConnectionOwner) {
     this.#ends = ends;
-    this.#onLost = onLost;
+    this.#owner = owner;
     ends.server.peers.add(this);
   }
 
-  send(command: WireCommand): void {
-    const { world, process, path } = this.#ends;
-    this.#unsettled.add(command);
-    this.#inFlight.push({ command, leavesMs: process.nowMs });
-    this.#requestArrivesMs = Math.max(this.#requestArrivesMs, process.nowMs + path.delayMs());
-    world.at(this.#requestArrivesMs, () => path.passRequest(() => this.#arrive(command)));
+  /** An answer is due. */
+  get isAsked(): boolean {
+    return this.#unsettled.size > 0;
+  }
+
+  /** Written with others by `flush`, and then true; or at once when no answer is due. */
+  collect(command: WireCommand): boolean {
+    const waits = this.isAsked || this.#collected.length > 0;
+    this.#collected.push(command);
+    if (!waits) this.flush();
+    else if (this.#collected.length === 1) this.#expectFlush();
+    return waits;
+  }
+
+  /** What is collected is written before the tick ends. */
+  #expectFlush(): void {
+    const { world } = this.#ends;
+    const writes = this.#writes;
+    world.after(0, () => {
+      if (this.open && this.#writes === writes && this.#collected.length > 0)
+        this.#owner.unwritten(this.#collected[0]!);
+    });
+  }
+
+  /** Takes back what has not been written. */
+  withdraw(request: unknown): boolean {
+    const before = this.#collected.length;
+    this.#collected = this.#collected.filter((command) => command.request !== request);
+    return this.#collected.length < before;
+  }
+
+  /** One write: what it carries travels together, and is answered together. */
+  flush(): void {
+    const packet = this.#collected;
+    if (packet.length === 0) return;
+    this.#collected = [];
+    this.#writes += 1;
+    const { world, process, path, commandMs } = this.#ends;
+    process.spend(packet.length * commandMs);
+    const leavesMs = process.nowMs;
+    for (const command of packet) {
+      this.#unsettled.add(command);
+      this.#inFlight.push({ command, leavesMs });
+    }
+    this.#requestArrivesMs = Math.max(this.#requestArrivesMs, leavesMs + path.delayMs());
+    world.at(this.#requestArrivesMs, () => path.passRequest(() => this.#arrive(packet)));
+    for (const command of packet) this.#owner.left(command);
   }
 
   /** The way between broke, or the client left: both sides end, the client's at once. */
@@ -84,37 +145,44 @@ export class SimulatedConnection implements ServerPeer {
   abandon(lateByMs: number): void {
     this.open = false;
     this.#unsettled.clear();
+    this.#collected = [];
     this.#loseRequests(lateByMs);
     this.#closeServerSide();
   }
 
-  #arrive(command: WireCommand): void {
-    if (!this.#serverOpen) return;
+  #arrive(packet: readonly WireCommand[]): void {
+    if (!this.#serverOpen || this.forgotten) return;
     const { server } = this.#ends;
-    server.whenRunning(() => this.#execute(command));
+    server.whenRunning(() => this.#execute(packet));
   }
 
-  #execute(command: WireCommand): void {
-    if (!this.#serverOpen || this.#inFlight[0]?.command !== command) return;
-    this.#inFlight.shift();
-    this.#executed.push(command);
-    if (this.#executed.length > MAX_REMEMBERED) this.#executed.shift();
-    const { world, server, path, process, chance } = this.#ends;
-    const wasRead = chance.happens(path.garbledReplies);
-    const reply = server.execute(command);
+  #execute(packet: readonly WireCommand[]): void {
+    if (!this.#serverOpen || this.#inFlight[0]?.command !== packet[0]) return;
+    this.#inFlight.splice(0, packet.length);
+    this.#executed.push(...packet);
+    this.#executed.splice(0, this.#executed.length - MAX_REMEMBERED);
+    const { world, server, path, process, chance, commandMs } = this.#ends;
+    const replies = packet.map((command) => {
+      const wasRead = chance.happens(path.garbledReplies);
+      const reply = server.execute(command);
+      return wasRead ? GARBLED : reply;
+    });
     if (!this.open) return;
-    const told = wasRead ? GARBLED : reply;
     this.#replyArrivesMs = Math.max(
       this.#replyArrivesMs,
-      world.nowMs + server.serviceMs + path.delayMs(),
+      server.worksUntilMs(packet.length) + path.delayMs(),
     );
+    const read = (): void => {
+      if (this.open) this.#owner.spoke(this);
+      process.spend(packet.length * commandMs);
+      for (const [index, command] of packet.entries())
+        if (this.#unsettled.delete(command)) command.settle(replies[index]);
+    };
     world.at(this.#replyArrivesMs, () =>
-      path.passReply(() => process.deliver(() => this.#settle(command, told))),
+      path.passReply(() => {
+        if (!this.forgotten) process.deliver(read);
+      }),
     );
-  }
-
-  #settle(command: WireCommand, reply: unknown): void {
-    if (this.#unsettled.delete(command)) command.settle(reply);
   }
 
   /** Some of what is on its way still arrives, from the first byte on, possibly late. */
@@ -122,7 +190,7 @@ export class SimulatedConnection implements ServerPeer {
     const { world, server, chance } = this.#ends;
     const left = this.#inFlight.splice(0).filter(({ leavesMs }) => leavesMs <= world.nowMs);
     const arriving = left.slice(0, chance.integer(0, MAX_REMEMBERED));
-    if (!this.#serverOpen) return;
+    if (!this.#serverOpen || this.forgotten) return;
     let atMs = world.nowMs;
     for (const { command } of arriving) {
       atMs += chance.between(0, lateByMs);
@@ -143,13 +211,14 @@ export class SimulatedConnection implements ServerPeer {
   }
 
   #lose(message: string): void {
+    if (this.forgotten) return;
     this.#ends.process.deliver(() => {
       if (!this.open) return;
       this.open = false;
       // Either order is allowed: open commands have been settled when the end is told, or are settled after it.
       const settleFirst = this.#ends.chance.happens(0.5);
       if (settleFirst) this.#failUnsettled(message);
-      this.#onLost(message);
+      this.#owner.lost(this, message);
       if (!settleFirst) this.#failUnsettled(message);
     });
   }
@@ -161,9 +230,11 @@ export class SimulatedConnection implements ServerPeer {
       reason: 'unreachable',
       message: `connection closed: ${message}`,
     };
-    const unsettled = [...this.#unsettled];
+    const written = [...this.#unsettled];
     this.#unsettled.clear();
-    for (const command of unsettled) command.settle(failure);
+    for (const command of written) command.settle(failure);
+    for (const command of this.#collected.splice(0))
+      command.settle({ ...failure, nothingWritten: true });
   }
 }
 

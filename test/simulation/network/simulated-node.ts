@@ -1,35 +1,24 @@
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  JoinReply,
-  JoinRequest,
-  LockNode,
-  LockNodeListener,
-  NodeFacts,
-  NodeFailure,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../../lib/core/nodes/lock-node.ts';
+import type * as Port from '../../../lib/core/nodes/lock-node.ts';
 import type { MemoryLockServer } from '../../../lib/testing/index.ts';
-import { SimulatedConnection } from './simulated-connection.ts';
-import type { ConnectionEnds } from './simulated-connection.ts';
-import type { Trace } from '../world/trace.ts';
-import type { WireCommand, WireKind } from './wire-command.ts';
 import type { WireMonitor } from '../checks/wire-monitor.ts';
+import type { Trace } from '../world/trace.ts';
+import { SilenceWatch } from './silence-watch.ts';
+import { SimulatedConnection } from './simulated-connection.ts';
+import type { ConnectionEnds, ConnectionOwner } from './simulated-connection.ts';
+import { textOf } from './wire-command.ts';
+import type { WireCommand, WireKind } from './wire-command.ts';
 
-const NOT_CONNECTED: NodeFailure = {
+const NOT_CONNECTED: Port.NodeFailure = {
   kind: 'failed',
   nothingWritten: true,
   reason: 'unreachable',
   message: 'not connected',
 };
+/** A subscriber that was forgotten is found by its heartbeat. */
+const HEARTBEAT_MS = 12_500;
 
 /** The `LockNode` that the core of one process has of one server: connects over the simulated network, again and again. */
-export class SimulatedNode implements LockNode {
+export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   readonly address: string;
   readonly ends: ConnectionEnds;
   readonly #monitor: WireMonitor;
@@ -40,15 +29,23 @@ export class SimulatedNode implements LockNode {
     drain: () => undefined,
     published: (channel: string, holder: string) => this.#published(channel, holder),
   };
-  #listener: LockNodeListener | undefined;
+  #listener: Port.LockNodeListener | undefined;
+  #settings: Port.LinkSettings | undefined;
+  #silence: SilenceWatch | undefined;
   #connection: SimulatedConnection | undefined;
+  /** Opened beside one that is doubted; nothing but its join goes over it. */
+  #second: SimulatedConnection | 'opening' | undefined;
   #up = false;
   #closed = false;
+  /** Nothing that is published arrives any more, and nobody is told. */
+  #deaf = false;
+  /** When the present connection was joined, if nothing was said against that. */
+  #joinedAtMs = Infinity;
   /** How late bytes of an ended connection may arrive. */
   lateByMs = 0;
   /** Called before another ballot of the same attempt leaves. */
   onReballot: (() => void) | undefined;
-  #latest: AcquireRequest | undefined;
+  #latest: Port.AcquireRequest | undefined;
 
   constructor(ends: ConnectionEnds, monitor: WireMonitor, trace: Trace) {
     this.ends = ends;
@@ -57,39 +54,77 @@ export class SimulatedNode implements LockNode {
     this.#trace = trace;
   }
 
-  open(listener: LockNodeListener): void {
+  /** Since when it has answered and voted without any fault between; Infinity when it doesn't. */
+  get wellSinceMs(): number {
+    const { path, server } = this.ends;
+    if (!this.#up || this.#connection?.forgotten !== false) return Infinity;
+    return Math.max(this.#joinedAtMs, path.wellSinceMs, server.wellSinceMs);
+  }
+
+  open(listener: Port.LockNodeListener, settings: Port.LinkSettings): void {
     this.#listener = listener;
+    this.#settings = settings;
+    this.#silence = new SilenceWatch(this.ends.process, settings.silenceLimitMs, {
+      isAsked: () => this.#connection?.isAsked === true,
+      ping: () => this.#ping(),
+      doubt: () => this.#doubt(),
+    });
     this.#connect();
   }
 
-  join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
-    this.#send('join', '', request, (memory) => memory.join(request), settle);
+  join(request: Port.JoinRequest, settle: (reply: Port.JoinReply) => void): void {
+    this.#sendAtOnce<Port.JoinReply>('join', request, (memory) => memory.join(request), settle);
   }
 
-  acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): void {
+  acquire(request: Port.AcquireRequest, settle: (reply: Port.AcquireReply) => void): boolean {
     if (this.#latest?.holder === request.holder && this.#latest.ballot !== request.ballot)
       this.onReballot?.();
     this.#latest = request;
-    const text = `${request.names.locks.join('+')} ${request.holder} p=${request.ballot} ttl=${request.ttlMs}`;
-    this.#send('acquire', text, request, (memory) => memory.acquire(request), settle);
+    return this.#send<Port.AcquireReply>(
+      'acquire',
+      request,
+      (memory) => memory.acquire(request),
+      settle,
+    );
   }
 
-  extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): void {
-    const text = `${request.names.locks.join('+')} ${request.holder} p=${request.ballot} ttl=${request.ttlMs}`;
-    this.#send('extend', text, request, (memory) => memory.extend(request), settle);
+  extend(request: Port.ExtendRequest, settle: (reply: Port.ExtendReply) => void): boolean {
+    return this.#send<Port.ExtendReply>(
+      'extend',
+      request,
+      (memory) => memory.extend(request),
+      settle,
+    );
   }
 
-  release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): void {
-    const text = `${request.names.locks.join('+')} ${request.holder}${request.granted ? ' granted' : ''}${request.notify ? ' notify' : ''}`;
-    this.#send('release', text, request, (memory) => memory.release(request), settle);
+  release(request: Port.ReleaseRequest, settle: (reply: Port.ReleaseReply) => void): boolean {
+    return this.#send<Port.ReleaseReply>(
+      'release',
+      request,
+      (memory) => memory.release(request),
+      settle,
+    );
   }
 
-  inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void {
-    this.#send('inspect', '', request, (memory) => memory.inspect(request), settle);
+  flush(): void {
+    if (this.ends.process.alive) this.#connection?.flush();
   }
 
-  examine(settle: (reply: NodeFacts | NodeFailure) => void): void {
-    this.#send('examine', '', undefined, (memory) => memory.examine(), settle);
+  withdraw(request: Port.AcquireRequest | Port.ExtendRequest): boolean {
+    return this.#connection?.withdraw(request) === true;
+  }
+
+  inspect(request: Port.InspectRequest, settle: (reply: Port.InspectReply) => void): void {
+    this.#sendAtOnce<Port.InspectReply>(
+      'inspect',
+      request,
+      (memory) => memory.inspect(request),
+      settle,
+    );
+  }
+
+  examine(settle: (reply: Port.NodeFacts | Port.NodeFailure) => void): void {
+    this.#sendAtOnce('examine', undefined, (memory) => memory.examine(), settle);
   }
 
   watch(lockName: string): void {
@@ -98,20 +133,19 @@ export class SimulatedNode implements LockNode {
   }
 
   unwatch(lockName: string): void {
+    this.flush();
     this.#watched.delete(lockName);
     this.ends.server.memory.unsubscribe(lockName, this.#subscriber);
   }
 
-  reset(): void {
-    if (this.#trace.on) this.#trace.add(this.ends.process.name, `${this.address} reset`);
-    this.breakOff('reset');
-  }
-
   close(): Promise<void> {
+    this.flush();
     const wasUp = this.#up;
     this.#closed = true;
     this.#up = false;
+    this.#silence?.close();
     this.ends.server.memory.disconnect(this.#subscriber);
+    this.#dropSecond();
     this.#connection?.close('closed', this.lateByMs);
     this.#connection = undefined;
     if (wasUp) this.#listener?.closed('closed');
@@ -121,6 +155,22 @@ export class SimulatedNode implements LockNode {
   /** The connection breaks, if there is one. */
   breakOff(message: string): void {
     this.#connection?.breakOff(message, this.lateByMs);
+  }
+
+  /** Something between forgets the flows of commands, or of hints: what is sent vanishes, and nobody is told. */
+  forget(what: 'commands' | 'hints'): void {
+    if (what === 'commands') {
+      if (this.#connection) this.#connection.forgotten = true;
+      return;
+    }
+    this.#deaf = true;
+    const { world, process, path } = this.ends;
+    const found = HEARTBEAT_MS + (this.#settings?.silenceLimitMs ?? 0) + 4 * path.latencyMs;
+    world.after(found, () =>
+      process.deliver(() => {
+        if (this.#deaf && this.#up) this.#subscribeAll();
+      }),
+    );
   }
 
   /** Everything said lately on this connection is said to the server once more. */
@@ -138,49 +188,83 @@ export class SimulatedNode implements LockNode {
     this.#closed = true;
     this.ends.server.memory.disconnect(this.#subscriber);
     this.#connection?.abandon(this.lateByMs);
+    this.#dropSecond();
   }
 
-  #connect(): void {
+  left(command: WireCommand): void {
+    const { server } = this.ends;
+    this.#monitor.sending(command.kind, command.request, server.index);
+    if (this.#trace.on) this.#tell(`→ ${server.name} ${textOf(command)}`);
+    this.#monitor.sent();
+  }
+
+  unwritten(command: WireCommand): void {
+    this.#monitor.unwritten(textOf(command));
+  }
+
+  spoke(connection: SimulatedConnection): void {
+    if (connection !== this.#connection) return;
+    this.#silence?.spoke();
+    this.#dropSecond();
+  }
+
+  lost(connection: SimulatedConnection, message: string): void {
+    if (connection === this.#second) this.#second = undefined;
+    if (this.#connection !== connection || this.#closed) return;
+    this.#dropSecond();
+    this.#ended(message);
+    this.#connectLater();
+  }
+
+  /** The present connection is over, and the listener hears of it. */
+  #ended(message: string): void {
+    const wasUp = this.#up;
+    this.#connection = undefined;
+    this.#up = false;
+    this.#joinedAtMs = Infinity;
+    this.ends.server.memory.disconnect(this.#subscriber);
+    if (this.#trace.on) this.#tell(`${this.address} lost: ${message}`);
+    if (wasUp) this.#listener?.closed(message);
+  }
+
+  #connect(isSecond = false): void {
     const { world, process, path } = this.ends;
     if (this.#closed || !process.alive) return;
     const arrive = (): void => {
       const { server } = this.ends;
-      if (!server.running || path.refused) this.#connectLater();
-      else server.whenRunning(() => this.#accept());
+      if (!server.running || path.refused) this.#failedToConnect(isSecond);
+      else server.whenRunning(() => this.#accept(isSecond));
     };
     world.at(process.nowMs + path.delayMs(), () => path.passRequest(arrive));
   }
 
-  #accept(): void {
+  #accept(isSecond: boolean): void {
     const { world, process, path, server } = this.ends;
     if (this.#closed || !process.alive) return;
-    if (!server.running) {
-      this.#connectLater();
-      return;
-    }
-    const connection: SimulatedConnection = new SimulatedConnection(this.ends, (message) =>
-      this.#lost(connection, message),
-    );
-    this.#connection = connection;
+    if (!server.running) return this.#failedToConnect(isSecond);
+    if (isSecond && this.#second !== 'opening') return;
+    const connection = new SimulatedConnection(this.ends, this);
+    if (isSecond) this.#second = connection;
+    else this.#connection = connection;
     const opened = (): void => {
-      if (this.#connection !== connection || !connection.open || this.#closed) return;
-      this.#up = true;
-      if (this.#trace.on) this.#trace.add(process.name, `${this.address} connected`, process.nowMs);
-      for (const lockName of this.#watched) this.#subscribe(lockName);
-      this.#listener?.opened();
+      if (!connection.open || this.#closed) return;
+      if (connection === this.#connection) this.#opened();
+      else if (connection === this.#second) this.#prove(connection);
     };
     world.after(path.delayMs(), () => path.passReply(() => process.deliver(opened)));
   }
 
-  #lost(connection: SimulatedConnection, message: string): void {
-    if (this.#connection !== connection || this.#closed) return;
-    const wasUp = this.#up;
-    this.#connection = undefined;
-    this.#up = false;
-    this.ends.server.memory.disconnect(this.#subscriber);
-    this.#connectLater();
-    if (this.#trace.on) this.#trace.add(this.ends.process.name, `${this.address} lost: ${message}`);
-    if (wasUp) this.#listener?.closed(message);
+  #opened(): void {
+    this.#up = true;
+    this.#silence?.spoke();
+    if (this.#trace.on) this.#tell(`${this.address} connected`);
+    this.#subscribeAll();
+    this.#listener?.opened();
+  }
+
+  #failedToConnect(isSecond: boolean): void {
+    if (isSecond) this.#second = undefined;
+    else this.#connectLater();
   }
 
   #connectLater(): void {
@@ -189,49 +273,106 @@ export class SimulatedNode implements LockNode {
     world.after(chance.between(shortestMs, path.reconnectMs), () => this.#connect());
   }
 
-  #send<Reply>(
+  /** Silent for too long: is it the connection, or the server? */
+  #doubt(): void {
+    if (this.#second !== undefined || !this.#up) return;
+    if (this.#trace.on) this.#tell(`${this.address} doubted`);
+    this.#second = 'opening';
+    this.#connect(true);
+  }
+
+  /** It takes the place of the first only if it is joined while that is still silent. */
+  #prove(connection: SimulatedConnection): void {
+    const request = this.#settings!.join;
+    connection.collect({
+      kind: 'join',
+      request,
+      from: this.ends.process.name,
+      run: (memory) => memory.join(request),
+      settle: () => {
+        if (this.#second !== connection || !connection.open) return;
+        const silent = this.#connection;
+        this.#second = undefined;
+        this.#ended('silent');
+        silent?.close('silent', this.lateByMs);
+        this.#connection = connection;
+        this.#opened();
+      },
+    });
+  }
+
+  #dropSecond(): void {
+    if (this.#second instanceof SimulatedConnection) this.#second.close('not needed', 0);
+    this.#second = undefined;
+  }
+
+  #ping(): void {
+    if (!this.#up) return;
+    const run = (): object => ({ kind: 'pong' });
+    this.#sendAtOnce('ping', undefined, run, () => undefined);
+  }
+
+  #sendAtOnce<Reply>(
     kind: WireKind,
-    text: string,
     request: unknown,
     run: (memory: MemoryLockServer) => Reply,
     settle: (reply: Reply) => void,
   ): void {
+    this.#send(kind, request, run, settle);
+    this.flush();
+  }
+
+  #send<Reply>(
+    kind: WireKind,
+    request: unknown,
+    run: (memory: MemoryLockServer) => Reply,
+    settle: (reply: Reply) => void,
+  ): boolean {
     const { process, server } = this.ends;
-    if (!process.alive) return;
-    this.#monitor.sending(kind, request, server.index);
-    const connection = this.#connection;
-    if (!this.#up || !connection?.open || this.#closed) {
-      this.#monitor.answered(kind, request, server.index, NOT_CONNECTED);
-      settle(NOT_CONNECTED as Reply);
-      return;
-    }
-    if (this.#trace.on)
-      this.#trace.add(process.name, `→ ${server.name} ${kind} ${text}`, process.nowMs);
+    if (!process.alive) return false;
     const command: WireCommand = {
       kind,
-      text: `${kind} ${text} of ${process.name}`,
+      request,
+      from: process.name,
       run,
       settle: (reply) => {
-        const { kind: answer } = reply as { kind: string };
-        if (this.#trace.on)
-          this.#trace.add(
-            process.name,
-            `← ${server.name} ${kind} ${text} = ${answer}`,
-            process.nowMs,
-          );
-        this.#monitor.answered(kind, request, server.index, reply as { kind: string });
+        this.#answered(command, reply as { kind: string });
         settle(reply as Reply);
       },
     };
-    connection.send(command);
-    this.#monitor.sent();
+    if (this.#up && this.#connection?.open && !this.#closed) {
+      const waits = this.#connection.collect(command);
+      this.ends.given();
+      return waits;
+    }
+    this.#monitor.sending(kind, request, server.index);
+    this.#monitor.answered(kind, request, server.index, NOT_CONNECTED);
+    settle(NOT_CONNECTED as Reply);
+    return false;
+  }
+
+  #answered(command: WireCommand, reply: { kind: string }): void {
+    const { kind, request } = command;
+    const { server, process } = this.ends;
+    if (this.#trace.on) this.#tell(`← ${server.name} ${textOf(command)} = ${reply.kind}`);
+    this.#monitor.answered(kind, request, server.index, reply);
+    if (reply.kind === 'joined') this.#joinedAtMs = process.nowMs;
+    else if (kind === 'join' || reply.kind === 'unjoined' || 'mustJoin' in reply)
+      this.#joinedAtMs = Infinity;
+  }
+
+  #subscribeAll(): void {
+    this.#deaf = false;
+    this.ends.server.memory.disconnect(this.#subscriber);
+    for (const lockName of this.#watched) this.#subscribe(lockName);
   }
 
   #subscribe(lockName: string): void {
     const { world, process, path, server } = this.ends;
     if (!this.#up) return;
+    this.flush();
     const active = (): void => {
-      if (!this.#up || !this.#watched.has(lockName) || !server.running) return;
+      if (!this.#up || !this.#watched.has(lockName) || !server.running || this.#deaf) return;
       server.memory.subscribe(lockName, this.#subscriber);
       world.after(path.delayMs(), () => path.passReply(() => this.#hint(lockName, null)));
     };
@@ -245,8 +386,14 @@ export class SimulatedNode implements LockNode {
   }
 
   #hint(lockName: string, holder: string | null): void {
+    if (this.#deaf) return;
     this.ends.process.deliver(() => {
       if (this.#watched.has(lockName) && !this.#closed) this.#listener?.hint(lockName, holder);
     });
+  }
+
+  #tell(what: string): void {
+    const { process } = this.ends;
+    this.#trace.add(process.name, what, process.nowMs);
   }
 }

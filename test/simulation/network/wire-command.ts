@@ -1,13 +1,30 @@
+import type {
+  AcquireRequest,
+  ExtendRequest,
+  ReleaseRequest,
+} from '../../../lib/core/nodes/lock-node.ts';
 import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 
-export type WireKind = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine';
+export type WireKind = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine' | 'ping';
 
 /** One command on its way to a server and back. */
 export interface WireCommand {
   readonly kind: WireKind;
-  /** For the trace. */
-  readonly text: string;
+  readonly request: unknown;
+  /** The process that sends it. */
+  readonly from: string;
   run(memory: MemoryLockServer): unknown;
   /** Called once. */
   settle(reply: unknown): void;
+}
+
+/** For the trace. */
+export function textOf({ kind, request }: WireCommand): string {
+  if (kind === 'release') {
+    const { names, holder, granted, notify } = request as ReleaseRequest;
+    return `release ${names.locks.join('+')} ${holder}${granted ? ' granted' : ''}${notify ? ' notify' : ''}`;
+  }
+  if (kind !== 'acquire' && kind !== 'extend') return kind;
+  const { names, holder, ballot, ttlMs } = request as AcquireRequest | ExtendRequest;
+  return `${kind} ${names.locks.join('+')} ${holder} p=${ballot} ttl=${ttlMs}`;
 }

@@ -3,6 +3,7 @@ import type { ClientProcess } from './client-process.ts';
 import type { PlannedFault } from '../families/plan-faults.ts';
 import type { RunContext } from './run-context.ts';
 import type { SimulatedNode } from '../network/simulated-node.ts';
+import type { SimulatedServer } from './simulated-server.ts';
 
 /** The client processes of a run, which start anew after a crash. */
 export interface Fleet {
@@ -58,6 +59,19 @@ export function applyFault(
         fleet.clients[index]?.process.stall(drawStallMs(run.plan.ttlMs, run.chance));
       }
       return undefined;
+    case 'forget':
+      return onPaths(fleet, fault, (node) => node.forget(fault.what));
+    case 'suspend':
+      for (const index of fault.clients) fleet.clients[index]?.suspend(fault.forMs);
+      return undefined;
+    case 'block':
+      for (const index of fault.clients)
+        fleet.clients[index]?.blockAfter(fault.afterCommands, fault.forMs);
+      return undefined;
+    case 'burst':
+      for (const index of fault.clients)
+        fleet.clients[index]?.burst(fault.keys, `burst-${number}-${index}`, fault.waitMs);
+      return undefined;
     case 'crash':
       return all(fault.clients, (index) => {
         fleet.clients[index]?.crashAfter(fault.afterSends);
@@ -85,37 +99,46 @@ function applyToServers(run: RunContext, fault: PlannedFault): (() => void) | un
   if (!('servers' in fault)) return undefined;
   return all(fault.servers, (index) => {
     const server = run.servers[index]!;
-    switch (fault.kind) {
-      case 'freeze':
-        server.freeze();
-        return () => server.resume();
-      case 'slow-server':
-        server.serviceMs = fault.serviceMs;
-        return () => (server.serviceMs = 0);
-      case 'error':
-        server.error = fault.reply;
-        return () => (server.error = undefined);
-      case 'restart':
-        server.kill();
-        return () => {
-          if (!server.running) server.restart(fault.data);
-        };
-      case 'flush':
-        if (server.running) server.memory.flush();
-        return undefined;
-      case 'forget-scripts':
-        server.memory.forgetScripts();
-        return undefined;
-      case 'evict':
-        server.memory.deleteLock(`lock:${fault.key}`);
-        return undefined;
-      case 'server-jump':
-        server.clockErrorMs += fault.byMs;
-        return undefined;
-      default:
-        return undefined;
-    }
+    const end = applyToServer(server, fault);
+    server.troubled();
+    return () => {
+      end?.();
+      server.troubled();
+    };
   });
+}
+
+function applyToServer(server: SimulatedServer, fault: PlannedFault): (() => void) | undefined {
+  switch (fault.kind) {
+    case 'freeze':
+      server.freeze();
+      return () => server.resume();
+    case 'slow-server':
+      server.serviceMs = fault.serviceMs;
+      return () => (server.serviceMs = 0);
+    case 'error':
+      server.error = fault.reply;
+      return () => (server.error = undefined);
+    case 'restart':
+      server.kill();
+      return () => {
+        if (!server.running) server.restart(fault.data);
+      };
+    case 'flush':
+      if (server.running) server.memory.flush();
+      return undefined;
+    case 'forget-scripts':
+      server.memory.forgetScripts();
+      return undefined;
+    case 'evict':
+      server.memory.deleteLock(`lock:${fault.key}`);
+      return undefined;
+    case 'server-jump':
+      server.clockErrorMs += fault.byMs;
+      return undefined;
+    default:
+      return undefined;
+  }
 }
 
 function onPaths(
@@ -129,7 +152,13 @@ function onPaths(
   return all(clients, (client) =>
     all(servers, (server) => {
       const node = fleet.clients[client]?.nodes[server];
-      return node && apply(node);
+      if (node === undefined) return undefined;
+      const end = apply(node);
+      node.ends.path.troubled();
+      return () => {
+        end?.();
+        node.ends.path.troubled();
+      };
     }),
   );
 }

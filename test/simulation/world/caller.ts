@@ -1,62 +1,73 @@
-import { isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions } from '../../../lib/core/options/options.ts';
+import type { Habits } from '../families/plan.ts';
 import type { Chance } from './chance.ts';
 import { describe } from './client-process.ts';
 import type { ClientProcess } from './client-process.ts';
-import { broke } from './run-context.ts';
+import { broke, requests } from './run-context.ts';
 import type { RunContext } from './run-context.ts';
-
-/** Timers are late, and an acquire takes several of them. */
-const BUDGET_SLACK_MS = 30;
 
 /** One caller inside a client process: acquires, works, extends, releases, and is interrupted, for as long as it may. */
 export class Caller {
   stopped = false;
-  /** Resolved when it has ended by itself. */
-  done = false;
   readonly client: ClientProcess;
   readonly #run: RunContext;
   readonly #chance: Chance;
+  readonly #habits: Habits;
+  readonly #name: string;
+  readonly #index: number;
+  /** What it has started and not seen the end of. */
+  #open = 0;
+  #isChained = false;
 
-  constructor(run: RunContext, client: ClientProcess, index: number) {
+  constructor(run: RunContext, client: ClientProcess, index: number, habits: Habits) {
     this.#run = run;
     this.client = client;
-    this.#chance = run.chance.branch(`${client.name} caller ${index}`);
+    this.#index = index;
+    this.#habits = index < habits.setCallers ? { ...habits, sets: 1 } : habits;
+    this.#name = `${client.name} caller ${index}`;
+    this.#chance = run.chance.branch(this.#name);
+  }
+
+  /** It has ended by itself, with everything that it started. */
+  get done(): boolean {
+    return this.#open === 0;
   }
 
   start(): void {
-    this.client.process.deliver(() => {
-      void this.#work().catch((error: unknown) => {
-        broke(this.#run, 'raw-error', `${this.client.name}: ${describe(error)}`);
-        this.done = true;
-      });
-    });
+    this.client.process.deliver(() => requests.run(this.#name, () => this.#detach(this.#work())));
+  }
+
+  #detach(work: Promise<void>): void {
+    this.#open += 1;
+    const failed = (error: unknown): void =>
+      broke(this.#run, 'raw-error', `${this.#name}: ${describe(error)}`);
+    void work.catch(failed).then(() => (this.#open -= 1));
   }
 
   async #work(): Promise<void> {
-    const { ttlMs } = this.#run.plan;
-    await this.client.process.sleep(this.#chance.between(0, ttlMs / 2));
+    const { process } = this.client;
+    await process.sleep(this.#chance.between(0, Math.min(500, this.#run.plan.ttlMs / 2)));
     while (!this.stopped) {
       await this.#once();
-      await this.client.process.sleep(this.#chance.pick([0, 1, 5, ttlMs / 5]));
+      await process.sleep(this.#chance.pick(this.#habits.pausesMs));
     }
-    this.done = true;
   }
 
   async #once(): Promise<void> {
-    const { keys, ttlMs, maxTtlMs, family } = this.#run.plan;
+    const { keys, ttlMs, maxTtlMs } = this.#run.plan;
+    const { sets, sections, careless, detached } = this.#habits;
     const chance = this.#chance;
-    const chosen = chance.happens(0.2)
+    const chosen = chance.happens(sets)
       ? [chance.pick(keys), chance.pick(keys)]
-      : [chance.pick(keys)];
+      : [this.#habits.sticky ? keys[this.#index % keys.length]! : chance.pick(keys)];
     const options: AcquireOptions = {
-      wait: family === 'repair' ? chance.pick([0, 10]) : chance.pick([0, 10, ttlMs, 3 * ttlMs]),
-      ...(chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
-      ...(family !== 'repair' && chance.happens(0.3) && { extend: false }),
-      ...(chance.happens(0.05) && { minHold: ttlMs / 4 }),
+      wait: chance.pick(this.#habits.waitsMs),
+      ...(careless && chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
+      ...(careless && chance.happens(0.3) && { extend: false }),
+      ...((careless || detached > 0) && chance.happens(0.05) && { minHold: ttlMs / 4 }),
     };
-    if (chance.happens(0.15)) await this.#withLock(chosen, options);
+    if (chance.happens(sections)) await this.#withLock(chosen, options);
     else await this.#byHand(chosen, options);
   }
 
@@ -64,95 +75,81 @@ export class Caller {
     const chance = this.#chance;
     const lock = await this.#acquire(keys, options);
     if (lock === undefined) return;
-    const { ttlMs, family } = this.#run.plan;
-    const longest = family === 'repair' ? 6 : 1.5;
-    await this.#hold(lock, ttlMs * chance.pick([0, 0.02, 0.2, 0.8, longest]));
+    await this.#hold(lock, chance.pick(this.#habits.holdsMs));
+    const later = this.#run.plan.keys.filter((key) => lock.keys.every((held) => held < key));
+    if (later.length > 0 && chance.happens(this.#habits.nested))
+      await this.#byHand([chance.pick(later)], options);
     if (options.extend === false && chance.happens(0.3)) return;
-    this.client.releasing(lock);
+    this.client.record.releasing(lock);
     if (chance.happens(0.5)) void lock.release();
     else await lock.release();
   }
 
-  async #withLock(keys: string[], options: AcquireOptions): Promise<void> {
-    const calledAtMs = this.client.process.nowMs;
-    const { redlock } = this.client;
-    try {
-      await redlock.withLock(
-        keys,
-        async (lock) => {
-          this.client.granted(lock, calledAtMs);
-          await this.#hold(lock, this.#chance.between(0, 10));
-          if (this.#isHeld(lock)) await this.#enterAgain(lock);
-          this.client.releasing(lock);
-        },
-        options,
-      );
-    } catch (error) {
-      this.#refused(error, keys);
-    }
+  #withLock(keys: readonly string[], options: AcquireOptions): Promise<void> {
+    return this.client.section(keys, (lock) => this.#workInside(lock), options);
   }
 
-  async #enterAgain(outer: Lock): Promise<void> {
-    const { name: process, redlock, process: at } = this.client;
+  async #workInside(lock: Lock): Promise<void> {
+    const { ttlMs } = this.#run.plan;
+    const chance = this.#chance;
+    await this.#hold(lock, chance.between(0, 10));
+    if (!this.#isHeld(lock)) return;
+    if (!chance.happens(this.#habits.detached)) return this.#enterAgain(lock, 1, true);
+    for (let left = chance.integer(0, 2); left > 0; left -= 1)
+      this.#detach(this.#enterAgain(lock, ttlMs * chance.pick([0.01, 0.1, 0.5, 1.2])));
+    if (this.#isChained) return;
+    this.#isChained = true;
+    this.#detach(this.#chain(lock.keys));
+  }
+
+  /** A job starts the next one from inside its section, and that again. */
+  async #chain(keys: readonly string[]): Promise<void> {
+    const { ttlMs } = this.#run.plan;
+    await this.client.process.sleep(this.#chance.between(0, ttlMs / 10));
+    if (this.stopped) return;
+    let goesOn = false;
+    const next = async (): Promise<void> => {
+      goesOn = true;
+      this.#detach(this.#chain(keys));
+    };
+    await this.client.section(keys, next, { wait: ttlMs });
+    if (!goesOn) await next();
+  }
+
+  /** A section inside a section of the same keys, which perhaps outlives it. */
+  #enterAgain(outer: Lock, forMs: number, awaited = false): Promise<void> {
+    const { name: process, process: at } = this.client;
     const { holder } = outer.token;
     const before = at.stalledMs;
-    await redlock.withLock(
-      outer.keys,
-      async (inner) => {
+    const work = async (inner: Lock): Promise<void> => {
+      if (inner.token.holder !== holder) {
         // Found expired on the way in, it was acquired anew: another lock, and no re-entry.
-        const isAnother = inner.token.holder !== holder;
-        if (isAnother && at.stalledMs === before) {
+        if (awaited && at.stalledMs === before)
           broke(this.#run, 'raw-error', `${process}: ${holder} entered again as another holder`);
-        }
-        if (isAnother || !this.#isHeld(inner)) return;
-        const { value: token } = inner.token;
-        this.#run.history.push({ type: 'reentered', process, holder, at: at.nowMs, token });
-        await at.sleep(1);
-        this.#run.history.push({ type: 'left', process, holder, at: at.nowMs });
-      },
-      { wait: 0, onLost: 'ignore' },
-    );
+        return this.#hold(inner, forMs);
+      }
+      if (!this.#isHeld(inner)) return;
+      const { history, sections } = this.#run;
+      const section = { lock: inner, process: at };
+      history.push({ type: 'reentered', process, holder, at: at.nowMs, token: inner.token.value });
+      sections.add(section);
+      await at.sleep(forMs);
+      sections.delete(section);
+      history.push({ type: 'left', process, holder, at: at.nowMs });
+    };
+    return this.client.section(outer.keys, work, { wait: 0, onLost: 'ignore' });
   }
 
   /** Acquires within its budget, perhaps interrupted. Undefined when it got none. */
-  async #acquire(keys: string[], options: AcquireOptions): Promise<Lock | undefined> {
-    const { process, redlock, nodeTimeoutMs } = this.client;
-    const controller = this.#chance.happens(0.1) ? new AbortController() : undefined;
-    let abortedAtMs = Infinity;
-    if (controller) {
-      void process.sleep(this.#chance.between(0, 60)).then(() => {
-        abortedAtMs = process.nowMs;
-        controller.abort(new Error('interrupted'));
-      });
-    }
-    const calledAtMs = process.nowMs;
-    const stalledBefore = process.stalledMs;
-    let lock: Lock | undefined;
-    try {
-      lock = await redlock.acquire(keys, { ...options, signal: controller?.signal });
-      this.client.granted(lock, calledAtMs);
-      this.#checkAlive(lock, stalledBefore);
-    } catch (error) {
-      if (!controller?.signal.aborted || error !== controller.signal.reason) {
-        this.#refused(error, keys);
-      }
-    }
-    const allowedMs = process.trueMs(Number(options.wait) + 4 * nodeTimeoutMs) + BUDGET_SLACK_MS;
-    const dueMs = Math.min(calledAtMs + allowedMs, abortedAtMs + nodeTimeoutMs + BUDGET_SLACK_MS);
-    const lateMs = process.nowMs - dueMs - (process.stalledMs - stalledBefore);
-    if (lateMs > 0) {
-      const message = `acquire of ${keys.join()} with wait ${Number(options.wait)} took ${(process.nowMs - calledAtMs).toFixed(1)} ms, ${lateMs.toFixed(1)} ms too long`;
-      broke(this.#run, 'over-budget', message);
-    }
-    return lock;
-  }
-
-  #checkAlive(lock: Lock, stalledBefore: number): void {
+  #acquire(keys: string[], options: AcquireOptions): Promise<Lock | undefined> {
     const { process } = this.client;
-    if (process.stalledMs !== stalledBefore || process.observe(() => lock.isHeld)) return;
-    if (lock.signal.aborted && (lock.signal.reason as { reason?: string }).reason === 'closed')
-      return;
-    broke(this.#run, 'dead-grant', `${lock.token.holder} had ended when it was handed out`);
+    if (!this.#chance.happens(0.1)) return this.client.ask(keys, options);
+    const controller = new AbortController();
+    const asked = this.client.ask(keys, { ...options, signal: controller.signal });
+    const abort = (): void => controller.abort(new Error('interrupted'));
+    if (this.#chance.happens(0.2)) abort();
+    else void process.sleep(this.#chance.between(0, 60)).then(abort);
+    return asked;
   }
 
   #isHeld(lock: Lock): boolean {
@@ -184,7 +181,7 @@ export class Caller {
   #write(lock: Lock): void {
     const { process } = this.client;
     const { world, resource, plan } = this.#run;
-    const stops = this.#chance.happens(0.03) && plan.family !== 'repair';
+    const stops = this.#chance.happens(0.03) && this.#habits.careless;
     if (stops) process.stall(this.#chance.pick([1, plan.ttlMs, 2 * plan.ttlMs]));
     const delayMs = this.#chance.happens(0.05) ? plan.ttlMs * 1.5 : this.#chance.between(0, 2);
     const { value: token, holder } = lock.token;
@@ -201,24 +198,11 @@ export class Caller {
     try {
       await lock.extend();
     } catch (error) {
-      this.#refused(error, lock.keys);
+      this.client.refused(error, lock.keys);
       return;
     }
     const { value: ballot, holder } = lock.token;
-    const names = { locks: lock.keys.map((key) => `lock:${key}`), pairs: [], withMarker: [] };
-    this.client.checkValidated({ request: { names, holder, ballot, ttlMs: 0 }, sentAtMs });
-  }
-
-  #refused(error: unknown, keys: readonly string[]): void {
-    const { counts, trace } = this.#run;
-    const { name, process } = this.client;
-    if (!isRedlockError(error)) {
-      broke(this.#run, 'raw-error', `${name}: ${describe(error)}`);
-      return;
-    }
-    if (error.code === 'LOCK_BUSY') counts.busy += 1;
-    if (error.code === 'QUORUM_UNAVAILABLE') counts.unavailable += 1;
-    if (error.code === 'REDLOCK_CLOSED') this.stopped = true;
-    trace.add(name, `refused ${keys.join()}: ${error.code}`, process.nowMs);
+    const names = { locks: lock.keys.map((key) => `lock:${key}`) };
+    this.client.record.checkValidated({ request: { names, holder, ballot }, sentAtMs });
   }
 }

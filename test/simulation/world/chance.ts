@@ -1,4 +1,4 @@
-import { SeededRandom } from '../../load/seeded-random.ts';
+import { SeededRandom } from '../../support/seeded-random.ts';
 
 /** Repeatable chance with independent branches: what one part draws doesn't change what another part gets. */
 export class Chance extends SeededRandom {

@@ -1,21 +1,27 @@
+import { isRedlockError } from '../../../lib/core/errors.ts';
 import type { LockEvent } from '../../../lib/core/events.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
+import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
-import type { LockHistoryEvent } from '../../history/lock-history.ts';
+import { HEALTHY } from '../families/plan.ts';
+import { CallCheck, nodeTimeoutMs } from '../checks/call-check.ts';
+import { EventCheck } from '../checks/event-check.ts';
+import { LockRecord } from '../checks/lock-record.ts';
 import type { Chance } from './chance.ts';
 import { NetworkPath } from '../network/network-path.ts';
 import { broke } from './run-context.ts';
-import type { CompletedGrant, RunContext } from './run-context.ts';
+import type { RunContext } from './run-context.ts';
 import { SimulatedNode } from '../network/simulated-node.ts';
 import { SimulatedProcess } from './simulated-process.ts';
 import { WireMonitor } from '../checks/wire-monitor.ts';
-import type { WireExtension } from '../checks/wire-monitor.ts';
 
-/** A lock that a caller received, with what the checks need to know of it. */
-interface KnownLock {
-  readonly lock: Lock;
-  /** True time up to which it may be believed. */
-  validUntilMs: number;
+/** A caller that waits, and since when all its keys have been free. */
+export interface Waiter {
+  readonly keys: readonly string[];
+  readonly calledAtMs: number;
+  freeSinceMs: number;
+  /** When a set that was passed could last claim them. */
+  claimedAtMs: number;
 }
 
 /** Which servers a process knows and how many votes it wants; those of the plan unless said otherwise. */
@@ -24,20 +30,23 @@ export interface Membership {
   readonly quorum?: number;
 }
 
-/** One start of one client process: the shipped core on simulated nodes, and everything that is written down about it. */
+/** One start of one client process: the shipped core on simulated nodes, and those who call it. */
 export class ClientProcess {
   readonly name: string;
   readonly process: SimulatedProcess;
   readonly nodes: readonly SimulatedNode[];
   readonly redlock: Redlock;
   readonly nodeTimeoutMs: number;
-  readonly locks = new Map<string, KnownLock>();
-  /** When the attempt with this holder began, true time. */
-  readonly attempts = new Map<string, number>();
+  readonly record: LockRecord;
+  /** Callers that are neither granted nor refused. */
+  readonly waiting = new Set<Waiter>();
   readonly #run: RunContext;
   readonly #quorum: number;
   readonly #nodeCount: number;
+  readonly #events: EventCheck;
   #crashAfterSends = Infinity;
+  /** Blocks the event loop when so many more commands were given. */
+  #block: { afterCommands: number; readonly ms: number } | undefined;
 
   constructor(run: RunContext, index: number, start: number, membership: Membership = {}) {
     const { plan, world, trace } = run;
@@ -63,17 +72,23 @@ export class ClientProcess {
       {
         stalled: (from, to) => this.#stalled(from, to),
         threw: (error) => broke(run, 'uncaught', `${this.name}: ${describe(error)}`),
-        holder: (holder) => this.attempts.set(holder, this.process.nowMs),
+        holder: (holder) => this.record.begun(holder),
       },
     );
-    this.nodeTimeoutMs = Math.min(Math.max(50, Math.min(plan.ttlMs / 10, 500)), plan.ttlMs / 3);
+    this.#events = new EventCheck((message) =>
+      broke(run, 'unpaired-event', `${this.name}: ${message}`, this.process.nowMs),
+    );
+    this.nodeTimeoutMs = nodeTimeoutMs(plan.ttlMs);
+    this.record = new LockRecord(run, this.process, this.nodeTimeoutMs);
     this.nodes = servers.map((server) => {
       const ends = {
         world,
         chance,
         process: this.process,
         server,
-        path: new NetworkPath(chance, plan.latencyMs, plan.reconnectMs),
+        path: new NetworkPath(world, chance, plan.latencyMs, plan.reconnectMs),
+        commandMs: plan.commandMs,
+        given: () => this.#given(),
       };
       return new SimulatedNode(ends, this.#monitor(), trace);
     });
@@ -85,7 +100,8 @@ export class ClientProcess {
         driftFactor: plan.driftFactor,
         restartGuard: plan.guard,
         quorum: this.#quorum,
-        onEvent: (event) => this.#heard(event),
+        concurrentTries: plan.concurrentTries,
+        onEvent: (event) => this.#listen(event),
       },
       this.process.environment,
     );
@@ -97,6 +113,68 @@ export class ClientProcess {
 
   open(): void {
     this.process.deliver(() => this.redlock.open());
+  }
+
+  /** Acquires. Undefined where that was refused. */
+  async ask(keys: readonly string[], options: AcquireOptions = {}): Promise<Lock | undefined> {
+    const call = new CallCheck(this.#run, this, keys, options);
+    const waiter = this.#wait(keys);
+    try {
+      const lock = await this.redlock.acquire(keys, options);
+      call.granted(lock);
+      return lock;
+    } catch (error) {
+      call.refused(error);
+      return undefined;
+    } finally {
+      this.waiting.delete(waiter);
+    }
+  }
+
+  #wait(keys: readonly string[]): Waiter {
+    const { nowMs } = this.#run.world;
+    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs, claimedAtMs: nowMs };
+    this.waiting.add(waiter);
+    return waiter;
+  }
+
+  /** Works in a section, of its own or joined. */
+  async section(
+    keys: readonly string[],
+    work: (lock: Lock) => Promise<void>,
+    options: WithLockOptions = {},
+  ): Promise<void> {
+    const call = new CallCheck(this.#run, this, keys, options);
+    const waiter = this.#wait(keys);
+    const enter = (lock: Lock): Promise<void> => {
+      this.waiting.delete(waiter);
+      if (!this.record.locks.has(lock.token.holder)) call.granted(lock);
+      return this.record.working(lock, work);
+    };
+    try {
+      await this.redlock.withLock(keys, enter, options);
+    } catch (error) {
+      if (!this.waiting.delete(waiter)) this.refused(error, keys);
+      else call.refused(error);
+    }
+  }
+
+  refused(error: unknown, keys: readonly string[]): void {
+    const { counts, trace } = this.#run;
+    if (!isRedlockError(error)) {
+      broke(this.#run, 'raw-error', `${this.name}: ${describe(error)}`);
+      return;
+    }
+    if (error.code === 'LOCK_BUSY') counts.busy += 1;
+    if (error.code === 'QUORUM_UNAVAILABLE') counts.unavailable += 1;
+    trace.add(this.name, `refused ${keys.join()}: ${error.code}`, this.process.nowMs);
+  }
+
+  /** A quorum of nodes has answered and voted since then, and this process ran; a blocked loop is no outage. */
+  hadQuorumSince(sinceMs: number): boolean {
+    const ran = this.process.ranSinceMs <= sinceMs || this.#run.plan.family === 'blocked-loops';
+    const well = this.nodes.filter(({ wellSinceMs }) => wellSinceMs <= sinceMs);
+    return ran && well.length >= this.#quorum;
   }
 
   /** Nothing goes wrong with it by chance any more. */
@@ -111,101 +189,74 @@ export class ClientProcess {
     if (sends === 0) this.crash();
   }
 
+  /** Its system sleeps. Its uptime has coarse steps, so what ends when it wakes up is nobody's fault. */
+  suspend(ms: number): void {
+    let untilMs = this.process.nowMs + ms;
+    while (this.record.endsAbout(untilMs)) untilMs += 30;
+    this.process.suspend(untilMs - this.process.nowMs);
+  }
+
+  /** So many free keys are wanted at the same moment. */
+  burst(count: number, name: string, waitMs: number): void {
+    const one = async (key: string): Promise<void> => {
+      const lock = await this.ask([key], { wait: waitMs });
+      if (lock === undefined) return;
+      this.record.releasing(lock);
+      await lock.release();
+    };
+    this.process.deliver(() => {
+      for (let index = 0; index < count; index += 1) void one(`${name}-${index}`);
+    });
+  }
+
+  /** Its event loop is blocked for `ms` as soon as the core has given its nodes so many more commands. */
+  blockAfter(afterCommands: number, ms: number): void {
+    if (afterCommands === 0) this.process.block(ms);
+    else this.#block = { afterCommands, ms };
+  }
+
   crash(): void {
     if (!this.alive) return;
     this.#run.counts.crashes += 1;
     this.#run.trace.add(this.name, 'crashes', this.process.nowMs);
-    this.#forgetFuture();
+    this.record.forgetFuture();
     this.process.kill();
     for (const node of this.nodes) node.die();
   }
 
-  /** A stalled process is ahead of the others: what it would have done after this instant never happens. */
-  #forgetFuture(): void {
-    const { history, grants, world } = this.#run;
-    const isPast = (event: LockHistoryEvent): boolean =>
-      event.process !== this.name || event.type === 'stalled' || event.at <= world.nowMs;
-    history.splice(0, history.length, ...history.filter(isPast));
-    const past = grants.filter(
-      ({ atMs, holder }) => atMs <= world.nowMs || !this.attempts.has(holder),
-    );
-    grants.splice(0, grants.length, ...past);
+  /** Everything of it has ended. */
+  closed(): void {
+    this.#events.closed();
+    if (!HEALTHY.includes(this.#run.plan.family)) return;
+    for (const vote of this.#wire?.unreleased() ?? []) broke(this.#run, 'vote-not-released', vote);
   }
 
-  /** A caller received `lock`. */
-  granted(lock: Lock, calledAtMs: number): void {
-    const { history, grants, counts, trace } = this.#run;
-    const at = this.process.nowMs;
-    const { holder, value: token } = lock.token;
-    const startedAt = this.attempts.get(holder) ?? calledAtMs;
-    const remainingMs = this.process.observe(() => lock.remainingMs);
-    const held = remainingMs > 0;
-    const validUntil = held ? at + this.process.trueMs(remainingMs) : at;
-    counts.grants += 1;
-    history.push({
-      type: 'granted',
-      process: this.name,
-      holder,
-      keys: lock.keys,
-      token,
-      startedAt,
-      at,
-      validUntil,
-      held,
-    });
-    for (const key of lock.keys) grants.push({ key, token, atMs: at, holder });
-    trace.add(this.name, `GRANTED ${holder} token ${token} until ${validUntil.toFixed(3)}`, at);
-    this.locks.set(holder, { lock, validUntilMs: validUntil });
-    const lost = (): void => this.#lost(lock);
-    if (lock.signal.aborted) lost();
-    else lock.signal.addEventListener('abort', lost, { once: true });
-  }
-
-  /** The holder is about to release. */
-  releasing(lock: Lock): void {
-    const { history, trace } = this.#run;
-    const at = this.process.nowMs;
-    history.push({ type: 'released', process: this.name, holder: lock.token.holder, at });
-    trace.add(this.name, `RELEASES ${lock.token.holder}`, at);
-    this.locks.delete(lock.token.holder);
-  }
-
-  #lost(lock: Lock): void {
-    if (!this.alive) return;
-    const { history, trace, counts, plan } = this.#run;
-    const { reason } = lock.signal.reason as { reason: string };
-    const at = this.process.nowMs;
-    counts.losses += 1;
-    history.push({ type: 'lost', process: this.name, holder: lock.token.holder, at, reason });
-    trace.add(this.name, `LOST ${lock.token.holder}: ${reason}`, at);
-    this.locks.delete(lock.token.holder);
-    const { value: token } = lock.token;
-    const isNewer = (grant: CompletedGrant): boolean =>
-      grant.token > token && lock.keys.includes(grant.key);
-    const needless = reason !== 'closed' && !this.#run.grants.some(isNewer);
-    if (plan.family === 'repair' && needless) {
-      broke(this.#run, 'needless-loss', `${lock.token.holder}: ${reason}`, at);
-    }
+  /** Listeners of users may be async, and fail: here in one family. */
+  #listen(event: LockEvent): void {
+    this.#heard(event);
+    if (this.#run.plan.family !== 'detached' || event.type !== 'released') return;
+    return Promise.reject(new Error('A listener failed, as planned.')) as unknown as void;
   }
 
   #heard(event: LockEvent): void {
     if (!this.alive) return;
-    const { counts, history, trace } = this.#run;
+    this.#events.heard(event);
+    this.#checkAlarm(event);
+    const { counts } = this.#run;
     if (event.type === 'node-joined' && event.quarantineMs > 0) counts.quarantines += 1;
-    if (event.type !== 'extended') return;
-    counts.extensions += 1;
-    const at = this.process.nowMs;
-    for (const [holder, known] of this.locks) {
-      if (known.lock.token.value !== event.token || known.lock.keys !== event.keys) continue;
-      const validUntil = at + this.process.trueMs(event.remainingMs);
-      if (known.validUntilMs <= at) {
-        const message = `${holder} was extended at ${at.toFixed(3)} ms, its validity had ended at ${known.validUntilMs.toFixed(3)} ms`;
-        broke(this.#run, 'revived', message, at);
-      }
-      known.validUntilMs = Math.max(known.validUntilMs, validUntil);
-      history.push({ type: 'extended', process: this.name, holder, at, validUntil });
-      trace.add(this.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
-    }
+    if (event.type === 'extended') counts.extensions += 1;
+    if ('token' in event) this.record.heard(event);
+  }
+
+  /** Nodes that answered are not reported as silent. */
+  #checkAlarm(event: LockEvent): void {
+    if (event.type !== 'release-incomplete' && event.type !== 'extension-failed') return;
+    const tookMs = Math.max(...event.causes.map(({ elapsedMs }) => elapsedMs));
+    const sinceMs = this.process.nowMs - this.process.trueMs(tookMs + this.nodeTimeoutMs);
+    const unanswered = event.causes.filter(({ reason }) => reason === 'timeout').length;
+    if (unanswered <= this.nodes.length - this.#quorum || !this.hadQuorumSince(sinceMs)) return;
+    const message = `${this.name}: ${event.type} of ${event.keys.join()}: ${JSON.stringify(event.causes)}`;
+    broke(this.#run, 'false-alarm', message, this.process.nowMs);
   }
 
   #stalled(from: number, to: number): void {
@@ -222,9 +273,10 @@ export class ClientProcess {
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),
       recreated: (keys) => (this.#run.counts.recreatedKeys += keys),
-      wasGranted: (holder) => this.#run.grants.some((grant) => grant.holder === holder),
-      extendedByQuorum: (extension) => this.checkValidated(extension),
-      lostByMajority: (extension) => this.#checkTold(extension),
+      taken: (lockName, remainingMs) => this.record.taken(lockName, remainingMs),
+      wasGranted: (holder) => this.record.wasGranted(holder),
+      extendedByQuorum: (extension) => this.record.checkValidated(extension),
+      lostByMajority: (extension) => this.record.checkTold(extension),
       sent: () => this.#sent(),
     });
     return this.#wire;
@@ -236,41 +288,12 @@ export class ClientProcess {
     if (this.#crashAfterSends <= 0) this.crash();
   }
 
-  /** T3: nobody newer was complete before the extension was asked for. */
-  checkValidated({
-    request,
-    sentAtMs,
-  }: {
-    readonly request: WireExtension['request'];
-    readonly sentAtMs: number;
-  }): void {
-    // Fences that expired by a jump of the calendar are the one thing an extension can't see.
-    if (this.#run.plan.family === 'calendar') return;
-    for (const grant of this.#run.grants) {
-      const isNewer = grant.token > request.ballot && grant.atMs < sentAtMs;
-      if (!isNewer || !request.names.locks.includes(`lock:${grant.key}`)) continue;
-      const message = `${request.holder} (token ${request.ballot}) was extended by a question of ${sentAtMs.toFixed(3)} ms, after ${grant.holder} got token ${grant.token} at ${grant.atMs.toFixed(3)} ms`;
-      broke(this.#run, 'extend-is-no-validation', message);
-      return;
-    }
-  }
-
-  /** Early loss: with more than N - Q answers LOST the holder knows at once. */
-  #checkTold({ request, sentAtMs, stalledMs }: WireExtension): void {
-    const inTime =
-      this.process.nowMs - sentAtMs < this.process.trueMs(this.nodeTimeoutMs) * 0.9 &&
-      this.process.stalledMs === stalledMs;
-    if (!inTime) return;
-    this.#run.world.after(0.001, () => {
-      const known = this.locks.get(request.holder);
-      if (!known || !this.alive || this.process.stalledMs !== stalledMs) return;
-      if (!this.process.observe(() => known.lock.isHeld)) return;
-      broke(
-        this.#run,
-        'loss-not-told',
-        `${request.holder} still believes, though no quorum is left`,
-      );
-    });
+  #given(): void {
+    if (this.#block === undefined || --this.#block.afterCommands > 0) return;
+    const { ms } = this.#block;
+    this.#block = undefined;
+    // Work of the same tick is in the way, before what was collected is written.
+    this.#run.world.endOfTick(() => this.process.stall(ms));
   }
 }
 

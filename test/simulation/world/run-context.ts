@@ -1,11 +1,14 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Lock } from '../../../lib/core/lock.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
-import type { Chance } from './chance.ts';
-import type { Plan } from '../families/plan.ts';
-import type { Resource } from '../checks/resource.ts';
-import type { SimulatedServer } from './simulated-server.ts';
-import type { Trace } from './trace.ts';
+import { Resource } from '../checks/resource.ts';
 import type { Violation } from '../checks/violations.ts';
-import type { World } from './world.ts';
+import type { Plan } from '../families/plan.ts';
+import { Chance } from './chance.ts';
+import type { SimulatedProcess } from './simulated-process.ts';
+import { SimulatedServer } from './simulated-server.ts';
+import { Trace } from './trace.ts';
+import { World } from './world.ts';
 
 /** A grant that was complete at `atMs`, per key. */
 export interface CompletedGrant {
@@ -14,6 +17,15 @@ export interface CompletedGrant {
   readonly atMs: number;
   readonly holder: string;
 }
+
+/** A section that joined a lock and runs. */
+export interface JoinedSection {
+  readonly lock: Lock;
+  readonly process: SimulatedProcess;
+}
+
+/** Which caller it is, in the async context of everything that it does. */
+export const requests = new AsyncLocalStorage<string>();
 
 /** How much happened, to see that a run is worth something. */
 export interface RunCounts {
@@ -44,6 +56,30 @@ export interface RunContext {
   readonly grants: CompletedGrant[];
   readonly violations: Violation[];
   readonly counts: RunCounts;
+  readonly sections: Set<JoinedSection>;
+  /** Locks that are over; who keeps them alive leaks. */
+  readonly ended: WeakRef<Lock>[];
+}
+
+export function createRun(plan: Plan, traced: boolean): RunContext {
+  const world = new World();
+  const trace = new Trace(world, traced);
+  return {
+    plan,
+    world,
+    trace,
+    chance: new Chance(plan.seed).branch('run'),
+    servers: plan.servers.map(
+      (settings, index) => new SimulatedServer(world, trace, index, settings, plan.serverMs),
+    ),
+    resource: new Resource(),
+    history: [],
+    grants: [],
+    violations: [],
+    counts: emptyCounts(),
+    sections: new Set(),
+    ended: [],
+  };
 }
 
 export function emptyCounts(): RunCounts {

@@ -1,4 +1,5 @@
-import type { Environment, TimerHandle } from '../../../lib/core/environment.ts';
+import type { Clock, Environment, TimerHandle } from '../../../lib/core/environment.ts';
+import { inModuleContext } from '../../../lib/core/module-context.ts';
 import type { Chance } from './chance.ts';
 import type { World, WorldEvent } from './world.ts';
 
@@ -24,6 +25,8 @@ export interface ProcessSettings {
 
 /** How long handling one thing takes at least. */
 const TICK_MS = 0.000_5;
+/** The system's uptime has steps of 10 ms. */
+const BOOT_STEP_MS = 10;
 
 /** Hears what the simulator must know about a process. */
 export interface ProcessObserver {
@@ -34,10 +37,9 @@ export interface ProcessObserver {
   holder(holder: string): void;
 }
 
-interface InboxItem {
-  readonly isTimer: boolean;
-  readonly run: () => void;
-}
+/** As in Node.js: due timers, then what has arrived, then what waited for that. */
+const PHASES = ['timers', 'poll', 'check'] as const;
+type Phase = (typeof PHASES)[number];
 
 interface SimulatedTimer {
   readonly background: boolean;
@@ -59,14 +61,21 @@ export class SimulatedProcess {
   killedAtMs = Infinity;
   /** Sum of all stalls. */
   stalledMs = 0;
+  /** When the latest stall ended. */
+  ranSinceMs = 0;
   wallErrorMs: number;
   readonly #world: World;
   readonly #chance: Chance;
   readonly #observer: ProcessObserver;
   readonly #bornAtMs: number;
   readonly #monotonicOffsetMs: number;
+  readonly #waiting: Record<Phase, (() => void)[]> = { timers: [], poll: [], check: [] };
+  /** What the present phase still has to do. */
+  #batch: (() => void)[] = [];
+  #phase: Phase = 'check';
+  #running = false;
   #busyUntilMs = 0;
-  #inbox: InboxItem[] = [];
+  #suspendedMs = 0;
   #waking = false;
   #readingsLeft: number;
   #observing = false;
@@ -82,15 +91,14 @@ export class SimulatedProcess {
     this.wallErrorMs = settings.wallErrorMs;
     this.#readingsLeft = this.#drawReadings();
     this.environment = {
-      clock: {
-        monotonicMs: () => (this.#read(), this.#monotonicMs()),
-        wallMicros: () => (this.#read(), this.#wallMicros()),
-      },
+      clock: this.#clock(),
       timers: {
         set: (callback, delayMs, background = false) => this.#set(callback, delayMs, background),
         clear: (handle) => this.#clear(handle),
       },
       random: { fraction: () => chance.fraction(), holder: () => this.#holder() },
+      afterPoll: (callback) => this.#wait('check', callback),
+      endOfTick: (callback) => world.endOfTick(() => this.alive && this.#execute(callback)),
     };
   }
 
@@ -105,7 +113,7 @@ export class SimulatedProcess {
 
   /** It can't react at the moment. */
   get isBusy(): boolean {
-    return this.#inbox.length > 0 || this.#busyUntilMs > this.#world.nowMs;
+    return this.#hasWork || this.#busyUntilMs > this.#world.nowMs;
   }
 
   /** From now on its wall clock shows this. */
@@ -118,24 +126,47 @@ export class SimulatedProcess {
     return ms / this.settings.clockRate;
   }
 
-  /** Something arrived for it: handled when it runs, in order. */
-  deliver(run: () => void, isTimer = false): void {
+  /** Something arrived for it, or a timer is due: handled when it runs, in the order of its event loop. */
+  deliver(run: () => void, phase: 'timers' | 'poll' = 'poll'): void {
     if (!this.alive) return;
-    if (!this.isBusy) {
-      this.#execute(run);
+    if (this.isBusy) {
+      this.#wait(phase, run);
       return;
     }
-    this.#inbox.push({ isTimer, run });
-    this.#wakeLater();
+    this.#phase = phase;
+    this.#execute(run);
   }
 
-  /** It does not run for so long. */
+  /** It does not run for so long. Where nothing of it was running it may continue with either timers or messages. */
   stall(ms: number): void {
     if (!this.alive) return;
     const fromMs = this.nowMs;
-    this.#busyUntilMs = fromMs + ms;
+    if (!this.#running && !this.isBusy) this.#phase = this.#chance.pick(['check', 'timers']);
+    this.#busyUntilMs = this.ranSinceMs = fromMs + ms;
     this.stalledMs += ms;
     this.#observer.stalled(fromMs, this.#busyUntilMs);
+  }
+
+  /** Its event loop is blocked by a callback for so long: late timers come first. */
+  block(ms: number): void {
+    this.deliver(() => this.stall(ms), 'timers');
+  }
+
+  /** Its system sleeps: as a stall, and the monotonic clock and the timers stand still, the other clocks do not. */
+  suspend(ms: number): void {
+    const fromMs = this.nowMs;
+    this.stall(ms);
+    this.#suspendedMs += ms;
+    for (const timer of this.timers) {
+      const { event } = timer;
+      if (event !== undefined && event.atMs > fromMs)
+        timer.event = this.#world.move(event, event.atMs + ms);
+    }
+  }
+
+  /** So much of its time goes into work. */
+  spend(ms: number): void {
+    this.#busyUntilMs = this.nowMs + ms;
   }
 
   /** From now on it stalls only when told to. */
@@ -147,7 +178,8 @@ export class SimulatedProcess {
   kill(): void {
     this.alive = false;
     this.killedAtMs = this.#world.nowMs;
-    this.#inbox = [];
+    for (const phase of PHASES) this.#waiting[phase] = [];
+    this.#batch = [];
     for (const timer of this.timers) this.#clear(timer);
   }
 
@@ -166,12 +198,31 @@ export class SimulatedProcess {
     return new Promise((resolve) => this.#set(resolve, ms, true));
   }
 
+  get #hasWork(): boolean {
+    const { timers, poll, check } = this.#waiting;
+    return this.#batch.length + timers.length + poll.length + check.length > 0;
+  }
+
+  #wait(phase: Phase, run: () => void): void {
+    if (!this.alive) return;
+    this.#waiting[phase].push(run);
+    if (!this.#running) this.#wakeLater();
+  }
+
   #execute(run: () => void): void {
     this.#world.dirty = true;
     // Nothing happens twice at one instant of a process, so that its history has an order.
     this.#busyUntilMs = this.nowMs + TICK_MS;
+    this.#running = true;
+    this.#guard(run);
+    this.#running = false;
+    if (this.#hasWork) this.#wakeLater();
+  }
+
+  /** Nothing of the core runs in the async context of whoever asked for it. */
+  #guard(run: () => void): void {
     try {
-      run();
+      inModuleContext(run);
     } catch (error) {
       this.#observer.threw(error);
     }
@@ -187,17 +238,42 @@ export class SimulatedProcess {
     this.#waking = false;
     if (!this.alive) return;
     if (this.#busyUntilMs <= this.#world.nowMs) {
-      // As in Node.js, where due timers come before waiting replies; or as it came.
-      if (this.#chance.happens(0.5))
-        this.#inbox.sort((a, b) => Number(b.isTimer) - Number(a.isTimer));
-      const item = this.#inbox.shift();
-      if (item) this.#execute(item.run);
+      const run = this.#next();
+      if (run) this.#execute(run);
+    } else this.#wakeLater();
+  }
+
+  #next(): (() => void) | undefined {
+    // Timers that became due while others ran still come before messages.
+    if (this.#phase === 'timers') this.#batch.push(...this.#waiting.timers.splice(0));
+    while (this.#batch.length === 0 && this.#hasWork) {
+      this.#phase = PHASES[(PHASES.indexOf(this.#phase) + 1) % PHASES.length]!;
+      this.#batch = this.#waiting[this.#phase].splice(0);
     }
-    if (this.#inbox.length > 0) this.#wakeLater();
+    return this.#batch.shift();
+  }
+
+  #clock(): Clock {
+    return {
+      monotonicMs: () => (this.#read(), this.#monotonicMs()),
+      wallMicros: () => (this.#read(), this.#wallMicros()),
+      wallAheadMs: () => {
+        this.#read();
+        const wallMs = Math.floor(this.#wallMicros() / 1000);
+        this.#read();
+        return wallMs - this.#monotonicMs();
+      },
+      sinceBootMs: () => {
+        this.#read();
+        const ms = this.#monotonicMs() + this.#suspendedMs * this.settings.clockRate;
+        return Math.floor(ms / BOOT_STEP_MS) * BOOT_STEP_MS;
+      },
+    };
   }
 
   #monotonicMs(): number {
-    return this.#monotonicOffsetMs + (this.nowMs - this.#bornAtMs) * this.settings.clockRate;
+    const ranMs = this.nowMs - this.#bornAtMs - this.#suspendedMs;
+    return this.#monotonicOffsetMs + ranMs * this.settings.clockRate;
   }
 
   #wallMicros(): number {
@@ -231,7 +307,7 @@ export class SimulatedProcess {
     const lateMs = this.#chance.between(0, this.settings.timerLatenessMs);
     const dueMs = this.nowMs + this.trueMs(Math.max(0, delayMs || 0)) + lateMs;
     this.timers.add(timer);
-    timer.event = this.#world.at(dueMs, () => this.deliver(() => this.#fire(timer), true));
+    timer.event = this.#world.at(dueMs, () => this.deliver(() => this.#fire(timer), 'timers'));
     return timer;
   }
 

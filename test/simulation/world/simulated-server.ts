@@ -2,6 +2,7 @@ import { MemoryLockServer } from '../../../lib/testing/index.ts';
 import type { MemorySnapshot } from '../../../lib/testing/index.ts';
 import { EPOCH_MS } from './simulated-process.ts';
 import type { Trace } from './trace.ts';
+import { textOf } from '../network/wire-command.ts';
 import type { WireCommand } from '../network/wire-command.ts';
 import type { World } from './world.ts';
 
@@ -42,6 +43,9 @@ export class SimulatedServer {
   error: ErrorReply | undefined;
   /** One command takes so long. */
   serviceMs = 0;
+  #troubledUntilMs = 0;
+  readonly #commandMs: number;
+  #worksUntilMs = 0;
   clockErrorMs: number;
   readonly #world: World;
   readonly #trace: Trace;
@@ -49,7 +53,8 @@ export class SimulatedServer {
   readonly #backlog: (() => void)[] = [];
   #dump: MemorySnapshot | undefined;
 
-  constructor(world: World, trace: Trace, index: number, settings: ServerSettings) {
+  constructor(world: World, trace: Trace, index: number, settings: ServerSettings, commandMs = 0) {
+    this.#commandMs = commandMs;
     this.#world = world;
     this.#trace = trace;
     this.index = index;
@@ -66,6 +71,28 @@ export class SimulatedServer {
     return this.memory.running;
   }
 
+  /** Since when it has voted without an error; Infinity when it doesn't. */
+  get wellSinceMs(): number {
+    const isWell = this.running && !this.frozen && this.error === undefined && !this.serviceMs;
+    const { knowsScripts, state } = this.memory;
+    const [marker] = state.markers.values();
+    if (!isWell || !knowsScripts || marker?.runId !== state.runId) return Infinity;
+    if (marker.voteAfterMs - state.nowMs() > marker.restartGuardMs) return Infinity;
+    return Math.max(this.#troubledUntilMs, this.whenItShows(marker.voteAfterMs));
+  }
+
+  /** When it has answered so many commands, after all those before. */
+  worksUntilMs(commands: number): number {
+    const { nowMs } = this.#world;
+    this.#worksUntilMs = Math.max(nowMs, this.#worksUntilMs) + commands * this.#commandMs;
+    return Math.max(nowMs + this.serviceMs, this.#worksUntilMs);
+  }
+
+  /** Something was wrong until now. */
+  troubled(): void {
+    this.#troubledUntilMs = this.#world.nowMs;
+  }
+
   /** True time at which its clock shows `wallMs`, if it is not set until then. */
   whenItShows(wallMs: number): number {
     return (wallMs - EPOCH_MS - this.clockErrorMs) / this.#rate;
@@ -79,7 +106,11 @@ export class SimulatedServer {
 
   execute(command: WireCommand): unknown {
     const reply = this.#execute(command);
-    if (this.#trace.on) this.#trace.add(this.name, `${command.text} = ${JSON.stringify(reply)}`);
+    if (this.#trace.on)
+      this.#trace.add(
+        this.name,
+        `${textOf(command)} of ${command.from} = ${JSON.stringify(reply)}`,
+      );
     return reply;
   }
 

@@ -1,15 +1,11 @@
-import { isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import { Chance } from './chance.ts';
 import { ClientProcess } from './client-process.ts';
 import type { Membership } from './client-process.ts';
-import type { Plan } from '../families/plan.ts';
-import { Resource } from '../checks/resource.ts';
-import { emptyCounts } from './run-context.ts';
+import { planQuiet } from '../families/plan.ts';
+import { createRun } from './run-context.ts';
 import type { RunContext } from './run-context.ts';
-import { SimulatedServer } from './simulated-server.ts';
-import { Trace } from './trace.ts';
-import { World } from './world.ts';
+import type { SimulatedServer } from './simulated-server.ts';
 
 export interface StageOptions {
   readonly nodes?: number;
@@ -121,22 +117,12 @@ export class Stage {
 
   /** A lock that is not extended by itself, and goes into the history; undefined when there was none to be had. */
   acquire(client: number, waitMs = 0): Promise<Lock | undefined> {
-    return this.do(client, async (process) => {
-      const calledAtMs = process.process.nowMs;
-      try {
-        const lock = await process.redlock.acquire('a', { wait: waitMs, extend: false });
-        process.granted(lock, calledAtMs);
-        return lock;
-      } catch (error) {
-        if (!isRedlockError(error)) throw error;
-        return undefined;
-      }
-    });
+    return this.do(client, (process) => process.ask(['a'], { wait: waitMs, extend: false }));
   }
 
   release(client: number, lock: Lock): Promise<void> {
     return this.do(client, (process) => {
-      process.releasing(lock);
+      process.record.releasing(lock);
       return lock.release();
     });
   }
@@ -152,45 +138,16 @@ export class Stage {
 
 function newStage(options: StageOptions): Stage {
   const { nodes = 3, clients = 2, ttlMs = 1_000, guard = false, seed = 1 } = options;
-  const plan: Plan = {
-    seed,
+  const plan = planQuiet(seed, new Chance(seed), {
     family: 'steady',
+    nodes,
     ttlMs,
-    maxTtlMs: ttlMs,
-    driftFactor: 0.01,
     guard,
-    quorum: Math.floor(nodes / 2) + 1,
-    keys: ['a'],
     latencyMs: 1,
-    wallStepMicros: 1,
-    timerLatenessMs: 0.5,
-    readingsPerStall: Infinity,
-    reconnectMs: 40,
-    durationMs: 0,
+    callers: Array.from({ length: clients }, () => 0),
     servers: Array.from({ length: nodes }, () => ({ clockRate: 1, clockErrorMs: 0 })),
-    clients: Array.from({ length: clients }, () => ({
-      clockRate: 1,
-      wallErrorMs: 0,
-      callers: 0,
-    })),
-    faults: [],
-  };
-  const world = new World();
-  const trace = new Trace(world, false);
-  const run: RunContext = {
-    plan,
-    world,
-    trace,
-    chance: new Chance(seed).branch('run'),
-    servers: plan.servers.map(
-      (settings, index) => new SimulatedServer(world, trace, index, settings),
-    ),
-    resource: new Resource(),
-    history: [],
-    grants: [],
-    violations: [],
-    counts: emptyCounts(),
-  };
+  });
+  const run = createRun(plan, false);
   return new Stage(
     run,
     plan.clients.map((_, index) => new ClientProcess(run, index, 1)),

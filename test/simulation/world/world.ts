@@ -10,7 +10,8 @@ export interface WorldEvent {
  * were planned, so a run depends on its seed alone.
  *
  * After an event every promise reaction that it caused runs before the next event: a callback given to `process.nextTick`
- * is called only when the microtask queue is empty, however long the chain of promises.
+ * is called only when the microtask queue is empty, however long the chain of promises. Then come the callbacks of
+ * `endOfTick`, and what those cause.
  */
 export class World {
   /** True time, ms since the start of the run. */
@@ -19,7 +20,14 @@ export class World {
   dirty = false;
   events = 0;
   readonly #heap: WorldEvent[] = [];
+  readonly #ends: (() => void)[] = [];
   #order = 0;
+
+  /** Calls after the promise reactions of the present event, before the next one. */
+  endOfTick(callback: () => void): void {
+    this.dirty = true;
+    this.#ends.push(callback);
+  }
 
   at(atMs: number, action: () => void): WorldEvent {
     const event: WorldEvent = { atMs: Math.max(atMs, this.nowMs), order: this.#order++, action };
@@ -34,6 +42,13 @@ export class World {
   /** It will not happen. */
   cancel(event: WorldEvent): void {
     event.action = undefined;
+  }
+
+  /** It will happen at another time: the event that stands for it from now on. */
+  move(event: WorldEvent, atMs: number): WorldEvent {
+    const { action } = event;
+    this.cancel(event);
+    return this.at(atMs, () => action?.());
   }
 
   /** Lets everything happen up to `untilMs`. */
@@ -65,8 +80,11 @@ export class World {
   }
 
   async #drain(): Promise<void> {
-    this.dirty = false;
-    await new Promise<void>((resolve) => process.nextTick(resolve));
+    do {
+      this.dirty = false;
+      await new Promise<void>((resolve) => process.nextTick(resolve));
+      for (const end of this.#ends.splice(0)) end();
+    } while (this.dirty || this.#ends.length > 0);
   }
 
   #push(event: WorldEvent): void {

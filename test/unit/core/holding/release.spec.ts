@@ -29,10 +29,12 @@ describe('release', () => {
     startedAtMs = cluster.nowMs;
     await cluster.settle(second.release());
     expect(cluster.nowMs - startedAtMs).toBe(0);
-    const unreachable = { reason: 'unreachable', message: 'the server died' };
+    const all = (cause: object) => [0, 1, 2].map((i) => ({ ...cause, address: `node${i}:6379` }));
+    const timeouts = all({ reason: 'timeout', elapsedMs: 300 });
+    const deaths = all({ reason: 'unreachable', message: 'the server died' });
     expect(received('release-incomplete')).toMatchObject([
-      { keys: ['a'], token: first.token.value, causes: [] },
-      { keys: ['b'], causes: [0, 1, 2].map((i) => ({ ...unreachable, address: `node${i}:6379` })) },
+      { keys: ['a'], token: first.token.value, causes: timeouts },
+      { keys: ['b'], causes: deaths },
     ]);
   });
 

@@ -62,6 +62,7 @@ const TABLE: Record<string, string> = {
     2 | yes held:x:9 (-)                   | expected=0 ballot=failed
     2 | yes (-) (-)                        | expected=2 ballot=open
     2 | yes refused (-)                    | expected=1 ballot=open
+    2 | yes quarantined:5 (-)              | expected=1 ballot=open
     2 | refused - (-)                      | expected=2 ballot=open
     2 | - - (-)                            | expected=2
     3 | yes yes held:x:9 (-) (-)           | expected=0 ballot=failed

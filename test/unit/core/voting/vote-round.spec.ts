@@ -61,7 +61,11 @@ describe.each(sizes)('with %i nodes', (size) => {
       sizes.slice(0, size).map((node) => node - 1),
       60_000,
     );
-    expect((await tryOnce(process, 'b')).tookMs).toBe(10 * (size - majority(size) + 1));
+    // Where the votes that decide name no holder by majority, one more try has to name the same.
+    const { tookMs } = await tryOnce(process, 'b');
+    const lossMs = 10 * (size - majority(size) + 1);
+    expect(tookMs).toBeGreaterThanOrEqual(lossMs);
+    expect(tookMs).toBeLessThanOrEqual(size % 2 === 1 ? lossMs : 200);
   });
 });
 
@@ -100,13 +104,16 @@ describe('frozen nodes', () => {
     await tryOnce(process);
     await cluster.advance(400);
     cluster.occupy('b', [0], 60_000);
-    expect(await tryOnce(process, 'b')).toMatchObject({ code: 'LOCK_BUSY', tookMs: 2 });
+    const busy = await tryOnce(process, 'b');
+    // Two tries, because one node alone named the holder.
+    expect([busy.code, busy.tookMs < 60]).toEqual(['LOCK_BUSY', true]);
     cluster.servers[3]!.resume();
     await cluster.advance(50);
     nodes[0]!.failNext(...OOM);
     cluster.occupy('c', [1], 60_000);
     for (const index of [2, 3]) nodes[index]!.latencyMs = 50;
-    expect((await tryOnce(process, 'c')).tookMs).toBe(2);
+    // The first try ends at once; the next one, with the vote of node 0, needs the slow ones.
+    expect((await tryOnce(process, 'c')).tookMs).toBeLessThan(60);
   });
 });
 
@@ -156,9 +163,9 @@ describe('the time that a round took', () => {
 
 describe('the causes of a failed try', () => {
   it('say when each node answered, how long the holder has it, and when the round ended', async () => {
-    const process = await newProcess({}, 4);
+    const process = await newProcess({});
     const { cluster, nodes } = process;
-    cluster.occupy('a', [0, 2], 5_000);
+    cluster.occupy('a', [0], 5_000);
     cluster.servers[1]!.state.locks.set('lock:a', 'foreign', null);
     nodes.forEach((node, index) => (node.latencyMs = 10 * (index + 1)));
     const { causes } = await tryOnce(process);
@@ -168,8 +175,8 @@ describe('the causes of a failed try', () => {
       'not waited for: the other nodes decided',
     ];
     const elapsedMs = causes.map((cause) => [cause.reason, cause.elapsedMs].join());
-    expect(elapsedMs).toEqual(['held,10', 'held,20', 'timeout,20', 'timeout,20']);
-    expect(causes.map(({ message }) => message)).toEqual([...messages, messages[2]]);
+    expect(elapsedMs).toEqual(['held,10', 'held,20', 'not-awaited,20']);
+    expect(causes.map(({ message }) => message)).toEqual(messages);
   });
 });
 

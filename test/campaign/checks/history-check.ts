@@ -1,0 +1,69 @@
+import { checkHistory } from '../../history/check-history.ts';
+import type { LockHistoryEvent } from '../../history/lock-history.ts';
+import { describeGrant, ms } from '../../history/holding.ts';
+import { touching } from './intervals.ts';
+import { unguardedQuorum } from './node-health.ts';
+import { lateBy } from './processes.ts';
+import type { RunFacts } from './run-facts.ts';
+import type { Finding } from './run-verdict.ts';
+
+/** Everything that a history of locks promises, see test/history. */
+export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 'latestLossMs'> {
+  const { overlapMs, lossToleranceMs } = facts.limits;
+  const found = checkHistory(withAllStalls(facts), { lossToleranceMs });
+  return {
+    violations: found
+      .filter(
+        ({ rule, overlapMs: overlappedMs }) =>
+          overlapMs === 0 ||
+          // A model that knows of one holder at a time cannot hold where two may overlap.
+          !(rule === 'fenced-mutex' || (overlappedMs !== undefined && overlappedMs <= overlapMs)),
+      )
+      .map(({ rule, key, at, message }) => ({ rule, key, at, message })),
+    measures: {
+      longestOverlapMs: found.reduce(
+        (longest, { overlapMs: overlappedMs = 0 }) => Math.max(longest, overlappedMs),
+        0,
+      ),
+      latestLossMs: latestLossMs(facts),
+    },
+  };
+}
+
+/** A process that was stopped may be killed before it has written down that it did not run. */
+function withAllStalls({ lockHistory, processes }: RunFacts): LockHistoryEvent[] {
+  const others = lockHistory.filter(({ type }) => type !== 'stalled');
+  for (const [process, { downtime }] of processes) {
+    for (const { from, to } of downtime) {
+      if (to < Infinity) others.push({ type: 'stalled', process, from, to });
+    }
+  }
+  return others;
+}
+
+function latestLossMs({ holdings, processes, limits }: RunFacts): number {
+  return holdings.reduce((latest, { granted, lost, validUntil }) => {
+    if (!lost) return latest;
+    const process = processes.get(granted.process)!;
+    return Math.max(latest, lateBy(process, validUntil, lost.at, limits.lossToleranceMs));
+  }, 0);
+}
+
+/**
+ * Nobody is granted while so many servers have forgotten everything that only others than a quorum may vote: what was
+ * forgotten may still be held. Grants whose attempt began before that may rest on votes of servers that then forgot.
+ */
+export function checkGuards(facts: RunFacts): Finding {
+  const quorum = unguardedQuorum(facts);
+  return {
+    violations: facts.holdings
+      .filter(({ granted }) => touching(quorum, granted.startedAt, granted.at).length === 0)
+      .map(({ granted }) => ({
+        rule: 'granted-during-guard' as const,
+        key: granted.keys.join(),
+        at: granted.at,
+        message: `'${granted.keys.join()}': from ${ms(granted.startedAt)} to ${ms(granted.at)} so many servers had forgotten everything that no quorum might vote, but there was a grant: ${describeGrant(granted)}`,
+      })),
+    measures: {},
+  };
+}

@@ -1,0 +1,96 @@
+import { groupBy } from '../../history/group-by.ts';
+import { ms } from '../../history/holding.ts';
+import type { FaultEvent, NodeEvent } from '../campaign-event.ts';
+import { intervalAt } from './intervals.ts';
+import { nodeTimes } from './node-health.ts';
+import { placeOf } from './processes.ts';
+import type { RunFacts } from './run-facts.ts';
+import type { CampaignViolation, Finding } from './run-verdict.ts';
+
+type State = 'away' | 'voting' | 'failing';
+
+/** What may come after what. */
+const FOLLOWS: Readonly<Record<State, readonly NodeEvent['change'][]>> = {
+  away: ['joined', 'failing'],
+  voting: ['left', 'failing'],
+  failing: ['left', 'joined'],
+};
+const LEADS_TO = { joined: 'voting', left: 'away', failing: 'failing' } as const;
+/** Under load a node that refuses every vote is reported within this time, and that it votes again as well. */
+const REPORT_MS = 2_000;
+
+/**
+ * What a process reports of its nodes follows from each other and has its reason in what really happened; and a node that
+ * refuses every vote is reported, once, and once more when it votes again.
+ */
+export function checkNodeReports(facts: RunFacts): Finding {
+  const violations: CampaignViolation[] = [];
+  const broken = (process: string, node: number, at: number, what: string): void => {
+    const message = `server ${node} of ${process} at ${ms(at)}: ${what}`;
+    violations.push({ rule: 'wrong-node-report', process, at, message });
+  };
+  const reportsOf = groupBy(facts.of('node'), ({ process, node }) => [`${process} ${node}`]);
+  for (const reports of reportsOf.values()) {
+    let state: State = 'away';
+    for (const report of reports) {
+      const { process, node, at, change, reason = '' } = report;
+      if (!FOLLOWS[state].includes(change)) {
+        broken(process, node, at, `reported as '${change}' when it was ${state} (${reason})`);
+      } else if (!hasReason(report, facts)) {
+        broken(process, node, at, `reported as '${change}' although all was well (${reason})`);
+      }
+      state = LEADS_TO[change];
+    }
+  }
+  for (const fault of facts.faults.filter(({ refuses }) => refuses)) {
+    for (const process of runningWith(fault, facts)) {
+      for (const node of fault.nodes) {
+        const reports = reportsOf.get(`${process} ${node}`) ?? [];
+        const what = missingReport(fault, reports);
+        if (what !== undefined) broken(process, node, fault.at, `${fault.what}: ${what}`);
+      }
+    }
+  }
+  return { violations, measures: {} };
+}
+
+/** A connection is given up only when it was cut or its server started again; a node fails only when it does not vote in time. */
+function hasReason({ change, process, node, at }: NodeEvent, facts: RunFacts): boolean {
+  const worker = placeOf(process);
+  if (change === 'joined') return true;
+  if (change === 'failing') {
+    const { votes } = nodeTimes(facts, worker, node, 'for clients');
+    return (intervalAt(votes, at)?.from ?? at) > at - REPORT_MS;
+  }
+  const isNear = (from: number, to: number): boolean => from <= at && at <= to + REPORT_MS;
+  return (
+    facts.cuts.some(
+      (cut) => cut.worker === worker && cut.node === node && isNear(cut.from, cut.at),
+    ) ||
+    facts.faults.some(
+      (fault) =>
+        fault.nodes.includes(node) &&
+        (fault.isOffline === true || fault.guard !== undefined) &&
+        isNear(fault.from, fault.at),
+    )
+  );
+}
+
+/** Processes that asked for locks before, during and after. */
+function runningWith({ from, at }: FaultEvent, { calls, processes }: RunFacts): string[] {
+  const begun = calls.filter(({ asked }) => asked.at < from).map(({ asked }) => asked.process);
+  return [...new Set(begun)].filter((process) => {
+    const { downtime, lastSeenAt } = processes.get(process)!;
+    return lastSeenAt > at + REPORT_MS && !downtime.some(({ to }) => to === Infinity);
+  });
+}
+
+function missingReport(fault: FaultEvent, reports: readonly NodeEvent[]): string | undefined {
+  const during = reports.filter(({ at }) => fault.from <= at && at <= fault.at);
+  const failing = during.filter(({ change }) => change === 'failing').length;
+  if (failing > 1) return `reported as failing ${failing} times`;
+  if (failing === 0 && fault.at - fault.from > REPORT_MS) return 'never reported as failing';
+  if (failing === 0) return undefined;
+  const after = reports.filter(({ at }) => fault.from <= at && at <= fault.at + REPORT_MS);
+  return after.at(-1)!.change === 'joined' ? undefined : 'not reported when it voted again';
+}

@@ -1,0 +1,75 @@
+import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
+import { ms } from '../../history/holding.ts';
+import type { AnsweredEvent } from '../campaign-event.ts';
+import { intervalAt, type Timeline } from './intervals.ts';
+import { quorumTimes } from './node-health.ts';
+import { placeOf, ranSince } from './processes.ts';
+import type { RunFacts } from './run-facts.ts';
+import type { CampaignViolation, Finding, OutageCounts } from './run-verdict.ts';
+
+/** What an acquire may end with, other than by a mistake of its caller. */
+const EXPECTED: ReadonlySet<string> = new Set<RedlockErrorCode>([
+  'LOCK_BUSY',
+  'QUORUM_UNAVAILABLE',
+]);
+/** Timers are late, and answers are read some time after they arrived. */
+const SLACK_MS = 50;
+
+/**
+ * Calls that were not granted end with a code for what an acquire can meet; and with that for an outage only where there was
+ * one, however short they were ready to wait. An outage may be found by the try of another caller up to two node timeouts
+ * before, and a try takes one: so for that long, not counting when the process did not run, there must have been a moment
+ * without a quorum that answers and may vote.
+ */
+export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> {
+  const { calls, of, limits } = facts;
+  const refusals: Record<string, number> = {};
+  const outages: Record<keyof OutageCounts, number> = { none: 0, guard: 0, real: 0 };
+  const violations: CampaignViolation[] = [];
+  const keys = new Map(calls.map(({ asked }) => [asked.call, asked.keys.join()]));
+  const lookMs = 3 * limits.nodeTimeoutMs + SLACK_MS;
+  const kinds = new Map<string, ReturnType<typeof outageKinds>>();
+  const kindOf = (process: string, at: number): keyof OutageCounts => {
+    const worker = placeOf(process);
+    const known = kinds.get(worker) ?? outageKinds(facts, worker);
+    kinds.set(worker, known);
+    return known(ranSince(facts.processes.get(process)!, at, lookMs), at);
+  };
+  const broken = ({ call, process, at, outcome, message }: AnsweredEvent, why: string) => {
+    const said = message === undefined ? '' : `: ${message}`;
+    return {
+      key: keys.get(call),
+      process,
+      at,
+      message: `'${keys.get(call)}': call ${call} of ${process} ended with ${outcome} at ${ms(at)}, ${why}${said}`,
+    };
+  };
+  for (const answer of of('answered')) {
+    const { process, at, outcome } = answer;
+    if (outcome === 'granted') continue;
+    refusals[outcome] = (refusals[outcome] ?? 0) + 1;
+    if (!EXPECTED.has(outcome)) {
+      const why = 'which is no answer to a right call';
+      violations.push({ rule: 'unexpected-refusal', ...broken(answer, why) });
+    }
+    if (outcome !== 'QUORUM_UNAVAILABLE') continue;
+    const kind = kindOf(process, at);
+    outages[kind] += 1;
+    if (kind !== 'none') continue;
+    const why = `although a quorum answered and might vote for the last ${ms(lookMs)}`;
+    violations.push({ rule: 'false-outage', ...broken(answer, why) });
+  }
+  return { violations, measures: { refusals, outages } };
+}
+
+/** What there was for `worker` in the time before it was refused. */
+function outageKinds(facts: RunFacts, worker: string) {
+  const { votes } = quorumTimes(facts, worker, 'for clients');
+  const exact = quorumTimes(facts, worker, 'exactly');
+  return (from: number, at: number): keyof OutageCounts => {
+    const isThroughout = (times: Timeline): boolean =>
+      (intervalAt(times, at)?.from ?? Infinity) <= from;
+    if (isThroughout(votes)) return 'none';
+    return isThroughout(exact.answers) && !isThroughout(exact.votes) ? 'guard' : 'real';
+  };
+}

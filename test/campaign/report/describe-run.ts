@@ -1,0 +1,31 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describeVerdict } from '../checks/describe-verdict.ts';
+import type { FinishedRun } from '../run/campaign.ts';
+
+const FOLDER = 'node_modules/.cache/campaign';
+
+/** For people: one line for a run that went well, and the whole story of one that did not, of which the history is kept. */
+export function describeFinishedRun(run: FinishedRun): string {
+  const { schedule, seed, control, result, failure } = run;
+  const name = control ? `control '${control.name}' in '${schedule.name}'` : schedule.name;
+  if (failure === undefined) {
+    const { grants = 0 } = result?.measures ?? {};
+    return `ok      ${name} (seed ${seed}): ${control ? 'noticed' : `${grants} grants`}`;
+  }
+  const again = `npm run faults -- --only '${(control ?? schedule).name}' --seed ${seed}`;
+  return [
+    `FAILED  ${name} (seed ${seed}): ${failure}`,
+    ...(result && !control ? [describeVerdict(result, result.history)] : []),
+    `The same schedule again, as far as real processes repeat themselves: ${again}`,
+    ...(result ? [`Its history: ${keepHistory(name, seed, result.history)}`] : []),
+  ].join('\n');
+}
+
+/** One event a line. Returns where. */
+function keepHistory(name: string, seed: number, history: readonly object[]): string {
+  mkdirSync(FOLDER, { recursive: true });
+  const path = join(FOLDER, `${`${name} ${seed}`.replaceAll(/[^a-z0-9-]+/gi, '-')}.jsonl`);
+  writeFileSync(path, history.map((event) => `${JSON.stringify(event)}\n`).join(''));
+  return path;
+}

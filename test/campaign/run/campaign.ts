@@ -1,0 +1,62 @@
+import type { Control } from '../controls.ts';
+import { runSchedule, type RunResult } from './run-schedule.ts';
+import type { Schedule } from './schedule.ts';
+
+/** One run that is due. */
+export interface PlannedRun {
+  readonly schedule: Schedule;
+  readonly seed: number;
+  /** Where the code is broken on purpose, and the run has to show it. */
+  readonly control?: Control;
+}
+
+/** What became of a planned run. */
+export interface FinishedRun extends PlannedRun {
+  /** Absent when the run itself could not be carried out. */
+  readonly result?: RunResult;
+  /** Why it counts as failed; undefined when all is well. */
+  readonly failure: string | undefined;
+}
+
+/**
+ * Carries out the runs, and resolves with them in the order of the plan.
+ *
+ * @param parallel how many at once; each has its own servers and processes, and keeps about half a core busy
+ */
+export async function runCampaign(
+  plan: readonly PlannedRun[],
+  parallel: number,
+  onFinished: (finished: FinishedRun, done: number) => void,
+): Promise<FinishedRun[]> {
+  const finished = new Map<PlannedRun, FinishedRun>();
+  const left = plan.values();
+  const lane = async (): Promise<void> => {
+    for (const planned of left) {
+      const run = await carryOut(planned);
+      finished.set(planned, run);
+      onFinished(run, finished.size);
+    }
+  };
+  await Promise.all(Array.from({ length: parallel }, lane));
+  return plan.map((planned) => finished.get(planned)!);
+}
+
+async function carryOut(planned: PlannedRun): Promise<FinishedRun> {
+  const { schedule, seed, control } = planned;
+  try {
+    const result = await runSchedule(schedule, { seed, edits: control?.edits ?? [] });
+    return { ...planned, result, failure: judge(result, control) };
+  } catch (error) {
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { ...planned, failure: `could not be carried out: ${message}` };
+  }
+}
+
+function judge({ violations, withoutEffect }: RunResult, control: Control | undefined) {
+  if (control) {
+    const caught = violations.some(({ rule }) => control.caughtBy.includes(rule));
+    return caught ? undefined : `nobody noticed: ${control.claim}`;
+  }
+  if (violations.length > 0) return `${violations.length} violations`;
+  return withoutEffect === undefined ? undefined : `without effect: ${withoutEffect}`;
+}

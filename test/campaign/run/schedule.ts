@@ -1,0 +1,41 @@
+import type { RedlockOptions } from '../../../lib/core/options/options.ts';
+import type { RedisServerOptions } from '../../support/redis-servers/redis-server.ts';
+import type { CampaignEvent } from '../campaign-event.ts';
+import type { RunLimits } from '../checks/run-limits.ts';
+import type { RunMeasures } from '../checks/run-verdict.ts';
+import type { LinkCounts } from '../network/link-counts.ts';
+import type { Load } from '../worker/worker-settings.ts';
+import type { Stage } from './stage.ts';
+
+/** One kind of trouble, as a script in time, and what has to hold in it. */
+export interface Schedule {
+  readonly name: string;
+  /** What happens, for the table of results. */
+  readonly what: string;
+  /** Whether it belongs to the selection for every change. */
+  readonly quick?: true;
+  /** How many servers. @default 5 */
+  readonly nodes?: number;
+  /** How many processes. @default 4 */
+  readonly workers?: number;
+  readonly servers?: RedisServerOptions;
+  readonly load?: Partial<Load>;
+  readonly options?: Pick<RedlockOptions, 'nodeTimeout'>;
+  /** Where it promises more or less than the others. */
+  readonly limits?: Partial<RunLimits>;
+  /** How long after the end locks may still be on the servers. @default 1.3 ttl */
+  readonly settleMs?: number;
+  play(stage: Stage): Promise<void>;
+  /** Why the run proves nothing, where the fault had no effect. */
+  readonly withoutEffect?: (evidence: Evidence) => string | undefined;
+  /** What of its own promises was broken. */
+  readonly broken?: (evidence: Evidence) => string | undefined;
+}
+
+/** What a run showed. */
+export interface Evidence {
+  readonly measures: RunMeasures;
+  /** What all links together did. */
+  readonly network: LinkCounts;
+  readonly history: readonly CampaignEvent[];
+}

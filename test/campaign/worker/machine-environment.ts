@@ -1,0 +1,53 @@
+import type { Environment } from '../../../lib/core/environment.ts';
+import { systemEnvironment } from '../../../lib/core/system-environment.ts';
+import { historyNow } from '../../history/lock-history.ts';
+
+const REMEMBERED_ATTEMPTS = 1_000;
+
+/**
+ * The real environment on the clock of the history: what the algorithm measures is comparable between processes as it is.
+ *
+ * It also notes when each attempt drew its holder, which is before its first message, and can hold the clock still while
+ * a lock is asked, so that answer and time belong together even if the process is stopped in between.
+ */
+export class MachineEnvironment implements Environment {
+  readonly timers = systemEnvironment.timers;
+  readonly afterPoll = (callback: () => void) => systemEnvironment.afterPoll(callback);
+  readonly endOfTick = (callback: () => void) => systemEnvironment.endOfTick(callback);
+  readonly clock: Environment['clock'] = {
+    ...systemEnvironment.clock,
+    monotonicMs: () => this.now(),
+  };
+  readonly random: Environment['random'] = {
+    ...systemEnvironment.random,
+    holder: () => this.#noteAttempt(systemEnvironment.random.holder()),
+  };
+  readonly #attempts = new Map<string, number>();
+  #stillAt: number | undefined;
+
+  now(): number {
+    return this.#stillAt ?? historyNow();
+  }
+
+  /** When the attempt with this holder began; undefined when the holder was not drawn here. */
+  attemptStartedAt(holder: string): number | undefined {
+    return this.#attempts.get(holder);
+  }
+
+  /** What `ask` sees when the clock stands at `at`. */
+  still<Answer>(at: number, ask: () => Answer): Answer {
+    this.#stillAt = at;
+    try {
+      return ask();
+    } finally {
+      this.#stillAt = undefined;
+    }
+  }
+
+  #noteAttempt(holder: string): string {
+    this.#attempts.set(holder, this.now());
+    const [oldest] = this.#attempts.keys();
+    if (this.#attempts.size > REMEMBERED_ATTEMPTS) this.#attempts.delete(oldest!);
+    return holder;
+  }
+}

@@ -1,0 +1,129 @@
+import { QuorumUnavailableError, isRedlockError } from '../../../lib/core/errors.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
+import type { AcquireOptions } from '../../../lib/core/options/options.ts';
+import { describe } from '../world/client-process.ts';
+import type { ClientProcess } from '../world/client-process.ts';
+import { broke } from '../world/run-context.ts';
+import type { RunContext } from '../world/run-context.ts';
+
+/** Timers are late, and an acquire takes several of them. */
+const SLACK_MS = 20;
+
+/** One acquire from its call on: what it was promised, judged by what the nodes and its own process really were. */
+export class CallCheck {
+  readonly #run: RunContext;
+  readonly #client: ClientProcess;
+  readonly #keys: readonly string[];
+  readonly #options: AcquireOptions;
+  readonly #nodeTimeoutMs: number;
+  readonly #calledAtMs: number;
+  readonly #stalledMs: number;
+  readonly #wasTaken: boolean;
+  #abortedAtMs = Infinity;
+
+  constructor(
+    run: RunContext,
+    client: ClientProcess,
+    keys: readonly string[],
+    options: AcquireOptions,
+  ) {
+    const { process } = client;
+    this.#run = run;
+    this.#client = client;
+    this.#keys = keys;
+    this.#options = options;
+    this.#nodeTimeoutMs = nodeTimeoutMs(Number(options.ttl ?? run.plan.ttlMs));
+    this.#calledAtMs = process.nowMs;
+    this.#stalledMs = process.stalledMs;
+    this.#wasTaken = this.#isTaken;
+    const { signal } = options;
+    signal?.addEventListener('abort', () => (this.#abortedAtMs = process.nowMs), { once: true });
+  }
+
+  granted(lock: Lock): void {
+    this.#checkBudget();
+    this.#checkStarved('granted');
+    this.#client.record.granted(lock, this.#calledAtMs);
+    const { process } = this.#client;
+    if (process.stalledMs !== this.#stalledMs || process.observe(() => lock.isHeld)) return;
+    if (lock.signal.aborted && (lock.signal.reason as { reason?: string }).reason === 'closed')
+      return;
+    broke(this.#run, 'dead-grant', `${lock.token.holder} had ended when it was handed out`);
+  }
+
+  refused(error: unknown): void {
+    this.#checkBudget();
+    const { signal } = this.#options;
+    if (signal?.aborted === true && error === signal.reason) return;
+    this.#client.refused(error, this.#keys);
+    if (!isRedlockError(error) || error.code === 'REDLOCK_CLOSED') return;
+    this.#checkStarved(error.code);
+    if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy) this.#broke('false-busy', error);
+    if (error instanceof QuorumUnavailableError && this.#couldVote && !this.#hadNoTime(error))
+      this.#broke('false-outage', error);
+  }
+
+  /** Somebody had one of the keys, or this process, which did not run lately, could think so. */
+  get #mayBeBusy(): boolean {
+    const { record, process } = this.#client;
+    if (
+      this.#wasTaken ||
+      this.#isTaken ||
+      process.ranSinceMs > this.#calledAtMs - this.#nodeTimeoutMs
+    )
+      return true;
+    return this.#keys.some((key) => record.takenUntilMs(key) >= this.#calledAtMs);
+  }
+
+  get #isTaken(): boolean {
+    const isTaken = (key: string): boolean =>
+      this.#run.servers.some(({ memory }) => memory.state.locks.get(`lock:${key}`) !== undefined);
+    return this.#keys.some(isTaken);
+  }
+
+  /**
+   * A quorum of nodes voted all the time, also during the tries whose outages are still told: those that ended no earlier
+   * than two node timeouts ago, and may have had a longer one.
+   */
+  get #couldVote(): boolean {
+    const tryMs = nodeTimeoutMs(this.#run.plan.maxTtlMs);
+    return this.#client.hadQuorumSince(this.#calledAtMs - 2 * this.#nodeTimeoutMs - tryMs);
+  }
+
+  /** The loop was blocked in the half of its time that belongs to its own try: it says that no node was asked. */
+  #hadNoTime({ causes }: QuorumUnavailableError): boolean {
+    const blockedMs = this.#client.process.stalledMs - this.#stalledMs;
+    const wasTried = causes.some(({ reason }) => reason !== 'not-tried');
+    return !wasTried && blockedMs >= this.#nodeTimeoutMs / 2;
+  }
+
+  #checkBudget(): void {
+    const { process } = this.#client;
+    const waitMs = Number(this.#options.wait);
+    const allowedMs = process.trueMs(Math.max(waitMs, this.#nodeTimeoutMs));
+    const dueMs = Math.min(this.#calledAtMs + allowedMs, this.#abortedAtMs) + SLACK_MS;
+    const lateMs = process.nowMs - dueMs - (process.stalledMs - this.#stalledMs);
+    if (lateMs <= 0) return;
+    const message = `acquire of ${this.#keys.join()} with wait ${waitMs} took ${(process.nowMs - this.#calledAtMs).toFixed(1)} ms, ${lateMs.toFixed(1)} ms too long`;
+    broke(this.#run, 'over-budget', message);
+  }
+
+  #checkStarved(end: string): void {
+    const tookMs = this.#client.process.nowMs - this.#calledAtMs;
+    const { grantedWithinMs } = this.#run.plan;
+    if (grantedWithinMs === Infinity || (end === 'granted' && tookMs <= grantedWithinMs)) return;
+    const message = `${this.#client.name}: ${this.#keys.join()} ${end} after ${tookMs.toFixed(1)} ms`;
+    broke(this.#run, 'starved', message);
+  }
+
+  #broke(rule: 'false-busy' | 'false-outage', error: Error): void {
+    const { name, process } = this.#client;
+    const from = this.#calledAtMs.toFixed(3);
+    broke(this.#run, rule, `${name}, called at ${from} ms: ${describe(error)}`, process.nowMs);
+  }
+}
+
+/** What the core derives from the ttl of a call. */
+export function nodeTimeoutMs(ttlMs: number): number {
+  return Math.min(Math.max(50, Math.min(ttlMs / 10, 500)), ttlMs / 3);
+}
