@@ -104,6 +104,22 @@ const checkThenWrite: PostgresPattern = (ledger, session) =>
     await ledger.write(client, session, from);
   });
 
+/** What fence.statement was: what it reads is as old as its snapshot, which is older than its wait for the row of the fence. */
+const checkInTheSameStatement: PostgresPattern = (ledger, session) =>
+  ledger.ownTransaction(async (client) => {
+    const { resource, token, holder } = session;
+    await client.query(
+      `WITH fence AS (
+        INSERT INTO redlock_fence AS f (resource, token, holder) VALUES ($1, $2, $3)
+        ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, holder = EXCLUDED.holder
+        WHERE f.token < EXCLUDED.token RETURNING resource)
+      UPDATE ledger SET writer = $4, token = $2, read_from = (SELECT writer FROM ledger WHERE resource = $1)
+      FROM fence WHERE ledger.resource = fence.resource`,
+      [resource, token.value, holder, randomUUID()],
+    );
+    await session.nap();
+  });
+
 describe('on PostgreSQL, judged by the order of commits in the write-ahead log', () => {
   const slot = `order_${process.pid}_${Date.now()}`;
   let history: DecodedHistory;
@@ -166,7 +182,13 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
     120_000,
   );
 
-  it.each(Object.entries<PostgresPattern>({ ...WRONG_PATTERNS, checkThenWrite }))(
+  it.each(
+    Object.entries<PostgresPattern>({
+      ...WRONG_PATTERNS,
+      checkThenWrite,
+      checkInTheSameStatement,
+    }),
+  )(
     'the judge sees what goes wrong with %s',
     async (name, pattern) => {
       const sessions = Math.max(200, 600 * SCALE);
