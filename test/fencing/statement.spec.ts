@@ -180,6 +180,43 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     }
   });
 
+  it('works over a client that can only send one statement after the other', async () => {
+    const piped = new pg.Pool({ connectionString: database.url, pipeline: true });
+    try {
+      const piping = postgresFence(piped, options);
+      await expect(piping.statement(token(2), WRITE, [key, 'ana'])).resolves.toEqual([
+        { owner: 'ana' },
+      ]);
+      await expect(piping.statement(token(1), WRITE, [key, 'bob'])).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+      });
+    } finally {
+      await piped.end();
+    }
+  });
+
+  it.each([
+    ['the answer takes too long', 'SELECT pg_sleep(20), $1::text', /timeout/],
+    ['the session ends', 'SELECT pg_terminate_backend(pg_backend_pid()), $1::text', /terminat/],
+    ['a parameter cannot be sent', 'SELECT $1::text', /no text/],
+  ])('throws the connection away when %s', async (_name, sql, message) => {
+    const one = new pg.Pool({ connectionString: database.url, max: 1, query_timeout: 500 });
+    one.on('error', () => undefined);
+    try {
+      const alone = postgresFence(one, options);
+      const toPostgres = (): never => {
+        throw new Error('no text');
+      };
+      const value = message.test('no text') ? { toPostgres } : key;
+      await expect(alone.statement(token(2), sql, [value])).rejects.toThrow(message);
+      // The server may still be at it, and hold the row of the fence.
+      const other = token(2, [`${key}:other`]);
+      await expect(alone.statement(other, WRITE, [key, 'ana'])).resolves.toHaveLength(1);
+    } finally {
+      await one.end();
+    }
+  });
+
   it('writes nothing when the table of the fence does not keep the row', async () => {
     await pool.query(`CREATE TABLE silent_fence (LIKE redlock_fence INCLUDING ALL);
       CREATE OR REPLACE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';

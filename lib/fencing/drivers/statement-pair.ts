@@ -58,15 +58,16 @@ export function runStatementPair(
       client.query(new StatementPair(client, [named(first), named(second)], refused, answer));
     });
   };
-  // After an error of the server the implicit transaction is over and the connection clean.
+  // After a plain error of the server the implicit transaction is over and the connection clean.
   return withClient(pool, run, async (_client, error) => {
-    if (!isServerError(error)) throw error;
+    if (!isPlainServerError(error)) throw error;
   });
 }
 
-function isServerError(error: unknown): boolean {
+/** The server ends the session after an error that is more severe. */
+function isPlainServerError(error: unknown): boolean {
   const { cause = error } = isRedlockError(error) ? error : {};
-  return typeof cause === 'object' && cause !== null && 'severity' in cause;
+  return (cause as { readonly severity?: unknown }).severity === 'ERROR';
 }
 
 /** What `pg` calls a submittable, as its cursors are. The connection hands it all answers up to the next Sync. */
