@@ -326,7 +326,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-        record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
+        const askAgainMs = set.mayMissReleases ? endedAtMs + pauseMs : Number.POSITIVE_INFINITY;
+        const untilMs = Math.min(untilFreeMs, askAgainMs);
+        record.foreign = { untilMs, freeAtMs, causes: outcome.causes };
         record.busyAtMs = endedAtMs;
         record.wakeImpatient();
       }
