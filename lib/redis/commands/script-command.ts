@@ -1,7 +1,11 @@
 import type {
+  AcquireReply,
   AcquireRequest,
+  ExtendReply,
   ExtendRequest,
+  InspectReply,
   InspectRequest,
+  ReleaseReply,
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/module-context.ts';
@@ -27,24 +31,37 @@ export interface ScriptCall<Request, Reply> {
   parse(reply: unknown, request: Request): Reply;
 }
 
-export const ACQUIRE_CALL = scriptCall('vote', ACQUIRE, valuesOfVote, parseAcquireReply);
-export const EXTEND_CALL = scriptCall('vote', EXTEND, valuesOfVote, parseExtendReply);
-export const RELEASE_CALL = scriptCall('no vote', RELEASE, valuesOfRelease, parseReleaseReply);
-export const INSPECT_CALL = scriptCall('no vote', INSPECT, () => [], parseInspectReply);
+export const ACQUIRE_CALL = scriptCall<AcquireRequest, AcquireReply>(
+  'vote',
+  ACQUIRE,
+  parseAcquireReply,
+);
+export const EXTEND_CALL = scriptCall<ExtendRequest, ExtendReply>('vote', EXTEND, parseExtendReply);
+export const RELEASE_CALL = scriptCall<ReleaseRequest, ReleaseReply>(
+  'no vote',
+  RELEASE,
+  parseReleaseReply,
+);
+export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
+  'no vote',
+  INSPECT,
+  parseInspectReply,
+);
+
+type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | InspectRequest;
 
 /** Floors are compared as strings of 16 digits. */
-function valuesOfVote({ ballot, holder, ttlMs }: AcquireRequest | ExtendRequest): string[] {
-  return [String(ballot).padStart(16, '0'), holder, String(ttlMs)];
+function valuesOf(request: ScriptRequest): string[] {
+  if ('ballot' in request)
+    return [String(request.ballot).padStart(16, '0'), request.holder, String(request.ttlMs)];
+  if ('granted' in request)
+    return [request.holder, request.granted ? '1' : '0', request.notify ? '1' : '0'];
+  return [];
 }
 
-function valuesOfRelease({ holder, granted, notify }: ReleaseRequest): string[] {
-  return [holder, granted ? '1' : '0', notify ? '1' : '0'];
-}
-
-function scriptCall<Request extends InspectRequest, Reply>(
+function scriptCall<Request extends ScriptRequest, Reply>(
   kind: 'vote' | 'no vote',
   script: Script,
-  valuesOf: (request: Request) => string[],
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
   const isVote = kind === 'vote';
