@@ -326,9 +326,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-        const askAgainMs = set.mayMissReleases ? endedAtMs + pauseMs : Number.POSITIVE_INFINITY;
-        const untilMs = Math.min(untilFreeMs, askAgainMs);
-        record.foreign = { untilMs, freeAtMs, causes: outcome.causes };
+        const askMs = set.mayMissReleases ? endedAtMs + pauseMs : untilFreeMs;
+        record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes: outcome.causes };
         record.busyAtMs = endedAtMs;
         record.wakeImpatient();
       }
