@@ -302,7 +302,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   /** Returns the record it is blocked on, if nodes agree on one. */
   #planNextTry(outcome: FailedAttempt, hints: readonly number[]): KeyRecord | undefined {
     const { set } = this.#room;
-    const { votes, endedAtMs } = outcome;
+    const { votes, endedAtMs, causes } = outcome;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const { freeInMs } = votes;
     this.#triedAtMs = endedAtMs;
@@ -327,7 +327,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
         const askMs = set.mayMissReleases ? endedAtMs + pauseMs : untilFreeMs;
-        record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes: outcome.causes };
+        record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
         record.busyAtMs = endedAtMs;
         record.wakeImpatient();
       }
