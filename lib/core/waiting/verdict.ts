@@ -98,10 +98,13 @@ export class Verdict {
 
   /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
   #isStillTrue({ endedAtMs, timeoutMs, votes }: FailedAttempt, nowMs: number): boolean {
-    const { settings, arrivedAtMs } = this.#subject;
+    const { settings, arrivedAtMs, records } = this.#subject;
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
-    return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
+    if (endedAtMs >= arrivedAtMs) return true;
+    // One that was found before it came is no reason not to try, where it can.
+    const cannotTry = nowMs > arrivedAtMs || records.some(({ trying }) => trying !== undefined);
+    return cannotTry && nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
   }
 
   get #wasNamed(): boolean {
