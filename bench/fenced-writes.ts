@@ -5,7 +5,6 @@ import { postgresFence, type PostgresFence } from '../lib/fencing/drivers/postgr
 import type { Contestant } from './contestant.ts';
 
 const WRITE = 'UPDATE seat SET changes = changes + 1 WHERE id = $1';
-const FENCED_WRITE = 'UPDATE seat SET changes = changes + 1 FROM fence WHERE seat.id = $1';
 
 export const FENCED_TRANSACTION = 'fence.transaction';
 export const FENCED_STATEMENT = 'fence.statement';
@@ -49,7 +48,7 @@ export async function singleStatements(pool: Pool): Promise<Contestant[]> {
   const fenced =
     (fence: SeatFence): Write =>
     (seat, token) =>
-      fence.statement(token, FENCED_WRITE, [seat]);
+      fence.statement(token, WRITE, [seat]);
   return [
     await contestant(pool, 'UPDATE', plain),
     await contestant(pool, 'UPDATE again (noise)', plain),

@@ -1,7 +1,6 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
-import { isWellFormed } from '../core/options/lock-keys.ts';
 import type { FenceToken } from './fence.ts';
-import { isTokenValue } from './fencing-token-header.ts';
+import { isFenceKey, isTokenValue, MAX_KEY_BYTES } from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -11,7 +10,6 @@ export interface FenceClaim {
   readonly holder: string;
 }
 
-const MAX_KEY_BYTES = 2_500;
 const HOLDER = /^[\x20-\x7e]{0,255}$/;
 
 /**
@@ -49,11 +47,14 @@ function unusable(why: string, keys?: readonly string[]): FencedUsageError {
 }
 
 function decimalToken({ value, holder, keys }: FenceToken): string {
-  const decimal =
-    typeof value === 'number' && !Number.isSafeInteger(value) ? 'unsafe' : String(value);
-  if (!isTokenValue(decimal)) {
+  const decimal = String(value);
+  const isExact =
+    typeof value === 'number'
+      ? Number.isSafeInteger(value)
+      : typeof value === 'bigint' || typeof value === 'string';
+  if (!isExact || !isTokenValue(decimal)) {
     throw unusable(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${String(value)}.`,
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${decimal}.`,
       keys,
     );
   }
@@ -67,8 +68,7 @@ function decimalToken({ value, holder, keys }: FenceToken): string {
 }
 
 function checkKey(key: unknown, granted: readonly string[]): void {
-  const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
-  if (!fits || key.includes('\0') || !isWellFormed(key)) {
+  if (!isFenceKey(key)) {
     throw unusable(
       `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL.`,
     );

@@ -50,7 +50,7 @@ export abstract class Fence<Transaction = any> {
    * is read. On PostgreSQL a stale token aborts the transaction, so a swallowed error can't commit; on MySQL and SQLite let the
    * error end the transaction.
    *
-   * @throws StaleTokenError, FencedUsageError
+   * @throws StaleTokenError, FencedUsageError, the latter also outside a transaction
    */
   abstract advance(
     transaction: Transaction,

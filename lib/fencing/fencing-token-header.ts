@@ -1,4 +1,7 @@
 import { FencedUsageError } from '../core/errors.ts';
+import { isWellFormed } from '../core/options/lock-keys.ts';
+
+export const MAX_KEY_BYTES = 2_500;
 
 /** The HTTP header that carries a token to another service: `Fencing-Token: 1795228058941046;f3c9…`. */
 export const FENCING_TOKEN_HEADER = 'Fencing-Token';
@@ -34,15 +37,21 @@ export function fencingTokenHeader(token: HeaderToken | undefined): Record<strin
 }
 
 /**
- * Reads the header of an incoming request; undefined when it is malformed.
+ * Reads the header of an incoming request; undefined when it is malformed, or no fence can have one of the keys.
  * @param keys what it is to be checked for here
  */
 export function parseFencingTokenHeader(
   text: string,
   keys: readonly string[] = [],
 ): ReceivedFencingToken | undefined {
-  const [, value = '', holder = ''] = /^(\d+);([\x21-\x7e]{1,255})$/.exec(text.trim()) ?? [];
-  return isTokenValue(value) ? { value, keys, holder } : undefined;
+  const [, value = '', holder = ''] = /^(\d+);([!-+\--:<-~]{1,255})$/.exec(text.trim()) ?? [];
+  return isTokenValue(value) && keys.every(isFenceKey) ? { value, keys, holder } : undefined;
+}
+
+/** Whether a row of the fence can have this name. */
+export function isFenceKey(key: unknown): key is string {
+  const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
+  return fits && !key.includes('\0') && isWellFormed(key);
 }
 
 /** Whether it is a decimal number from 1 to 2^63 - 1, without leading zeros. */

@@ -53,6 +53,6 @@ export type {
 } from './sql/sql-executor.ts';
 export { SqlFence } from './sql/sql-fence.ts';
 export { sqliteFence } from './drivers/sqlite-fence.ts';
-export type { SqliteDatabase } from './drivers/sqlite-fence.ts';
+export type { SqliteDatabase, SqliteFence } from './drivers/sqlite-fence.ts';
 export { typeormFence } from './orms/typeorm-fence.ts';
 export type { TypeormDataSource, TypeormManager } from './orms/typeorm-fence.ts';

@@ -60,9 +60,10 @@ export class RedisLockNode implements port.LockNode {
       failed: (message) => this.#listener?.unreachable?.(`not connected: ${message}`),
       prove: (connection) => askToJoin(connection, this.#settings!.join),
     });
-    this.#subscriber = new RedisSubscriber(this.#source, (lockName, holder) =>
-      this.#listener?.hint(lockName, holder),
-    );
+    this.#subscriber = new RedisSubscriber(this.#source, {
+      hint: (lockName, holder) => this.#listener?.hint(lockName, holder),
+      watchRefused: (lockName) => this.#listener?.watchRefused?.(lockName),
+    });
   }
 
   open(listener: port.LockNodeListener, settings: port.LinkSettings): void {

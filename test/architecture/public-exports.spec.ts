@@ -116,6 +116,7 @@ describe('public exports', () => {
       'type SqlFenceOptions',
       'type SqlRow',
       'type SqliteDatabase',
+      'type SqliteFence',
       'type StaleContext',
       'type TypeormDataSource',
       'type TypeormManager',

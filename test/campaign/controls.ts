@@ -179,7 +179,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'contention',
     caughtBy: ['false-outage'],
     file: 'lib/core/waiting/verdict.ts',
-    find: "if (answer === 'busy' && slots === undefined) return this.#busy(nowMs, waitedMs);",
-    replace: 'void slots;',
+    find: "if (answer === 'busy' && (slots === undefined || this.#wasNamed))",
+    replace: "if (answer === 'busy' && this.#wasNamed && slots !== undefined)",
   }),
 ];

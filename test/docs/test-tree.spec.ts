@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 120;
-const MOST_LINES_OF_LIB = 10_700;
-const MOST_LINES_OF_TEST = 36_000;
+const MOST_FILES_OF_LIB = 125;
+const MOST_LINES_OF_LIB = 12_500;
+const MOST_LINES_OF_TEST = 43_000;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

@@ -5,6 +5,7 @@ import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { RELEASE } from '../../lib/redis/scripts/release.ts';
 import { requiredAclRules } from '../../lib/redis/preflight/startup-checks.ts';
+import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -42,7 +43,7 @@ async function nodeOfUser(rules: string): Promise<NodeDriver> {
 async function writesDuring(work: () => Promise<void>): Promise<string[]> {
   return commandsDuring(
     work,
-    ([command = ''], source) => source === 'lua' && /^(psetex|set|del)$/i.test(command),
+    ([command = ''], source) => source === 'lua' && /^(psetex|pexpire|set|del)$/i.test(command),
   );
 }
 
@@ -234,6 +235,55 @@ describe("data of the user under a lock's name", () => {
   });
 });
 
+describe('a server whose memory is full', () => {
+  const limitMemory = (bytes: string) => admin.config('SET', 'maxmemory', bytes);
+  const OOM = { kind: 'failed', nothingWritten: true, message: expect.stringContaining('OOM') };
+
+  it('grants nothing new, but extends, also a set of keys, and forgets what was abandoned', async () => {
+    const both = lockNames('lock:', [`scripts:${tests}:a`, `scripts:${tests}:b`]);
+    const ballot = ballotNow();
+    await driver.acquire(names, 'a', ballot, 10_000);
+    await driver.acquire(both, 'b', ballot, 10_000);
+    await driver.release(both, 'b');
+    await driver.acquire(both, 'b', ballot + 1, 10_000);
+    await limitMemory('1');
+    try {
+      const other = lockNames('lock:', [`scripts:${tests}:other`]);
+      expect(await driver.acquire(other, 'c', ballotNow())).toMatchObject(OOM);
+      for (const [of, holder, granted] of [
+        [names, 'a', ballot],
+        [both, 'b', ballot + 1],
+      ] as const) {
+        const extended = await driver.extend(of, holder, granted, 60_000);
+        expect(extended).toEqual({ kind: 'extended', recreated: 0 });
+        for (const [index, name] of of.pairs.entries())
+          expect(await admin.pttl(name)).toBeGreaterThan(index % 2 === 0 ? 30_000 : 630_000);
+      }
+      const released = await driver.release(both, 'b', { granted: false });
+      expect(released).toEqual({ kind: 'released', deleted: 2 });
+      expect(await admin.exists(...both.locks)).toBe(0);
+      expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
+    } finally {
+      await limitMemory('0');
+    }
+  });
+
+  it('sets no missing key again, and writes nothing then', async () => {
+    const both = lockNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
+    const ballot = ballotNow();
+    await driver.acquire(both, 'a', ballot, 10_000);
+    await admin.del(both.locks[0]!);
+    await limitMemory('1');
+    try {
+      expect(await driver.extend(both, 'a', ballot)).toMatchObject(OOM);
+      expect(await admin.exists(both.locks[0]!)).toBe(0);
+    } finally {
+      await limitMemory('0');
+    }
+    expect(await driver.extend(both, 'a', ballot)).toEqual({ kind: 'extended', recreated: 1 });
+  });
+});
+
 describe('a thousand keys', () => {
   it('are one atomic lock', async () => {
     const many = lockNames(
@@ -280,9 +330,12 @@ describe('a user with the least rights', () => {
     'get',
     'set',
     'psetex',
+    'pexpire',
     'pttl',
     'del',
     'publish',
+    'subscribe',
+    'unsubscribe',
   ])('is examined, and %s is reported when it is missing', async (command) => {
     const rules = requiredAclRules('lock:').replace(
       new RegExp(`\\+${command.replace('|', '\\|')}(?= |$)`),
@@ -301,11 +354,12 @@ describe('a user with the least rights', () => {
     }
   });
 
-  it('without channels still releases, and its watches are silent', async () => {
-    const limited = await nodeOfUser(requiredAclRules('lock:').replace(' &lock:*', ''));
+  it.each([' &lock:*', ' +subscribe'])('without%s releases, and refuses watches', async (right) => {
+    const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
     try {
       await limited.join();
       limited.node.watch(names.locks[0]!);
+      await eventually(() => expect(limited.refusedWatches).toEqual(names.locks));
       await limited.acquire(names, 'a', ballotNow());
       expect(await limited.release(names, 'a', { notify: true })).toEqual({
         kind: 'released',

@@ -1,10 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe } from '@jest/globals';
 import Database from 'better-sqlite3';
-import { sqliteFence, type SqliteDatabase } from '../../lib/fencing/index.ts';
+import { sqliteFence } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/fencing.ts';
 import {
   ACCOUNT_DDL,
@@ -15,9 +14,8 @@ import {
   UPSERT,
   type OpenStore,
 } from './support/account-stores.ts';
+import { nodeSqlite, type OpenSqlite } from './support/node-sqlite.ts';
 import { openKnex, openTypeorm } from './support/orm-accounts.ts';
-
-type OpenDatabase = SqliteDatabase & { close(): void };
 
 describe('on SQLite', () => {
   let folder: string;
@@ -34,7 +32,7 @@ describe('on SQLite', () => {
 
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  function opened(database: OpenDatabase): OpenStore {
+  function opened(database: OpenSqlite): OpenStore {
     const store = fencedAccounts(sqliteFence(database), {
       read: async (resource) => firstText(database.prepare(SELECT.questionMark).all(resource)),
       write: async (connection, resource, text) =>
@@ -46,7 +44,7 @@ describe('on SQLite', () => {
   itConforms('better-sqlite3', () => opened(new Database(file)));
 
   itConforms('node:sqlite, where Node.js has it,', () =>
-    opened(new (nodeSqlite()?.DatabaseSync ?? Database)(file)),
+    opened(new (nodeSqlite() ?? Database)(file)),
   );
 
   // One connection, so one transaction at a time: the application has to take turns.
@@ -64,15 +62,6 @@ describe('on SQLite', () => {
     }),
   );
 });
-
-/** Node.js 20 has none. */
-function nodeSqlite(): { DatabaseSync: new (path: string) => OpenDatabase } | undefined {
-  try {
-    return createRequire(join(process.cwd(), 'package.json'))('node:sqlite');
-  } catch {
-    return undefined;
-  }
-}
 
 /** Runs the store's calls one after another. */
 function inTurns(store: FenceStore): FenceStore {

@@ -1,7 +1,12 @@
-import { PGlite } from '@electric-sql/pglite';
-import { describe } from '@jest/globals';
+import { PGlite, type Transaction } from '@electric-sql/pglite';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { EntitySchema, MikroORM } from '@mikro-orm/postgresql';
-import { mikroOrmFence, pgliteFence } from '../../lib/fencing/index.ts';
+import {
+  FencingToken,
+  mikroOrmFence,
+  pgliteFence,
+  type PostgresFence,
+} from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import {
   ACCOUNT_DDL,
@@ -17,12 +22,13 @@ import {
 
 // A spec of its own: these packages are ES modules only, which the suite in CommonJS cannot load.
 
+const accounts = new EntitySchema<Account>({
+  name: 'Account',
+  tableName: 'account',
+  properties: { resource: { type: 'text', primary: true }, text: { type: 'text' } },
+});
+
 async function openMikroOrm(url: string): Promise<OpenStore> {
-  const accounts = new EntitySchema<Account>({
-    name: 'Account',
-    tableName: 'account',
-    properties: { resource: { type: 'text', primary: true }, text: { type: 'text' } },
-  });
   const pool = { min: 0, max: 30 };
   const orm = await MikroORM.init({ clientUrl: url, entities: [accounts], pool });
   const store = fencedAccounts(mikroOrmFence(orm.em), {
@@ -43,10 +49,57 @@ async function openPglite(): Promise<OpenStore> {
   return { store, close: () => database.close() };
 }
 
+const token = new FencingToken(1, ['outside'], 'a');
+const refusal = expect.objectContaining({
+  code: 'FENCED_USAGE',
+  message: expect.stringContaining('outside a transaction'),
+});
+
 describe('on PostgreSQL', () => {
   const database = usePostgres(createPostgresAccounts);
 
   itConforms('MikroORM', () => openMikroOrm(database.url));
+
+  it('MikroORM: advance works in a transaction of the user and is refused outside', async () => {
+    const orm = await MikroORM.init({ clientUrl: database.url, entities: [accounts] });
+    try {
+      const fence = mikroOrmFence(orm.em.fork());
+      await orm.em.fork().transactional((entityManager) => fence.advance(entityManager, token));
+      await expect(fence.advance(orm.em.fork(), token)).rejects.toEqual(refusal);
+    } finally {
+      await orm.close();
+    }
+  });
+});
+
+describe('on PGlite', () => {
+  let database: PGlite;
+  let fence: PostgresFence<Transaction>;
+  beforeAll(async () => {
+    database = await PGlite.create();
+    fence = pgliteFence(database);
+    await database.exec(fence.ddl());
+  });
+  afterAll(() => database.close());
+
+  it('advance works in a transaction of the user and is refused outside', async () => {
+    let ended = database as unknown as Transaction;
+    await database.transaction((transaction) => fence.advance((ended = transaction), token));
+    for (const outside of [database as unknown as Transaction, ended])
+      await expect(fence.advance(outside, token)).rejects.toEqual(refusal);
+  });
+
+  it('statement checks the token and writes', async () => {
+    await database.exec('CREATE TABLE seat (owner text)');
+    const insert = 'INSERT INTO seat VALUES ($1) RETURNING owner';
+    const [older, newer] = [1, 2].map((value) => new FencingToken(value, ['seat'], 'h'));
+    await expect(fence.statement(newer, insert, ['ana'])).resolves.toEqual([{ owner: 'ana' }]);
+    await expect(fence.statement(older, insert, ['bob'])).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+      currentToken: '2',
+    });
+    expect((await database.query('SELECT * FROM seat')).rows).toHaveLength(1);
+  });
 });
 
 itConforms('PGlite, with the SQL of PostgreSQL,', openPglite);

@@ -39,6 +39,8 @@ describe('fenceClaims', () => {
     '9223372036854775808',
     0n,
     true,
+    [5],
+    { toString: () => '5' },
   ])('refuses %p as the value of a token', (value) => {
     expect(thrown(() => fenceClaims({ value: value as never, keys: ['a'], holder: 'h' }))).toEqual(
       usage(/positive integer/),

@@ -116,21 +116,30 @@ describe('another service as the resource', () => {
 
   it('answers a missing header with 428 and a malformed one with 400', async () => {
     expect((await put(0, 'unfenced', {}, 'x')).status).toBe(428);
-    for (const text of ['12', '0;h', '-1;h', '1.5;h', '12;', '9223372036854775808;h', '12;a b']) {
+    const tooLarge = '9223372036854775808;h';
+    // The last two: what proxies make of two headers.
+    const malformed = ['12', '0;h', '-1;h', '1.5;h', '12;', tooLarge, '12;a b', '1;a,2;b', '1;a;b'];
+    for (const text of malformed)
       expect((await put(0, 'unfenced', { 'Fencing-Token': text }, 'x')).status).toBe(400);
-    }
     await expect(written('unfenced')).resolves.toBeNull();
   });
+
+  it.each(['a%00b', 'x'.repeat(2_501)])(
+    'answers a resource that is no key of a fence with 400: %.20s',
+    async (name) => {
+      expect((await put(0, name, { 'Fencing-Token': '1;h' }, 'x')).status).toBe(400);
+    },
+  );
 });
 
 describe('the fencing token header', () => {
   it('carries value and holder exactly', () => {
     const token = new FencingToken(1_795_228_058_941_046, ['a'], 'f3c9');
     expect(fencingTokenHeader(token)).toEqual({ 'Fencing-Token': '1795228058941046;f3c9' });
-    expect(parseFencingTokenHeader('9007199254740993;x;y', ['a'])).toEqual({
+    expect(parseFencingTokenHeader('9007199254740993;x.y', ['a'])).toEqual({
       value: '9007199254740993',
       keys: ['a'],
-      holder: 'x;y',
+      holder: 'x.y',
     });
   });
 

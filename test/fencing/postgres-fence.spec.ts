@@ -226,6 +226,17 @@ describe('postgresFence', () => {
     ).rejects.toMatchObject({ code: '42P01' });
   });
 
+  it('says what is wrong with a table named like a word of SQL, or in a schema that is missing', async () => {
+    await expect(postgresFence(pool, { table: 'user' }).claim(token(1))).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      message: expect.stringContaining("'user'"),
+      cause: { code: '42601' },
+    });
+    await expect(postgresFence(pool, { table: 'app9.fence' }).claim(token(1))).rejects.toThrow(
+      /schema 'app9'/,
+    );
+  });
+
   it('does not mistake another missing table for its own', async () => {
     const foreign = fence.transaction(token(1), (tx) => tx.query('SELECT * FROM no_such_table'));
     await expect(foreign).rejects.toMatchObject({ code: '42P01' });
@@ -286,42 +297,5 @@ describe('postgresFence', () => {
           'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
         )
       ).rows[0].deadlocks;
-  });
-
-  describe('statement', () => {
-    it('checks the token and writes in one statement', async () => {
-      const write = (value: number): Promise<unknown> =>
-        fence.statement(
-          token(value),
-          'UPDATE seat SET owner = $2 FROM fence WHERE seat.id = $1 RETURNING owner',
-          [key, `owner ${value}`],
-        );
-      await expect(write(2)).resolves.toEqual([{ owner: 'owner 2' }]);
-      await expect(write(1)).rejects.toMatchObject({ code: 'STALE_TOKEN', currentToken: '2' });
-      await expect(owner()).resolves.toBe('owner 2');
-      await expect(write(3)).resolves.toEqual([{ owner: 'owner 3' }]);
-    });
-
-    it('refuses a statement that does not draw from the fence', async () => {
-      await expect(fence.statement(token(1), 'UPDATE seat SET owner = $1', ['x'])).rejects.toThrow(
-        /FROM fence/,
-      );
-      await expect(
-        fence.statement(token(1), "UPDATE seat SET owner = 'fence' WHERE id = $1", [key]),
-      ).rejects.toThrow(/FROM fence/);
-    });
-
-    it('also fences INSERT and DELETE', async () => {
-      await fence.statement(token(2), "INSERT INTO seat (id, owner) SELECT $1, 'new' FROM fence", [
-        `${key}:new`,
-      ]);
-      const remove = 'DELETE FROM seat USING fence WHERE seat.id = $1 RETURNING seat.owner';
-      await expect(fence.statement(token(1), remove, [`${key}:new`])).rejects.toMatchObject({
-        code: 'STALE_TOKEN',
-      });
-      await expect(fence.statement(token(2), remove, [`${key}:new`])).resolves.toEqual([
-        { owner: 'new' },
-      ]);
-    });
   });
 });

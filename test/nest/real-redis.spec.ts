@@ -14,6 +14,9 @@ import {
   RedlockModule,
 } from '../../lib/index.ts';
 import type { RedlockModuleOptions } from '../../lib/index.ts';
+import { examineNode } from '../../lib/nest/host/startup.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { NodeDriver } from '../support/node-driver.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { CriticalSection } from './support/critical-section.ts';
@@ -52,6 +55,21 @@ describe('an application over real Redis servers', () => {
       .compile();
     return closeLater(await module.init());
   }
+
+  it('counts at the start what servers answered while the event loop was blocked', async () => {
+    const node = new RedisLockNode(urls[0]!);
+    await NodeDriver.open(node);
+    try {
+      // Then timers come before the sockets are read.
+      await new Promise((resolve) => setImmediate(resolve));
+      const examined = examineNode(node, 20);
+      const blockedUntilMs = performance.now() + 1_000;
+      while (performance.now() < blockedUntilMs);
+      await expect(examined).resolves.toMatchObject({ kind: 'facts' });
+    } finally {
+      await node.close();
+    }
+  });
 
   it('excludes two applications, with growing tokens', async () => {
     const first = (await start({ nodes: urls })).get(Seats);

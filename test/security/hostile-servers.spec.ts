@@ -7,6 +7,9 @@ import { ACQUIRE } from '../../lib/redis/scripts/acquire.ts';
 import { EXTEND } from '../../lib/redis/scripts/extend.ts';
 import { JOIN } from '../../lib/redis/scripts/join.ts';
 import { RELEASE } from '../../lib/redis/scripts/release.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import { NodeDriver } from '../support/node-driver.ts';
 import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
@@ -153,6 +156,50 @@ describe('one hostile server of three', () => {
         expect(lock.isHeld).toBe(true);
         await lock.release();
       }
+    },
+  );
+});
+
+describe('a server that breaks the rules of subscriptions', () => {
+  const SUBSCRIBED = `*3\r\n${bulk('subscribe')}${bulk('lock:a')}:1\r\n`;
+
+  // Jest fails a test during which something is thrown outside of it.
+  it.each([
+    ['says a number instead', ':1\r\n'],
+    ['says null instead', '$-1\r\n'],
+    ['confirms what nobody asked for', `*3\r\n${bulk('unsubscribe')}${bulk('lock:a')}:0\r\n`],
+    ['sends nothing in an array', `${SUBSCRIBED}*0\r\n`],
+    ['sends null in an array', `${SUBSCRIBED}*1\r\n$-1\r\n`],
+    ['sends null', `${SUBSCRIBED}$-1\r\n`],
+    ['sends a message without a channel', `${SUBSCRIBED}*2\r\n${bulk('message')}$-1\r\n`],
+  ])('a server that %s loses the connection, and nothing else happens', async (_, rubbish) => {
+    let subscriptions = 0;
+    const server = await ScriptedRedis.start((command) => {
+      if (!/^subscribe$/i.test(command[0]!)) return shakeHands(command);
+      subscriptions += 1;
+      return subscriptions === 1 ? rubbish : SUBSCRIBED;
+    });
+    servers.push(server);
+    const { node, events, hints } = await NodeDriver.open(new RedisLockNode(server.url));
+    node.watch('lock:a');
+    await eventually(() => expect([subscriptions, hints.at(-1)]).toEqual([2, ['lock:a', null]]));
+    expect(events).toEqual(['opened']);
+    await node.close();
+  });
+
+  it.each(['$-1\r\n', '*-1\r\n', ':1\r\n'])(
+    'a server that sends %j unasked loses the connection for commands, and nothing else happens',
+    async (rubbish) => {
+      const server = await ScriptedRedis.start((command, socket) => {
+        if (!/^info$/i.test(command[0]!)) return '+PONG\r\n';
+        setTimeout(() => socket.write(rubbish), 10);
+        return shakeHands(command);
+      });
+      servers.push(server);
+      const driver = await NodeDriver.open(new RedisLockNode(server.url));
+      await driver.untilEvents(3);
+      expect(driver.events[1]).toBe('closed: the server sent a reply that nobody asked for');
+      await driver.node.close();
     },
   );
 });

@@ -19,6 +19,7 @@ export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
   readonly events: string[] = [];
   readonly hints: [lockName: string, holder: string | null][] = [];
+  readonly refusedWatches: string[] = [];
   /** How often any settle was called. */
   settled = 0;
 
@@ -45,6 +46,10 @@ export class NodeDriver implements LockNodeListener {
 
   hint(lockName: string, holder: string | null): void {
     this.hints.push([lockName, holder]);
+  }
+
+  watchRefused(lockName: string): void {
+    this.refusedWatches.push(lockName);
   }
 
   async untilEvents(number: number): Promise<void> {

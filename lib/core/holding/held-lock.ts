@@ -212,7 +212,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** As `release`, but waits no longer than until its bytes have left. */
   releaseSent(): Promise<void> | undefined {
     void this.release();
-    return this.sent;
+    return this.#set.whenFlushed();
   }
 
   /** Resolves when its release has left, if that is due. */

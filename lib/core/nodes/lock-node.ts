@@ -53,6 +53,8 @@ export interface LockNodeListener {
   unreachable?(message: string): void;
   /** A release was published, by `holder`; `null` when a watch became active and what happened before it is unknown. */
   hint(lockName: string, holder: string | null): void;
+  /** The server refused a watch: no hint will come from it. */
+  watchRefused?(lockName: string): void;
 }
 
 /** No answer of the protocol. */
@@ -182,6 +184,8 @@ export interface NodeFacts {
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
+  /** After how many seconds it closes idle clients, 0 = never; undefined where our user may not know. */
+  readonly idleTimeoutS?: number | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */
   readonly missingRights: readonly string[];
 }

@@ -58,6 +58,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   state: NodeSessionState = 'down';
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
+  /** It refused the latest watch: releases there stay unnoticed. */
+  refusesWatches = false;
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
   readonly #set: NodeSet;
@@ -192,7 +194,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   hint(lockName: string, holder: string | null): void {
+    this.refusesWatches = false;
     this.#listener.hint(lockName, holder);
+  }
+
+  watchRefused(lockName: string): void {
+    this.refusesWatches = true;
+    // Waiters look again, and find that they must not rely on hints.
+    this.#listener.hint(lockName, null);
   }
 
   async close(): Promise<void> {

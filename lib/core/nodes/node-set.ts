@@ -116,6 +116,11 @@ export class NodeSet {
     return count;
   }
 
+  /** All nodes of a lock may be such that refuse to say when it is released. */
+  get mayMissReleases(): boolean {
+    return this.sessions.filter(({ refusesWatches }) => refusesWatches).length >= this.quorum;
+  }
+
   open(): void {
     const { acquire, restartGuardMs } = this.options;
     const settings: LinkSettings = {

@@ -304,8 +304,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   #planNextTry(outcome: FailedAttempt, hints: readonly number[]): KeyRecord | undefined {
     const { set } = this.#room;
     const { votes, endedAtMs } = outcome;
-    const { ttlMs, nodeTimeoutMs } = this.#settings;
     const { freeInMs } = votes;
+    const { ttlMs, nodeTimeoutMs } = this.#settings;
     this.#triedAtMs = endedAtMs;
     const random = set.environment.random.fraction();
     const pauseMs = backoffMs({
@@ -319,17 +319,18 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const jitterMs = hintJitterMs(this.tries, set.roundTripMs, random);
     const untilFreeMs =
       endedAtMs + Math.min(freeInMs === undefined ? pauseMs : freeInMs + 1 + jitterMs, ttlMs);
-    const { holder, index } = votes.namedHolder;
-    const record = holder === undefined ? undefined : this.#records[index];
+    const { index } = votes.namedHolder;
+    const record = this.#records[index];
     if (record !== undefined) {
       this.#claim?.end();
       record.grantsInARow = 0;
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-        record.foreign = { untilMs: untilFreeMs, freeAtMs, causes: outcome.causes };
+        const askAgainMs = set.mayMissReleases ? endedAtMs + pauseMs : untilFreeMs;
+        const untilMs = Math.min(untilFreeMs, askAgainMs);
+        record.foreign = { untilMs, freeAtMs, causes: outcome.causes };
         record.busyAtMs = endedAtMs;
-        record.wakeImpatient();
       }
     } else {
       this.#pausedUntilMs = votes.isQuarantined

@@ -63,8 +63,11 @@ export class Verdict {
     this.#contention = outcome;
   }
 
-  /** What can be reported now; undefined while nothing conclusive is known. */
-  answer(nowMs: number): 'busy' | FailedAttempt | undefined {
+  /**
+   * What can be reported now; undefined while nothing conclusive is known. An outage that was over before it came counts up to
+   * this age: at the end of its time, never instead of a try of its own.
+   */
+  answer(nowMs: number, longestAgeMs = 0): 'busy' | FailedAttempt | undefined {
     const { records, arrivedAtMs } = this.#subject;
     let busyAtMs = Math.max(this.#sawHolderAtMs, this.#foundHolderAtMs);
     let outage = this.#outage;
@@ -73,7 +76,11 @@ export class Verdict {
       else if (record.busyAtMs > arrivedAtMs) busyAtMs = Math.max(busyAtMs, record.busyAtMs);
       if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
     }
-    if (outage !== undefined && outage.endedAtMs > busyAtMs && this.#isStillTrue(outage, nowMs))
+    if (
+      outage !== undefined &&
+      outage.endedAtMs > busyAtMs &&
+      this.#isStillTrue(outage, nowMs, longestAgeMs)
+    )
       return outage;
     return busyAtMs >= 0 ? 'busy' : undefined;
   }
@@ -81,7 +88,8 @@ export class Verdict {
   /** `slots`: how many tries of this process were under way when it stood in line for one; undefined when it did not. */
   error(nowMs: number, slots: number | undefined): LockBusyError | QuorumUnavailableError {
     const waitedMs = nowMs - this.#subject.arrivedAtMs;
-    const answer = this.answer(nowMs) ?? (this.#isInUse(nowMs) ? 'busy' : undefined);
+    const recentMs = 2 * this.#subject.settings.nodeTimeoutMs;
+    const answer = this.answer(nowMs, recentMs) ?? (this.#isInUse(nowMs) ? 'busy' : undefined);
     // What stood in its way in the end is a slot, unless a node named a holder since it came.
     if (answer === 'busy' && (slots === undefined || this.#wasNamed))
       return this.#busy(nowMs, waitedMs);
@@ -97,14 +105,15 @@ export class Verdict {
   }
 
   /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
-  #isStillTrue({ endedAtMs, timeoutMs, votes }: FailedAttempt, nowMs: number): boolean {
-    const { settings, arrivedAtMs, records } = this.#subject;
+  #isStillTrue(
+    { endedAtMs, timeoutMs, votes }: FailedAttempt,
+    nowMs: number,
+    longestAgeMs: number,
+  ): boolean {
+    const { settings, arrivedAtMs } = this.#subject;
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
-    if (endedAtMs >= arrivedAtMs) return true;
-    // One that was found before it came is no reason not to try, where it can.
-    const cannotTry = nowMs > arrivedAtMs || records.some(({ trying }) => trying !== undefined);
-    return cannotTry && nowMs - endedAtMs <= 2 * settings.nodeTimeoutMs;
+    return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
   }
 
   get #wasNamed(): boolean {

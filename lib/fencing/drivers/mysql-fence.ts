@@ -1,10 +1,11 @@
 import type { Fence, SqlFenceOptions } from '../fence.ts';
+import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a connection of `mysql2/promise`. */
 export interface MysqlConnection {
-  query(sql: string, parameters?: any): Promise<[any, any]>;
+  query(sql: any, parameters?: any): Promise<[any, any]>;
   release(): void;
   destroy(): void;
 }
@@ -14,10 +15,17 @@ export interface MysqlPool<Connection extends MysqlConnection> {
   getConnection(): Promise<Connection>;
 }
 
+const SERVER_STATUS_IN_TRANS = 1;
+
+/** Whether the statement without rows that was answered so was a transaction by itself. */
+function isOutside({ serverStatus }: { readonly serverStatus?: number }): boolean {
+  return serverStatus !== undefined && (serverStatus & SERVER_STATUS_IN_TRANS) === 0;
+}
+
 /**
  * The fence over a promise pool of `mysql2`, for MariaDB and MySQL (InnoDB).
  *
- * `tx` is the pool's own connection. Two round trips are added to a transaction. In your own transaction `advance` must be
+ * `tx` is the pool's own connection. Five round trips are added to a transaction. In your own transaction `advance` must be
  * literally the first statement: under REPEATABLE READ any plain SELECT before it freezes what later ones see.
  */
 export function mysqlFence<Connection extends MysqlConnection>(
@@ -30,8 +38,15 @@ export function mysqlFence<Connection extends MysqlConnection>(
       executor: (connection) => ({
         dialect: 'mysql',
         placeholder: 'question-mark',
-        query: async (sql, parameters) => rowsOf(await connection.query(sql, [...parameters])),
+        query: async (sql, parameters) => {
+          const rowShape = { rowsAsArray: false, nestTables: false };
+          const [result, fields] = await connection.query({ sql, ...rowShape }, [...parameters]);
+          if (isOutside(result)) throw outsideTransaction([]);
+          return rowsOf([result, fields]);
+        },
       }),
+      // The answer to the first statement of `advance` tells; see the executor.
+      isTransaction: () => true,
       async run(work, isolationLevel) {
         const connection = await pool.getConnection();
         let isUsable = true;
@@ -41,7 +56,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
             await connection.query(
               `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
             );
-          await connection.query('START TRANSACTION');
+          // Not START TRANSACTION: after a deadlock whose error was swallowed, statements would commit themselves.
+          await connection.query('SET autocommit = 0');
           const result = await work(connection);
           await connection.query('COMMIT');
           return result;
@@ -49,6 +65,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
           await connection.query('ROLLBACK').catch(() => (isUsable = false));
           throw error;
         } finally {
+          if (isUsable)
+            await connection.query('SET autocommit = 1').catch(() => (isUsable = false));
           if (isUsable) connection.release();
           else connection.destroy();
         }

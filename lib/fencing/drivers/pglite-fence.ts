@@ -4,6 +4,7 @@ import type { SqlFenceOptions } from '../fence.ts';
 
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
+  readonly closed?: boolean;
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
 }
 
@@ -23,6 +24,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       dialect: 'postgresql',
       executor,
       autocommit: executor(database),
+      isTransaction: (transaction) => transaction.closed === false && 'rollback' in transaction,
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {
           if (isolationLevel)

@@ -1,18 +1,24 @@
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
+import { postgresFenceCheck } from '../sql/postgres-sql.ts';
+import { runStatementPair } from './statement-pair.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
-import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { fenceClaims } from '../fence-claim.ts';
 import {
   clientExecutor,
+  isInPostgresTransaction,
   runPostgresTransaction,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
-import { postgresFenceExpressions } from '../sql/postgres-sql.ts';
-import { runStatement, type SqlRow } from '../sql/sql-executor.ts';
+import {
+  runStatement,
+  type SqlFenceAdapter,
+  type SqlRow,
+  type SqlStatement,
+} from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
-import { TextCache } from '../sql/text-cache.ts';
 
 /** The client type of the user's own pool, so that `tx` has all methods of `pg`. */
 export type PostgresClientOf<Pool> = Pool extends {
@@ -36,20 +42,19 @@ export interface PostgresFenceOptions extends SqlFenceOptions {
   readonly prepared?: boolean;
 }
 
-/** The fence of PostgreSQL, which can also check and write in one statement. */
+/** The fence of PostgreSQL, which can also check and write in one round trip. */
 export interface PostgresFence<Transaction> extends Fence<Transaction> {
   /**
-   * Checks the token and runs one INSERT, UPDATE or DELETE in a single round trip, without a transaction of its own.
-   * The statement must draw from the relation `fence` (one row per key; columns resource, token, holder), which fails
-   * when the token is stale:
+   * Checks the token, then runs one statement of yours, in a transaction of their own and in a single round trip:
    *
    * ```ts
-   * await fence.statement(token, 'UPDATE seat SET holder = $2 FROM fence WHERE seat.id = $1', ['12A', 'ana']);
+   * await fence.statement(token, 'UPDATE seat SET holder = $2 WHERE id = $1', ['12A', 'ana']);
    * ```
    *
-   * What it writes must not depend on something read before, unless `claim` ran before that read.
+   * The statement sees all that older holders have committed. What it writes must not depend on something that the program read
+   * before, unless `claim` ran before that read.
    *
-   * @returns the rows of its RETURNING clause
+   * @returns the rows of the statement
    * @throws StaleTokenError, FencedUsageError
    */
   statement(
@@ -80,17 +85,34 @@ export function postgresFence<Pool extends PostgresPool>(
       dialect: 'postgresql',
       executor,
       autocommit: executor(pool),
+      isTransaction: isInPostgresTransaction,
       run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
     },
     options,
+    (check, write, refused) => runStatementPair(pool, check, write, refused, prepared),
   ) as unknown as PostgresFence<PostgresClientOf<Pool>>;
 }
+
+/** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
+type RunPair = (
+  check: SqlStatement,
+  write: SqlStatement,
+  refused: (error: unknown) => unknown,
+) => Promise<readonly SqlRow[] | undefined>;
 
 /** Shared with PGlite. */
 export class StatementFence<Transaction>
   extends SqlFence<Transaction>
   implements PostgresFence<Transaction>
 {
+  constructor(
+    adapter: SqlFenceAdapter<Transaction>,
+    options?: SqlFenceOptions,
+    private readonly runPair?: RunPair,
+  ) {
+    super(adapter, options);
+  }
+
   async statement(
     token: FenceToken | undefined,
     sql: string,
@@ -99,32 +121,17 @@ export class StatementFence<Transaction>
   ): Promise<readonly SqlRow[]> {
     const claims = fenceClaims(token, options.keys);
     this.context.refuseNested(claims);
-    const { autocommit } = this.adapter;
-    if (!autocommit)
-      throw new FencedUsageError('This fence has no connection outside transactions.');
-    // The user's parameters keep their numbers; those of the fence follow.
-    const first = parameters.length + 1;
-    const text = texts.get(`${this.table} ${first} ${claims.length} ${sql}`, () => {
-      requireFence(sql, claims);
-      return `WITH ${postgresFenceExpressions(this.table, claims.length, first)}\n${sql}`;
-    });
-    const write = { sql: text, parameters: [...parameters, ...claimParameters(claims)] };
-    const attempt = () =>
-      runStatement(autocommit, write).catch((error: unknown) => {
-        throw fenceError(error, 'postgresql', this.table, claims);
-      });
+    const { table } = this;
+    const check = {
+      sql: postgresFenceCheck(table, claims.length),
+      parameters: claimParameters(claims),
+    };
+    const write = { sql, parameters };
+    const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
+    const work = (transaction: Transaction) =>
+      runStatement(this.adapter.executor(transaction), write);
+    const attempt = async () =>
+      (await this.runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
-}
-
-/** Long texts, which differ only by the statement, the table and how many parameters there are. */
-const texts = new TextCache();
-
-/** @throws FencedUsageError when nothing would be checked */
-function requireFence(sql: string, claims: readonly FenceClaim[]): void {
-  if (/\b(from|using|join)\s+(?:[\w"., ]+,\s*)?fence\b/i.test(sql)) return;
-  throw new FencedUsageError(
-    "The statement must draw from the relation 'fence' (UPDATE … FROM fence, DELETE … USING fence, INSERT … SELECT … FROM fence): otherwise PostgreSQL doesn't look at the token. Nothing was written.",
-    claims.map((claim) => claim.key),
-  );
 }

@@ -8,6 +8,8 @@ import { TextCache } from '../sql/text-cache.ts';
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
   query(statement: NamedStatement): Promise<{ rows: any[]; command?: string }>;
+  /** Of the last answer; only newer versions of `pg` tell. */
+  getTransactionStatus?(): string | null;
 }
 
 /** What `pg` sends as a prepared statement. */
@@ -29,17 +31,12 @@ interface PooledClient extends PostgresClient {
 }
 
 /** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
-export async function runPostgresTransaction<Result>(
+export function runPostgresTransaction<Result>(
   pool: PostgresPool,
   work: (client: PostgresClient) => Promise<Result>,
   isolationLevel?: IsolationLevel,
 ): Promise<Result> {
-  const client = await pool.connect();
-  let broken: Error | undefined;
-  // A session that the server ends while it idles is an event; without a listener it would end the process.
-  const onError = (error: Error): void => void (broken = error);
-  client.on?.('error', onError);
-  try {
+  const run = async (client: PostgresClient): Promise<Result> => {
     await client.query(
       isolationLevel ? `BEGIN ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : 'BEGIN',
     );
@@ -50,9 +47,29 @@ export async function runPostgresTransaction<Result>(
     throw new FencedUsageError(
       'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
     );
+  };
+  return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
+}
+
+/**
+ * Lends a client of the pool.
+ * @param recover makes the client usable after an error; one that can't be is thrown away
+ */
+export async function withClient<Result>(
+  pool: PostgresPool,
+  use: (client: PostgresClient) => Promise<Result>,
+  recover: (client: PostgresClient, error: unknown) => Promise<void>,
+): Promise<Result> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  // A session that the server ends while it idles is an event; without a listener it would end the process.
+  const onError = (error: Error): void => void (broken = error);
+  client.on?.('error', onError);
+  try {
+    return await use(client);
   } catch (error) {
     try {
-      await client.query('ROLLBACK');
+      await recover(client, error);
     } catch (failure) {
       broken = failure instanceof Error ? failure : new Error(String(failure));
     }
@@ -60,6 +77,20 @@ export async function runPostgresTransaction<Result>(
   } finally {
     client.removeListener?.('error', onError);
     client.release(broken);
+  }
+}
+
+/** Asks PostgreSQL only where the client doesn't know: an old one, a pool, a BEGIN that is still on its way. */
+export async function isInPostgresTransaction(client: PostgresClient): Promise<boolean> {
+  const status = client.getTransactionStatus?.();
+  if (status === 'T' || status === 'E') return true;
+  try {
+    // Fails outside, and is free inside: every query takes this lock.
+    await client.query('LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE');
+    return true;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === '25P01') return false;
+    throw error;
   }
 }
 
@@ -83,7 +114,7 @@ export function clientExecutor(client: PostgresClient, isPrepared = false): SqlE
 const names = new TextCache();
 
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
-function statementName(sql: string): string {
+export function statementName(sql: string): string {
   return names.get(
     sql,
     () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,

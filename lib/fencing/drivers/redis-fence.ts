@@ -1,11 +1,11 @@
-import { FencedUsageError, RedlockConfigError, StaleTokenError } from '../../core/errors.ts';
-import type {
-  FenceEventListener,
-  FenceKeys,
-  FenceOptions,
-  FenceToken,
-  StaleContext,
-} from '../fence.ts';
+import { randomBytes } from 'node:crypto';
+import {
+  FencedUsageError,
+  quoteKeys,
+  RedlockConfigError,
+  StaleTokenError,
+} from '../../core/errors.ts';
+import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 
@@ -13,29 +13,53 @@ import { FenceReporter } from '../fence-reporter.ts';
  * Checks the token on every fence and, when it is the newest everywhere, remembers it and runs the commands: all in one step.
  *
  * KEYS: first the fences (hashes with the fields t = token, decimal, and h = holder), then one key per command.
- * ARGV: number of fences · token · holder · then for each command: its name · number of its arguments after the key · these.
- * Returns: {'OK', reply …} · {'STALE', index of the fence, its token, its holder}
+ * ARGV: number of fences · token · holder · writer · number of the write · the writer's oldest write under way · then for each
+ * command: its name · number of its arguments after the key · these. A claim has the writer ''.
+ * Returns: {'OK', reply …} · {'STALE', index of the fence, its token, its holder} · {'REPEATED'}
+ *
+ * A client that has lost its connection may send a write again. The first fence has a field for each writer of its holder:
+ * the oldest write that was under way, and the writes since then that ran.
  *
  * Tokens are compared as decimal text, by length and then by digits: Lua numbers can't tell 2^53 from 2^53 + 1.
  */
 const FENCED_WRITE_SCRIPT = `
 local fences, token, holder = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local writer, number, oldest = ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local function newer(a, b)
   if #a ~= #b then return #a > #b end
   return a > b
 end
 
+local isOther = {}
 for i = 1, fences do
   local seen = redis.call('HMGET', KEYS[i], 't', 'h')
+  isOther[i] = seen[1] ~= token
   if seen[1] and (newer(seen[1], token) or (seen[1] == token and seen[2] ~= holder)) then
     return {'STALE', i, seen[1], seen[2]}
   end
 end
-for i = 1, fences do redis.call('HSET', KEYS[i], 't', token, 'h', holder) end
+local ran
+if writer ~= '' then
+  local from, before = string.match(redis.call('HGET', KEYS[1], writer) or '0:,', '(%d+):(.*)')
+  if tonumber(number) < tonumber(from) or string.find(before, ',' .. number .. ',', 1, true) then
+    return {'REPEATED'}
+  end
+  oldest = math.max(oldest, tonumber(from))
+  ran = oldest .. ':,'
+  for each in string.gmatch(before, '%d+') do
+    if tonumber(each) >= oldest then ran = ran .. each .. ',' end
+  end
+  ran = ran .. number .. ','
+end
+for i = 1, fences do
+  if isOther[i] then redis.call('DEL', KEYS[i]) else redis.call('PERSIST', KEYS[i]) end
+  redis.call('HSET', KEYS[i], 't', token, 'h', holder)
+end
+if ran then redis.call('HSET', KEYS[1], writer, ran) end
 
 local replies = {'OK'}
-local position = 4
+local position = 7
 for i = fences + 1, #KEYS do
   local count = tonumber(ARGV[position + 1])
   local reply = redis.call(ARGV[position], KEYS[i], unpack(ARGV, position + 2, position + 1 + count))
@@ -68,6 +92,9 @@ export interface RedisFence {
   /**
    * Checks the token and runs the commands in one step. They see each other's writes; Redis doesn't roll back when one fails.
    * On Redis Cluster all keys need the hash tag of the lock key, for example lock `seat:{12A}` and data `{12A}:owner`.
+   *
+   * It runs at most once, also when the client sends it again after its connection broke; then it rejects, because the replies are
+   * lost.
    *
    * @returns one reply per command
    * @throws StaleTokenError when a newer holder reached the fence; nothing was written
@@ -104,20 +131,17 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   }
   const reporter = new FenceReporter(options);
   const fenceName = (key: string): string => prefix + hashedLike(key);
-  const run = async (
-    token: FenceToken | undefined,
-    commands: readonly RedisWriteCommand[],
-    { keys }: FenceKeys,
-    operation: StaleContext['operation'],
-  ): Promise<readonly unknown[]> => {
-    const claims = fenceClaims(token, keys);
-    return reporter.reporting(token, claims, operation, () =>
-      evaluate(client, claims, fenceName, commands),
-    );
-  };
   return {
-    write: (token, commands, keys = {}) => run(token, commands, keys, 'write'),
-    claim: async (token, keys = {}) => void (await run(token, [], keys, 'claim')),
+    write: async (token, commands, { keys } = {}) => {
+      const claims = fenceClaims(token, keys);
+      const run = () => write(client, claims, fenceName, commands);
+      return reporter.reporting(token, claims, 'write', run);
+    },
+    claim: async (token, { keys } = {}) => {
+      const claims = fenceClaims(token, keys);
+      const run = () => evaluate(client, claims, fenceName, [], ['', 0, 0]);
+      await reporter.reporting(token, claims, 'claim', run);
+    },
     fenceName,
     observe: (listener) => reporter.observe(listener),
   };
@@ -134,11 +158,57 @@ function hashedLike(key: string): string {
   );
 }
 
+/** Lua passes no more to one call. */
+const MAX_ARGUMENTS = 7_000;
+
+/** The writes of one client, numbered, so that the fence knows one that was sent twice. */
+interface Writer {
+  readonly field: string;
+  next: number;
+  readonly underWay: Set<number>;
+}
+
+const writers = new WeakMap<RedisFenceClient, Writer>();
+
+function writerOf(client: RedisFenceClient): Writer {
+  const known = writers.get(client);
+  if (known) return known;
+  const field = `w:${randomBytes(9).toString('base64url')}`;
+  const writer = { field, next: 1, underWay: new Set<number>() };
+  writers.set(client, writer);
+  return writer;
+}
+
+async function write(
+  client: RedisFenceClient,
+  claims: readonly FenceClaim[],
+  fenceName: (key: string) => string,
+  commands: readonly RedisWriteCommand[],
+): Promise<readonly unknown[]> {
+  const tooLong = commands.find(({ length }) => length - 2 > MAX_ARGUMENTS);
+  if (tooLong) {
+    throw new FencedUsageError(
+      `${tooLong[0]} has ${tooLong.length - 2} arguments after its key; a fenced command may have ${MAX_ARGUMENTS}. Send several commands. Nothing was written.`,
+    );
+  }
+  const writer = writerOf(client);
+  const number = (writer.next += 1);
+  writer.underWay.add(number);
+  try {
+    // A set keeps the order in which its members came.
+    const [oldest = number] = writer.underWay;
+    return await evaluate(client, claims, fenceName, commands, [writer.field, number, oldest]);
+  } finally {
+    writer.underWay.delete(number);
+  }
+}
+
 async function evaluate(
   client: RedisFenceClient,
   claims: readonly FenceClaim[],
   fenceName: (key: string) => string,
   commands: readonly RedisWriteCommand[],
+  identity: readonly [writer: string, number: number, oldest: number],
 ): Promise<readonly unknown[]> {
   const [first] = claims as readonly [FenceClaim];
   const names = [...claims.map(({ key }) => fenceName(key)), ...commands.map(([, key]) => key)];
@@ -149,9 +219,15 @@ async function evaluate(
     claims.length,
     first.token,
     first.holder,
+    ...identity,
     ...commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
   )) as unknown[];
-  if (outcome !== 'STALE') return rest;
+  if (outcome === 'OK') return rest;
+  if (outcome === 'REPEATED') {
+    throw new Error(
+      `The connection to Redis broke before the reply to a write for ${quoteKeys([first.key])}, and the client sent it again. It ran once; its replies are lost.`,
+    );
+  }
   const [index, currentToken, currentHolder] = rest as [number, string, string];
   const { key } = claims[index - 1] ?? first;
   throw new StaleTokenError(key, first.token, currentToken, currentHolder);

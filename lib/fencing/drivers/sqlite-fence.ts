@@ -1,37 +1,56 @@
 import { FencedUsageError } from '../../core/errors.ts';
-import type { Fence, SqlFenceOptions } from '../fence.ts';
-import type { FenceClaim } from '../fence-claim.ts';
-import { checkFenceRows, fenceError } from '../sql/advance-fence.ts';
+import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { isStaleTokenError } from '../fence-reporter.ts';
+import { checkFenceRows, fenceError, outsideTransaction } from '../sql/advance-fence.ts';
 import { advanceStatements } from '../sql/dialect.ts';
 import { renderStatement, type SqlRow } from '../sql/sql-executor.ts';
 import { TableFence, type FenceCall } from '../sql/table-fence.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
 export interface SqliteDatabase {
+  /** Of better-sqlite3. */
+  readonly inTransaction?: boolean;
+  /** Of node:sqlite, from Node.js 22.16. */
+  readonly isTransaction?: boolean;
   prepare(sql: string): { all(...parameters: any[]): any[] };
   exec(sql: string): unknown;
 }
 
+/** The fence in an SQLite file, whose transactions may be synchronous. */
+export interface SqliteFence<Database> extends Fence<Database> {
+  /**
+   * `advance` for a synchronous transaction of your own, such as `database.transaction(() => …)` of better-sqlite3. It throws
+   * before the transaction goes on; `onStale` runs afterwards.
+   *
+   * @throws StaleTokenError, FencedUsageError
+   */
+  advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void;
+}
+
 const RETRY_DELAY_MS = 20;
+
+/** By connection: settles, never rejects, when the transaction before has ended. */
+const lastTurns = new WeakMap<object, Promise<unknown>>();
 
 /**
  * The fence in an SQLite file, through `better-sqlite3` or `node:sqlite`. Transactions begin with BEGIN IMMEDIATE.
  *
- * A connection has one transaction at a time: calls of this fence wait for each other. With synchronous `work` nothing can come in
+ * A connection has one transaction at a time: calls of its fences wait for each other. With synchronous `work` nothing can come in
  * between; with asynchronous `work`, statements that other code runs on the same connection meanwhile belong to the transaction,
  * so give the fence a connection of its own.
  */
 export function sqliteFence<Database extends SqliteDatabase>(
   database: Database,
   options?: SqlFenceOptions,
-): Fence<Database> {
-  return new SqliteFence(database, options);
+): SqliteFence<Database> {
+  return new SqliteTableFence(database, options);
 }
 
-class SqliteFence<Database extends SqliteDatabase> extends TableFence<Database> {
-  /** Settles, never rejects, when the transaction before has ended. */
-  private last: Promise<unknown> = Promise.resolve();
-
+class SqliteTableFence<Database extends SqliteDatabase>
+  extends TableFence<Database>
+  implements SqliteFence<Database>
+{
   constructor(
     private readonly database: Database,
     options?: SqlFenceOptions,
@@ -44,6 +63,7 @@ class SqliteFence<Database extends SqliteDatabase> extends TableFence<Database> 
           placeholder: 'question-mark',
           query: async (sql, parameters) => transaction.prepare(sql).all(...parameters),
         }),
+        isTransaction: isInSqliteTransaction,
       },
       options,
     );
@@ -55,11 +75,33 @@ class SqliteFence<Database extends SqliteDatabase> extends TableFence<Database> 
     attempt: () => Promise<Result> | Result,
     limit?: number,
   ): Promise<Result> {
-    const turn = this.last.then(() =>
+    const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(() =>
       super.retrying(claims, attempt, limit, (count) => RETRY_DELAY_MS * count),
     );
-    this.last = turn.catch(() => undefined);
+    lastTurns.set(
+      this.database,
+      turn.catch(() => undefined),
+    );
     return turn;
+  }
+
+  advanceSync(database: Database, token: FenceToken | undefined, options: FenceKeys = {}): void {
+    const claims = fenceClaims(token, options.keys);
+    if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
+    const call = this.calls.get(database);
+    let outcome: Promise<void> = Promise.resolve();
+    try {
+      this.advanceNow(claims);
+    } catch (error) {
+      if (call && isStaleTokenError(error)) call.refusal = error;
+      outcome = Promise.reject(error as Error);
+      throw error;
+    } finally {
+      const reported = call
+        ? outcome
+        : this.reporter.reporting(token, claims, 'advance', () => outcome);
+      reported.catch(() => undefined);
+    }
   }
 
   /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
@@ -111,4 +153,17 @@ class SqliteFence<Database extends SqliteDatabase> extends TableFence<Database> 
     }
     checkFenceRows(rows, claims);
   }
+}
+
+function isInSqliteTransaction(database: SqliteDatabase): boolean {
+  const known = database.inTransaction ?? database.isTransaction;
+  if (known !== undefined) return known;
+  try {
+    database.exec('BEGIN');
+  } catch {
+    // A transaction in a transaction is refused.
+    return true;
+  }
+  database.exec('ROLLBACK');
+  return false;
 }

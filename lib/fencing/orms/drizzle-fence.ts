@@ -5,6 +5,8 @@ import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Drizzle transaction. */
 export interface DrizzleTransaction {
+  /** A database has none. */
+  rollback?(): unknown;
   execute(query: any): PromiseLike<any>;
 }
 
@@ -67,6 +69,8 @@ export function drizzleFence<Database extends DrizzleDatabase>(
           return rowsOf(await (transaction as DrizzleTransaction).execute(query));
         },
       }),
+      isTransaction: (transaction) =>
+        typeof (transaction as DrizzleTransaction).rollback === 'function',
       run: (work, isolationLevel) =>
         database.transaction(work, isolationLevel ? { isolationLevel } : undefined),
     },

@@ -4,6 +4,8 @@ import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Knex transaction. */
 export interface KnexTransaction {
+  readonly isTransaction?: boolean | undefined;
+  isCompleted?(): boolean;
   raw(sql: string, bindings?: any): PromiseLike<any>;
 }
 
@@ -49,6 +51,10 @@ export function knexFence<Knex extends KnexInstance>(
         query: async (sql, parameters) =>
           rowsOf(await (transaction as KnexTransaction).raw(sql, [...parameters])),
       }),
+      isTransaction: (transaction) => {
+        const knexTransaction = transaction as KnexTransaction;
+        return knexTransaction.isTransaction === true && knexTransaction.isCompleted?.() !== true;
+      },
       run: (work, isolationLevel) =>
         knex.transaction(work, isolationLevel ? { isolationLevel } : {}),
     },

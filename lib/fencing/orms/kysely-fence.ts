@@ -4,6 +4,7 @@ import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Kysely transaction. */
 export interface KyselyTransaction {
+  readonly isTransaction: boolean;
   executeQuery(query: any): Promise<{ rows: any[] }>;
 }
 
@@ -49,6 +50,7 @@ export function kyselyFence<Database extends KyselyDatabase>(
           return (await (transaction as KyselyTransaction).executeQuery(compiled)).rows;
         },
       }),
+      isTransaction: (transaction) => (transaction as KyselyTransaction).isTransaction,
       run: (work, isolationLevel) => {
         const builder = database.transaction();
         return (isolationLevel ? builder.setIsolationLevel(isolationLevel) : builder).execute(work);

@@ -9,6 +9,7 @@ export interface MikroOrmEntityManager {
   transactional(work: (entityManager: any) => any, options?: any): Promise<any>;
   getConnection(...rest: any[]): any;
   getTransactionContext(): any;
+  isInTransaction(): boolean;
   getDriver(): any;
 }
 
@@ -49,6 +50,7 @@ export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
             .getConnection()
             .execute(sql, [...parameters], 'all', transaction.getTransactionContext()),
       }),
+      isTransaction: (transaction) => transaction.isInTransaction(),
       run: (work, isolationLevel) =>
         entityManager
           .fork({ clear: true, useContext: false })

@@ -56,13 +56,14 @@ export function prismaFence<Database extends PrismaDatabase>(
         placeholder: driverPlaceholder(dialect),
         query: async (sql, parameters) => {
           const client = transaction as unknown as PrismaTransaction;
-          // MySQL's INSERT returns no rows, and Prisma wants such a statement to be an `execute`.
-          if (!sql.startsWith('SET ') && !(dialect === 'mysql' && sql.startsWith('INSERT')))
-            return client.$queryRawUnsafe(sql, ...parameters);
+          // Prisma wants a statement that returns no rows to be an `execute`.
+          if (/^(WITH|SELECT)/.test(sql)) return client.$queryRawUnsafe(sql, ...parameters);
           await client.$executeRawUnsafe(sql, ...parameters);
           return [];
         },
       }),
+      // Prisma takes it away from the client of a transaction.
+      isTransaction: (transaction) => !('$connect' in (transaction as object)),
       run: (work, isolationLevel) =>
         prisma.$transaction(work, {
           ...limits,

@@ -4,6 +4,7 @@ import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a TypeORM EntityManager. */
 export interface TypeormManager {
+  readonly queryRunner?: { readonly isTransactionActive: boolean } | undefined;
   query(sql: string, parameters?: any[]): Promise<any>;
 }
 
@@ -47,6 +48,8 @@ export function typeormFence<DataSource extends TypeormDataSource>(
         query: async (sql, parameters) =>
           rowsOf(await (manager as TypeormManager).query(sql, [...parameters])),
       }),
+      isTransaction: (manager) =>
+        (manager as TypeormManager).queryRunner?.isTransactionActive === true,
       run: (work, isolationLevel) =>
         isolationLevel
           ? dataSource.transaction(isolationLevel.toUpperCase(), work)

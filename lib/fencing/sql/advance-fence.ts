@@ -2,7 +2,7 @@ import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { advanceStatements, fenceSqlOf } from './dialect.ts';
 import { runStatement, type SqlExecutor, type SqlRow } from './sql-executor.ts';
-import { isMissingTableError, staleFactsOf } from './sql-error.ts';
+import { isMissingTableError, isSyntaxError, staleFactsOf } from './sql-error.ts';
 
 /**
  * Brings the claims to the fence and locks their rows until the transaction ends.
@@ -37,14 +37,31 @@ export function fenceError(
     if (!claim) continue;
     return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, { cause: error });
   }
+  const keys = claims.map((each) => each.key);
+  const [schema] = table.includes('.') ? table.split('.') : [];
   if (isMissingTableError(error)) {
     return new FencedUsageError(
-      `The fence table '${table}' does not exist in this database, so nothing can be written under a lock. Create it in a migration; fence.ddl() returns this SQL:\n${fenceSqlOf(dialect).ddl(table)}`,
-      claims.map((each) => each.key),
+      `The fence table '${table}' does not exist in this database, so nothing can be written under a lock. Create it in a migration${schema ? `, after the schema '${schema}'` : ''}; fence.ddl() returns this SQL:\n${fenceSqlOf(dialect).ddl(table)}`,
+      keys,
+      { cause: error },
+    );
+  }
+  if (isSyntaxError(error)) {
+    return new FencedUsageError(
+      `The database does not understand the fence's SQL. The fence speaks ${dialect}: is that the database (option dialect)? Its table is '${table}': is that a word of SQL?`,
+      keys,
       { cause: error },
     );
   }
   return error;
+}
+
+/** The refusal of an `advance` whose row lock would end at once. */
+export function outsideTransaction(claims: readonly FenceClaim[]): FencedUsageError {
+  return new FencedUsageError(
+    'advance was called outside a transaction: the row of the fence would be free again before the write. Begin the transaction first and pass what your driver or ORM gives for it, or use fence.transaction; fence.claim is for reads outside.',
+    claims.map((claim) => claim.key),
+  );
 }
 
 /** @throws StaleTokenError unless every claim stands in its row: token and holder, compared as text */
@@ -54,7 +71,7 @@ export function checkFenceRows(rows: readonly SqlRow[], claims: readonly FenceCl
     const row = held.get(claim.key);
     if (!row) {
       throw new FencedUsageError(
-        `The fence answered without the row of key '${claim.key}': the executor must return the rows of the statement (see SqlExecutor.query).`,
+        `The fence answered without the row of key '${claim.key}': the executor must return the rows of the statement by the names of their columns (see SqlExecutor.query).`,
         [claim.key],
       );
     }

@@ -1,8 +1,11 @@
 import type { FenceClaim } from '../fence-claim.ts';
 
 /** Three for each claim. */
-export function claimParameters(claims: readonly FenceClaim[]): readonly string[] {
-  return claims.flatMap(({ key, token, holder }) => [key, token, holder]);
+export function claimParameters(
+  claims: readonly FenceClaim[],
+  encode = (text: string): string => text,
+): readonly string[] {
+  return claims.flatMap(({ key, token, holder }) => [encode(key), token, encode(holder)]);
 }
 
 /**

@@ -16,6 +16,11 @@ export interface FenceSql {
   ddl(table: string): string;
   /** @param count of the claims, at least one */
   advance(table: string, count: number): readonly string[];
+  /** Of keys and holders in its parameters. */
+  readonly encode?: (text: string) => string;
+  /** Two statements of a transaction, one after `advance` and one before the commit; the last fails when it is another one. */
+  readonly mark?: string;
+  readonly checkMark?: string;
 }
 
 const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {
@@ -39,10 +44,9 @@ export function advanceStatements(
   table: string,
   claims: readonly FenceClaim[],
 ): readonly SqlStatement[] {
-  const parameters = claimParameters(claims);
-  return fenceSqlOf(dialect)
-    .advance(table, claims.length)
-    .map((sql) => ({ sql, parameters }));
+  const fenceSql = fenceSqlOf(dialect);
+  const parameters = claimParameters(claims, fenceSql.encode);
+  return fenceSql.advance(table, claims.length).map((sql) => ({ sql, parameters }));
 }
 
 /**

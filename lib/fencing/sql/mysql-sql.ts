@@ -10,13 +10,19 @@ export const mysqlFenceSql: FenceSql = {
   holder VARBINARY(255) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;`,
 
+  // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally.
+  encode: (text) => Buffer.from(text).toString('hex'),
+
+  // A savepoint ends with its transaction: with a deadlock whose error was swallowed, or a statement that commits implicitly.
+  mark: 'SAVEPOINT redlock_fence',
+  checkMark: 'RELEASE SAVEPOINT redlock_fence',
+
   advance(table, count) {
     const rows = listOfClaims(
       count,
-      (key, token, holder) =>
-        `(CONVERT(${key} USING utf8mb4), CAST(${token} AS SIGNED), ${holder})`,
+      (key, token, holder) => `(UNHEX(${key}), CAST(${token} AS SIGNED), UNHEX(${holder}))`,
     );
-    const keys = listOfClaims(count, (key) => `CONVERT(${key} USING utf8mb4)`);
+    const keys = listOfClaims(count, (key) => `UNHEX(${key})`);
     return [
       // Assignments run left to right: holder first, while token is still the old one.
       `INSERT INTO ${table} (resource, token, holder) VALUES ${rows}

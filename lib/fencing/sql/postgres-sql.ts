@@ -17,22 +17,27 @@ export function postgresFenceRow(key: string, token: string, holder: string): st
  * with 40001 and are tried again.
  *
  * A stale claim makes the last one fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed
- * error can't commit. MATERIALIZED, or the planner would drop the column that fails when no query selects it.
+ * error can't commit.
  * All claims of one token share token and holder, so the first claim's parameters stand for all.
  */
-export function postgresFenceExpressions(table: string, count: number, first = 1): string {
-  const token = `CAST($${first + 1} AS bigint)`;
-  const holder = `CAST($${first + 2} AS text)`;
+function fenceExpressions(table: string, count: number): string {
   return `fence_rows AS (
-INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow, first)}
+INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
 ON CONFLICT (resource) DO UPDATE SET
   token = GREATEST(f.token, EXCLUDED.token),
   holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END
 RETURNING resource, token, holder
-), fence AS MATERIALIZED (
-SELECT resource, holder, CASE WHEN token = ${token} AND holder = ${holder} THEN token
+), fence AS (
+SELECT resource, holder, CASE WHEN token = CAST($2 AS bigint) AND holder = CAST($3 AS text) THEN token
   ELSE CAST('${POISON_PREFIX}' || CAST(json_build_array(resource, CAST(token AS text), holder) AS text) AS bigint) END AS token
 FROM fence_rows)`;
+}
+
+/** The advance when no program looks at its rows: it also fails when the table didn't keep one of them. */
+export function postgresFenceCheck(table: string, count: number): string {
+  return `WITH ${fenceExpressions(table, count)}
+SELECT CAST(CASE count(*) WHEN ${count} THEN CAST(min(token) AS text)
+  ELSE 'the fence kept no row: does ${table} have a trigger or rule?' END AS bigint) AS token FROM fence`;
 }
 
 /** PostgreSQL and PGlite: one statement. */
@@ -45,6 +50,6 @@ export const postgresFenceSql: FenceSql = {
 ) WITH (fillfactor = 50);`,
 
   advance: (table, count) => [
-    `WITH ${postgresFenceExpressions(table, count)} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
+    `WITH ${fenceExpressions(table, count)} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
   ],
 };

@@ -41,7 +41,7 @@ function sqlErrorFacts(error: unknown): SqlErrorFacts {
 }
 
 /**
- * SQLSTATE 40001 and 40P01, InnoDB deadlock 1213, Prisma's P2034, SQLite busy: the database chose this transaction to be
+ * SQLSTATE 40001 and 40P01, InnoDB's deadlock 1213 and changed row 1020, Prisma's P2034, SQLite busy: the database chose this transaction to be
  * aborted, and the same work may be done again. Connection errors are not among them: the commit may have happened.
  */
 const RETRYABLE = [
@@ -49,20 +49,34 @@ const RETRYABLE = [
   '40P01',
   '1213',
   'ER_LOCK_DEADLOCK',
+  '1020',
+  'ER_CHECKREAD',
   'P2034',
-  'SQLITE_BUSY',
-  'SQLITE_BUSY_SNAPSHOT',
 ] as const;
 const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */
 export function isRetryableSqlError(error: unknown): boolean {
-  return hasCode(sqlErrorFacts(error), RETRYABLE);
+  const facts = sqlErrorFacts(error);
+  return hasCode(facts, RETRYABLE) || isBusyError(facts);
+}
+
+/** SQLITE_BUSY and its extended codes: names in better-sqlite3, numbers that end with its byte in node:sqlite. */
+function isBusyError({ codes }: SqlErrorFacts): boolean {
+  const isNodeSqlite = codes.has('ERR_SQLITE_ERROR');
+  return [...codes].some(
+    (code) => code.startsWith('SQLITE_BUSY') || (isNodeSqlite && (Number(code) & 0xff) === 5),
+  );
 }
 
 /** Whether the statement failed only because an earlier one had aborted the transaction (PostgreSQL). */
 export function isAbortedTransactionError(error: unknown): boolean {
   return hasCode(sqlErrorFacts(error), ['25P02']);
+}
+
+/** Whether the savepoint is gone, and with it the transaction it was set in (MariaDB, MySQL). */
+export function isMissingSavepointError(error: unknown): boolean {
+  return hasCode(sqlErrorFacts(error), ['1305', 'ER_SP_DOES_NOT_EXIST']);
 }
 
 /** Whether a statement of the fence found no fence table. */
@@ -71,6 +85,15 @@ export function isMissingTableError(error: unknown): boolean {
   return (
     hasCode(facts, MISSING_TABLE) ||
     facts.messages.some((message) => /no such table/i.test(message))
+  );
+}
+
+/** Whether the database could not read the statement. */
+export function isSyntaxError(error: unknown): boolean {
+  const facts = sqlErrorFacts(error);
+  return (
+    hasCode(facts, ['42601', '1064', 'ER_PARSE_ERROR']) ||
+    facts.messages.some((message) => message.endsWith(': syntax error'))
   );
 }
 

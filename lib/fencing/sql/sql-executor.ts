@@ -27,6 +27,11 @@ export interface SqlFenceAdapter<Transaction> {
   /** The driver's transaction as the fence sees it. */
   executor(transaction: Transaction): SqlExecutor;
   /**
+   * Whether statements on it run in an open transaction. The driver should know without asking the database: it is called for
+   * each `advance`.
+   */
+  isTransaction(transaction: Transaction): boolean | Promise<boolean>;
+  /**
    * Runs `work` in a new transaction on a connection of its own (not a savepoint of an open one): commits when it resolves,
    * rolls back when it rejects, and rejects with the same error.
    */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RedlockConfigError, type StaleTokenError } from '../../core/errors.ts';
-import { advanceFence } from './advance-fence.ts';
+import { advanceFence, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
@@ -24,6 +24,8 @@ export interface FenceCall<Transaction, Result> {
   readonly claims: readonly FenceClaim[];
   readonly work: (transaction: Transaction) => Promise<Result> | Result;
   readonly options?: FenceTransactionOptions;
+  /** Only brings the token. */
+  readonly isClaim?: boolean;
   /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: StaleTokenError;
 }
@@ -75,6 +77,9 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options: FenceKeys = {},
   ): Promise<void> {
     const claims = fenceClaims(token, options.keys);
+    const isInside = this.adapter.isTransaction(transaction);
+    // Without `await` where it is known at once: a synchronous transaction does not wait.
+    if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
     const call = this.calls.get(transaction as object);
     const advancing = (): Promise<void> =>
       advanceFence(this.adapter.executor(transaction), this.table, claims);
@@ -96,7 +101,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     const attempt = () =>
       autocommit
         ? advanceFence(autocommit, this.table, claims)
-        : this.attempt({ claims, work: () => undefined });
+        : this.attempt({ claims, work: () => undefined, isClaim: true });
     await this.reporter.reporting(token, claims, 'claim', () => this.retrying(claims, attempt));
   }
 

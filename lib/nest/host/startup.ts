@@ -2,6 +2,7 @@ import type { Logger } from '@nestjs/common';
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 import type { Redlock } from '../../core/redlock.ts';
+import { systemEnvironment } from '../../core/system-environment.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
 
 /** How long nodes that are late may still answer once a quorum has joined; a dead one delays the start by this much. */
@@ -64,12 +65,15 @@ export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFact
     let askAgain: NodeJS.Timeout | undefined;
     let isOver = false;
     const finish = (reply: NodeFacts | NodeFailure) => {
+      if (isOver) return;
       isOver = true;
       clearTimeout(deadline);
       clearTimeout(askAgain);
       resolve(reply);
     };
-    const deadline = setTimeout(() => finish(failure), timeoutMs);
+    // What has arrived while this process did not read is there after the next poll.
+    const giveUp = () => systemEnvironment.afterPoll(() => finish(failure));
+    const deadline = setTimeout(giveUp, timeoutMs);
     const ask = () =>
       node.examine((reply) => {
         if (isOver) return;

@@ -15,7 +15,7 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  * It only reads. What refuses a stale caller is the handler's own `fence.transaction(token, …)`; a check before the handler,
  * in a guard or a pipe, comes too early to stop a late write.
  *
- * Answers 428 when the header is missing and 400 when it is malformed.
+ * Answers 428 when the header is missing, and 400 when it is malformed or no fence can have the resource.
  */
 export const FencingTokenHeader: (resource?: ResourceOfRequest) => ParameterDecorator =
   createParamDecorator(
@@ -33,7 +33,10 @@ export const FencingTokenHeader: (resource?: ResourceOfRequest) => ParameterDeco
       const keys = resource?.(request) ?? [];
       const token = parseFencingTokenHeader(String(text), typeof keys === 'string' ? [keys] : keys);
       if (!token)
-        throw new HttpException(`The header ${FENCING_TOKEN_HEADER} must be <token>;<holder>`, 400);
+        throw new HttpException(
+          `The header ${FENCING_TOKEN_HEADER} must be <token>;<holder>, and its resource one that a fence can name`,
+          400,
+        );
       return token;
     },
   );

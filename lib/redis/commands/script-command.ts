@@ -178,11 +178,14 @@ export function scriptCommandClass(Base?: CommandClass) {
 
     setReplyContext(): void {}
   }
-  const isNative =
-    Base !== undefined && Object.keys(new Base('ping')).every((key) => KNOWN.has(key));
+  const isNative = Base !== undefined && hasKnownFields(Base);
   if (isNative) Object.setPrototypeOf(EvalshaCommand.prototype, Base.prototype);
   Object.assign(EvalshaCommand.prototype, FIELDS, { isNative });
   return EvalshaCommand;
+}
+
+function hasKnownFields(Base: CommandClass): boolean {
+  return Object.keys(new Base('ping')).every((key) => KNOWN.has(key));
 }
 
 /** What our side throws must not end up in ioredis' parser. */

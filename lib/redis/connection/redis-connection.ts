@@ -26,9 +26,23 @@ const BEATS = 4;
 
 const { timers, random } = systemEnvironment;
 
+/** A command in the queue of ioredis, as far as the parser of replies uses it. */
+interface QueuedCommand {
+  readonly name: string;
+  readonly args: readonly unknown[];
+  resolve(reply: unknown): void;
+  reject(error: unknown): void;
+}
+
+interface CommandQueue {
+  readonly length: number;
+  shift(): { readonly command: QueuedCommand } | undefined;
+  peekFront(): { readonly command: QueuedCommand } | undefined;
+}
+
 /** What we use of a client beyond its types; the same in versions 5 and 6. */
 interface ClientInternals {
-  readonly commandQueue: { readonly length: number };
+  readonly commandQueue: CommandQueue;
   readonly connector: { connect(...parameters: unknown[]): Promise<Duplex> };
   readonly stream: Duplex;
 }
@@ -39,6 +53,8 @@ interface ClientInternals {
  */
 export class RedisConnection implements ScriptCommandOwner {
   readonly client: Redis;
+  /** For messages of channels: with it the connection is one for subscriptions only. */
+  onMessage: ((channel: string, message: string) => void) | undefined;
   /** Resolves when the socket is closed. */
   readonly closed: Promise<void>;
   /** Why it ended, or why it isn't ready. */
@@ -79,6 +95,7 @@ export class RedisConnection implements ScriptCommandOwner {
     );
     // A write that fails ends the connection in the context of the one who wrote.
     this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
+    this.client.once('connect', () => guardReplies(this));
     this.client.once('ready', () => inModuleContext(() => this.#ready()));
     this.client.once('end', () => inModuleContext(() => this.#end()));
     this.client.connect().catch((error: unknown) => this.#failed(error));
@@ -151,7 +168,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
   /** Gives the connection up. */
   drop(message: string): void {
-    this.problem = message;
+    this.problem = this.#source.conceal(message);
     this.client.disconnect();
     this.#end();
   }
@@ -256,4 +273,53 @@ function ignoreLateErrors(client: Redis): void {
     stream.on('error', () => undefined);
     return stream;
   };
+}
+
+/**
+ * Call on 'connect'. ioredis throws, where nobody can catch it, over a null that it did not ask for and over pub/sub replies
+ * of another form. So it never looks at those: this stands in for the command whose reply it has read.
+ */
+function guardReplies(owner: RedisConnection): void {
+  const { client } = owner;
+  const { commandQueue } = client as unknown as ClientInternals;
+  const shift = commandQueue.shift.bind(commandQueue);
+  let isBroken = false;
+  let confirmed = 0;
+  const broken = (message: string) => {
+    isBroken = true;
+    owner.drop(message);
+  };
+  const resolve = (reply: unknown) => {
+    const push: unknown[] = Array.isArray(reply) ? reply : [];
+    const kind = textOf(push[0]);
+    if (kind === 'message' && push.length === 3)
+      return owner.onMessage?.(textOf(push[1]), textOf(push[2]));
+    const command = commandQueue.peekFront()?.command;
+    const isSubscription = command !== undefined && /^(un)?subscribe$/.test(command.name);
+    if (command === undefined || (isSubscription && kind !== command.name))
+      return broken('the server sent a reply that nobody asked for');
+    // One reply for each name.
+    confirmed += 1;
+    if (isSubscription && confirmed < command.args.length) return undefined;
+    confirmed = 0;
+    shift();
+    return command.resolve(isSubscription ? push[2] : reply);
+  };
+  const reject = (error: unknown) => {
+    const item = shift();
+    if (item === undefined) broken(errorMessage(error));
+    else item.command.reject(error);
+  };
+  const standIn = { command: { name: 'reply', args: [], resolve, reject } };
+  commandQueue.shift = () => {
+    // While it closes, ioredis empties the queue.
+    const isReading = !isBroken && (client.status === 'ready' || client.status === 'connect');
+    if (isReading && owner.onMessage !== undefined) return standIn;
+    return shift() ?? (isReading ? standIn : undefined);
+  };
+}
+
+/** Strings arrive as bytes, possibly of another realm. */
+function textOf(part: unknown): string {
+  return ArrayBuffer.isView(part) ? part.toString() : '';
 }

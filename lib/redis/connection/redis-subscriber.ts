@@ -1,25 +1,30 @@
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisConnection } from './redis-connection.ts';
-import { orErrorReply } from '../commands/node-failure.ts';
+import { isErrorReply, orErrorReply } from '../commands/node-failure.ts';
 import { inModuleContext } from '../../core/module-context.ts';
 import { RedisLink } from './redis-link.ts';
 
 /** With so many names in one command ioredis needs no more stack than it has, and the server answers in between. */
 const NAMES_PER_COMMAND = 1_000;
 
-/**
- * Receives word of releases on a connection of its own, made at the first watch. Without it (no right to subscribe, no
- * connection) waiters only back off longer; so nothing here ever fails.
- */
+/** What a subscriber reports of the names that are watched. */
+export interface WatchListener {
+  /** A release was published, by `holder`; `null` when a watch became active. */
+  hint(lockName: string, holder: string | null): void;
+  /** The server refused, for want of a right. */
+  watchRefused(lockName: string): void;
+}
+
+/** Receives word of releases on a connection of its own, made at the first watch. */
 export class RedisSubscriber {
   readonly #link: RedisLink;
-  readonly #hint: (lockName: string, holder: string | null) => void;
+  readonly #listener: WatchListener;
   readonly #watched = new Set<string>();
   #silenceLimitMs = 0;
   #isClosed = false;
 
-  constructor(source: ConnectionSource, hint: (lockName: string, holder: string | null) => void) {
-    this.#hint = hint;
+  constructor(source: ConnectionSource, listener: WatchListener) {
+    this.#listener = listener;
     this.#link = new RedisLink(source, {
       opened: (connection) => this.#opened(connection),
       prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
@@ -52,9 +57,8 @@ export class RedisSubscriber {
   }
 
   #opened(connection: RedisConnection): void {
-    connection.client.on('message', (lockName: string, holder: string) =>
-      inModuleContext(() => this.#received(lockName, holder)),
-    );
+    connection.onMessage = (lockName, holder) =>
+      inModuleContext(() => this.#received(lockName, holder));
     const names = [...this.#watched];
     for (let at = 0; at < names.length; at += NAMES_PER_COMMAND)
       this.#subscribe(connection, names.slice(at, at + NAMES_PER_COMMAND));
@@ -67,11 +71,15 @@ export class RedisSubscriber {
         () => {
           for (const lockName of lockNames) this.#received(lockName, null);
         },
-        () => undefined,
+        (error: unknown) => {
+          if (!isErrorReply(error)) return;
+          for (const lockName of lockNames)
+            if (this.#watched.has(lockName)) this.#listener.watchRefused(lockName);
+        },
       );
   }
 
   #received(lockName: string, holder: string | null): void {
-    if (this.#watched.has(lockName)) this.#hint(lockName, holder);
+    if (this.#watched.has(lockName)) this.#listener.hint(lockName, holder);
   }
 }

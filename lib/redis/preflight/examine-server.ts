@@ -26,27 +26,41 @@ export async function examineServer(
   const asked = Object.values(questions).map((ask) => connection.ask(ask).catch(orErrorReply));
   const answers = await Promise.all(asked);
   const rights = Object.keys(questions);
-  const missing = rights.flatMap((right, index) => refusal(right, answers[index]));
-  const info = String(answers[0]);
-  const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
+  const refusals = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
+  const [info, , , , probed] = answers;
+  const mayConfigure = Array.isArray(probed) && probed[0] === 1;
+  const field = (name: string) =>
+    new RegExp(`^${name}:(.*)$`, 'm').exec(String(info))?.[1]?.trim() ?? '';
   return {
     kind: 'facts',
     runId: field('run_id'),
     version: field('redis_version'),
     role: field('role'),
-    clusterEnabled: field('cluster_enabled') === '1',
+    clusterEnabled: field('cluster_enabled') === '1' || refusals.some(isOfCluster),
     maxmemoryPolicy: field('maxmemory_policy'),
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
-    missingRights: [...new Set(missing)],
+    idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
+    missingRights: [...new Set(refusals)].filter((each) => !isOfCluster(each)),
   };
 }
 
-/** What the answer says of missing rights: an error, or the list that PROBE returns. */
-function refusal(right: string, answer: unknown): string[] {
+async function idleTimeoutS(connection: RedisConnection): Promise<number> {
+  const ask = (client: Redis) => client.config('GET', 'timeout');
+  const answer: unknown = await connection.ask(ask).catch(orErrorReply);
+  return (Array.isArray(answer) && Number(answer[1])) || 0;
+}
+
+/** What the answer says of what the server refuses: an error, or the list that PROBE returns. */
+function refusalsIn(right: string, answer: unknown): string[] {
   const failures = Array.isArray(answer) ? answer : [];
   if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
   return failures.filter((failure) => typeof failure === 'string' && !isCondition(failure));
+}
+
+/** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */
+function isOfCluster(message: string): boolean {
+  return /: (CLUSTERDOWN|CROSSSLOT|MOVED|ASK|TRYAGAIN) /.test(message);
 }
 
 /** The server refuses everybody at the moment: no matter of rights. */

@@ -1,7 +1,11 @@
 import type { NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 
+/** Idle connections carry a PING more often than this. */
+const LONGEST_IDLE_S = 15;
+
 const SENT = ['info', 'ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
-const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', 'set', 'psetex', 'pttl', 'del', 'publish'];
+const WRITES = ['set', 'psetex', 'pexpire', 'del'];
+const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl', 'publish'];
 const FOR_HINTS = ['subscribe', 'unsubscribe'];
 
 /** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
@@ -100,7 +104,7 @@ function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Gener
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
-  for (const right of missingRights.filter((each) => !isPublish(each)))
+  for (const right of missingRights.filter((each) => withoutHint(each) === undefined))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
@@ -112,6 +116,7 @@ function* warningsOf(
     yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead, the same on all nodes`;
   if (reply.kind === 'failed') return;
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
+  const { idleTimeoutS = 0 } = reply;
   // Before version 7 they go into the append-only file and to replicas.
   if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
@@ -121,8 +126,13 @@ function* warningsOf(
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '')
     yield 'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true';
-  for (const right of missingRights.filter(isPublish))
-    yield `waiters will not be woken by a release, only by their back-off (${right}): grant +publish &${keyPrefix}*`;
+  if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
+    yield `closes clients that are idle for ${idleTimeoutS} s: nodes leave again and again, and calls that come then fail: set timeout 0`;
+  for (const right of missingRights) {
+    const [command = ''] = right.toLowerCase().split(':');
+    const effect = withoutHint(right);
+    if (effect !== undefined) yield `${effect} (${right}): grant +${command} &${keyPrefix}*`;
+  }
 }
 
 /** False where the version is unknown. */
@@ -131,9 +141,14 @@ function isOlderThan(major: number, minor: number, version: string): boolean {
   return version !== '' && (ofMajor < major || (ofMajor === major && ofMinor < minor));
 }
 
-/** Without it locks are as safe: it only wakes waiters. */
-function isPublish(right: string): boolean {
-  return right.startsWith('PUBLISH: ');
+/** What follows where the right is one that only wakes waiters: locks are as safe without it. */
+function withoutHint(right: string): string | undefined {
+  if (right.startsWith('PUBLISH: '))
+    return 'releases are not published, so waiters in other processes may wait until the lease would have ended';
+  if (right.startsWith('SUBSCRIBE: '))
+    return 'waiters here are not woken by releases, they ask again with their back-off';
+  if (right.startsWith('UNSUBSCRIBE: ')) return 'subscriptions outlive their waiters';
+  return undefined;
 }
 
 function* checkReachable(

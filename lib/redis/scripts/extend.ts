@@ -42,9 +42,10 @@ for i = 2, #K, 2 do
   if not values[i] or F < T then
     call('PSETEX', K[i + 1], math.max(keep, floorLeft), A[1] .. ' ' .. A[1])
   elseif floorLeft >= 0 and floorLeft < keep then
-    call('PSETEX', K[i + 1], keep, values[i + 1])
+    call('PEXPIRE', K[i + 1], keep) -- needs no memory: a server that has none left still renews
   end
-  if lockLeft ~= -1 and lockLeft < ttl then call('PSETEX', K[i], ttl, holder) end
+  if not values[i] then call('PSETEX', K[i], ttl, holder)
+  elseif lockLeft ~= -1 and lockLeft < ttl then call('PEXPIRE', K[i], ttl) end
 end
 return {1, missing}
 `);

@@ -16,7 +16,7 @@ for i = 1, #K, 2 do
       if floor and #floor == 33 then
         local prev = string.sub(floor, 18)
         if prev == '0000000000000000' then call('DEL', K[i + 1])
-        else call('SET', K[i + 1], prev .. ' ' .. prev, 'KEEPTTL') end
+        else redis.pcall('SET', K[i + 1], prev .. ' ' .. prev, 'KEEPTTL') end -- without memory the lock goes all the same
       end
     end
     call('DEL', K[i])

@@ -53,7 +53,7 @@ function ledgerOf(
   };
 }
 
-/** claim, read, then check and write in one statement. */
+/** claim, read, then check and write in one round trip. */
 const claimThenStatement: PostgresPattern = async (ledger, session) => {
   const { fence } = ledger;
   await fence.claim(session.token);
@@ -61,13 +61,28 @@ const claimThenStatement: PostgresPattern = async (ledger, session) => {
   for (let count = 0; count < session.writes; count += 1) {
     await session.nap();
     const writer = randomUUID();
-    await fence.statement(session.token, `${SET} FROM fence WHERE ledger.resource = $1`, [
+    await fence.statement(session.token, `${SET} WHERE resource = $1`, [
       session.resource,
       writer,
       session.token.value,
       known,
     ]);
     known = writer;
+  }
+};
+
+/** Reads, checks and writes in one statement, without a claim before it. */
+const readingStatement: PostgresPattern = async ({ fence }, session) => {
+  const { resource, token } = session;
+  for (let count = 0; count < session.writes; count += 1) {
+    await session.nap();
+    const read = 'SELECT writer FROM ledger WHERE resource = $1';
+    const parameters = [resource, randomUUID(), token.value];
+    await fence.statement(
+      token,
+      `UPDATE ledger SET writer = $2, token = $3, read_from = (${read}) WHERE resource = $1`,
+      parameters,
+    );
   }
 };
 
@@ -87,6 +102,22 @@ const checkThenWrite: PostgresPattern = (ledger, session) =>
       [resource, token.value, holder],
     );
     await ledger.write(client, session, from);
+  });
+
+/** What fence.statement was: what it reads is as old as its snapshot, which is older than its wait for the row of the fence. */
+const checkInTheSameStatement: PostgresPattern = (ledger, session) =>
+  ledger.ownTransaction(async (client) => {
+    const { resource, token, holder } = session;
+    await client.query(
+      `WITH fence AS (
+        INSERT INTO redlock_fence AS f (resource, token, holder) VALUES ($1, $2, $3)
+        ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, holder = EXCLUDED.holder
+        WHERE f.token < EXCLUDED.token RETURNING resource)
+      UPDATE ledger SET writer = $4, token = $2, read_from = (SELECT writer FROM ledger WHERE resource = $1)
+      FROM fence WHERE ledger.resource = fence.resource`,
+      [resource, token.value, holder, randomUUID()],
+    );
+    await session.nap();
   });
 
 describe('on PostgreSQL, judged by the order of commits in the write-ahead log', () => {
@@ -132,9 +163,11 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
   }
 
   const rights = LEVELS.flatMap((level) =>
-    Object.entries<PostgresPattern>({ ...RIGHT_PATTERNS, claimThenStatement }).map(
-      ([name, pattern]) => [name, level, pattern] as const,
-    ),
+    Object.entries<PostgresPattern>({
+      ...RIGHT_PATTERNS,
+      claimThenStatement,
+      readingStatement,
+    }).map(([name, pattern]) => [name, level, pattern] as const),
   );
 
   it.each(rights)(
@@ -149,7 +182,13 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
     120_000,
   );
 
-  it.each(Object.entries<PostgresPattern>({ ...WRONG_PATTERNS, checkThenWrite }))(
+  it.each(
+    Object.entries<PostgresPattern>({
+      ...WRONG_PATTERNS,
+      checkThenWrite,
+      checkInTheSameStatement,
+    }),
+  )(
     'the judge sees what goes wrong with %s',
     async (name, pattern) => {
       const sessions = Math.max(200, 600 * SCALE);

@@ -20,7 +20,17 @@ export async function inPostgres(
   }
 }
 
-/** The same on MariaDB. */
+/** Resolves once a session of the database waits for the lock of another one. */
+export async function lockIsAwaited(pool: Pool): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  for (;;) {
+    const { rows } = await pool.query('SELECT 1 FROM pg_locks WHERE NOT granted');
+    if (rows.length > 0) return;
+    if (performance.now() > deadline) throw new Error('no session waits for a lock');
+  }
+}
+
+/** A hand-written transaction on MariaDB. */
 export async function inMariadb(
   pool: MysqlPool,
   work: (connection: PoolConnection) => Promise<unknown>,

@@ -43,7 +43,7 @@ interface Client {
 }
 
 /** Generates a real Prisma client in a folder that `close` removes and opens it over the pg driver adapter. */
-export async function openPrisma(url: string): Promise<OpenStore> {
+export async function openPrismaClient(url: string) {
   // Inside the project: Prisma looks for its packages from the schema upwards.
   await mkdir('.cache', { recursive: true });
   const folder = await mkdtemp(join(process.cwd(), '.cache/prisma-'));
@@ -72,7 +72,17 @@ export async function openPrisma(url: string): Promise<OpenStore> {
     PrismaClient: new (options: object) => Client;
   };
   const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 30 }) });
-  const store = fencedAccounts(prismaFence(prisma, { timeout: '20s', maxWait: '20s' }), {
+  const fence = prismaFence(prisma, { timeout: '20s', maxWait: '20s' });
+  const close = async (): Promise<void> => {
+    await prisma.$disconnect();
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { prisma, fence, close };
+}
+
+export async function openPrisma(url: string): Promise<OpenStore> {
+  const { prisma, fence, close } = await openPrismaClient(url);
+  const store = fencedAccounts(fence, {
     read: async (resource) =>
       (await prisma.account.findUnique({ where: { resource } }))?.text ?? null,
     write: (transaction, resource, text) =>
@@ -82,11 +92,5 @@ export async function openPrisma(url: string): Promise<OpenStore> {
         update: { text },
       }),
   });
-  return {
-    store,
-    close: async () => {
-      await prisma.$disconnect();
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+  return { store, close };
 }

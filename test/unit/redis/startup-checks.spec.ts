@@ -51,13 +51,31 @@ describe('start-up checks', () => {
     ['scripts in replicas', { version: '6.2.0', connectedReplicas: 1 }, 'warning', /has replicas/],
     ['eviction of all keys', { maxmemoryPolicy: 'allkeys-lru' }, 'warning', /noeviction/],
     ['eviction of keys with TTL', { maxmemoryPolicy: 'volatile-ttl' }, 'warning', /noeviction/],
+    ['clients that are closed early', { idleTimeoutS: 14 }, 'warning', /14 s.*set timeout 0/],
     [
       'a missing right',
       { missingRights: ['PSETEX: NOPERM x'] },
       'error',
       /PSETEX: NOPERM x.*\+psetex/,
     ],
-    ['no right to publish', { missingRights: ['PUBLISH: NOPERM x'] }, 'warning', /back-off/],
+    [
+      'no right to publish',
+      { missingRights: ['PUBLISH: NOPERM x'] },
+      'warning',
+      /until the lease would have ended.*\(PUBLISH: NOPERM x\): grant \+publish &lock:\*$/,
+    ],
+    [
+      'no right to subscribe',
+      { missingRights: ['SUBSCRIBE: NOPERM x'] },
+      'warning',
+      /back-off \(SUBSCRIBE: NOPERM x\): grant \+subscribe &lock:\*$/,
+    ],
+    [
+      'no right to unsubscribe',
+      { missingRights: ['UNSUBSCRIBE: NOPERM x'] },
+      'warning',
+      /outlive.*\(UNSUBSCRIBE: NOPERM x\): grant \+unsubscribe &lock:\*$/,
+    ],
   ] as const)('find %s', (_, changes, severity, message) => {
     expect(check(facts(changes))).toEqual([
       { severity, address: 'node1:6379', message: expect.stringMatching(message) },
@@ -68,6 +86,11 @@ describe('start-up checks', () => {
     expect(check(facts({ version }))).toEqual([]);
     const keeping = facts({ version, appendOnly: true, connectedReplicas: 1 });
     expect(check(keeping)).toHaveLength(version.startsWith('6') ? 1 : 0);
+  });
+
+  it('accept a server that closes idle clients later than they are asked for life', () => {
+    expect(check(facts({ idleTimeoutS: 0 }))).toEqual([]);
+    expect(check(facts({ idleTimeoutS: 15 }))).toEqual([]);
   });
 
   it('find missing persistence only while the restart guard is off', () => {

@@ -5,6 +5,7 @@ import type {
   ExtendRequest,
   JoinReply,
   JoinRequest,
+  LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
 } from '../../../../lib/core/nodes/lock-node.ts';
@@ -29,7 +30,10 @@ export class RecordedNode extends MemoryLockNode {
   readonly commands: RecordedCommand[] = [];
   /** Lock names that are watched now. */
   readonly watching = new Set<string>();
+  /** The server lets nobody subscribe. */
+  refusesWatches = false;
   readonly #nowMs: () => number;
+  #listener: LockNodeListener | undefined;
 
   constructor(server: MemoryLockServer, options: MemoryLockNodeOptions, nowMs: () => number) {
     super(server, options);
@@ -39,6 +43,11 @@ export class RecordedNode extends MemoryLockNode {
   /** What it was asked with this command. */
   asked<Of extends Name>(name: Of): RecordedCommand<Of>[] {
     return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
+  }
+
+  override open(listener: LockNodeListener): void {
+    this.#listener = listener;
+    super.open(listener);
   }
 
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
@@ -63,7 +72,8 @@ export class RecordedNode extends MemoryLockNode {
 
   override watch(lockName: string): void {
     this.watching.add(lockName);
-    super.watch(lockName);
+    if (this.refusesWatches) queueMicrotask(() => this.#listener?.watchRefused?.(lockName));
+    else super.watch(lockName);
   }
 
   override unwatch(lockName: string): void {

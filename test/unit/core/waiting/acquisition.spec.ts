@@ -366,7 +366,7 @@ describe('the outcome of the try ahead, for one who waits for no more than one a
 
 describe('an outage that a try found', () => {
   it.each<[string, number, boolean]>([
-    ['is reported to those who come soon after it', 100, false],
+    ['is reported to those who come soon after it', 50, false],
     ['says nothing after two node timeouts of the one who comes', 130, false],
     ['says nothing after a later try, on any key, that had a quorum of answers', 100, true],
   ])('%s', async (rule, afterMs, hasQuorumLater) => {

@@ -73,6 +73,42 @@ describe('a release in another process', () => {
 });
 
 describe('subscriptions', () => {
+  it.each([
+    [2, 3],
+    [3, 5],
+  ])('that %i of %i nodes refuse are replaced by back-off', async (refusing, size) => {
+    const { cluster, waiter, lock, grantedAfterMs } = await contended(0, size);
+    for (const node of waiter.nodes.slice(0, refusing)) node.refusesWatches = true;
+    await cluster.advance(5_000);
+    // The nodes that would still say it receive it late.
+    for (const node of waiter.nodes.slice(refusing)) node.unwatch('lock:a');
+    void lock.release();
+    expect(await grantedAfterMs()).toBeLessThan(1_000);
+  });
+
+  it('that a minority of nodes refuses cost no more tries', async () => {
+    const { cluster, waiter, lock, grantedAfterMs } = await contended(0);
+    waiter.nodes[0]!.refusesWatches = true;
+    await cluster.advance(5_000);
+    expect(tries(waiter)).toBeLessThanOrEqual(3);
+    void lock.release();
+    expect(await grantedAfterMs()).toBeLessThan(100);
+  });
+
+  it('that work again end the back-off', async () => {
+    const { cluster, waiter } = await contended(0);
+    for (const node of waiter.nodes) node.refusesWatches = true;
+    await cluster.advance(5_000);
+    for (const node of waiter.nodes) {
+      node.refusesWatches = false;
+      node.watch('lock:a');
+    }
+    await cluster.advance(1_000);
+    const before = tries(waiter);
+    await cluster.advance(5_000);
+    expect([before > 5, tries(waiter)]).toEqual([true, before]);
+  });
+
   it('are made by the first failed try that waits, and end a second after the last waiter', async () => {
     const { cluster, waiter, lock, acquired } = await contended(1);
     const { redlock, nodes } = waiter;

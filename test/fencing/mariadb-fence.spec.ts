@@ -1,0 +1,259 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/mysql2';
+import knexModule from 'knex';
+import { createPool, type Pool, type PoolConnection, type PoolOptions } from 'mysql2/promise';
+import { DataSource } from 'typeorm';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import {
+  drizzleFence,
+  knexFence,
+  mysqlFence,
+  typeormFence,
+  type Fence,
+} from '../../lib/fencing/index.ts';
+import { useMariadb } from '../support/databases/use-databases.ts';
+
+describe('mysqlFence', () => {
+  const database = useMariadb(async (pool) => {
+    await pool.query(mysqlFence(pool).ddl());
+    await pool.query(
+      'CREATE OR REPLACE TABLE item (id VARCHAR(50) PRIMARY KEY, n INT NOT NULL) ENGINE = InnoDB',
+    );
+  });
+  let count = 0;
+  let key: string;
+  const a = () => `${key}:a`;
+  const b = () => `${key}:b`;
+
+  beforeEach(async () => {
+    key = `item:${(count += 1)}`;
+    await database.pool.query('INSERT INTO item VALUES (?, 0), (?, 0)', [a(), b()]);
+  });
+
+  const token = (value: number, keys = [key]): FencingToken =>
+    new FencingToken(value, keys, `holder-${value}`);
+  const stored = async (id: string): Promise<number> => {
+    const [rows] = await database.pool.query('SELECT n FROM item WHERE id = ?', [id]);
+    return (rows as { n: number }[])[0]!.n;
+  };
+  /** A pool whose sessions begin with this statement. */
+  async function withPool<Result>(
+    work: (pool: Pool) => Promise<Result>,
+    setting?: string,
+    options?: PoolOptions,
+  ): Promise<Result> {
+    const pool = createPool({ uri: database.url, connectionLimit: 40, ...options });
+    if (setting !== undefined) pool.on('connection', (connection) => connection.query(setting));
+    try {
+      return await work(pool);
+    } finally {
+      await pool.end();
+    }
+  }
+
+  describe('when the work swallows the error of a deadlock', () => {
+    /** InnoDB rolls the whole transaction back: it is the one that has written less. */
+    async function deadlock(run: (sql: string) => Promise<unknown>): Promise<void> {
+      const other = await database.pool.getConnection();
+      try {
+        await other.beginTransaction();
+        await other.query('UPDATE item SET n = n + 100 WHERE id = ?', [b()]);
+        for (let row = 0; row < 20; row += 1)
+          await other.query('INSERT INTO item VALUES (?, 1)', [`${key}:more:${row}`]);
+        await run(`UPDATE item SET n = 7 WHERE id = '${a()}'`);
+        const waiting = other.query('UPDATE item SET n = n + 100 WHERE id = ?', [a()]);
+        await expect(run(`UPDATE item SET n = 7 WHERE id = '${b()}'`)).rejects.toBeDefined();
+        await waiting;
+      } finally {
+        await other.rollback();
+        other.release();
+      }
+    }
+
+    const clients: Record<string, (pool: Pool) => Promise<[Fence, (tx: any) => any, () => any]>> = {
+      mysql2: async (pool) => [
+        mysqlFence(pool),
+        (tx: PoolConnection) => (text: string) => tx.query(text),
+        () => undefined,
+      ],
+      Knex: async () => {
+        const knex = knexModule({ client: 'mysql2', connection: database.url });
+        return [knexFence(knex), (tx) => (text: string) => tx.raw(text), () => knex.destroy()];
+      },
+      TypeORM: async () => {
+        const source = await new DataSource({ type: 'mariadb', url: database.url }).initialize();
+        return [
+          typeormFence(source),
+          (tx) => (text: string) => tx.query(text),
+          () => source.destroy(),
+        ];
+      },
+      Drizzle: async (pool) => [
+        drizzleFence(drizzle(pool), { sql, dialect: 'mysql' }),
+        (tx) => (text: string) => tx.execute(text),
+        () => undefined,
+      ],
+    };
+
+    it.each(Object.keys(clients))('%s does not report success', async (name) => {
+      await withPool(async (pool) => {
+        const [fence, queryOf, close] = await clients[name]!(pool);
+        try {
+          let runs = 0;
+          const tolerant = fence.transaction(token(10), async (tx) => {
+            runs += 1;
+            if (runs === 1) await deadlock(queryOf(tx));
+            return 'done';
+          });
+          await expect(tolerant).rejects.toMatchObject({
+            code: 'FENCED_USAGE',
+            message: expect.stringContaining('ended before'),
+          });
+          expect([await stored(a()), await stored(b())]).toEqual([0, 0]);
+        } finally {
+          await close();
+        }
+      });
+    });
+
+    it('and goes on, nothing that follows is written, and the connection is as it was', async () => {
+      await withPool(
+        async (pool) => {
+          const fence = mysqlFence(pool);
+          const tolerant = fence.transaction(token(10), async (tx) => {
+            await deadlock((text) => tx.query(text));
+            await tx.query('UPDATE item SET n = 9 WHERE id = ?', [a()]);
+            throw new Error('later');
+          });
+          await expect(tolerant).rejects.toThrow('later');
+          expect(await stored(a())).toBe(0);
+          await pool.query('UPDATE item SET n = 1 WHERE id = ?', [a()]);
+          expect(await stored(a())).toBe(1);
+        },
+        undefined,
+        { connectionLimit: 1 },
+      );
+    });
+  });
+
+  it('notices that a statement of the work has committed the transaction', async () => {
+    const fence = mysqlFence(database.pool);
+    const work = fence.transaction(token(1), (tx) =>
+      tx.query('CREATE TABLE IF NOT EXISTS implicit_commit (id INT)'),
+    );
+    await expect(work).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+  });
+
+  it.each(['REPEATABLE-READ', 'SERIALIZABLE'])(
+    'tries again under innodb_snapshot_isolation at %s',
+    async (level) => {
+      await withPool(async (pool) => {
+        const fence = mysqlFence(pool);
+        const holders = Array.from({ length: 30 }, () =>
+          fence.transaction(
+            token(7),
+            async (tx) => {
+              const [rows] = await tx.query('SELECT n FROM item WHERE id = ?', [a()]);
+              const n = (rows as { n: number }[])[0]!.n;
+              await tx.query('UPDATE item SET n = ? WHERE id = ?', [n + 1, a()]);
+            },
+            { attempts: 200 },
+          ),
+        );
+        await Promise.all(holders);
+        expect(await stored(a())).toBe(30);
+      }, `SET SESSION innodb_snapshot_isolation = ON, SESSION tx_isolation = '${level}'`);
+    },
+  );
+
+  it('tries the work again when a row changed after its snapshot', async () => {
+    await withPool(async (pool) => {
+      let runs = 0;
+      await mysqlFence(pool).transaction(token(1), async (tx) => {
+        runs += 1;
+        await tx.query('SELECT n FROM item WHERE id = ?', [a()]);
+        // A writer without a fence.
+        if (runs === 1) await database.pool.query('UPDATE item SET n = 5 WHERE id = ?', [a()]);
+        await tx.query('UPDATE item SET n = n + 1 WHERE id = ?', [a()]);
+      });
+      expect([runs, await stored(a())]).toEqual([2, 6]);
+    }, 'SET SESSION innodb_snapshot_isolation = ON');
+  });
+
+  describe('under NO_BACKSLASH_ESCAPES', () => {
+    const mode = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_BACKSLASH_ESCAPES')";
+    const injection = "' USING utf8mb4), (select 9 from (select sleep(2)) s), 0x61) -- ";
+    const strange = ["it's", injection, '\\', "\\'", '%"?', 'ключ 🎟', 'trailing '];
+
+    const fences: Record<string, (pool: Pool) => Fence> = {
+      mysql2: (pool) => mysqlFence(pool),
+      Drizzle: (pool) => drizzleFence(drizzle(pool), { sql, dialect: 'mysql' }),
+    };
+    it.each(Object.keys(fences))('%s treats a key as nothing but a key', async (name) => {
+      await withPool(async (pool) => {
+        const fence = fences[name]!(pool);
+        for (const each of strange) {
+          const keys = [`${key}${each}`];
+          await fence.claim(new FencingToken(2, keys, `a'\\"`));
+          await expect(fence.claim(token(1, keys))).rejects.toMatchObject({
+            code: 'STALE_TOKEN',
+            key: keys[0],
+            currentToken: '2',
+            currentHolder: `a'\\"`,
+          });
+        }
+        const [rows] = await pool.query('SELECT token FROM redlock_fence WHERE token = 9');
+        expect(rows).toEqual([]);
+      }, mode);
+    });
+
+    it('holds for Knex', async () => {
+      const knex = knexModule({
+        client: 'mysql2',
+        connection: database.url,
+        pool: {
+          afterCreate: (connection: any, done: (error: unknown) => void) =>
+            connection.query(mode, done),
+        },
+      });
+      try {
+        for (const each of strange) {
+          const keys = [`${key}${each}`];
+          await knexFence(knex).claim(token(2, keys));
+          await expect(knexFence(knex).claim(token(1, keys))).rejects.toMatchObject({
+            code: 'STALE_TOKEN',
+            key: keys[0],
+          });
+        }
+      } finally {
+        await knex.destroy();
+      }
+    });
+  });
+
+  it('says that the dialect was forgotten', async () => {
+    await withPool(async (pool) => {
+      const fence = drizzleFence(drizzle(pool) as never, { sql });
+      await expect(fence.claim(token(1))).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        message: expect.stringContaining('dialect'),
+      });
+    });
+  });
+
+  it.each([{ rowsAsArray: true }, { nestTables: true }, { nestTables: '_' }])(
+    'works on a pool with %j',
+    async (options) => {
+      await withPool(
+        async (pool) => {
+          const fence = mysqlFence(pool);
+          await fence.claim(token(2));
+          await expect(fence.claim(token(1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+        },
+        undefined,
+        options as PoolOptions,
+      );
+    },
+  );
+});

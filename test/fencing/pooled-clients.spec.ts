@@ -1,0 +1,108 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import {
+  postgresFence,
+  type FenceEvent,
+  type PostgresFence,
+  type StaleContext,
+} from '../../lib/fencing/index.ts';
+import type { StaleTokenError } from '../../lib/core/errors.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+import { inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
+
+// pg hands out the same client object again and again: what one call leaves on it must not reach the next.
+
+describe('fence.transaction and transactions of one’s own on one pool', () => {
+  const database = usePostgres(
+    async (created) => {
+      await created.query(postgresFence(created).ddl());
+      await created.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
+      elsewhere = new pg.Pool({ connectionString: database.url });
+      return () => elsewhere.end();
+    },
+    { max: 2 },
+  );
+  let elsewhere: pg.Pool;
+  let fence: PostgresFence<pg.PoolClient>;
+  let refused: { key: string; token: string; context: StaleContext }[];
+  let events: FenceEvent[];
+  let count = 0;
+  let key: string;
+
+  beforeEach(() => {
+    key = `seat:${(count += 1)}`;
+    refused = [];
+    events = [];
+    fence = postgresFence(database.pool, {
+      onStale: (error: StaleTokenError, context) =>
+        void refused.push({ key: error.key, token: error.token, context }),
+      onEvent: (event) => void events.push(event),
+    });
+  });
+
+  const token = (value: number, keys = [key]): FencingToken =>
+    new FencingToken(value, keys, `holder-${value}`);
+  const stale = expect.objectContaining({ code: 'STALE_TOKEN' });
+  const advanceAlone = (value: number): Promise<void> =>
+    inPostgres(database.pool, (client) => fence.advance(client, token(value)));
+
+  it('reports the refusal of an advance on a client whose last fence.transaction was refused', async () => {
+    await fence.claim(token(9));
+    await expect(fence.transaction(token(5), () => undefined)).rejects.toEqual(stale);
+    await expect(advanceAlone(6)).rejects.toEqual(stale);
+    await advanceAlone(9);
+    expect(refused.map((each) => [each.token, each.context.operation])).toEqual([
+      ['5', 'transaction'],
+      ['6', 'advance'],
+    ]);
+    expect(events.map((event) => [event.type, event.keys])).toEqual([
+      ['admitted', [key]],
+      ['stale', [key]],
+      ['stale', [key]],
+      ['admitted', [key]],
+    ]);
+  });
+
+  it('rolls no holder back for a refusal that another call got on the client of its first try', async () => {
+    const other = `${key}:other`;
+    await fence.claim(token(9, [other]));
+    let usedBefore: Promise<pg.PoolClient> | undefined;
+    fence.observe(({ type }) => {
+      if (type === 'retried') usedBefore ??= database.pool.connect();
+    });
+    let newest: Promise<unknown> | undefined;
+    // PostgreSQL aborts the first try of the newest holder: an older one changed the row of the fence meanwhile.
+    await inPostgres(elsewhere, async (client) => {
+      await fence.advance(client, token(1));
+      newest = fence.transaction(
+        token(2),
+        async (tx) => {
+          const client = (await usedBefore)!;
+          await client.query('BEGIN');
+          await expect(fence.advance(client, token(5, [other]))).rejects.toEqual(stale);
+          await client.query('ROLLBACK');
+          client.release();
+          await tx.query('INSERT INTO seat (id) VALUES ($1)', [key]);
+          return 'done';
+        },
+        { isolationLevel: 'repeatable read' },
+      );
+      await lockIsAwaited(elsewhere);
+    });
+    await expect(newest).resolves.toBe('done');
+    expect(refused).toEqual([
+      { key: other, token: '5', context: { operation: 'advance', token: token(5, [other]) } },
+    ]);
+  });
+
+  it('leaves nothing on the client when the transaction fails before its work', async () => {
+    await inPostgres(elsewhere, async (client) => {
+      await fence.advance(client, token(2));
+      const waiting = fence.transaction(token(3), () => undefined, { lockTimeout: 20 });
+      await expect(waiting).rejects.toMatchObject({ code: '55P03' });
+    });
+    await expect(advanceAlone(1)).rejects.toEqual(stale);
+    expect(refused.map((each) => each.token)).toEqual(['1']);
+  });
+});

@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import Database from 'better-sqlite3';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { sqliteFence, type FenceEvent } from '../../lib/fencing/index.ts';
+import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
+import { nodeSqlite } from './support/node-sqlite.ts';
+
+const token = (value: number): FencingToken => new FencingToken(value, ['seat'], `h${value}`);
+const stale = expect.objectContaining({ code: 'STALE_TOKEN', currentToken: '9' });
+
+describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s', (driver) => {
+  const Driver = (driver === 'better-sqlite3' ? undefined : nodeSqlite()) ?? Database;
+  let folder: string;
+  let file: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'fenced-lock-sqlite-'));
+    file = join(folder, 'data.db');
+    const database = new Database(file);
+    database.exec(sqliteFence(database).ddl());
+    database.close();
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('tries again when another process holds the file longer than the busy timeout', async () => {
+    const [other, database] = [new Database(file), new Driver(file, { timeout: 5 })];
+    try {
+      const events: FenceEvent[] = [];
+      const fence = sqliteFence(database, { onEvent: (event) => void events.push(event) });
+      other.exec('BEGIN IMMEDIATE');
+      const waiting = fence.transaction(token(1), () => 'done', { attempts: 1_000 });
+      await sleep(60);
+      other.exec('COMMIT');
+      await expect(waiting).resolves.toBe('done');
+      expect(events[0]).toMatchObject({ type: 'retried' });
+    } finally {
+      other.close();
+      database.close();
+    }
+  });
+
+  it('lets the fences over one connection take turns', async () => {
+    const database = new Driver(file);
+    try {
+      const [first, second] = [sqliteFence(database), sqliteFence(database)];
+      const steps: string[] = [];
+      await Promise.all(
+        [first, second, first].map((fence, index) =>
+          fence.transaction(token(1 + index), async () => {
+            steps.push('begin');
+            await sleep(5);
+            steps.push('end');
+          }),
+        ),
+      );
+      expect(steps).toEqual(['begin', 'end', 'begin', 'end', 'begin', 'end']);
+    } finally {
+      database.close();
+    }
+  });
+
+  it('checks synchronously in a synchronous transaction', async () => {
+    const database = new Driver(file);
+    try {
+      const refunds: string[] = [];
+      const fence = sqliteFence(database, { onStale: (error) => void refunds.push(error.token) });
+      await fence.claim(token(9));
+      database.exec('CREATE TABLE seat (owner TEXT)');
+      const write = (value: number): void => {
+        database.exec('BEGIN IMMEDIATE');
+        try {
+          fence.advanceSync(database, token(value));
+          database.exec("INSERT INTO seat VALUES ('x'); COMMIT");
+        } catch (error) {
+          database.exec('ROLLBACK');
+          throw error;
+        }
+      };
+      expect(() => write(8)).toThrow(stale);
+      write(9);
+      expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
+      expect(() => fence.advanceSync(database, token(10))).toThrow(/outside a transaction/);
+      await Promise.resolve();
+      expect(refunds).toEqual(['8']);
+    } finally {
+      database.close();
+    }
+  });
+});
+
+it('checks in a transaction of better-sqlite3, which rolls back', () => {
+  const database = new Database(':memory:');
+  const fence = sqliteFence(database);
+  database.exec(`${fence.ddl()} CREATE TABLE seat (owner TEXT)`);
+  const write = database.transaction((value: number) => {
+    fence.advanceSync(database, token(value));
+    database.exec("INSERT INTO seat VALUES ('x')");
+  });
+  write(9);
+  expect(() => write(8)).toThrow(stale);
+  expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
+});
+
+it.each([
+  [{ code: 'ERR_SQLITE_ERROR', errcode: 5 }, true],
+  [{ code: 'ERR_SQLITE_ERROR', errcode: 261 }, true],
+  [{ code: 'ERR_SQLITE_ERROR', errcode: 773 }, true],
+  [{ code: 'ERR_SQLITE_ERROR', errcode: 19 }, false],
+  [{ code: 'SQLITE_BUSY_RECOVERY' }, true],
+  [{ code: 'SQLITE_BUSY_TIMEOUT' }, true],
+  [{ code: 'SQLITE_CONSTRAINT' }, false],
+  [{ code: 'EIO', errno: 5 }, false],
+])('tells from %j whether the file was busy: %j', (fields, isBusy) => {
+  expect(isRetryableSqlError(Object.assign(new Error('no'), fields))).toBe(isBusy);
+});

@@ -1,0 +1,232 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { postgresFence, type FenceEvent, type PostgresFence } from '../../lib/fencing/index.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+import { inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
+
+const WRITE = 'UPDATE seat SET owner = $2 WHERE id = $1 RETURNING owner';
+
+describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => {
+  const database = usePostgres(async (created) => {
+    await created.query(postgresFence(created).ddl());
+    await created.query(`CREATE TABLE seat (id text PRIMARY KEY, owner text, n integer);
+      CREATE TABLE entry (id serial, seat text, balance integer)`);
+  });
+  let pool: pg.Pool;
+  let fence: PostgresFence<pg.PoolClient>;
+  let events: FenceEvent[];
+  let refunds: unknown[];
+  let count = 0;
+  let key: string;
+
+  beforeEach(async () => {
+    ({ pool } = database);
+    events = [];
+    refunds = [];
+    fence = postgresFence(pool, {
+      ...options,
+      onEvent: (event) => void events.push(event),
+      onStale: (error) => void refunds.push(error.key),
+    });
+    key = `seat:${(count += 1)}`;
+    await pool.query('INSERT INTO seat (id) VALUES ($1)', [key]);
+  });
+
+  const token = (value: number, keys = [key]): FencingToken =>
+    new FencingToken(value, keys, `holder-${value}`);
+  const owner = async (): Promise<string | null> =>
+    (await pool.query('SELECT owner FROM seat WHERE id = $1', [key])).rows[0].owner;
+
+  it('checks the token and writes in one round trip', async () => {
+    const write = (value: number): Promise<unknown> =>
+      fence.statement(token(value), WRITE, [key, `owner ${value}`]);
+    await expect(write(2)).resolves.toEqual([{ owner: 'owner 2' }]);
+    await expect(write(1)).rejects.toMatchObject({ code: 'STALE_TOKEN', currentToken: '2' });
+    await expect(owner()).resolves.toBe('owner 2');
+    await expect(write(3)).resolves.toEqual([{ owner: 'owner 3' }]);
+    expect(events.map(({ type }) => type)).toEqual(['admitted', 'stale', 'admitted']);
+  });
+
+  it('takes INSERT, DELETE, CTEs and SELECT as they are, without and with parameters', async () => {
+    const insert = `INSERT INTO seat (id, owner) VALUES ('${key}:new', 'new')`;
+    await expect(fence.statement(token(2), insert)).resolves.toEqual([]);
+    const remove =
+      'WITH gone AS (DELETE FROM seat WHERE id = $1 RETURNING owner) SELECT owner FROM gone';
+    await expect(fence.statement(token(1), remove, [`${key}:new`])).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+    });
+    await expect(fence.statement(token(2), remove, [`${key}:new`])).resolves.toEqual([
+      { owner: 'new' },
+    ]);
+    await expect(
+      fence.statement(token(2), 'SELECT $1::int AS a, now() IS NOT NULL AS b', [7]),
+    ).resolves.toEqual([{ a: 7, b: true }]);
+  });
+
+  it.each([
+    ['a row that is not there', `UPDATE seat SET owner = 'x' WHERE id = $1 || 'no'`],
+    ['a comment about the fence', `UPDATE seat SET owner = 'x' WHERE id = $1 -- from fence`],
+    ['a text about the fence', `UPDATE seat SET owner = 'from fence' WHERE id = $1`],
+    ['LIMIT 0', `UPDATE seat SET owner = 'x' WHERE id = (SELECT $1::text LIMIT 0)`],
+  ])('refuses a stale token whatever the statement is about: %s', async (_name, sql) => {
+    await fence.claim(token(9));
+    await expect(fence.statement(token(5), sql, [key])).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+      key,
+      currentToken: '9',
+    });
+    await expect(owner()).resolves.toBeNull();
+    expect(refunds).toEqual([key]);
+  });
+
+  it.each([
+    `UPDATE seat SET owner = 'x' WHERE id = $1`,
+    `INSERT INTO seat (id, owner) VALUES ($1 || ':x', 'x')`,
+    `UPDATE seat SET owner = 'x' WHERE id IN (SELECT $1 LIMIT 1)`,
+  ])('checks every key of the token for %s', async (sql) => {
+    const keys = [`${key}:a`, `${key}:b`, `${key}:c`];
+    for (const newer of keys) {
+      await fence.claim(new FencingToken(9, [newer], 'newer'));
+      await expect(fence.statement(token(5, keys), sql, [key])).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+      });
+    }
+    const { rows } = await pool.query('SELECT owner FROM seat WHERE id LIKE $1', [`${key}%`]);
+    expect(rows).toEqual([{ owner: null }]);
+    await expect(fence.statement(token(10, keys), sql, [key])).resolves.toEqual([]);
+  });
+
+  describe('while an older holder is inside its transaction', () => {
+    /** Lets the statement wait for the older holder, which writes and commits meanwhile. */
+    async function behindOlder(older: string, sql: string): Promise<readonly unknown[]> {
+      let waiting: Promise<readonly unknown[]> | undefined;
+      await inPostgres(pool, async (client) => {
+        await fence.advance(client, token(1));
+        waiting = fence.statement(token(2), sql, [key]);
+        await lockIsAwaited(pool);
+        await client.query(older, [key]);
+      });
+      return waiting!;
+    }
+    it('reads what that one wrote to other tables', async () => {
+      const sql = `INSERT INTO entry (seat, balance)
+        VALUES ($1, coalesce((SELECT balance FROM entry WHERE seat = $1 ORDER BY id DESC LIMIT 1), 0) + 10)
+        RETURNING balance`;
+      await expect(behindOlder(sql, sql)).resolves.toEqual([{ balance: 20 }]);
+    });
+
+    it('adds up what that one inserted', async () => {
+      const sql = `UPDATE seat SET n = (SELECT sum(balance) FROM entry WHERE seat = $1) WHERE id = $1 RETURNING n`;
+      const older = 'INSERT INTO entry (seat, balance) VALUES ($1, 5)';
+      await expect(behindOlder(older, sql)).resolves.toEqual([{ n: 5 }]);
+    });
+
+    it('finds the row that that one inserted', async () => {
+      const sql = `UPDATE seat SET owner = 'newer' WHERE id = $1 || ':new' RETURNING owner`;
+      const older = `INSERT INTO seat (id, owner) VALUES ($1 || ':new', 'older')`;
+      await expect(behindOlder(older, sql)).resolves.toEqual([{ owner: 'newer' }]);
+    });
+
+    it('is tried again when the isolation level of the database asks for it', async () => {
+      await pool.query(`ALTER ROLE CURRENT_USER SET default_transaction_isolation = serializable`);
+      const strict = new pg.Pool({ connectionString: database.url });
+      try {
+        const before = fence;
+        fence = postgresFence(strict, { ...options, onEvent: (event) => void events.push(event) });
+        const sql = 'UPDATE seat SET n = coalesce(n, 0) + 1 WHERE id = $1 RETURNING n';
+        await expect(behindOlder(sql, sql)).resolves.toEqual([{ n: 2 }]);
+        expect(events.map(({ type }) => type)).toContain('retried');
+        fence = before;
+      } finally {
+        await strict.end();
+        await pool.query('ALTER ROLE CURRENT_USER RESET default_transaction_isolation');
+      }
+    });
+  });
+
+  it('does not take a value of the user for a refusal', async () => {
+    const value = `redlock:stale:["${key}","9999","x"]`;
+    const write = fence.statement(token(5), 'UPDATE seat SET n = $2::int WHERE id = $1', [
+      key,
+      value,
+    ]);
+    await expect(write).rejects.toMatchObject({ code: '22P02' });
+    expect(refunds).toEqual([]);
+  });
+
+  it('writes nothing when the statement fails, and leaves the connection usable', async () => {
+    const one = new pg.Pool({ connectionString: database.url, max: 1 });
+    try {
+      const alone = postgresFence(one, options);
+      for (const value of [5, 7]) {
+        const newer = token(value + 1);
+        await expect(
+          alone.statement(token(value), 'UPDATE seat SET n = 1 / $2 WHERE id = $1', [key, 0]),
+        ).rejects.toMatchObject({ code: '22012' });
+        await expect(
+          alone.statement(token(value), 'UPDATE nowhere SET n = $1', [1]),
+        ).rejects.toMatchObject({ code: '42P01' });
+        await fence.claim(newer);
+        await expect(alone.statement(token(value), WRITE, [key, 'stale'])).rejects.toMatchObject({
+          code: 'STALE_TOKEN',
+        });
+        await alone.statement(newer, WRITE, [key, `owner ${value}`]);
+        await expect(owner()).resolves.toBe(`owner ${value}`);
+      }
+      expect(one.totalCount).toBe(1);
+    } finally {
+      await one.end();
+    }
+  });
+
+  it('works over a client that can only send one statement after the other', async () => {
+    const piped = new pg.Pool({ connectionString: database.url, pipeline: true });
+    try {
+      const piping = postgresFence(piped, options);
+      await expect(piping.statement(token(2), WRITE, [key, 'ana'])).resolves.toEqual([
+        { owner: 'ana' },
+      ]);
+      await expect(piping.statement(token(1), WRITE, [key, 'bob'])).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+      });
+    } finally {
+      await piped.end();
+    }
+  });
+
+  it.each([
+    ['the answer takes too long', 'SELECT pg_sleep(20), $1::text', /timeout/],
+    ['the session ends', 'SELECT pg_terminate_backend(pg_backend_pid()), $1::text', /terminat/],
+    ['a parameter cannot be sent', 'SELECT $1::text', /no text/],
+  ])('throws the connection away when %s', async (_name, sql, message) => {
+    const one = new pg.Pool({ connectionString: database.url, max: 1, query_timeout: 500 });
+    one.on('error', () => undefined);
+    try {
+      const alone = postgresFence(one, options);
+      const toPostgres = (): never => {
+        throw new Error('no text');
+      };
+      const value = message.test('no text') ? { toPostgres } : key;
+      await expect(alone.statement(token(2), sql, [value])).rejects.toThrow(message);
+      // The server may still be at it, and hold the row of the fence.
+      const other = token(2, [`${key}:other`]);
+      await expect(alone.statement(other, WRITE, [key, 'ana'])).resolves.toHaveLength(1);
+    } finally {
+      await one.end();
+    }
+  });
+
+  it('writes nothing when the table of the fence does not keep the row', async () => {
+    await pool.query(`CREATE TABLE silent_fence (LIKE redlock_fence INCLUDING ALL);
+      CREATE OR REPLACE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER silent BEFORE INSERT ON silent_fence FOR EACH ROW EXECUTE FUNCTION drop_row()`);
+    try {
+      const silent = postgresFence(pool, { ...options, table: 'silent_fence' });
+      await expect(silent.statement(token(5), WRITE, [key, 'x'])).rejects.toThrow(/fence/);
+      await expect(owner()).resolves.toBeNull();
+    } finally {
+      await pool.query('DROP TABLE silent_fence');
+    }
+  });
+});
