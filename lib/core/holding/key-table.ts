@@ -19,7 +19,7 @@ export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
   /** Has no conclusive answer yet, which it is owed within a node timeout. */
-  readonly isImpatient: boolean;
+  isImpatient: boolean;
   /** Inside a section held here, which others may wait for: no claim binds it. */
   readonly isInSection: boolean;
   place: KeyRecord | undefined;
@@ -153,6 +153,13 @@ export class KeyRecord {
   wakeImpatient(): void {
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
       if (waiter.isImpatient) waiter.wake();
+  }
+
+  /** From now on the end of every try wakes it: one who comes back from a try stands in front again. */
+  listen(waiter: Waiter): void {
+    if (waiter.isImpatient) return;
+    waiter.isImpatient = true;
+    this.impatient += 1;
   }
 
   /** The line goes on, and callers that wait for no more than an answer may need a try of their own. */

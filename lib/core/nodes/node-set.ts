@@ -12,6 +12,7 @@ const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
+const BOOT_STEP_MS = 10;
 /** Time since boot comes in steps of 10 ms, and is read after the other clock. */
 const BOOT_CLOCK_ERROR_MS = 25;
 
@@ -81,7 +82,8 @@ export class NodeSet {
     this.marker = markerName(options.keyPrefix);
     this.#listener = listener;
     this.#wallAheadMs = environment.clock.wallAheadMs();
-    this.#bootAheadMs = this.#readBootAheadMs();
+    // So that a suspend is never taken to be shorter than it was.
+    this.#bootAheadMs = this.#readBootAheadMs() - BOOT_STEP_MS;
     const nowMs = () => this.nowMs;
     this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
     this.budgets = new Deadlines(environment, nowMs);

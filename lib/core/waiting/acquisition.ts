@@ -173,11 +173,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
       this.#findings.sawHolder(nowMs);
     const isTurn = isHead || this.#claim?.isActive === true;
-    if (!isTurn && !this.#isOverdue(nowMs))
-      return this.#standBy(nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY);
+    const laterMs = nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY;
+    if (!isTurn && !this.#isOverdue(nowMs)) return this.#standBy(laterMs);
     if (blocking !== undefined) {
       if (isHead && blocking !== this.place) this.#move(blocking);
-      if (blocking.foreign === undefined) return this.#standBy(Number.POSITIVE_INFINITY);
+      if (nowMs >= this.#halfTimeMs) this.place?.listen(this);
+      if (blocking.foreign === undefined) return this.#standBy(laterMs);
       this.#subscribe();
       return this.#standBy(blocking.foreign.untilMs);
     }
@@ -318,8 +319,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
     const jitterMs = hintJitterMs(this.tries, set.roundTripMs, random);
     const untilFreeMs =
       endedAtMs + Math.min(freeInMs === undefined ? pauseMs : freeInMs + 1 + jitterMs, ttlMs);
-    const { holder, index } = votes.namedHolder;
-    const record = holder === undefined ? undefined : this.#records[index];
+    const { index } = votes.namedHolder;
+    const record = this.#records[index];
     if (record !== undefined) {
       this.#claim?.end();
       record.grantsInARow = 0;
@@ -329,7 +330,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
         const askMs = set.mayMissReleases ? endedAtMs + pauseMs : untilFreeMs;
         record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
         record.busyAtMs = endedAtMs;
-        record.wakeImpatient();
       }
     } else {
       this.#pausedUntilMs = votes.isQuarantined

@@ -56,8 +56,13 @@ export class LockRecord {
   /** A node said that somebody has it for so long. */
   taken(lockName: string, remainingMs: number): void {
     const key = lockName.slice('lock:'.length);
-    const untilMs = this.#process.nowMs + this.#process.trueMs(remainingMs);
-    this.#takenUntilMs.set(key, Math.max(this.takenUntilMs(key), untilMs));
+    const tell = (): void => {
+      const untilMs = this.#process.nowMs + this.#process.trueMs(remainingMs);
+      this.#takenUntilMs.set(key, Math.max(this.takenUntilMs(key), untilMs));
+    };
+    tell();
+    // The process reads its clock after the answer, and may be stopped in between.
+    this.#run.world.endOfTick(tell);
   }
 
   /** Up to when somebody has this key, as far as this process knows. */

@@ -29,12 +29,15 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
   });
 }
 
-/** A set that was passed may claim its keys for as long as that took, which is no longer than it has waited. */
+/**
+ * A set that was passed may claim its keys for as long as that took, which is no longer than it has waited; it may begin as
+ * late as somebody has to take the key.
+ */
 function longestClaimMs({ keys, freeSinceMs }: Waiter, waiting: Iterable<Waiter>): number {
   let longestMs = 0;
   for (const other of waiting) {
     if (other.keys.length === 1 || !other.keys.some((key) => keys.includes(key))) continue;
-    longestMs = Math.max(longestMs, freeSinceMs - other.calledAtMs);
+    longestMs = Math.max(longestMs, 2 * LIMIT_MS + freeSinceMs - other.calledAtMs);
   }
   return longestMs;
 }
