@@ -63,9 +63,13 @@ export class CallCheck {
       this.#broke('false-outage', error);
   }
 
-  /** Somebody had one of the keys, or this process, which did not run lately, could think so. */
+  /** Somebody had one of the keys, or a claim on it, or this process, which did not run lately, could think so. */
   get #mayBeBusy(): boolean {
-    const { record, process } = this.#client;
+    const { record, process, waiting } = this.#client;
+    for (const { keys, calledAtMs } of waiting) {
+      const isEarlierSet = keys.length > 1 && calledAtMs <= this.#calledAtMs;
+      if (isEarlierSet && keys.some((key) => this.#keys.includes(key))) return true;
+    }
     if (
       this.#wasTaken ||
       this.#isTaken ||
