@@ -5,6 +5,19 @@ process.env.FENCE_STRESS ??= '0.2';
 process.env.SIMULATION_SEEDS ??= '100';
 process.env.SIMULATION_STEP ??= '7';
 
+/** Specs that only `npm run test:stress` runs, beside those named `*.stress.spec.ts`: what takes long and seldom changes. */
+export const LONG_SPECS = [
+  'test/campaign/servers/clock-jumps.spec.ts',
+  'test/campaign/servers/error-conditions.spec.ts',
+  'test/fencing/stress/mariadb-stress.spec.ts',
+  'test/fencing/stress/postgres-stress.spec.ts',
+  'test/fencing/wrong-stores.spec.ts',
+  'test/regressions/detached-work.spec.ts',
+  'test/regressions/nothing-left.spec.ts',
+  'test/regressions/silent-connections.spec.ts',
+  'test/simulation/scenarios/outcome-masks.spec.ts',
+];
+
 export default {
   testEnvironment: 'node',
   testMatch: ['<rootDir>/test/**/*.spec.ts', '<rootDir>/sample/test/**/*.spec.ts'],
@@ -14,6 +27,7 @@ export default {
     '<rootDir>/dist/',
     '<rootDir>/sample/test/browser/',
     '\\.stress\\.spec\\.ts$',
+    ...LONG_SPECS.map((path) => `<rootDir>/${path}`),
   ],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': swc('es6') },

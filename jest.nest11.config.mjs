@@ -6,7 +6,7 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // Minutes of work on what is the same beside every Nest: the simulation, the stress and the stores of databases load neither
 // Nest nor ioredis, and the fault campaign starts processes of its own, which load the repository's ioredis and not this one.
-// All of them have run in `npm test`. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
+// All of them have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
 // (http-receiver, redis-conformance) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/campaign/',

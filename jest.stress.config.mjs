@@ -3,12 +3,13 @@ process.env.FENCE_STRESS ??= '1';
 process.env.SIMULATION_SEEDS ??= '500';
 process.env.SIMULATION_STEP ??= '1';
 process.env.WAIT_BUDGET_RUNS ??= '20';
-const { default: base } = await import('./jest.config.mjs');
+const { default: base, LONG_SPECS } = await import('./jest.config.mjs');
 
 export default {
   ...base,
   testMatch: [
     '<rootDir>/test/**/*.stress.spec.ts',
+    ...LONG_SPECS.map((path) => `<rootDir>/${path}`),
     '<rootDir>/test/fencing/stress/*.spec.ts',
     '<rootDir>/test/fencing/wrong-stores.spec.ts',
     '<rootDir>/test/simulation/campaign.spec.ts',
