@@ -71,6 +71,20 @@ describe('a caller that is refused because of an outage', () => {
     expect(kindOf(outage(4_000, 4_259), ...stalls)).toBe('none');
   });
 
+  it('is right when no node was asked because its process did not run for half of its time', () => {
+    const outcome = 'QUORUM_UNAVAILABLE';
+    const notTried = { outcome, message: 'the time was over before a node could be asked' };
+    const rules = (from: number, answer: object) =>
+      brokenRules([
+        asked('a', 4_000, { waitMs: 1_000 }),
+        answered('a', 5_000, answer),
+        stalled('process-a', from, 4_900),
+      ]);
+    expect(rules(4_400, notTried)).toEqual([]);
+    expect(rules(4_402, notTried)).toEqual(['false-outage']);
+    expect(rules(4_400, { outcome })).toEqual(['false-outage']);
+  });
+
   it('is wrong when only a minority is harmed, or only for others', () => {
     const minority = outage(4_000, 6_000, { nodes: [0, 4] });
     expect(kindOf(minority)).toBe('none');

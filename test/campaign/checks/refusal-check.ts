@@ -19,7 +19,7 @@ const SLACK_MS = 50;
  * Calls that were not granted end with a code for what an acquire can meet; and with that for an outage only where there was
  * one, however short they were ready to wait. An outage may be found by the try of another caller up to two node timeouts
  * before, and a try takes one: so for that long, not counting when the process did not run, there must have been a moment
- * without a quorum that answers and may vote.
+ * without a quorum that answers and may vote. One that says that no node was asked had no time when its process did not run.
  */
 export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> {
   const { calls, of, limits } = facts;
@@ -53,13 +53,27 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
       violations.push({ rule: 'unexpected-refusal', ...broken(answer, why) });
     }
     if (outcome !== 'QUORUM_UNAVAILABLE') continue;
-    const kind = kindOf(process, at);
+    const kind = hadNoTime(facts, answer) ? 'real' : kindOf(process, at);
     outages[kind] += 1;
     if (kind !== 'none') continue;
     const why = `although a quorum answered and might vote for the last ${ms(lookMs)}`;
     violations.push({ rule: 'false-outage', ...broken(answer, why) });
   }
   return { violations, measures: { refusals, outages } };
+}
+
+/** It says that no node was asked, and its process did not run for half of its time, which is kept for its own try. */
+function hadNoTime(
+  { calls, of }: RunFacts,
+  { call, process, at, message }: AnsweredEvent,
+): boolean {
+  if (message?.includes('before a node could be asked') !== true) return false;
+  const askedAt = calls.find(({ asked }) => asked.call === call)?.asked.at ?? at;
+  let stalledMs = 0;
+  for (const stall of of('stalled'))
+    if (stall.process === process)
+      stalledMs += Math.max(0, Math.min(stall.to, at) - Math.max(stall.from, askedAt));
+  return stalledMs >= (at - askedAt) / 2;
 }
 
 /** What there was for `worker` in the time before it was refused. */
