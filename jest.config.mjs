@@ -36,7 +36,8 @@ export default {
   randomize: true,
   // Most specs wait for servers; jest would leave a core idle.
   maxWorkers: '100%',
-  testTimeout: 30_000,
+  // A bound that only a hang crosses: a process that has run a hundred specs collects its garbage slowly.
+  testTimeout: 120_000,
   collectCoverageFrom: ['lib/**/*.ts'],
   coverageProvider: 'v8',
 };
