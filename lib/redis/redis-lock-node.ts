@@ -6,6 +6,7 @@ import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
 import {
   ACQUIRE_CALL,
+  bulk,
   EXTEND_CALL,
   INSPECT_CALL,
   RELEASE_CALL,
@@ -157,8 +158,9 @@ async function joinServer(
   connection: RedisConnection,
   request: port.JoinRequest,
 ): Promise<port.JoinReply> {
-  const reply = parseJoinReply(await askToJoin(connection, request));
-  if (reply.kind !== 'joined') return reply;
+  const { start, ...reply } = parseJoinReply(await askToJoin(connection, request));
+  if (start === undefined) return reply;
+  connection.start = bulk(start);
   const known = (await connection.ask((client) =>
     client.script('EXISTS', ...LOADED_AFTER_JOIN.map(({ sha1 }) => sha1)),
   )) as unknown;

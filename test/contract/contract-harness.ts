@@ -30,6 +30,8 @@ export interface ContractHarness {
   writeFloor(floorName: string, floor: RawFloor, ttlMs: number): Promise<void>;
   deleteFloor(floorName: string): Promise<void>;
   deleteMarker(): Promise<void>;
+  /** The data are those of another server: it was a replica for a while. */
+  takeMarkerOfAnother(): Promise<void>;
 
   /** FLUSHALL. */
   flush(): Promise<void>;

@@ -45,6 +45,10 @@ export function createMemoryHarness(server = new MemoryLockServer()): ContractHa
     async deleteMarker() {
       state.markers.delete(markerName(PREFIX));
     },
+    async takeMarkerOfAnother() {
+      const marker = state.markers.get(markerName(PREFIX))!;
+      state.markers.set(markerName(PREFIX), { ...marker, runId: 'another' });
+    },
     flush: async () => server.flush(),
     forgetScripts: async () => server.forgetScripts(),
     restart: async (options) => server.restart(options),

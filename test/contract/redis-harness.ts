@@ -51,6 +51,10 @@ export async function createRedisHarness(server: RedisServer): Promise<ContractH
     async deleteMarker() {
       await admin.del(markerName(prefix));
     },
+    async takeMarkerOfAnother() {
+      const [voteAfter, , ...rest] = (await admin.get(markerName(prefix)))!.split(' ');
+      await admin.set(markerName(prefix), [voteAfter, 'f'.repeat(40), ...rest].join(' '));
+    },
     async flush() {
       await admin.flushall();
     },

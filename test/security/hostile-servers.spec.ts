@@ -21,7 +21,7 @@ interface Answers {
 }
 
 const ACCEPTED = ':1\r\n';
-const JOINED = '*2\r\n:1\r\n:0\r\n';
+const JOINED = '*3\r\n:1\r\n:0\r\n$8\r\n1a2b3c4d\r\n';
 
 const openRedlock = useRedlocks();
 const servers: ScriptedRedis[] = [];

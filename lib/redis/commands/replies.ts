@@ -62,11 +62,13 @@ export function parseReleaseReply(reply: unknown): ReleaseReply {
   return unexpectedReply('release', reply);
 }
 
-export function parseJoinReply(reply: unknown): JoinReply {
-  const [code, value, ...more] = fieldsOf(reply);
+/** `start` names the start of the server that was joined. */
+export function parseJoinReply(reply: unknown): JoinReply & { readonly start?: string } {
+  const [code, value, start, ...more] = fieldsOf(reply);
   if (isCount(value) && more.length === 0) {
-    if (code === 1) return { kind: 'joined', quarantineMs: value };
-    if (code === -5) return { kind: 'disagree', floorRetentionMs: value };
+    if (code === 1 && typeof start === 'string' && /^\w{8}$/.test(start))
+      return { kind: 'joined', quarantineMs: value, start };
+    if (code === -5 && start === undefined) return { kind: 'disagree', floorRetentionMs: value };
   }
   return unexpectedReply('join', reply);
 }

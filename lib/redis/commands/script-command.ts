@@ -26,7 +26,10 @@ export interface ScriptCall<Request, Reply> {
   readonly script: Script;
   /** It goes by its digest only, which a server does not know before it was joined. */
   readonly isVote: boolean;
-  /** EVALSHA in the Redis protocol. The last request is remembered, because it goes to all nodes in a row. */
+  /**
+   * EVALSHA in the Redis protocol; in a vote the start of the server is still missing, which is the last argument. The last
+   * request is remembered, because it goes to all nodes in a row.
+   */
   encode(request: Request): string;
   parse(reply: unknown, request: Request): Reply;
 }
@@ -75,7 +78,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     const values = valuesOf(request);
     const length = pairs.length + (isVote ? 1 : 0);
     text = heads[length] ??=
-      `*${length + values.length + 3}\r\n` +
+      `*${length + values.length + (isVote ? 4 : 3)}\r\n` +
       bulk('evalsha') +
       bulk(script.sha1) +
       bulk(String(length));
@@ -88,7 +91,8 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   return { script, isVote, encode, parse };
 }
 
-function bulk(value: string): string {
+/** A string in the Redis protocol. */
+export function bulk(value: string): string {
   return `$${Buffer.byteLength(value)}\r\n${value}\r\n`;
 }
 
@@ -112,6 +116,8 @@ export type ScriptCommand = InstanceType<ScriptCommandClass>;
 
 /** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
+  /** Names the start of the server that was joined, in the Redis protocol: the last argument of every vote. */
+  readonly start: string;
   rejected(command: ScriptCommand, error: unknown): void;
 }
 
@@ -153,7 +159,7 @@ export function scriptCommandClass(Base?: CommandClass) {
       readonly settle: (reply: any) => void,
       readonly owner: ScriptCommandOwner,
     ) {
-      this.text = call.encode(request);
+      this.text = call.isVote ? call.encode(request) + owner.start : call.encode(request);
     }
 
     /** Bound, because tracers take it from the command and call it alone; made only when it is read. */

@@ -11,7 +11,7 @@ import {
   isNotWritable,
   NOT_WRITABLE,
 } from '../commands/node-failure.ts';
-import { argumentsOf } from '../commands/script-command.ts';
+import { argumentsOf, bulk } from '../commands/script-command.ts';
 import type { ScriptCall, ScriptCommand, ScriptCommandOwner } from '../commands/script-command.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
@@ -59,6 +59,11 @@ export class RedisConnection implements ScriptCommandOwner {
   readonly closed: Promise<void>;
   /** Why it ended, or why it isn't ready. */
   problem = 'the connection was closed';
+  /**
+   * In every vote, set by each join. A server whose data were replaced meanwhile (it was a replica and is a master again)
+   * has the marker of another start, and refuses.
+   */
+  start = bulk('');
   isSilent = false;
   wasReady = false;
   readonly #internals: ClientInternals;

@@ -4,7 +4,7 @@ import { defineScript } from './script.ts';
 export const ACQUIRE = defineScript(`
 -- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
 -- KEYS: marker lock1 floor1 [lock2 floor2 ...]
--- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs
+-- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs, start (from JOIN)
 -- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  floor: "F prev", 16 digits each, so that strings compare like numbers;
 --   ballots <= F are refused, prev is what F was before the last accept.
 -- Returns 1 ACCEPTED; otherwise nothing was written (maxF and limit as digits: ioredis 6 rounds integers near 2^53):
@@ -12,13 +12,13 @@ export const ACQUIRE = defineScript(`
 --   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
 --   {-2, ms}                     QUARANTINED: may vote in ms
 --   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and floors
---   {-4}                         UNJOINED: no marker, or the clock went back
+--   {-4}                         UNJOINED: no marker, or that of another start (its data were replaced), or the clock went back
 --   error WRONGTYPE              a lock's name holds other data, which is kept
 local call, K, A = redis.call, KEYS, ARGV
 local holder, ttl = A[2], A[3]
 local values = call('MGET', unpack(K))
-local voteAfter, W, R = string.match(values[1] or '', '^(%d+) %w+ (%d+) (%d+)$')
-if not voteAfter then return {-4} end
+local voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
+if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local wait = voteAfter - now / 1000

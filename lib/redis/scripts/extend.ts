@@ -4,12 +4,12 @@ import { defineScript } from './script.ts';
 export const EXTEND = defineScript(`
 -- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
 -- KEYS: marker lock1 floor1 [lock2 floor2 ...]
--- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs
+-- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs, start (from JOIN)
 -- marker and floor as in ACQUIRE.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
 --   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
---   {-4}     UNJOINED: a lock is missing, and the node has no marker or its clock went back
+--   {-4}     UNJOINED: a lock is missing, and the node has no marker or that of another start, or its clock went back
 local call, K, A = redis.call, KEYS, ARGV
 local T, holder, ttl = tonumber(A[1]), A[2], tonumber(A[3])
 local values = call('MGET', unpack(K))
@@ -25,9 +25,9 @@ end
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local voteAfter, W, R = string.match(values[1] or '', '^(%d+) %w+ (%d+) (%d+)$')
+local voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
 if missing > 0 then
-  if not voteAfter then return {-4} end
+  if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
   local wait = voteAfter - now / 1000
   if wait > tonumber(W) then return {-4} end
   if wait > 0 then return {-2, math.ceil(wait)} end

@@ -6,7 +6,7 @@ export const JOIN = defineScript(`
 -- KEYS: marker
 -- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms)
 -- marker: "<voteAfterMs> <runId> <W ms> <R ms>", no TTL.
--- Returns {1, ms} JOINED, may vote in ms (0 = now)
+-- Returns {1, ms, start} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run id
 --         {-5, R} DISAGREE: the marker was written with this other R; nothing was written
 local call, K, A = redis.call, KEYS, ARGV
 local W, R = tonumber(A[1]), A[2]
@@ -30,5 +30,5 @@ else
   end
 end
 if write then call('SET', K[1], string.format('%.0f %s %.0f %s', voteAfter, runId, W, R)) end
-return {1, math.max(0, voteAfter - now)}
+return {1, math.max(0, voteAfter - now), string.sub(runId, 1, 8)}
 `);

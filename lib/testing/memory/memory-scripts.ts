@@ -149,7 +149,7 @@ export function inspect(state: MemoryState, { names }: port.InspectRequest): por
 /** Whether this server may vote now, from the marker that join wrote. */
 function votingRight(state: MemoryState, names: port.LockNames) {
   const marker = state.markers.get(names.marker);
-  if (marker === undefined) return { kind: 'unjoined' } as const;
+  if (marker?.runId !== state.runId) return { kind: 'unjoined' } as const;
   const leftMs = Math.ceil((marker.voteAfterMs * 1000 - state.nowMicros()) / 1000);
   // More than the whole quarantine is left: the clock went back since the join.
   if (leftMs > marker.restartGuardMs) return { kind: 'unjoined' } as const;

@@ -116,6 +116,24 @@ export const joinChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'join: a node with the data of another one does not vote before a new join, and is in quarantine again',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const ballot = await harness.nowMicros();
+      await client.acquire(names, 'holder', ballot);
+      await harness.takeMarkerOfAnother();
+      expect((await client.extend(names, 'holder', ballot)).kind).toBe('extended');
+      await harness.deleteLock(names.locks[0]!);
+      expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'unjoined' });
+      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
+      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
+      expect((await client.acquire(names, 'thief', ballot + 1)).kind).toBe('quarantined');
+      expect((await client.extend(names, 'holder', ballot)).kind).toBe('quarantined');
+    },
+  },
+  {
     name: 'join: a server that forgot the scripts asks for a join, and has written nothing',
     async run(harness) {
       const names = harness.names('a');

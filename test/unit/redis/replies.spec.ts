@@ -107,7 +107,8 @@ describe('replies of the scripts', () => {
     expect(replies.parseExtendReply([-2, 5])).toEqual({ kind: 'quarantined', remainingMs: 5 });
     expect(replies.parseExtendReply([-4])).toEqual({ kind: 'unjoined' });
     expect(replies.parseReleaseReply(0)).toEqual({ kind: 'released', deleted: 0 });
-    expect(replies.parseJoinReply([1, 0])).toEqual({ kind: 'joined', quarantineMs: 0 });
+    const joined = { kind: 'joined', quarantineMs: 0, start: '1a2b3c4d' };
+    expect(replies.parseJoinReply([1, 0, '1a2b3c4d'])).toEqual(joined);
     expect(replies.parseJoinReply([-5, 9])).toEqual({ kind: 'disagree', floorRetentionMs: 9 });
     expect(replies.parseInspectReply([0, '3', null])).toEqual({
       kind: 'inspected',

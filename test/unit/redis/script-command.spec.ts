@@ -4,6 +4,7 @@ import { lockNames } from '../../../lib/core/nodes/node-names.ts';
 import {
   ACQUIRE_CALL,
   argumentsOf,
+  bulk,
   EXTEND_CALL,
   INSPECT_CALL,
   RELEASE_CALL,
@@ -13,7 +14,7 @@ import type { CommandClass } from '../../../lib/redis/commands/script-command.ts
 
 const names = lockNames('lock:', ['a']);
 const vote = { names, holder: 'holder', ballot: 7, ttlMs: 10_000 };
-const owner = { rejected: () => undefined };
+const owner = { start: bulk('1a2b3c4d'), rejected: () => undefined };
 const IoredisCommand = Command as unknown as CommandClass;
 
 /** As ioredis itself writes these arguments. */
@@ -30,8 +31,8 @@ describe('a request on the wire', () => {
   ])('is what ioredis would write, and can be read back: keys that are %s', (_, keys) => {
     const of = lockNames('lock:', keys);
     const texts = [
-      ACQUIRE_CALL.encode({ ...vote, names: of }),
-      EXTEND_CALL.encode({ ...vote, names: of, holder: keys[0]! }),
+      ACQUIRE_CALL.encode({ ...vote, names: of }) + owner.start,
+      EXTEND_CALL.encode({ ...vote, names: of, holder: keys[0]! }) + owner.start,
       RELEASE_CALL.encode({ names: of, holder: keys.at(-1)!, granted: false, notify: true }),
       INSPECT_CALL.encode({ names: of }),
     ];
@@ -47,8 +48,8 @@ describe('a request on the wire', () => {
     const { sha1 } = ACQUIRE_CALL.script;
     const keys = ['3', 'lock:#marker', 'lock:a', 'lock:#floor:a'];
     // Floors are compared as strings: 16 digits.
-    const values = ['0000000000000007', 'holder', '10000'];
-    expect(ACQUIRE_CALL.encode(vote)).toBe(written([sha1, ...keys, ...values]));
+    const values = ['0000000000000007', 'holder', '10000', '1a2b3c4d'];
+    expect(ACQUIRE_CALL.encode(vote) + owner.start).toBe(written([sha1, ...keys, ...values]));
     const release = { names, holder: 'holder', granted: false, notify: true };
     expect(RELEASE_CALL.encode(release)).toBe(
       written([RELEASE_CALL.script.sha1, '2', 'lock:a', 'lock:#floor:a', 'holder', '0', '1']),
@@ -93,7 +94,7 @@ describe('the command of a request', () => {
     const settle = () => {
       throw thrown;
     };
-    const failing = { rejected: settle };
+    const failing = { ...owner, rejected: settle };
     const Native = scriptCommandClass(IoredisCommand);
     new Native(ACQUIRE_CALL, vote, settle, owner).resolve(1);
     new Native(ACQUIRE_CALL, vote, settle, failing).reject(new Error('of the server'));

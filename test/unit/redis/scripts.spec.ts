@@ -9,6 +9,8 @@ import type { Script } from '../../../lib/redis/scripts/script.ts';
 
 const names = lockNames('lock:', ['a', 'b']);
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
+const ScriptCommand = commands.scriptCommandClass();
+const owner = { start: commands.bulk('1a2b3c4d'), rejected: () => undefined };
 const release = { names, holder: 'holder', granted: true, notify: false };
 
 /** Script, what is sent for two locks after the command's name, and how many keys and values its header must name. */
@@ -26,7 +28,8 @@ function sent<Request>(
   call: commands.ScriptCall<Request, unknown>,
   request: Request,
 ): [string, Script, string[]] {
-  return [name, call.script, commands.argumentsOf(call.encode(request)).slice(1).map(String)];
+  const { text } = new ScriptCommand(call, request, () => undefined, owner);
+  return [name, call.script, commands.argumentsOf(text).slice(1).map(String)];
 }
 
 describe.each(CASES)('the script %s', (name, script, sent) => {
