@@ -23,7 +23,7 @@ export type NodeFailureReason =
 
 /** What one node did with our request. */
 export interface NodeCause {
-  /** Host and port, never a password; `this process` when no node was asked. */
+  /** Host and port, never a password; `this process` when no node was asked, or when it did not run. */
   readonly address: string;
   readonly reason: NodeFailureReason;
   /** For people. */
@@ -90,16 +90,19 @@ export class QuorumUnavailableError extends RedlockError {
     readonly quorum: number,
     /** Of how many nodes. */
     readonly nodeCount: number,
-    /** One entry per node that did not vote for us, or a single one with the address `this process` when none was asked. */
+    /**
+     * One entry per node that did not vote for us. The first has the address `this process` where the servers are not at
+     * fault: no node was asked, or this process did not run for too long.
+     */
     readonly causes: readonly NodeCause[],
   ) {
-    const isOwnFault = causes.length === 1 && causes[0]?.address === 'this process';
+    const isOwnFault = causes[0]?.address === 'this process';
     super(
       `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
         .map((cause) => `${cause.address}: ${cause.message}`)
         .join(
           '; ',
-        )}. ${isOwnFault ? "The servers are not at fault: wait longer ('wait'), or start fewer acquires at once." : 'Check these servers, then retry.'}`,
+        )}. ${isOwnFault ? "The servers are not at fault: retry, wait longer ('wait'), or start fewer acquires at once." : 'Check these servers, then retry.'}`,
       keys,
     );
   }

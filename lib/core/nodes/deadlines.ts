@@ -1,7 +1,7 @@
 import type { Environment, TimerHandle } from '../environment.ts';
 
 /** Lines that wait for answers and fire later than this were late because the process did not read. */
-const LATE_MS = 10;
+export const LATE_MS = 10;
 
 /** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost nothing. */
 export abstract class Deadline {

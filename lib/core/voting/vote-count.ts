@@ -97,7 +97,9 @@ export class VoteCount {
   /** How many answers are worth waiting for. */
   get expected(): number {
     const unable = this.#silentOpen + this.failed + this.quarantined;
-    return this.replies.length - unable < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
+    return this.replies.length - unable < this.quorum
+      ? this.liveOpen + this.#silentOpen
+      : this.liveOpen;
   }
 
   /** How many nodes may vote and did, for any holder. */

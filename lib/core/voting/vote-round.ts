@@ -1,5 +1,5 @@
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
@@ -81,9 +81,19 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.#end(false);
   }
 
-  /** Per node: why it didn't say yes, or with `tooSlow` that its yes took too long. */
+  /**
+   * Per node: why it didn't say yes, or with `tooSlow` that its yes took too long. A round that ended long after its timeout
+   * could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
+   */
   causes(tooSlow = false): NodeCause[] {
-    return this.#set.sessions.flatMap((session) => this.#cause(session, tooSlow));
+    const elapsedMs = this.endedAtMs - this.startedAtMs;
+    const pausedMs = Math.floor(elapsedMs - this.timeoutMs);
+    const isOwnFault = tooSlow && pausedMs > LATE_MS;
+    const causes = this.#set.sessions.flatMap((each) => this.#cause(each, tooSlow && !isOwnFault));
+    if (!isOwnFault) return causes;
+    const message = `did not run for ${pausedMs} ms, and then too little of the ttl was left of a vote that it had won`;
+    const said = causes.filter(({ reason }) => reason !== 'not-awaited');
+    return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
   }
 
   #cause({ address, index }: NodeSession, tooSlow: boolean): NodeCause[] {

@@ -85,6 +85,21 @@ describe('a caller that is refused because of an outage', () => {
     expect(rules(4_400, { outcome })).toEqual(['false-outage']);
   });
 
+  it('is right when it says that its process did not run, and that was so for half of that time', () => {
+    const outcome = 'QUORUM_UNAVAILABLE';
+    const message = 'No quorum: this process: did not run for 980 ms, and then ...';
+    const rules = (from: number, to: number, text: string) =>
+      brokenRules([
+        asked('a', 4_000, { waitMs: 1_000 }),
+        answered('a', 5_000, { outcome, message: text }),
+        stalled('process-a', from, to),
+      ]);
+    expect(rules(4_400, 4_890, message)).toEqual([]);
+    expect(rules(4_402, 4_890, message)).toEqual(['false-outage']);
+    expect(rules(3_402, 4_488, message)).toContain('false-outage');
+    expect(rules(4_400, 4_890, 'No quorum: node: did not run')).toEqual(['false-outage']);
+  });
+
   it('is wrong when only a minority is harmed, or only for others', () => {
     const minority = outage(4_000, 6_000, { nodes: [0, 4] });
     expect(kindOf(minority)).toBe('none');

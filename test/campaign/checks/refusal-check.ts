@@ -19,7 +19,7 @@ const SLACK_MS = 50;
  * Calls that were not granted end with a code for what an acquire can meet; and with that for an outage only where there was
  * one, however short they were ready to wait. An outage may be found by the try of another caller up to two node timeouts
  * before, and a try takes one: so for that long, not counting when the process did not run, there must have been a moment
- * without a quorum that answers and may vote. One that says that no node was asked had no time when its process did not run.
+ * without a quorum that answers and may vote. One that blames its own process had no time when that did not run.
  */
 export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> {
   const { calls, of, limits } = facts;
@@ -62,18 +62,22 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
   return { violations, measures: { refusals, outages } };
 }
 
-/** It says that no node was asked, and its process did not run for half of its time, which is kept for its own try. */
+/**
+ * It says that no node was asked, and its process did not run for half of its time, which is kept for its own try; or that
+ * its process did not run for so long, and that is true for half of that time at least.
+ */
 function hadNoTime(
   { calls, of }: RunFacts,
-  { call, process, at, message }: AnsweredEvent,
+  { call, process, at, message = '' }: AnsweredEvent,
 ): boolean {
-  if (message?.includes('before a node could be asked') !== true) return false;
+  const [, pausedMs] = /this process: did not run for (\d+) ms/.exec(message) ?? [];
+  if (pausedMs === undefined && !message.includes('before a node could be asked')) return false;
   const askedAt = calls.find(({ asked }) => asked.call === call)?.asked.at ?? at;
   let stalledMs = 0;
   for (const stall of of('stalled'))
     if (stall.process === process)
       stalledMs += Math.max(0, Math.min(stall.to, at) - Math.max(stall.from, askedAt));
-  return stalledMs >= (at - askedAt) / 2;
+  return stalledMs >= Number(pausedMs ?? at - askedAt) / 2;
 }
 
 /** What there was for `worker` in the time before it was refused. */
