@@ -20,6 +20,7 @@ import { systemEnvironment } from './system-environment.ts';
 import { Acquisition } from './waiting/acquisition.ts';
 import type { GrantLock, WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
+import { cancelOnAbort, ignoreAbort } from './waiting/shared-abort.ts';
 
 /**
  * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/protocol.md).
@@ -198,8 +199,7 @@ export class Redlock {
     const acquisition = new Acquisition(this.#room, keys, settings, ticket, isInSection(this));
     const grantLock: GrantLock = (grant, records) =>
       new HeldLock(this.#lockRoom, keys, records, settings, grant, ticket);
-    const abort = signal === undefined ? undefined : () => acquisition.cancel(signal.reason);
-    if (abort !== undefined) signal?.addEventListener('abort', abort, { once: true });
+    if (signal !== undefined) cancelOnAbort(signal, acquisition);
     this.#acquisitions.add(acquisition);
     let lock: HeldLock | undefined;
     try {
@@ -222,7 +222,7 @@ export class Redlock {
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       this.#acquisitions.delete(acquisition);
-      if (abort !== undefined) signal?.removeEventListener('abort', abort);
+      if (signal !== undefined) ignoreAbort(signal, acquisition);
       if (this.#closing) this.#lookForReleased();
     }
   }

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import type { TokenRequest } from '../../lib/core/token-source.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
@@ -39,5 +40,28 @@ describe('a lock that was granted and not yet handed over', () => {
     const startedAtMs = cluster.nowMs;
     await cluster.settle(redlock.drain(5_000));
     expect(cluster.nowMs - startedAtMs).toBeLessThan(50);
+  });
+});
+
+describe('a signal that many acquires share', () => {
+  it('has one listener, of which Node does not warn, and ends them all; none is left afterwards', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const listeners = () => getEventListeners(signal, 'abort').length;
+    const held = await cluster.settle(redlock.acquire('a', { signal }));
+    expect(listeners()).toBe(0);
+    const calls = Array.from({ length: 50 }, () => redlock.acquire('a', { wait: 60_000, signal }));
+    await cluster.advance(10);
+    expect(listeners()).toBe(1);
+    const left = redlock.acquire('a', { wait: 500, signal });
+    expect((await outcomesOf(cluster, [left]))[0]!.code).toBe('LOCK_BUSY');
+    expect(listeners()).toBe(1);
+    controller.abort('over');
+    const outcomes = await outcomesOf(cluster, calls);
+    expect(new Set(outcomes.map(({ error }) => error))).toEqual(new Set(['over']));
+    expect(listeners()).toBe(0);
+    await cluster.settle(held.release());
   });
 });
