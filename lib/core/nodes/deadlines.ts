@@ -139,20 +139,21 @@ export class Deadlines {
   }
 
   #fire(line: DeadlineLine): void {
-    const lateMs = this.#nowMs() - line.timerDueMs;
-    if (!this.#awaitsAnswers || lateMs <= Math.min(LATE_MS, line.delayMs / 4)) {
+    const nowMs = this.#nowMs();
+    const dueMs = Math.min(line.timerDueMs, line.first?.dueMs ?? nowMs);
+    if (!this.#awaitsAnswers || nowMs - dueMs <= Math.min(LATE_MS, line.delayMs / 4)) {
       this.#call(line);
       return;
     }
     line.firing = true;
-    this.#environment.afterPoll(() => this.#call(line));
+    // Something else may block between the poll and this: what becomes due meanwhile has a poll of its own.
+    this.#environment.afterPoll(() => this.#call(line, nowMs));
   }
 
-  #call(line: DeadlineLine): void {
+  #call(line: DeadlineLine, nowMs = this.#nowMs()): void {
     if (this.#lines.get(line.delayMs) !== line) return;
     line.timer = undefined;
     line.firing = true;
-    const nowMs = this.#nowMs();
     try {
       while (line.first !== undefined && line.first.dueMs <= nowMs) {
         const deadline = line.first;

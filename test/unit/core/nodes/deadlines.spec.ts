@@ -140,6 +140,22 @@ describe('a line that fires late', () => {
     expect([names(), polls()]).toEqual([['from 0', 'from 30'], 1]);
   });
 
+  it('looks again for those that became due after that poll, when something else blocked before they were looked at', async () => {
+    const answered = new Named('answered');
+    const polls = whenPolled(() => {
+      if (polls() > 1) deadlines.cancel(answered);
+      else environment.skip(500);
+    });
+    deadlines.set(new Named('late'), 100, 0);
+    deadlines.set(answered, 100, 250);
+    deadlines.set(new Named('unanswered'), 100, 260);
+    environment.skip(300);
+    await environment.advance(0);
+    expect(names()).toEqual(['late']);
+    await environment.advance(600);
+    expect([names(), polls()]).toEqual([['late', 'unanswered'], 2]);
+  });
+
   it('calls those that were set while it waited for the poll in their own time', async () => {
     deadlines.set(new Named('late'), 100, 0);
     whenPolled(() => deadlines.set(new Named('new'), 100, now()));
