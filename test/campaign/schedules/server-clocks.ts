@@ -30,7 +30,6 @@ export const serverClockSchedules: readonly Schedule[] = [
     ...movable,
     // Who tries again and again is faster than the holder, who repairs with its next extension.
     load: {
-      callers: 4,
       keys: 2,
       waitsMs: [0, 0, 0, 300],
       holdMs: [200, 700],
