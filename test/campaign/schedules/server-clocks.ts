@@ -34,7 +34,7 @@ export const serverClockSchedules: readonly Schedule[] = [
       waitsMs: [0, 0, 0, 300],
       holdMs: [200, 700],
       longShare: 0.3,
-      // A lock that is not extended hears of nothing before its validity ends.
+      // The holder of a lock that is not extended is notified of nothing before its validity ends.
       unextendedShare: 0,
       setShare: 0,
       pauseMs: 10,

@@ -16,7 +16,7 @@ const neverVoting = ['OOM', 'READONLY as a replica', 'no right to the keys'].map
   all.find((condition) => condition.name === name)!,
 );
 
-/** One state after the other on two servers: nobody may notice. */
+/** One state after the other on two servers: no caller may notice. */
 const onMinority = (conditions: readonly ErrorCondition[]): Pick<Schedule, 'play'> => ({
   async play(stage) {
     for (const condition of conditions) {

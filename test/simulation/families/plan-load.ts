@@ -125,7 +125,7 @@ function planSilentConnections(seed: number, chance: Chance): Plan {
   };
   const times = { untilMs: durationMs, apartMs: () => chance.between(100, 8_000) };
   const faults = series({ ...times, lastsMs: 5_000 }, drawn);
-  // Who connects anew while a node fails has to join it again and again.
+  // A client that connects again while a node fails has to join it again and again.
   for (const fault of faults)
     if (fault.kind === 'error')
       faults.push({ ...fault, kind: 'reset', clients: [0, 1, 2], lateByMs: 0, lastsMs: 0 });
