@@ -19,7 +19,7 @@ function begin(ballot: number, size = 3) {
     timeoutMs: 300,
     deadlineMs: set.nowMs + 300,
     ballot,
-    floors: { sawFloor: (floor) => void floors.push(floor) },
+    listener: { sawFloor: (floor) => void floors.push(floor), sawVotes: () => undefined },
   });
   const outcome = attempt.run(set.nowMs);
   const requests = new Set<AcquireRequest>();
