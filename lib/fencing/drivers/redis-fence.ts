@@ -174,8 +174,13 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   };
 }
 
-/** A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible. */
+/**
+ * A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible.
+ *
+ * The key x becomes {x}, so the key {x} becomes #{x}, and that one ##{x}: no two keys share a fence.
+ */
 function hashedLike(key: string): string {
+  if (/^#*\{[^{}]+\}$/.test(key)) return `#${key}`;
   const tag = /\{([^}]+)\}/.exec(key);
   if (tag && key.indexOf('{') === tag.index) return key;
   if (!/[{}]/.test(key)) return `{${key}}`;
