@@ -17,7 +17,7 @@ export interface MysqlPool<Connection extends MysqlConnection> {
 
 const SERVER_STATUS_IN_TRANS = 1;
 
-/** Whether the statement without rows that was answered so was a transaction by itself. */
+/** Whether no transaction was open after the statement without rows that was answered so. */
 function isOutside({ serverStatus }: { readonly serverStatus?: number }): boolean {
   return serverStatus !== undefined && (serverStatus & SERVER_STATUS_IN_TRANS) === 0;
 }
@@ -51,13 +51,17 @@ export function mysqlFence<Connection extends MysqlConnection>(
         const connection = await pool.getConnection();
         let isUsable = true;
         try {
+          // Not START TRANSACTION: after a deadlock whose error was swallowed, statements would commit themselves.
+          const [answer] = await connection.query(
+            'SET @redlock_fence_autocommit = @@autocommit, autocommit = 0',
+          );
+          // An earlier user of the connection left a transaction open: its snapshot is old and its writes are half done.
+          if (!isOutside(answer)) await connection.query('ROLLBACK');
           // Without SESSION or GLOBAL it is for the next transaction only.
           if (isolationLevel)
             await connection.query(
               `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
             );
-          // Not START TRANSACTION: after a deadlock whose error was swallowed, statements would commit themselves.
-          await connection.query('SET autocommit = 0');
           const result = await work(connection);
           await connection.query('COMMIT');
           return result;
@@ -66,7 +70,9 @@ export function mysqlFence<Connection extends MysqlConnection>(
           throw error;
         } finally {
           if (isUsable)
-            await connection.query('SET autocommit = 1').catch(() => (isUsable = false));
+            await connection
+              .query('SET autocommit = @redlock_fence_autocommit')
+              .catch(() => (isUsable = false));
           if (isUsable) connection.release();
           else connection.destroy();
         }
