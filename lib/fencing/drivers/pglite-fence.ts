@@ -1,6 +1,6 @@
 import { StatementFence, type PostgresFence } from './postgres-fence.ts';
-import { clientExecutor, type PostgresClient } from './postgres-pool.ts';
 import type { SqlFenceOptions } from '../fence.ts';
+import type { SqlExecutor } from '../sql/sql-executor.ts';
 
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
@@ -18,7 +18,11 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,
 ): PostgresFence<Transaction> {
-  const executor = (client: PgliteTransaction) => clientExecutor(client as PostgresClient);
+  const executor = (client: PgliteTransaction): SqlExecutor => ({
+    dialect: 'postgresql',
+    placeholder: 'numbered',
+    query: async (sql, parameters) => (await client.query(sql, [...parameters])).rows,
+  });
   return new StatementFence<Transaction>(
     {
       dialect: 'postgresql',

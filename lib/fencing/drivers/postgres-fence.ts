@@ -51,6 +51,9 @@ export interface PostgresFence<Transaction> extends Fence<Transaction> {
    * await fence.statement(token, 'UPDATE seat SET holder = $2 WHERE id = $1', ['12A', 'ana']);
    * ```
    *
+   * One that begins with another word than SELECT, INSERT, UPDATE, DELETE, MERGE, WITH, VALUES or TABLE runs in a transaction
+   * block, in four round trips: so PostgreSQL refuses the COMMIT of a procedure under CALL, or of a DO (2D000).
+   *
    * The statement sees all that older holders have committed. What it writes must not depend on something that the program read
    * before, unless `claim` ran before that read.
    *
@@ -93,6 +96,9 @@ export function postgresFence<Pool extends PostgresPool>(
   ) as unknown as PostgresFence<PostgresClientOf<Pool>>;
 }
 
+/** Statements that can't end the transaction they run in. */
+const NEVER_COMMITS = /^\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|VALUES|TABLE)\b/i;
+
 /** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
 type RunPair = (
   check: SqlStatement,
@@ -130,8 +136,9 @@ export class StatementFence<Transaction>
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
       runStatement(this.adapter.executor(transaction), write);
+    const runPair = NEVER_COMMITS.test(sql) ? this.runPair : undefined;
     const attempt = async () =>
-      (await this.runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
+      (await runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
 }

@@ -7,16 +7,17 @@ import { TextCache } from '../sql/text-cache.ts';
 /** What the fence needs of a connection of `pg`. */
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
-  query(statement: NamedStatement): Promise<{ rows: any[]; command?: string }>;
+  query(statement: PostgresStatement): Promise<{ rows: any[]; command?: string }>;
   /** Of the last answer; only newer versions of `pg` tell. */
   getTransactionStatus?(): string | null;
 }
 
-/** What `pg` sends as a prepared statement. */
-interface NamedStatement {
-  name: string;
+/** What `pg` sends as one statement; with a name, as a prepared one. */
+interface PostgresStatement {
+  name?: string;
   text: string;
   values: any[];
+  queryMode?: 'extended';
 }
 
 /** What the fence needs of a pool of `pg`; it opens and ends no connection by itself. */
@@ -100,12 +101,12 @@ export function clientExecutor(client: PostgresClient, isPrepared = false): SqlE
     dialect: 'postgresql',
     placeholder: 'numbered',
     query: async (sql, parameters) => {
+      const statement: PostgresStatement = { text: sql, values: [...parameters] };
       // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
-      const isNamed = isPrepared && parameters.length > 0;
-      const values = [...parameters];
-      const { rows } = await (isNamed
-        ? client.query({ name: statementName(sql), text: sql, values })
-        : client.query(sql, values));
+      if (isPrepared && parameters.length > 0) statement.name = statementName(sql);
+      // In the simple protocol a text could hold several statements, and end the transaction between them.
+      else statement.queryMode = 'extended';
+      const { rows } = await client.query(statement);
       return rows;
     },
   };
