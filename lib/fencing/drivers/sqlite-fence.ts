@@ -69,20 +69,18 @@ class SqliteTableFence<Database extends SqliteDatabase>
     );
   }
 
-  /** Another process may hold the file longer than the connection's busy timeout: then the transaction is tried again. */
-  protected override retrying<Result>(
-    claims: readonly FenceClaim[],
-    attempt: () => Promise<Result> | Result,
-    limit?: number,
-  ): Promise<Result> {
-    const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(() =>
-      super.retrying(claims, attempt, limit, (count) => RETRY_DELAY_MS * count),
-    );
+  protected override inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
+    const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(use);
     lastTurns.set(
       this.database,
       turn.catch(() => undefined),
     );
     return turn;
+  }
+
+  /** Another process may hold the file longer than the connection's busy timeout: then the transaction is tried again. */
+  protected override longestDelayMs(count: number): number {
+    return RETRY_DELAY_MS * count;
   }
 
   advanceSync(database: Database, token: FenceToken | undefined, options: FenceKeys = {}): void {
@@ -134,7 +132,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     this.calls.set(database, call);
     try {
       this.advanceNow(claims);
-      const result = this.context.run(claims, () => work(database));
+      const result = this.context.run(call, () => work(database));
       return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
     } catch (error) {
       return rollback(error);

@@ -29,7 +29,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
         await advanceFence(executor, this.table, claims);
         const { mark, checkMark } = isClaim ? {} : fenceSqlOf(dialect);
         if (mark) await executor.query(mark, []);
-        const result = await this.context.run(claims, () => work(transaction));
+        const result = await this.context.run(call, () => work(transaction));
         if (call.refusal) throw call.refusal;
         if (checkMark) await executor.query(checkMark, []).catch(refuseEnded);
         return result;
