@@ -89,7 +89,9 @@ export function postgresFence<Pool extends PostgresPool>(
       executor,
       autocommit: executor(pool),
       isTransaction: isInPostgresTransaction,
-      run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
+      run: (work, isolationLevel, commit) =>
+        runPostgresTransaction(pool, work, isolationLevel, commit),
+      checksAtCommit: true,
     },
     options,
     (check, write, refused) => runStatementPair(pool, check, write, refused, prepared),

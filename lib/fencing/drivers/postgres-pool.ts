@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { FencedUsageError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
-import type { SqlExecutor } from '../sql/sql-executor.ts';
+import { refuseEnded } from '../sql/advance-fence.ts';
+import type { CommitCheck, SqlExecutor } from '../sql/sql-executor.ts';
 import { TextCache } from '../sql/text-cache.ts';
 
 /** What the fence needs of a connection of `pg`. */
@@ -36,18 +36,21 @@ export function runPostgresTransaction<Result>(
   pool: PostgresPool,
   work: (client: PostgresClient) => Promise<Result>,
   isolationLevel?: IsolationLevel,
+  commit: CommitCheck = {},
 ): Promise<Result> {
   const run = async (client: PostgresClient): Promise<Result> => {
     await client.query(
       isolationLevel ? `BEGIN ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : 'BEGIN',
     );
     const result = await work(client);
-    const { command } = await client.query('COMMIT');
+    const answer = await client
+      .query(commit.check ? `${commit.check}; COMMIT` : 'COMMIT')
+      .catch(refuseEnded);
+    // One answer for each statement, when there are two.
+    const { command } = [answer].flat().at(-1)!;
     // The answer to COMMIT of a failed transaction; it is no error.
-    if (command !== 'ROLLBACK') return result;
-    throw new FencedUsageError(
-      'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
-    );
+    if (command === 'ROLLBACK') refuseEnded({ code: '25P02' });
+    return result;
   };
   return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
 }

@@ -2,9 +2,15 @@ import { FencedUsageError } from '../../core/errors.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
-import { checkFenceRows, fenceError, outsideTransaction } from '../sql/advance-fence.ts';
+import {
+  checkFenceRows,
+  fenceError,
+  outsideTransaction,
+  refuseEnded,
+} from '../sql/advance-fence.ts';
 import { advanceStatements } from '../sql/dialect.ts';
 import { renderStatement, type SqlRow } from '../sql/sql-executor.ts';
+import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
 import { TableFence, type FenceCall } from '../sql/table-fence.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
@@ -105,7 +111,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
   /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
   protected override attempt<Result>(call: FenceCall<Database, Result>): Promise<Result> | Result {
     const { database } = this;
-    const { claims, work, options = {} } = call;
+    const { claims, work, options = {}, isClaim } = call;
     const { isolationLevel, lockTimeout, idleInTransactionTimeout } = options;
     if ((isolationLevel ?? lockTimeout ?? idleInTransactionTimeout) !== undefined) {
       throw new FencedUsageError(
@@ -114,6 +120,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     }
     const commit = (result: Result): Result => {
       if (call.refusal) throw call.refusal;
+      if (!isClaim) this.endMark();
       database.exec('COMMIT');
       this.calls.delete(database);
       return result;
@@ -132,10 +139,19 @@ class SqliteTableFence<Database extends SqliteDatabase>
     this.calls.set(database, call);
     try {
       this.advanceNow(claims);
+      if (!isClaim) database.exec(sqliteFenceSql.mark);
       const result = this.context.run(call, () => work(database));
       return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
     } catch (error) {
       return rollback(error);
+    }
+  }
+
+  private endMark(): void {
+    try {
+      this.database.exec(sqliteFenceSql.checkMark());
+    } catch (error) {
+      refuseEnded(error);
     }
   }
 

@@ -1,4 +1,4 @@
-import { POISON_PREFIX } from './postgres-sql.ts';
+import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
 /** What can be learnt from an error of any driver or ORM: they wrap the database's own error in different ways. */
 interface SqlErrorFacts {
@@ -74,9 +74,15 @@ export function isAbortedTransactionError(error: unknown): boolean {
   return hasCode(sqlErrorFacts(error), ['25P02']);
 }
 
-/** Whether the savepoint is gone, and with it the transaction it was set in (MariaDB, MySQL). */
-export function isMissingSavepointError(error: unknown): boolean {
-  return hasCode(sqlErrorFacts(error), ['1305', 'ER_SP_DOES_NOT_EXIST']);
+/** Whether the check of the mark found another transaction than the one it was set in, or none. */
+export function isEndedTransactionError(error: unknown): boolean {
+  const facts = sqlErrorFacts(error);
+  const says = (text: string): boolean => facts.messages.some((message) => message.includes(text));
+  return (
+    hasCode(facts, ['1305', 'ER_SP_DOES_NOT_EXIST']) ||
+    (hasCode(facts, ['22P02']) && says(ENDED)) ||
+    says('no such savepoint')
+  );
 }
 
 /** Whether a statement of the fence found no fence table. */

@@ -88,8 +88,8 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     // Without `await` where it is known at once: a synchronous transaction does not wait.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
     const call = this.calls.get(transaction as object);
-    const advancing = (): Promise<void> =>
-      advanceFence(this.adapter.executor(transaction), this.table, claims);
+    const advancing = async (): Promise<void> =>
+      void (await advanceFence(this.adapter.executor(transaction), this.table, claims));
     if (!call) return this.reporter.reporting(token, claims, 'advance', advancing);
     try {
       await advancing();
@@ -108,7 +108,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     await this.reporter.reporting(token, claims, 'claim', run);
   }
 
-  private claimNow(claims: readonly FenceClaim[]): Promise<void> {
+  private claimNow(claims: readonly FenceClaim[]): Promise<unknown> {
     const { autocommit } = this.adapter;
     return this.retrying(claims, () =>
       autocommit
