@@ -7,17 +7,22 @@ import {
   sqliteFence,
   type Fence,
   type FenceEvent,
+  type FenceOptions,
 } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
 describe('the fence inside its own transaction', () => {
   const events: FenceEvent[] = [];
   const onEvent = (event: FenceEvent): void => void events.push(event);
+  const compensated: unknown[] = [];
+  const onStale: FenceOptions['onStale'] = ({ key, token }, context) =>
+    void compensated.push([key, token, context.token.keys]);
+  beforeEach(() => void compensated.splice(0));
   const sqlite = new Database(':memory:');
-  const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent }) };
+  const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent, onStale }) };
   sqlite.exec(sqliteFence(sqlite).ddl());
   const database = usePostgres((pool) => {
-    fences['PostgreSQL'] = postgresFence(pool, { onEvent });
+    fences['PostgreSQL'] = postgresFence(pool, { onEvent, onStale });
     return pool.query(postgresFence(pool).ddl());
   });
 
@@ -86,6 +91,17 @@ describe('the fence inside its own transaction', () => {
       expect(events.at(-1)).toMatchObject({ type: 'stale', error: { currentToken: '2' } });
     });
 
+    it('compensates for the token that advance refused, not for the one of the transaction', async () => {
+      const other = [`${name}:${count}:other`];
+      await fence.claim(token(9, other));
+      const swallowing = fence.transaction(token(5), async (tx) => {
+        await fence.advance(tx, token(7, other)).catch(() => undefined);
+      });
+      await expect(swallowing).rejects.toMatchObject({ code: 'STALE_TOKEN', token: '7' });
+      expect(compensated).toEqual([[other[0], '7', other]]);
+      expect(events.at(-1)).toMatchObject({ type: 'stale', keys: other, token: '7' });
+    });
+
     it('claims again when the transaction has ended', async () => {
       let later: Promise<void> | undefined;
       const ended = new AbortController();
@@ -124,6 +140,17 @@ describe('the fence inside its own transaction', () => {
     const token = new FencingToken(1, ['lazy'], 'h');
     await expect(fence.transaction(token, () => query)).resolves.toBe(true);
     expect(sqlite.inTransaction).toBe(false);
+  });
+
+  it('reports the refusal of another holder inside once, for that one', async () => {
+    const fence = fences['PostgreSQL']!;
+    const [outer, inner] = ['around', 'within'].map((key) => new FencingToken(5, [key], key));
+    await fence.claim(new FencingToken(9, inner!.keys, 'newer'));
+    events.length = 0;
+    const nested = fence.transaction(outer!, () => fence.transaction(inner!, () => 'ran'));
+    await expect(nested).rejects.toMatchObject({ code: 'STALE_TOKEN', key: 'within' });
+    expect(compensated).toEqual([['within', '5', ['within']]]);
+    expect(events).toMatchObject([{ type: 'stale', keys: ['within'] }]);
   });
 
   it('covers for each transaction around it the keys that this one holds', async () => {

@@ -97,7 +97,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     try {
       this.advanceNow(claims);
     } catch (error) {
-      if (call && isStaleTokenError(error)) call.refusal = error;
+      if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
       outcome = Promise.reject(error as Error);
       throw error;
     } finally {
@@ -119,7 +119,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
       );
     }
     const commit = (result: Result): Result => {
-      if (call.refusal) throw call.refusal;
+      if (call.refusal) throw call.refusal.error;
       if (!isClaim) this.endMark();
       database.exec('COMMIT');
       this.calls.delete(database);

@@ -32,12 +32,12 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
           const { mark, checkMark } = fenceSqlOf(dialect);
           if (mark && !isClaim) await executor.query(mark, []);
           const result = await this.context.run(call, () => work(transaction));
-          if (call.refusal) throw call.refusal;
+          if (call.refusal) throw call.refusal.error;
           if (checksAtCommit) commit.check = checkMark(rows);
           else if (!isClaim) await executor.query(checkMark(rows), []).catch(refuseEnded);
           return result;
         } catch (error) {
-          throw call.refusal && isAbortedTransactionError(error) ? call.refusal : error;
+          throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
         } finally {
           this.calls.delete(transaction as object);
         }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RedlockConfigError, type StaleTokenError } from '../../core/errors.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { advanceFence, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
@@ -11,7 +11,7 @@ import type {
 } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext, type HeldClaims } from '../fence-context.ts';
-import { FenceReporter, isStaleTokenError } from '../fence-reporter.ts';
+import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
 import { fenceSqlOf, fenceTable } from './dialect.ts';
 import { isRetryableSqlError } from './sql-error.ts';
 import type { SqlFenceAdapter } from './sql-executor.ts';
@@ -26,7 +26,7 @@ export interface FenceCall<Transaction, Result> extends HeldClaims {
   /** Only brings the token. */
   readonly isClaim?: boolean;
   /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
-  refusal?: StaleTokenError;
+  refusal?: Refusal;
 }
 
 /** A fence that is one table, whose row locks order the holders. */
@@ -35,7 +35,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   protected readonly reporter: FenceReporter;
   protected readonly context = new FenceContext();
   /** By the transaction that this fence opened for it. */
-  protected readonly calls = new WeakMap<object, { refusal?: StaleTokenError }>();
+  protected readonly calls = new WeakMap<object, { refusal?: Refusal }>();
 
   constructor(
     protected readonly adapter: Omit<SqlFenceAdapter<Transaction>, 'run'>,
@@ -95,7 +95,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       await advancing();
     } catch (error) {
       // Reported when the transaction has been rolled back.
-      if (isStaleTokenError(error)) call.refusal = error;
+      if (isStaleTokenError(error)) call.refusal = { error, token, claims };
       throw error;
     }
   }
