@@ -140,8 +140,8 @@ export class Deadlines {
 
   #fire(line: DeadlineLine): void {
     const nowMs = this.#nowMs();
-    const dueMs = Math.min(line.timerDueMs, line.first?.dueMs ?? nowMs);
-    if (!this.#awaitsAnswers || nowMs - dueMs <= Math.min(LATE_MS, line.delayMs / 4)) {
+    const lateMs = nowMs - Math.min(line.timerDueMs, line.first?.dueMs ?? nowMs);
+    if (!this.#awaitsAnswers || lateMs <= Math.min(LATE_MS, line.delayMs / 4)) {
       this.#call(line);
       return;
     }

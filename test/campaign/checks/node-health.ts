@@ -72,8 +72,16 @@ export function nodeTimes(
     ...faults
       .filter(({ guard }) => guard !== undefined)
       .map((fault) => awayDuring(fault, hasSlack))
-      .map(({ from, to }) => ({ from, to: to + limits.ttlMs })),
+      .map((each) => ({ from: each.from, to: joinedBy(each) + limits.ttlMs })),
   ];
+
+  /** The guard begins with the first join: later than usual when those that could have joined did not run. */
+  function joinedBy(each: Away): number {
+    const report = facts.reports.find(
+      ({ node: of, change, at }) => of === node && change === 'joined' && at > each.to,
+    );
+    return Math.max(each.to, Math.min(untilNoticed(each, pauses).to, report?.at ?? Infinity));
+  }
   return { answers, votes: difference(answers, union(guards)) };
 }
 

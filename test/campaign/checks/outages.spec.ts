@@ -134,6 +134,19 @@ describe('a caller that is refused because of an outage', () => {
     expect(kindOf(...cuts('process-a', 2_500), pause)).toBe('none');
   });
 
+  it('is right in the guard of a server that was joined late, because its process did not run, and not when another joined it', () => {
+    const restart = outage(2_100, 2_300, { isOffline: true, guard: { from: 2_300, to: 3_300 } });
+    const pause = stalled('process-a', 2_000, 3_900);
+    expect(kindOf(restart, pause)).toBe('real');
+    expect(kindOf(restart, stalled('process-a', 2_000, 3_300))).toBe('none');
+    const byOther = [0, 1, 2].map((node) => ({
+      ...nodeReport(2_800, 'joined'),
+      process: 'b',
+      node,
+    }));
+    expect(kindOf(restart, pause, ...byOther)).toBe('none');
+  });
+
   it('is right while connections that were forgotten are in use, up to 15 s', () => {
     const forgotten = (from: number, at: number) => cuts('process-a', at, { from });
     expect(kindOf(...forgotten(2_000, 4_600))).toBe('real');

@@ -7,11 +7,13 @@ const FOLDER = 'node_modules/.cache/campaign';
 
 /** For people: one line for a run that went well, and the whole story of one that did not, of which the history is kept. */
 export function describeFinishedRun(run: FinishedRun): string {
-  const { schedule, seed, control, result, failure } = run;
+  const { schedule, seed, control, result, failure, tries } = run;
   const name = control ? `control '${control.name}' in '${schedule.name}'` : schedule.name;
   if (failure === undefined) {
     const { grants = 0 } = result?.measures ?? {};
-    return `ok      ${name} (seed ${seed}): ${control ? 'noticed' : `${grants} grants`}`;
+    const shown = control ? 'noticed' : `${grants} grants`;
+    const repeated = tries > 1 ? `, at try ${tries}: before, it proved nothing` : '';
+    return `ok      ${name} (seed ${seed}): ${shown}${repeated}`;
   }
   const again = `npm run faults -- --only '${(control ?? schedule).name}' --seed ${seed}`;
   return [

@@ -37,7 +37,9 @@ describe('a message says what happened and what to do', () => {
   it('when unavailable for want of time or slots in this process: that the servers are not at fault', () => {
     const own = { ...cause, address: 'this process' };
     const { message } = new QuorumUnavailableError(['a'], 0, 2, 3, [own]);
-    expect(message).toMatch(/servers are not at fault: retry, wait longer \('wait'\), or start fewer/);
+    expect(message).toMatch(
+      /servers are not at fault: retry, wait longer \('wait'\), or start fewer/,
+    );
   });
 
   it('when too little validity is left: that the lock is held, and to stop before the step', () => {
