@@ -9,6 +9,7 @@ import {
   clientExecutor,
   isInPostgresTransaction,
   runPostgresTransaction,
+  withStatement,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
@@ -87,7 +88,12 @@ export function postgresFence<Pool extends PostgresPool>(
     {
       dialect: 'postgresql',
       executor,
-      autocommit: executor(pool),
+      autocommit: {
+        dialect: 'postgresql',
+        placeholder: 'numbered',
+        query: (...statement) =>
+          withStatement(pool, (client) => executor(client).query(...statement)),
+      },
       isTransaction: isInPostgresTransaction,
       run: (work, isolationLevel, commit) =>
         runPostgresTransaction(pool, work, isolationLevel, commit),

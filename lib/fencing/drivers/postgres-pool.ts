@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor } from '../sql/sql-executor.ts';
@@ -55,11 +56,23 @@ export function runPostgresTransaction<Result>(
   return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
 }
 
+/** Runs one statement, or several in one implicit transaction. */
+export function withStatement<Result>(
+  pool: PostgresPool,
+  use: (client: PostgresClient) => Promise<Result>,
+): Promise<Result> {
+  return withClient(pool, use, async (_client, error) => {
+    const { cause = error } = isRedlockError(error) ? error : {};
+    // The server ends the session after an error that is more severe. After others the connection is clean.
+    if ((cause as { readonly severity?: unknown }).severity !== 'ERROR') throw error;
+  });
+}
+
 /**
- * Lends a client of the pool.
+ * Lends a client of the pool, without the transaction that an earlier user of it may have left open.
  * @param recover makes the client usable after an error; one that can't be is thrown away
  */
-export async function withClient<Result>(
+async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
   recover: (client: PostgresClient, error: unknown) => Promise<void>,
@@ -69,8 +82,14 @@ export async function withClient<Result>(
   // A session that the server ends while it idles is an event; without a listener it would end the process.
   const onError = (error: Error): void => void (broken = error);
   client.on?.('error', onError);
+  const isOpen = (): boolean => /[TE]/.test(client.getTransactionStatus?.() ?? '');
   try {
-    return await use(client);
+    if (isOpen()) await client.query('ROLLBACK');
+    const result = await use(client);
+    if (!isOpen()) return result;
+    throw new FencedUsageError(
+      'Nothing was committed: an earlier user of the pooled connection had begun a transaction without waiting for it. Release a client when its queries are answered and its transaction has ended.',
+    );
   } catch (error) {
     try {
       await recover(client, error);

@@ -1,6 +1,5 @@
-import { isRedlockError } from '../../core/errors.ts';
 import type { SqlRow, SqlStatement } from '../sql/sql-executor.ts';
-import { statementName, withClient, type PostgresPool } from './postgres-pool.ts';
+import { statementName, withStatement, type PostgresPool } from './postgres-pool.ts';
 
 /** A query of `pg`: sends its messages when it is its turn, and takes the answers to them. */
 interface PgQuery {
@@ -58,16 +57,7 @@ export function runStatementPair(
       client.query(new StatementPair(client, [named(first), named(second)], refused, answer));
     });
   };
-  // After a plain error of the server the implicit transaction is over and the connection clean.
-  return withClient(pool, run, async (_client, error) => {
-    if (!isPlainServerError(error)) throw error;
-  });
-}
-
-/** The server ends the session after an error that is more severe. */
-function isPlainServerError(error: unknown): boolean {
-  const { cause = error } = isRedlockError(error) ? error : {};
-  return (cause as { readonly severity?: unknown }).severity === 'ERROR';
+  return withStatement(pool, run);
 }
 
 /** What `pg` calls a submittable, as its cursors are. The connection hands it all answers up to the next Sync. */
