@@ -39,7 +39,7 @@ export function fenceError(
   table: string,
   claims: readonly FenceClaim[],
 ): unknown {
-  for (const stale of staleFactsOf(error)) {
+  for (const stale of staleFactsOf(error).toReversed()) {
     const claim = claims.find((each) => each.key === stale.key);
     if (!claim) continue;
     return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, { cause: error });

@@ -1,10 +1,12 @@
 import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
-/** What can be learnt from an error of any driver or ORM: they wrap the database's own error in different ways. */
+/** What can be learnt from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
   /** SQLSTATEs, names such as ER_LOCK_DEADLOCK or SQLITE_BUSY, and error numbers as text. */
   readonly codes: ReadonlySet<string>;
   readonly messages: readonly string[];
+  /** Numbers mean something else in errors of other libraries. */
+  readonly isOfDatabase: boolean;
 }
 
 const CODE_FIELDS = ['code', 'errno', 'sqlState', 'sqlstate', 'errcode', 'originalCode'] as const;
@@ -20,24 +22,30 @@ const INNER_FIELDS = [
 ] as const;
 const MAX_DEPTH = 8;
 
-function sqlErrorFacts(error: unknown): SqlErrorFacts {
-  const codes = new Set<string>();
-  const messages: string[] = [];
+/** Fields of errors of pg and PGlite, of mysql2 and mariadb, and of Prisma's driver adapters. */
+const DATABASE_FIELDS = ['severity', 'sqlState', 'sqlMessage', 'originalCode'] as const;
+
+function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
+  const facts: SqlErrorFacts[] = [];
   const seen = new Set<unknown>();
   const visit = (value: unknown, depth: number): void => {
     if (typeof value !== 'object' || value === null || seen.has(value) || depth > MAX_DEPTH) return;
     seen.add(value);
     const fields = value as Record<string, unknown>;
-    for (const field of CODE_FIELDS) {
-      const code = fields[field];
-      if (typeof code === 'string' || typeof code === 'number') codes.add(String(code));
-    }
-    for (const message of [fields['message'], fields['originalMessage']])
-      if (typeof message === 'string') messages.push(message);
+    const codes = CODE_FIELDS.map((field) => fields[field])
+      .filter((code) => typeof code === 'string' || typeof code === 'number')
+      .map(String);
+    const messages = [fields['message'], fields['originalMessage']].filter(
+      (message) => typeof message === 'string',
+    );
+    const isOfDatabase =
+      DATABASE_FIELDS.some((field) => typeof fields[field] === 'string') ||
+      String(fields['name']).startsWith('Prisma');
+    facts.push({ codes: new Set(codes), messages, isOfDatabase });
     for (const field of INNER_FIELDS) visit(fields[field], depth + 1);
   };
   visit(error, 0);
-  return { codes, messages };
+  return facts;
 }
 
 /**
@@ -58,7 +66,8 @@ const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */
 export function isRetryableSqlError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
-  return hasCode(facts, RETRYABLE) || isBusyError(facts);
+  const own = facts.filter(({ isOfDatabase }) => isOfDatabase);
+  return hasCode(own, RETRYABLE) || facts.some(isBusyError);
 }
 
 /** SQLITE_BUSY and its extended codes: names in better-sqlite3, numbers that end with its byte in node:sqlite. */
@@ -77,7 +86,7 @@ export function isAbortedTransactionError(error: unknown): boolean {
 /** Whether the check of the mark found another transaction than the one it was set in, or none. */
 export function isEndedTransactionError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
-  const says = (text: string): boolean => facts.messages.some((message) => message.includes(text));
+  const says = (text: string): boolean => hasMessage(facts, (message) => message.includes(text));
   return (
     hasCode(facts, ['1305', 'ER_SP_DOES_NOT_EXIST']) ||
     (hasCode(facts, ['22P02']) && says(ENDED)) ||
@@ -89,8 +98,7 @@ export function isEndedTransactionError(error: unknown): boolean {
 export function isMissingTableError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return (
-    hasCode(facts, MISSING_TABLE) ||
-    facts.messages.some((message) => /no such table/i.test(message))
+    hasCode(facts, MISSING_TABLE) || hasMessage(facts, (message) => /no such table/i.test(message))
   );
 }
 
@@ -99,12 +107,19 @@ export function isSyntaxError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return (
     hasCode(facts, ['42601', '1064', 'ER_PARSE_ERROR']) ||
-    facts.messages.some((message) => message.endsWith(': syntax error'))
+    hasMessage(facts, (message) => message.endsWith(': syntax error'))
   );
 }
 
-function hasCode({ codes }: SqlErrorFacts, wanted: readonly string[]): boolean {
-  return wanted.some((code) => codes.has(code));
+function hasCode(facts: readonly SqlErrorFacts[], wanted: readonly string[]): boolean {
+  return facts.some(({ codes }) => wanted.some((code) => codes.has(code)));
+}
+
+function hasMessage(
+  facts: readonly SqlErrorFacts[],
+  isWanted: (message: string) => boolean,
+): boolean {
+  return facts.some(({ messages }) => messages.some(isWanted));
 }
 
 /** The newer row that made PostgreSQL refuse. */
@@ -115,14 +130,17 @@ export interface StaleFacts {
 }
 
 /**
- * Reads the refusal out of the error of the poisoned statement. Empty when it is another error; more than one when a key looks
- * like a refusal itself, or a wrapper repeats the parameters.
+ * Reads the refusal out of the error of the poisoned statement. Empty when it is another error; more than one when parameters in
+ * the message of a wrapper look like one: the database's own message comes last.
  */
 export function staleFactsOf(error: unknown): readonly StaleFacts[] {
-  return sqlErrorFacts(error).messages.flatMap((message) => {
-    const pieces = message.split(POISON_PREFIX);
-    return pieces.flatMap((_piece, index) => factsAt(pieces.slice(index).join(POISON_PREFIX)));
-  });
+  const refusals = sqlErrorFacts(error).filter((facts) => hasCode([facts], ['22P02']));
+  return refusals
+    .flatMap(({ messages }) => messages)
+    .flatMap((message) => {
+      const pieces = message.split(POISON_PREFIX);
+      return pieces.flatMap((_piece, index) => factsAt(pieces.slice(index).join(POISON_PREFIX)));
+    });
 }
 
 /** The JSON at the start of the text. It stands in quotes, so its end is the first bracket with which it parses. */
