@@ -232,6 +232,13 @@ describe('mysqlFence', () => {
     });
   });
 
+  it('refuses an advance on a pool without autocommit, whose first statement begins a transaction', async () => {
+    await withPool(async (pool) => {
+      const outside = mysqlFence(pool).advance(pool as never, token(1));
+      await expect(outside).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    }, 'SET autocommit = 0');
+  });
+
   it('says that the dialect was forgotten', async () => {
     await withPool(async (pool) => {
       const fence = drizzleFence(drizzle(pool) as never, { sql });

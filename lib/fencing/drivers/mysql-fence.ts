@@ -18,7 +18,8 @@ export interface MysqlPool<Connection extends MysqlConnection> {
 const SERVER_STATUS_IN_TRANS = 1;
 
 /** Whether no transaction was open after the statement without rows that was answered so. */
-function isOutside({ serverStatus }: { readonly serverStatus?: number }): boolean {
+export function isOutside(answer: { readonly serverStatus?: number } | undefined): boolean {
+  const serverStatus = answer?.serverStatus;
   return serverStatus !== undefined && (serverStatus & SERVER_STATUS_IN_TRANS) === 0;
 }
 
@@ -45,8 +46,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
           return rowsOf([result, fields]);
         },
       }),
-      // The answer to the first statement of `advance` tells; see the executor.
-      isTransaction: () => true,
+      // The answer to the first statement of `advance` tells; see the executor. Each statement on a pool has its own connection.
+      isTransaction: (connection) => !('getConnection' in connection),
       async run(work, isolationLevel) {
         const connection = await pool.getConnection();
         let isUsable = true;

@@ -83,16 +83,17 @@ export function postgresFence<Pool extends PostgresPool>(
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');
-  const executor = (client: PostgresClient) => clientExecutor(client, prepared);
   return new StatementFence<PostgresClient>(
     {
       dialect: 'postgresql',
-      executor,
+      executor: (client) => clientExecutor(client, prepared),
       autocommit: {
         dialect: 'postgresql',
         placeholder: 'numbered',
         query: (...statement) =>
-          withStatement(pool, (client) => executor(client).query(...statement)),
+          withStatement(pool, (client) =>
+            clientExecutor(client, prepared, false).query(...statement),
+          ),
       },
       isTransaction: isInPostgresTransaction,
       run: (work, isolationLevel, commit) =>

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
-import { refuseEnded } from '../sql/advance-fence.ts';
+import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor } from '../sql/sql-executor.ts';
 import { TextCache } from '../sql/text-cache.ts';
 
@@ -117,8 +117,15 @@ export async function isInPostgresTransaction(client: PostgresClient): Promise<b
   }
 }
 
-/** @param isPrepared whether statements with parameters are prepared, once per connection */
-export function clientExecutor(client: PostgresClient, isPrepared = false): SqlExecutor {
+/**
+ * @param isPrepared whether statements with parameters are prepared, once per connection
+ * @param isInside refuse what ran outside a transaction, such as after a COMMIT that was not awaited
+ */
+export function clientExecutor(
+  client: PostgresClient,
+  isPrepared: boolean,
+  isInside = true,
+): SqlExecutor {
   return {
     dialect: 'postgresql',
     placeholder: 'numbered',
@@ -129,6 +136,7 @@ export function clientExecutor(client: PostgresClient, isPrepared = false): SqlE
       // In the simple protocol a text could hold several statements, and end the transaction between them.
       else statement.queryMode = 'extended';
       const { rows } = await client.query(statement);
+      if (isInside && client.getTransactionStatus?.() === 'I') throw outsideTransaction([]);
       return rows;
     },
   };
