@@ -31,10 +31,8 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       isTransaction: (transaction) => transaction.closed === false && 'rollback' in transaction,
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {
-          if (isolationLevel)
-            await transaction.query(
-              `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
-            );
+          const level = isolationLevel?.toUpperCase();
+          if (level) await transaction.query(`SET TRANSACTION ISOLATION LEVEL ${level}`);
           return work(transaction);
         }),
     },

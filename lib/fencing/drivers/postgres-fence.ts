@@ -6,8 +6,8 @@ import { runStatementPair } from './statement-pair.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import {
-  clientExecutor,
   isInPostgresTransaction,
+  postgresExecutor,
   runPostgresTransaction,
   withStatement,
   type PostgresClient,
@@ -86,15 +86,8 @@ export function postgresFence<Pool extends PostgresPool>(
   return new StatementFence<PostgresClient>(
     {
       dialect: 'postgresql',
-      executor: (client) => clientExecutor(client, prepared),
-      autocommit: {
-        dialect: 'postgresql',
-        placeholder: 'numbered',
-        query: (...statement) =>
-          withStatement(pool, (client) =>
-            clientExecutor(client, prepared, false).query(...statement),
-          ),
-      },
+      executor: (client) => postgresExecutor((use) => use(client), prepared, true),
+      autocommit: postgresExecutor((use) => withStatement(pool, use), prepared, false),
       isTransaction: isInPostgresTransaction,
       run: (work, isolationLevel, commit) =>
         runPostgresTransaction(pool, work, isolationLevel, commit),
@@ -137,10 +130,8 @@ export class StatementFence<Transaction>
     const claims = fenceClaims(token, options.keys);
     this.context.refuseNested(claims);
     const { table } = this;
-    const check = {
-      sql: postgresFenceCheck(table, claims.length),
-      parameters: claimParameters(claims),
-    };
+    const sqlOfCheck = postgresFenceCheck(table, claims.length);
+    const check = { sql: sqlOfCheck, parameters: claimParameters(claims) };
     const write = { sql, parameters };
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>

@@ -2,23 +2,20 @@ import { createHash } from 'node:crypto';
 import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
-import type { CommitCheck, SqlExecutor } from '../sql/sql-executor.ts';
+import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 import { TextCache } from '../sql/text-cache.ts';
 
 /** What the fence needs of a connection of `pg`. */
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
-  query(statement: PostgresStatement): Promise<{ rows: any[]; command?: string }>;
+  /** With a name, as a prepared statement. */
+  query(statement: {
+    name?: string;
+    text: string;
+    values: any[];
+  }): Promise<{ rows: any[]; command?: string }>;
   /** Of the last answer; only newer versions of `pg` tell. */
   getTransactionStatus?(): string | null;
-}
-
-/** What `pg` sends as one statement; with a name, as a prepared one. */
-interface PostgresStatement {
-  name?: string;
-  text: string;
-  values: any[];
-  queryMode?: 'extended';
 }
 
 /** What the fence needs of a pool of `pg`; it opens and ends no connection by itself. */
@@ -40,13 +37,11 @@ export function runPostgresTransaction<Result>(
   commit: CommitCheck = {},
 ): Promise<Result> {
   const run = async (client: PostgresClient): Promise<Result> => {
-    await client.query(
-      isolationLevel ? `BEGIN ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : 'BEGIN',
-    );
+    const level = isolationLevel ? ` ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : '';
+    await client.query(`BEGIN${level}`);
     const result = await work(client);
-    const answer = await client
-      .query(commit.check ? `${commit.check}; COMMIT` : 'COMMIT')
-      .catch(refuseEnded);
+    const check = commit.check ? `${commit.check}; ` : '';
+    const answer = await client.query(`${check}COMMIT`).catch(refuseEnded);
     // One answer for each statement, when there are two.
     const { command } = [answer].flat().at(-1)!;
     // The answer to COMMIT of a failed transaction; it is no error.
@@ -118,36 +113,32 @@ export async function isInPostgresTransaction(client: PostgresClient): Promise<b
 }
 
 /**
+ * @param lend runs its argument with a client
  * @param isPrepared whether statements with parameters are prepared, once per connection
  * @param isInside refuse what ran outside a transaction, such as after a COMMIT that was not awaited
  */
-export function clientExecutor(
-  client: PostgresClient,
+export function postgresExecutor(
+  lend: (use: (client: PostgresClient) => Promise<readonly SqlRow[]>) => Promise<readonly SqlRow[]>,
   isPrepared: boolean,
-  isInside = true,
+  isInside: boolean,
 ): SqlExecutor {
-  return {
-    dialect: 'postgresql',
-    placeholder: 'numbered',
-    query: async (sql, parameters) => {
-      const statement: PostgresStatement = { text: sql, values: [...parameters] };
+  const query: SqlExecutor['query'] = (text, values) =>
+    lend(async (client) => {
       // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
-      if (isPrepared && parameters.length > 0) statement.name = statementName(sql);
+      const name = isPrepared && values.length > 0 ? statementName(text) : undefined;
       // In the simple protocol a text could hold several statements, and end the transaction between them.
-      else statement.queryMode = 'extended';
+      const statement = { ...(name && { name }), text, values: [...values], queryMode: 'extended' };
       const { rows } = await client.query(statement);
       if (isInside && client.getTransactionStatus?.() === 'I') throw outsideTransaction([]);
       return rows;
-    },
-  };
+    });
+  return { dialect: 'postgresql', placeholder: 'numbered', query };
 }
 
 const names = new TextCache();
 
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
 export function statementName(sql: string): string {
-  return names.get(
-    sql,
-    () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,
-  );
+  const hash = (): string => createHash('sha256').update(sql).digest('base64url');
+  return names.get(sql, () => `redlock_fence_${hash()}`);
 }

@@ -77,10 +77,8 @@ class SqliteTableFence<Database extends SqliteDatabase>
 
   protected override inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
     const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(use);
-    lastTurns.set(
-      this.database,
-      turn.catch(() => undefined),
-    );
+    const ended = turn.catch(() => undefined);
+    lastTurns.set(this.database, ended);
     return turn;
   }
 
@@ -120,7 +118,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     }
     const commit = (result: Result): Result => {
       if (call.refusal) throw call.refusal.error;
-      if (!isClaim) this.endMark();
+      if (!isClaim) database.exec(sqliteFenceSql.checkMark());
       database.exec('COMMIT');
       this.calls.delete(database);
       return result;
@@ -132,7 +130,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
       } catch {
         // SQLite itself has rolled back after some errors. The error of the work says more.
       }
-      throw error;
+      return refuseEnded(error);
     };
     delete call.refusal;
     database.exec('BEGIN IMMEDIATE');
@@ -144,14 +142,6 @@ class SqliteTableFence<Database extends SqliteDatabase>
       return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
     } catch (error) {
       return rollback(error);
-    }
-  }
-
-  private endMark(): void {
-    try {
-      this.database.exec(sqliteFenceSql.checkMark());
-    } catch (error) {
-      refuseEnded(error);
     }
   }
 

@@ -1,19 +1,23 @@
 import type { SqlRow, SqlStatement } from '../sql/sql-executor.ts';
 import { statementName, withStatement, type PostgresPool } from './postgres-pool.ts';
 
+/** Answers of the server to the statement that it is at. */
+const ANSWERS = [
+  'handleRowDescription',
+  'handleDataRow',
+  'handleEmptyQuery',
+  'handleCopyInResponse',
+  'handleCopyData',
+] as const;
+
 /** A query of `pg`: sends its messages when it is its turn, and takes the answers to them. */
-interface PgQuery {
+interface PgQuery extends Record<(typeof ANSWERS)[number], (...answer: unknown[]) => void> {
   readonly name?: string;
   readonly text: string;
   readonly _result: unknown;
   requiresPreparation(): boolean;
   submit(connection: PgConnection): Error | null;
-  handleRowDescription(message: unknown): void;
-  handleDataRow(message: unknown): void;
-  handleEmptyQuery(connection: PgConnection): void;
   handleCommandComplete(message: unknown, connection: PgConnection): void;
-  handleCopyInResponse(connection: PgConnection): void;
-  handleCopyData(message: unknown, connection: PgConnection): void;
   handleReadyForQuery(connection: PgConnection): void;
 }
 
@@ -86,6 +90,8 @@ class StatementPair {
     this.first = query(first, (error) => this.handleError(error));
     this.second = query(second, (error, result) => this.callback(error, result));
     this.current = this.first;
+    for (const name of ANSWERS)
+      Object.assign(this, { [name]: (...answer: unknown[]) => this.current[name](...answer) });
   }
 
   /** `pg` remembers under this name what the connection has prepared. */
@@ -118,29 +124,9 @@ class StatementPair {
     }
   }
 
-  handleRowDescription(message: unknown): void {
-    this.current.handleRowDescription(message);
-  }
-
-  handleDataRow(message: unknown): void {
-    this.current.handleDataRow(message);
-  }
-
-  handleEmptyQuery(connection: PgConnection): void {
-    this.current.handleEmptyQuery(connection);
-  }
-
   handleCommandComplete(message: unknown, connection: PgConnection): void {
     this.current.handleCommandComplete(message, connection);
     this.current = this.second;
-  }
-
-  handleCopyInResponse(connection: PgConnection): void {
-    this.current.handleCopyInResponse(connection);
-  }
-
-  handleCopyData(message: unknown, connection: PgConnection): void {
-    this.current.handleCopyData(message, connection);
   }
 
   handleReadyForQuery(connection: PgConnection): void {

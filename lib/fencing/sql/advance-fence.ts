@@ -39,10 +39,9 @@ export function fenceError(
   table: string,
   claims: readonly FenceClaim[],
 ): unknown {
-  for (const stale of staleFactsOf(error).toReversed()) {
-    const claim = claims.find((each) => each.key === stale.key);
-    if (!claim) continue;
-    return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, { cause: error });
+  for (const [key, token, holder] of staleFactsOf(error).toReversed()) {
+    const claim = claims.find((each) => each.key === key);
+    if (claim) return new StaleTokenError(key, claim.token, token, holder, { cause: error });
   }
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];

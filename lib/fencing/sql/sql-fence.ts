@@ -22,29 +22,26 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     const commit: CommitCheck = {};
     const settings = transactionSettings(options, dialect);
     delete call.refusal;
-    return this.adapter.run(
-      async (transaction) => {
-        this.calls.set(transaction as object, call);
-        try {
-          const executor = this.adapter.executor(transaction);
-          for (const setting of settings) await executor.query(setting, []);
-          const rows = await advanceFence(executor, this.table, claims);
-          const { mark, checkMark } = fenceSqlOf(dialect);
-          if (mark && !isClaim) await executor.query(mark, []);
-          const result = await this.context.run(call, () => work(transaction));
-          if (call.refusal) throw call.refusal.error;
-          if (checksAtCommit) commit.check = checkMark(rows);
-          else if (!isClaim) await executor.query(checkMark(rows), []).catch(refuseEnded);
-          return result;
-        } catch (error) {
-          throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
-        } finally {
-          this.calls.delete(transaction as object);
-        }
-      },
-      options.isolationLevel,
-      commit,
-    );
+    const run = async (transaction: Transaction): Promise<Result> => {
+      this.calls.set(transaction as object, call);
+      try {
+        const executor = this.adapter.executor(transaction);
+        for (const setting of settings) await executor.query(setting, []);
+        const rows = await advanceFence(executor, this.table, claims);
+        const { mark, checkMark } = fenceSqlOf(dialect);
+        if (mark && !isClaim) await executor.query(mark, []);
+        const result = await this.context.run(call, () => work(transaction));
+        if (call.refusal) throw call.refusal.error;
+        if (checksAtCommit) commit.check = checkMark(rows);
+        else if (!isClaim) await executor.query(checkMark(rows), []).catch(refuseEnded);
+        return result;
+      } catch (error) {
+        throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
+      } finally {
+        this.calls.delete(transaction as object);
+      }
+    };
+    return this.adapter.run(run, options.isolationLevel, commit);
   }
 }
 

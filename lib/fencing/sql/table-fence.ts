@@ -70,7 +70,8 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       try {
         return await this.attempt(call);
       } catch (error) {
-        await this.claimAgain(covered, error);
+        const again = claims.filter((claim) => covered.delete(claim));
+        if (again.length > 0) await this.claimAgain(again, error);
         throw error;
       }
     };
@@ -88,9 +89,8 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     // Without `await` where it is known at once: a synchronous transaction does not wait.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
     const call = this.calls.get(transaction as object);
-    const advancing = async (): Promise<void> =>
-      void (await advanceFence(this.adapter.executor(transaction), this.table, claims));
-    if (!call) return this.reporter.reporting(token, claims, 'advance', advancing);
+    const advancing = () => advanceFence(this.adapter.executor(transaction), this.table, claims);
+    if (!call) return void (await this.reporter.reporting(token, claims, 'advance', advancing));
     try {
       await advancing();
     } catch (error) {
@@ -118,11 +118,9 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   }
 
   /** Makes the claims that were rolled back with the transaction that covered them: reads that followed them rely on them. */
-  private async claimAgain(covered: Set<FenceClaim>, error: unknown): Promise<void> {
-    const claims = [...covered];
-    covered.clear();
+  private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
     try {
-      if (claims.length > 0) await this.claimNow(claims);
+      await this.claimNow(claims);
     } catch (failure) {
       // A token that is stale writes no more.
       if (isStaleTokenError(failure)) return;
