@@ -40,6 +40,31 @@ describe('a node that is connected', () => {
     expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
   });
 
+  it.each([1, 2])(
+    'is reported once as failing when it grants nothing while held locks are extended (%i of 3)',
+    async (count) => {
+      const cluster = await newCluster();
+      const process = await cluster.process();
+      for (let index = 0; index < 5; index += 1) {
+        await cluster.settle(process.redlock.acquire(`held${index}`));
+        await cluster.advance(200);
+      }
+      for (const node of process.nodes.slice(-count))
+        node.failNext(OOM, { command: 'acquire', times: ALWAYS });
+      for (let index = 0; index < 100; index += 1) {
+        const lock = await cluster.settle(
+          process.redlock.acquire(`key${index}`, { wait: 0 }).catch(() => undefined),
+        );
+        await cluster.settle(Promise.resolve(lock?.release()));
+        await cluster.advance(200);
+      }
+      expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
+      for (const node of process.nodes) node.clearFaults();
+      await takeLocks(cluster, process, 3);
+      expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
+    },
+  );
+
   it('is reported as failing when it is always too slow while the others answer', async () => {
     const cluster = await newCluster();
     const process = await cluster.process();

@@ -80,7 +80,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
   readonly #sentAtMs: number[] = [];
   /** Its listeners know it as voting: `node-joined` was the last event. */
   #isAnnounced = false;
-  #refusals = 0;
+  /** In a row. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
+  #refusedLocks = 0;
+  #refusedExtensions = 0;
   #slowTimeouts = 0;
   #lastTimeoutAtMs = 0;
 
@@ -241,26 +243,34 @@ export class NodeSession extends Deadline implements LockNodeListener {
       const { kind } = reply;
       if (kind === 'failed' || kind === 'unjoined') {
         const mustJoin = kind === 'unjoined' || reply.mustJoin === true;
-        if (kind === 'failed' && !mustJoin) this.#judge(reply);
+        if (kind === 'failed' && !mustJoin) this.#judge(collector.vote.kind, reply);
         // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
         const again = mustJoin && !isRepeat && !collector.ended;
         if (again) this.#afterJoin.push(collector);
         if (mustJoin) this.#mustJoin();
         if (again) return;
       } else if (!isLate) {
-        this.#refusals = this.#slowTimeouts = this.#joinFailures = 0;
-        if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
+        this.#slowTimeouts = this.#joinFailures = 0;
+        if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
+        else if (kind === 'extended') this.#refusedExtensions = 0;
+        if (!this.#isAnnounced && this.state === 'voting' && this.#refusals < FAILING_AFTER)
+          this.#announce(0);
       }
     }
     collector.collect(this.index, reply);
   }
 
   /** Counts refusals by the node itself, and remembers unknown outcomes. */
-  #judge({ reason, nothingWritten, message }: NodeFailure): void {
+  #judge(vote: VoteRequest['kind'], { reason, nothingWritten, message }: NodeFailure): void {
     if (!nothingWritten) this.#hasUnknownOutcome = true;
     if (reason !== 'error') return;
-    this.#refusals += 1;
+    if (vote === 'acquire') this.#refusedLocks += 1;
+    else this.#refusedExtensions += 1;
     if (this.#refusals >= FAILING_AFTER) this.#isFailing(message);
+  }
+
+  get #refusals(): number {
+    return Math.max(this.#refusedLocks, this.#refusedExtensions);
   }
 
   #mustJoin(): void {
@@ -288,7 +298,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (reply.kind === 'joined') {
       this.state = 'voting';
       this.problem = 'connection lost';
-      this.#refusals = 0;
+      this.#refusedLocks = this.#refusedExtensions = 0;
       this.#outbox.flush();
       // One that ended meanwhile has been released, and must not arrive after its release.
       for (const collector of this.#afterJoin.splice(0))

@@ -7,6 +7,7 @@ import type { ScriptedNode } from '../support/scripted-node.ts';
 
 const JOINED = { kind: 'joined', quarantineMs: 0 };
 const ACCEPTED = { kind: 'accepted' };
+const EXTENDED = { kind: 'extended', recreated: 0 };
 const HELD = { kind: 'held', index: 0, remainingMs: 5, floor: 0, holder: 'other' };
 const failed = (reason: string, message = reason) => ({
   kind: 'failed',
@@ -29,11 +30,11 @@ beforeEach(() => {
 });
 
 /** Asks for a vote now; `replies` are what it receives. */
-function ask(holder = 'holder') {
+function ask(holder = 'holder', kind: 'acquire' | 'extend' = 'acquire') {
   const replies: VoteReply[] = [];
   const request = { names, holder, ballot: 1, ttlMs: 3_000 };
   const vote = {
-    vote: { kind: 'acquire' as const, request },
+    vote: { kind, request },
     ended: false,
     replies,
     collect: (_: number, reply: VoteReply) => void replies.push(reply),
@@ -47,6 +48,14 @@ function votes(...answers: object[]): void {
   for (const answer of answers) {
     ask();
     node.answer('acquire', answer);
+  }
+}
+
+/** Asks for extensions, each answered at once. */
+function extensions(...answers: object[]): void {
+  for (const answer of answers) {
+    ask('holder', 'extend');
+    node.answer('extend', answer);
   }
 }
 
@@ -161,7 +170,7 @@ describe.each([{ kind: 'unjoined' }, { ...failed('error', 'NOSCRIPT'), mustJoin:
     beforeEach(connect);
 
     it('are asked once more after one join, unless they ended meanwhile, and after kept releases', () => {
-      const [first, second, ended] = ['first', 'second', 'ended'].map(ask);
+      const [first, second, ended] = ['first', 'second', 'ended'].map((holder) => ask(holder));
       for (const _ of [1, 2, 3]) node.answer('acquire', answer);
       ended!.ended = true;
       release('earlier');
@@ -244,12 +253,34 @@ describe('a node that does not vote', () => {
   beforeEach(connect);
 
   it('is reported as failing after three refusals in a row, once, and as joined when it votes', () => {
-    votes(OOM, OOM, HELD, OOM, OOM, ACCEPTED, OOM, OOM, { kind: 'quarantined', remainingMs: 5 });
-    votes(OOM, failed('overloaded'), OOM, failed('unreachable'));
+    votes(OOM, OOM, ACCEPTED, OOM, OOM, ACCEPTED, OOM, failed('overloaded'), OOM);
+    votes(failed('unreachable'));
     expect(types()).toEqual(['node-joined']);
-    votes(OOM, OOM, OOM, HELD, ACCEPTED);
+    votes(OOM, OOM, OOM, ACCEPTED);
     expect(types()).toEqual(['node-joined', 'node-failing', 'node-joined']);
     expect(world.events[1]).toMatchObject({ address: 'node0:6379', reason: OOM.message });
+  });
+
+  it('is failing until it accepts: answers that need no memory prove nothing', () => {
+    const readOnly = [HELD, { kind: 'quarantined', remainingMs: 5 }];
+    for (let round = 0; round < 5; round += 1) {
+      extensions(EXTENDED, { kind: 'lost' });
+      votes(OOM, ...readOnly);
+    }
+    expect(types()).toEqual(['node-joined', 'node-failing']);
+    extensions(EXTENDED);
+    votes(ACCEPTED, ...readOnly);
+    expect(types()).toEqual(['node-joined', 'node-failing', 'node-joined']);
+  });
+
+  it.each([
+    ['an extension', () => extensions(EXTENDED)],
+    ['a new lock', () => votes(ACCEPTED)],
+  ])('is reported for refused extensions as well, and as joined after %s', (_, recover) => {
+    extensions(OOM, OOM, EXTENDED, OOM, OOM, { kind: 'lost' }, OOM, OOM);
+    recover();
+    extensions(OOM, OOM);
+    expect(types()).toEqual(['node-joined', 'node-failing', 'node-joined']);
   });
 
   it('is reported as joined, not as left, when it is failing and a new connection is joined', () => {
