@@ -46,7 +46,7 @@ export type LockEvent =
   | { readonly type: 'node-joined'; readonly address: string; readonly quarantineMs: number }
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
   | { readonly type: 'node-left'; readonly address: string; readonly message: string }
-  /** The node answers but refuses to vote, or is too slow to count, three times in a row: one fault less is tolerated. */
+  /** The node refused to vote, or did not answer in time, three times in a row: one fault less is tolerated. */
   | { readonly type: 'node-failing'; readonly address: string; readonly reason: string };
 
 /**

@@ -88,6 +88,19 @@ describe('a node that is connected', () => {
     expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
   });
 
+  it('is reported as failing when it is frozen together with a majority, and as joined afterwards', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    for (const server of cluster.servers.slice(1)) server.freeze();
+    const refused = cluster.failure(process.redlock.acquire('key', { wait: '5s' }));
+    expect(await refused).toMatchObject({ code: 'QUORUM_UNAVAILABLE' });
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
+    expect(eventsOf(process.events, 'node-failing')).toHaveLength(2);
+    for (const server of cluster.servers) server.resume();
+    await takeLocks(cluster, process, 3);
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
+  });
+
   it('is not reported as failing for answers that are no refusal of its own', async () => {
     const cluster = await newCluster();
     const process = await cluster.process();

@@ -84,7 +84,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #refusedLocks = 0;
   #refusedExtensions = 0;
   #slowTimeouts = 0;
-  #lastTimeoutAtMs = 0;
 
   constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
     super();
@@ -154,14 +153,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
       return;
     }
     this.isSilent = true;
-    // When nobody asked meanwhile nothing is known of the others.
-    if (this.#set.lastQuorumAtMs > Math.max(this.#lastTimeoutAtMs, waitingSinceMs))
-      this.#slowTimeouts += 1;
-    this.#lastTimeoutAtMs = nowMs;
-    if (this.#slowTimeouts >= FAILING_AFTER)
-      this.#isFailing(
-        `no answer within the node timeout (${this.#timeoutMs} ms) while others answered`,
-      );
+    this.#slowTimeouts += 1;
+    if (this.#slowTimeouts >= FAILING_AFTER) {
+      const alone = this.#set.lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
+      this.#isFailing(`no answer within the node timeout (${this.#timeoutMs} ms)${alone}`);
+    }
     this.#set.silences.set(this, this.#timeoutMs, nowMs);
   }
 
