@@ -82,6 +82,11 @@ describe('start of the application', () => {
     const { recorder, locks } = await start({ nodes, restartGuard: false });
     expect(recorder.warnings).toContain(nodes[1]!.address);
     await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+    const missing = `warn Node ${nodes[1]!.address} does not vote`;
+    await eventually(() => expect(recorder.lines.join('\n')).toContain(missing));
+    nodes[1]!.restart({ keepData: true });
+    const joined = `log Node ${nodes[1]!.address} joined.`;
+    await eventually(() => expect(recorder.lines).toContain(joined));
   });
 
   it('does not hang on a frozen node', async () => {

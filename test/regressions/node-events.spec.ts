@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
+import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
+import { eventually } from '../support/eventually.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 import type { Cluster, LockProcess } from '../unit/core/support/cluster.ts';
 import { eventsOf } from './support.ts';
@@ -122,6 +125,37 @@ describe('a node that leaves', () => {
     expect(eventsOf(process.events, 'node-left').map(({ address }) => address)).toEqual([
       'node2:6379',
     ]);
+  });
+
+  it('is reported as failing when it stays away, with the reason, also when it was never there', async () => {
+    const cluster = await RedisCluster.start(2);
+    const [left, missing] = [cluster.servers[0]!, cluster.servers[1]!];
+    const client = new Redis(left.url);
+    const storyAt = ({ url }: { readonly url: string }) =>
+      events.flatMap((event) =>
+        'address' in event && url.endsWith(event.address)
+          ? [[event.type, 'reason' in event ? event.reason : '']]
+          : [],
+      );
+    await missing.kill();
+    const { events } = await cluster.process();
+    try {
+      await client.config('SET', 'requirepass', 'secret');
+      await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      const refused = ['node-failing', expect.stringContaining('ECONNREFUSED')];
+      await eventually(() => expect(storyAt(missing)).toEqual([refused]));
+      const joined = ['node-joined', ''];
+      const locked = ['node-failing', expect.stringContaining('NOAUTH')];
+      const story = [joined, ['node-left', ''], locked];
+      await eventually(() => expect(storyAt(left)).toEqual(story));
+      await client.config('SET', 'requirepass', '');
+      await missing.restart();
+      await eventually(() => expect(storyAt(left)).toEqual([...story, joined]));
+      await eventually(() => expect(storyAt(missing)).toEqual([refused, joined]));
+    } finally {
+      client.disconnect();
+      await cluster.stop();
+    }
   });
 
   it('has left and joined in turn, whatever happens to it', async () => {

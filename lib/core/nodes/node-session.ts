@@ -22,6 +22,9 @@ const FIRST_JOIN_PAUSE_MS = 50;
 const LAST_JOIN_PAUSE_MS = 1_000;
 /** This many refusals or whole timeouts in a row make a node failing. */
 const FAILING_AFTER = 3;
+/** So long a node may be away before the reason is reported, in beats: a blocked event loop delays them. */
+const ABSENCE_BEAT_MS = 500;
+const ABSENCE_BEATS = 4;
 
 /** A vote that is asked of every node: for a new lock or for an extension. */
 export type VoteRequest =
@@ -78,8 +81,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #hasUnknownOutcome = false;
   /** When the votes were sent that have not been answered; answers come in order. */
   readonly #sentAtMs: number[] = [];
-  /** Its listeners know it as voting: `node-joined` was the last event. */
-  #isAnnounced = false;
+  /** What its listeners know of it: the last event. */
+  #reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
+  readonly #absence = new Alarm(() => this.#awayFor(this.#absenceBeats + 1));
+  #absenceBeats = 0;
   /** In a row. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
   #refusedLocks = 0;
   #refusedExtensions = 0;
@@ -98,6 +103,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   open(settings: LinkSettings): void {
     this.#settings = settings;
+    this.#awayFor(0);
     this.node.open(this, settings);
   }
 
@@ -204,7 +210,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    this.#set.alarms.cancel(this.#joinPause);
+    for (const alarm of [this.#joinPause, this.#absence]) this.#set.alarms.cancel(alarm);
     this.#set.silences.cancel(this);
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -249,8 +255,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
         this.#slowTimeouts = this.#joinFailures = 0;
         if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
         else if (kind === 'extended') this.#refusedExtensions = 0;
-        if (!this.#isAnnounced && this.state === 'voting' && this.#refusals < FAILING_AFTER)
-          this.#announce(0);
+        const isNews = this.#reported !== 'joined' && this.state === 'voting';
+        if (isNews && this.#refusals < FAILING_AFTER) this.#announce(0);
       }
     }
     collector.collect(this.index, reply);
@@ -327,21 +333,31 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state === 'voting') this.#listener.joined();
   }
 
+  /** It has not voted for so many beats. */
+  #awayFor(beats: number): void {
+    this.#absenceBeats = beats;
+    if (beats === ABSENCE_BEATS) this.#isFailing(this.problem);
+    else this.#set.alarms.set(this.#absence, ABSENCE_BEAT_MS, this.#set.nowMs);
+  }
+
   #announce(quarantineMs: number): void {
-    if (this.#isAnnounced) return;
-    this.#isAnnounced = true;
+    if (this.#reported === 'joined') return;
+    this.#reported = 'joined';
+    this.#set.alarms.cancel(this.#absence);
     this.#set.emit({ type: 'node-joined', address: this.address, quarantineMs });
   }
 
   #left(message: string): void {
-    if (!this.#isAnnounced) return;
-    this.#isAnnounced = false;
+    if (this.#reported !== 'joined') return;
+    this.#reported = 'left';
+    this.#awayFor(0);
     this.#set.emit({ type: 'node-left', address: this.address, message });
   }
 
   #isFailing(reason: string): void {
-    if (!this.#isAnnounced) return;
-    this.#isAnnounced = false;
+    if (this.#reported === 'failing') return;
+    this.#reported = 'failing';
+    this.#set.alarms.cancel(this.#absence);
     this.#set.emit({ type: 'node-failing', address: this.address, reason });
   }
 }

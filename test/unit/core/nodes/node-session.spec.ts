@@ -319,3 +319,53 @@ describe('a node that does not vote', () => {
     expect(types()).toEqual(['node-joined']);
   });
 });
+
+describe('a node that is away', () => {
+  it.each([
+    ['was never there', () => undefined, []],
+    ['left', () => (connect(), node.listener.closed('ECONNRESET')), ['node-joined', 'node-left']],
+    [
+      'can not be joined again',
+      () => {
+        connect();
+        votes({ kind: 'unjoined' });
+        node.answer('join', failed('error', 'NOPERM'));
+      },
+      ['node-joined', 'node-left'],
+    ],
+  ])('is reported as failing after 2 s, once and with the reason, when it %s', async (...test) => {
+    const [, begin, before] = test;
+    begin();
+    node.listener.unreachable!('NOAUTH Authentication required.');
+    await advance(1_990);
+    expect(types()).toEqual(before);
+    await advance(60_000);
+    node.listener.unreachable!('ECONNREFUSED');
+    expect(types()).toEqual([...before, 'node-failing']);
+    expect(world.events.at(-1)).toMatchObject({ reason: expect.stringMatching(/NOAUTH|NOPERM/) });
+    node.listener.opened();
+    node.answer('join', OOM);
+    node.listener.closed('ECONNRESET');
+    connect();
+    expect(types()).toEqual([...before, 'node-failing', 'node-joined']);
+  });
+
+  it('is not reported as failing when it comes back soon, or when only this process did not run', async () => {
+    world.environment.skip(5_000);
+    await advance(1_000);
+    connect();
+    for (let restart = 0; restart < 5; restart += 1) {
+      node.listener.closed('ECONNRESET');
+      await advance(1_900);
+      connect();
+      await advance(10_000);
+    }
+    node.listener.closed('ECONNRESET');
+    world.environment.skip(5_000);
+    await advance(1_000);
+    expect(types()).not.toContain('node-failing');
+    await session.close();
+    await advance(10_000);
+    expect(types()).not.toContain('node-failing');
+  });
+});
