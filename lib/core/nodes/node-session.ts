@@ -300,6 +300,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (reply.kind === 'joined') {
       this.state = 'voting';
       this.problem = 'connection lost';
+      // What was found before is outdated.
+      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
       this.#refusedLocks = this.#refusedExtensions = 0;
       this.#outbox.flush();
       // One that ended meanwhile has been released, and must not arrive after its release.

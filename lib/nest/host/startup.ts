@@ -29,7 +29,7 @@ export async function startRedlock(
 ): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
-  const isReady = await redlock.ready(timeoutMs);
+  const hasJoined = await redlock.joined(timeoutMs);
   const leftMs = timeoutMs - (performance.now() - startedMs);
   const lateMs = strict === true ? Math.max(leftMs, LATE_NODE_MS) : LATE_NODE_MS;
   const examined = await Promise.all(
@@ -43,7 +43,7 @@ export async function startRedlock(
   const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
   const report = formatStartupReport(findings);
   const isUnsafe = findings.some(({ severity }) => severity === 'error');
-  if (isUnsafe || !isReady) {
+  if (isUnsafe || !hasJoined) {
     const missing = `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)`;
     const addresses = nodes.map(({ address }) => address).join(', ');
     const fix = isUnsafe ? report : `${missing}\n${report}`;
