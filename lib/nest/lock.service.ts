@@ -59,7 +59,8 @@ export class LockService {
 
   /**
    * What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one node
-   * timeout.
+   * timeout, and never rejects for nodes that don't answer: they have a `failure`, and where they could change it, `holder` is
+   * `undefined`.
    */
   inspect(key: string): Promise<LockInspection> {
     return this.host.redlock.inspect(key);
