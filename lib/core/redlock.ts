@@ -71,13 +71,20 @@ export class Redlock {
     this.#set.open();
   }
 
-  /** Resolves true as soon as a quorum of nodes has joined (they may still be in quarantine), false after `timeoutMs`. */
-  ready(timeoutMs: number): Promise<boolean> {
-    return this.#until(
-      this.#onJoined,
-      timeoutMs,
-      () => this.#set.votingCount >= this.options.quorum,
-    );
+  /** Resolves true as soon as a quorum of nodes has joined, false after `timeoutMs`. */
+  joined(timeoutMs: number): Promise<boolean> {
+    return this.#until(this.#onJoined, timeoutMs, () => this.#set.hasQuorum);
+  }
+
+  /** See `LockService.ready`. */
+  async ready(timeoutMs: number): Promise<boolean> {
+    await this.#until(this.#onJoined, timeoutMs, () => this.#closing || this.#isReady);
+    return this.#isReady;
+  }
+
+  get #isReady(): boolean {
+    const { hasQuorum, outageAtMs, nowMs } = this.#set;
+    return !this.#closing && hasQuorum && nowMs - outageAtMs >= this.options.maxTtlMs;
   }
 
   /** How many keys this process knows something of: held, waited for, or remembered for a while. */
@@ -147,6 +154,7 @@ export class Redlock {
   /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
+    for (const look of this.#onJoined) look();
     for (const acquisition of this.#acquisitions)
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
     const { table } = this.#room;
@@ -222,6 +230,7 @@ export class Redlock {
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       this.#acquisitions.delete(acquisition);
+      for (const look of this.#onJoined) look();
       if (signal !== undefined) ignoreAbort(signal, acquisition);
       if (this.#closing) this.#lookForReleased();
     }
