@@ -21,6 +21,12 @@ export interface MemoryLockServerOptions {
   readonly clock?: Pick<Clock, 'wallMicros'>;
   /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<port.NodeFacts>;
+  /**
+   * Starts as a new server does: it does not vote until the restart guard has passed since the first join. Otherwise it starts as
+   * one that has run for long, because there is nothing it could have forgotten. {@link MemoryLockServer.restart} and
+   * {@link MemoryLockServer.flush} bring the guard in either case. @default false
+   */
+  readonly fresh?: boolean;
 }
 
 let startCount = 0;
@@ -47,7 +53,7 @@ export class MemoryLockServer {
     const clock = options.clock ?? systemEnvironment.clock;
     this.#facts = options.facts ?? {};
     const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
-    this.state = new MemoryState(nowMicros, newRunId());
+    this.state = new MemoryState(nowMicros, newRunId(), options.fresh !== true);
   }
 
   get running(): boolean {
@@ -152,6 +158,7 @@ export class MemoryLockServer {
     if (options.snapshot) this.state.load(options.snapshot);
     else if (!options.keepData) this.state.clear();
     this.state.runId = newRunId();
+    this.state.hasServedGuard = false;
     this.#running = true;
   }
 
