@@ -158,20 +158,11 @@ function checkRelations(
   { maxTtlMs, driftFactor }: ResolvedOptions,
 ): void {
   const { ttlMs, nodeTimeoutMs, minHoldMs } = acquire;
-  // Before ttl, which minHold may have raised.
-  if (minHoldMs > maxTtlMs) {
-    throw new RedlockConfigError(
-      'minHold',
-      `${minHoldMs} ms`,
-      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
-    );
-  }
-  if (ttlMs > maxTtlMs) {
-    throw new RedlockConfigError(
-      'ttl',
-      `${ttlMs} ms`,
-      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
-    );
+  // minHold first, because it may have raised ttl.
+  for (const [option, ms] of Object.entries({ minHold: minHoldMs, ttl: ttlMs })) {
+    if (ms <= maxTtlMs) continue;
+    const fix = `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`;
+    throw new RedlockConfigError(option, `${ms} ms`, fix);
   }
   if (nodeTimeoutMs > ttlMs / 3) {
     throw new RedlockConfigError(

@@ -26,6 +26,9 @@ describe('a message says what happened and what to do', () => {
       `Lock "a", "b" is held by another holder (waited 2000 ms). The holder's lease runs 731 ms more unless extended. Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').`,
     );
     expect(new LockBusyError(['a'], 5, undefined).message).not.toContain('undefined');
+    expect(new LockBusyError(['a'], 5, undefined, [], true).message).toBe(
+      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Check that what it acquires by hand is always released.`,
+    );
   });
 
   it('when unavailable: each node with its reason', () => {
@@ -37,7 +40,9 @@ describe('a message says what happened and what to do', () => {
   it('when unavailable for want of time or slots in this process: that the servers are not at fault', () => {
     const own = { ...cause, address: 'this process' };
     const { message } = new QuorumUnavailableError(['a'], 0, 2, 3, [own]);
-    expect(message).toMatch(/servers are not at fault: retry, wait longer \('wait'\), or start fewer/);
+    expect(message).toMatch(
+      /servers are not at fault: retry, wait longer \('wait'\), or start fewer/,
+    );
   });
 
   it('when too little validity is left: that the lock is held, and to stop before the step', () => {
