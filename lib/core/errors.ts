@@ -195,8 +195,10 @@ export class RedlockConfigError extends RedlockError {
     readonly option: string,
     readonly value: unknown,
     fix: string,
+    /** Where the value must not be seen, or says too little. */
+    shown = describe(value),
   ) {
-    super(`Option '${option}' can't be ${describe(value)}: ${fix}.`);
+    super(`Option '${option}' can't be ${shown}: ${fix}.`);
   }
 }
 

@@ -1,5 +1,10 @@
 import type { Environment } from './environment.ts';
-import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
+import {
+  FencedUsageError,
+  LockBusyError,
+  QuorumUnavailableError,
+  RedlockClosedError,
+} from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './holding/held-lock.ts';
 import type { LockRoom } from './holding/held-lock.ts';
@@ -13,6 +18,7 @@ import type { LockInspection } from './nodes/inspection.ts';
 import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
 import { normalizeKeys } from './options/lock-keys.ts';
+import { kindOf } from './options/option-names.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
@@ -97,10 +103,11 @@ export class Redlock {
   /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
-    options?: AcquireOptions,
+    options: AcquireOptions = {},
   ): Promise<Lock | null> {
     try {
-      return await this.acquire(keys, { ...options, wait: options?.wait ?? 0 });
+      const once = typeof options === 'object' ? { ...options, wait: options?.wait ?? 0 } : options;
+      return await this.acquire(keys, once);
     } catch (error) {
       if (error instanceof LockBusyError) return null;
       throw error;
@@ -114,6 +121,10 @@ export class Redlock {
     options?: WithLockOptions,
   ): Promise<Result> {
     const names = normalizeKeys(keys);
+    if (typeof work !== 'function')
+      throw new FencedUsageError(
+        `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
+      );
     const settings = this.#resolve(options);
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) {

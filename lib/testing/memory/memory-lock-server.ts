@@ -22,9 +22,8 @@ export interface MemoryLockServerOptions {
   /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<port.NodeFacts>;
   /**
-   * Starts as a new server does: it does not vote until the restart guard has passed since the first join. Otherwise it starts as
-   * one that has run for long, because there is nothing it could have forgotten. {@link MemoryLockServer.restart} and
-   * {@link MemoryLockServer.flush} bring the guard in either case. @default false
+   * A new server, which votes only after its restart guard, as one after {@link MemoryLockServer.restart} does. Otherwise it
+   * is as one that has run for long: there is nothing it could have forgotten. @default false
    */
   readonly fresh?: boolean;
 }

@@ -1,0 +1,121 @@
+import 'reflect-metadata';
+import { readFileSync } from 'node:fs';
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Fenced, LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { closeAll, closeLater, silentLogger, startModule } from '../nest/support/applications.ts';
+
+@Injectable()
+class Seats {
+  runs = 0;
+
+  @Fenced((...parts: unknown[]) => `seat:${parts.join('/')}`)
+  async book(...parts: unknown[]): Promise<string> {
+    this.runs += 1;
+    return `booked ${parts.length}`;
+  }
+}
+
+afterEach(closeAll);
+
+async function boot(options: object): Promise<unknown> {
+  const module = RedlockModule.forRoot({
+    nodes: createMemoryNodes(1),
+    ...options,
+  } as RedlockModuleOptions);
+  return start(module);
+}
+
+async function start(module: ReturnType<typeof RedlockModule.forRoot>): Promise<unknown> {
+  const building = Test.createTestingModule({ imports: [module] }).setLogger(silentLogger);
+  return closeLater(await (await building.compile()).init());
+}
+
+describe('options of the module', () => {
+  it.each([
+    [{ TTL: '1s' }, "'TTL' can't be given: it is unknown (did you mean 'ttl'?); RedlockModule"],
+    [{ retryCount: 5 }, "did you mean 'wait'?"],
+    [{ timeout: 3 }, "did you mean 'wait'?"],
+    [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
+    [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
+    [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
+    [{ strict: 'yes' }, "'strict' can't be \"yes\": use true or false"],
+    [{ isInTransaction: true }, "'isInTransaction' can't be true: give a function"],
+    [{ fence: {} }, "'fence' can't be an object: give one such as postgresFence(pool)"],
+    [{ nodes: 'redis://:secret@one' }, "'nodes' can't be a string: give an array"],
+    [{ nodes: undefined }, "'nodes' can't be undefined: give an array"],
+    [{ nodes: [undefined] }, "'nodes' can't be an array with undefined in it: each is a URL"],
+    [{ nodes: ['redis://:secret@a:1,redis://b:2'] }, "'nodes' can't be several URLs in one string"],
+  ])('are refused when the application starts: %j', async (options, message) => {
+    await expect(boot(options)).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
+    await expect(boot(options)).rejects.toThrow(message);
+  });
+
+  it('are refused without their value, which may be a password', async () => {
+    const refused = await boot({ pasword: 'secret' }).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ option: 'pasword', value: undefined });
+    expect((refused as Error).message).not.toContain('secret');
+  });
+
+  it.each([
+    ['forRoot', 'nodes', () => RedlockModule.forRoot(undefined as never)],
+    [
+      'a factory',
+      'RedlockModule (forRoot, or the factory of forRootAsync) takes nodes, ttl',
+      () => RedlockModule.forRootAsync({ useFactory: () => undefined as never }),
+    ],
+  ])('are asked for where %s gives none', async (_who, text, make) => {
+    await expect(start(make())).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
+    await expect(start(make())).rejects.toThrow(text);
+  });
+
+  it('are all accepted that the README lists', async () => {
+    const [, table = ''] = readFileSync('README.md', 'utf8').split('\n## Options');
+    const rows = table.split('\n## ')[0]!.matchAll(/^\| `([a-zA-Z]+)(?:\.\w+)?`/gm);
+    const names = new Set([...rows].map(([, name]) => name!));
+    const refused = await boot({ none: 1 }).catch((error: Error) => error.message);
+    const [, known] = /takes (.*)\.$/.exec(String(refused))!;
+    expect(known!.split(', ').sort()).toEqual([...names].sort());
+  });
+});
+
+describe('a call', () => {
+  const config = 'REDLOCK_CONFIG';
+
+  it.each<[string, string, string, (locks: any) => Promise<unknown>]>([
+    ['an unknown option', config, "mean 'wait'?", (locks) => locks.acquire('a', { timeout: 5 })],
+    ['a wrong case', config, "mean 'ttl'?", (locks) => locks.withLock('a', run, { TTL: 5 })],
+    ['a number', config, "can't be a number", (locks) => locks.acquire('a', 5000)],
+    ['a number', config, "can't be a number", (locks) => locks.tryAcquire('a', 5000)],
+    ['a controller', config, 'signal', (locks) => locks.acquire('a', { signal: controller })],
+    ['a null signal', config, 'signal', (locks) => locks.acquire('a', { signal: null })],
+    ['options first', 'FENCED_USAGE', 'function', (locks) => locks.withLock('a', {}, run)],
+    ['no work', 'FENCED_USAGE', 'not undefined', (locks) => locks.withLock('a')],
+  ])('with %s is refused before anything is locked', async (_what, code, text, call) => {
+    const { locks } = await startSeats();
+    await expect(call(locks)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(text),
+    });
+    await using free = await locks.tryAcquire('a');
+    expect(free).not.toBeNull();
+  });
+
+  const run = () => 'done';
+  const controller = new AbortController();
+
+  it('takes null for its options like none', async () => {
+    const { locks } = await startSeats();
+    await expect(locks.withLock('a', run, null as never)).resolves.toBe('done');
+    await using tried = await locks.tryAcquire('a', null as never);
+    await using acquired = await locks.acquire('b', null as never);
+    expect([tried?.isHeld, acquired.isHeld]).toEqual([true, true]);
+  });
+});
+
+async function startSeats() {
+  const module = await startModule({ providers: [Seats] });
+  return { seats: module.get(Seats), locks: module.get(LockService) };
+}
