@@ -115,6 +115,40 @@ describe('a call', () => {
   });
 });
 
+describe('a method under @Fenced', () => {
+  it.each([
+    ['a proxy', (seats: Seats) => new Proxy(seats, {})],
+    ['an object that inherits from it', (seats: Seats) => Object.create(seats) as Seats],
+  ])('names the wrapper when its instance is called through %s', async (_what, wrap) => {
+    const { seats } = await startSeats();
+    await expect(wrap(seats).book('a')).rejects.toThrow(/wrapper of an instance .*value\.bind/);
+    expect(seats.runs).toBe(0);
+  });
+
+  it.each([[undefined], [null], [Number.NaN], [{}], [Promise.resolve('a')], ['a', undefined, 'b']])(
+    'is not run when its key function has no text for an argument: %p',
+    async (...parts) => {
+      const { seats } = await startSeats();
+      const call = seats.book(...parts.map(String));
+      await expect(call).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      await expect(call).rejects.toThrow(/^Seats\.book: the key function made 'seat:.*not run/);
+      expect(seats.runs).toBe(0);
+    },
+  );
+
+  it('is run when such a word is a part of a name only', async () => {
+    const { seats } = await startSeats();
+    for (const name of ['undefined-behaviour', 'the null hypothesis', 'Nan', 'NaNa', 'nullable'])
+      await expect(seats.book(name)).resolves.toBe('booked 1');
+  });
+
+  it('is refused as a decorator of the third stage, and the setting is named', () => {
+    const context = { kind: 'method', name: 'book', static: false };
+    const decorate = Fenced('seat') as unknown as (method: unknown, context: unknown) => void;
+    expect(() => decorate(async () => undefined, context)).toThrow(/experimentalDecorators/);
+  });
+});
+
 async function startSeats() {
   const module = await startModule({ providers: [Seats] });
   return { seats: module.get(Seats), locks: module.get(LockService) };
