@@ -4,6 +4,7 @@ import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { closeAll, closeLater, silentLogger, startModule } from '../nest/support/applications.ts';
 
@@ -79,6 +80,12 @@ describe('options of the module', () => {
     const [, known] = /takes (.*)\.$/.exec(String(refused))!;
     expect(known!.split(', ').sort()).toEqual([...names].sort());
   });
+});
+
+it('a server that was not reached yet is said to be that, once', async () => {
+  const node = new RedisLockNode('redis://127.0.0.1:1');
+  const reply = await new Promise((resolve) => node.examine(resolve));
+  expect(reply).toMatchObject({ message: 'no connection: not connected yet' });
 });
 
 describe('a call', () => {

@@ -3,9 +3,13 @@ import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs } from '../../core/options/duration.ts';
-import { checkOptionNames } from '../../core/options/option-names.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
-import { oneOf, resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
+import {
+  checkOptionNames,
+  oneOf,
+  resolveAcquire,
+  resolveKeyPrefix,
+} from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
 import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, RedlockModuleOptions } from '../redlock-module-options.ts';
