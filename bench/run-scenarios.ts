@@ -8,6 +8,7 @@ import { measure, type RoundPlan } from './measure.ts';
 import { RawLock } from './raw-lock.ts';
 import { connectRedlock } from './redlock-contestant.ts';
 import { allKept, table, type Result } from './report.ts';
+import { abortCost, usedOnceCost } from './waiting-costs.ts';
 
 const SEQUENTIAL_BAR = 1.15;
 const FROZEN_BAR = 1.15;
@@ -90,6 +91,8 @@ export async function runScenarios(names: readonly Scenario[]): Promise<boolean>
       frozen: async () =>
         canFreeze ? oneFrozen(servers, { rounds: 40, warmUpRounds: 10, cycles: 80 }) : [],
       heap: () => held(urls),
+      abort: () => abortCost(urls.slice(0, 3), progressOf('waiters aborted')),
+      'used-once': () => usedOnceCost(urls.slice(0, 3), progressOf('keys used once')),
       decorator: () => decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
       fence: () => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 }),
     };

@@ -21,7 +21,7 @@
 typedef Server {
   byte holder;           /* 0 = free, otherwise attempt + 1 */
   byte counter;
-  byte counted[ATTEMPTS]; /* the counter as it was told to the attempt; 0 = no answer yet */
+  byte counted[ATTEMPTS]; /* the counter that it returned to the attempt; 0 = no answer yet */
   byte written           /* bit a: it acknowledged the write-back of attempt a */
 };
 

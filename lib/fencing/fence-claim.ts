@@ -1,6 +1,6 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
 import type { FenceToken } from './fence.ts';
-import { isFenceKey, isTokenValue, MAX_KEY_BYTES } from './fencing-token-header.ts';
+import { checkKeyList, isFenceKey, isTokenValue, MAX_KEY_BYTES } from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -17,17 +17,18 @@ const HOLDER = /^[\x20-\x7e]{0,255}$/;
  * never wait for each other.
  *
  * @param keys some of the token's keys; default all of them
- * @throws FencedUsageError when the token is missing or not a positive integer, or a key is not one of the token's
+ * @throws FencedUsageError when the token is missing or not a positive integer, the keys are no array, or one is not the token's
  */
 export function fenceClaims(
   token: FenceToken | undefined | null,
   keys?: readonly string[],
 ): readonly FenceClaim[] {
-  if (typeof token !== 'object' || token === null || !Array.isArray(token.keys)) {
+  if (typeof token !== 'object' || token === null || token.keys === undefined) {
     throw unusable(
       `A fencing token is needed, but it is ${token === null ? 'null' : typeof token}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,
     );
   }
+  for (const list of [token.keys, keys ?? []]) checkKeyList(list);
   const { holder } = token;
   const value = decimalToken(token);
   const chosen = [...new Set(keys ?? token.keys)];

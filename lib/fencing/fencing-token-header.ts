@@ -39,13 +39,26 @@ export function fencingTokenHeader(token: HeaderToken | undefined): Record<strin
 /**
  * Reads the header of an incoming request; undefined when it is malformed, or no fence can have one of the keys.
  * @param keys what it is to be checked for here
+ * @throws FencedUsageError when `keys` is not an array
  */
 export function parseFencingTokenHeader(
   text: string,
   keys: readonly string[] = [],
 ): ReceivedFencingToken | undefined {
+  checkKeyList(keys);
   const [, value = '', holder = ''] = /^(\d+);([!-+\--:<-~]{1,255})$/.exec(text.trim()) ?? [];
   return isTokenValue(value) && keys.every(isFenceKey) ? { value, keys, holder } : undefined;
+}
+
+/**
+ * Spreading a string would fence each of its characters instead of the key.
+ * @throws FencedUsageError
+ */
+export function checkKeyList(keys: unknown): void {
+  if (Array.isArray(keys)) return;
+  throw new FencedUsageError(
+    `The keys of a fence must be an array of strings, not of type ${typeof keys}: write ['seat:1'], not 'seat:1'. Nothing was written.`,
+  );
 }
 
 /** Whether a row of the fence can have this name. */

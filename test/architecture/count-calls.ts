@@ -6,6 +6,7 @@ import { NestFactory } from '@nestjs/core';
 import { Fenced, RedlockModule } from '../../lib/index.ts';
 
 // Counts, with V8's precise coverage, what one uncontended call under @Fenced runs through inside lib/. Prints JSON.
+// The program of call-path.spec.ts, which starts the servers and gives it their URLs. By hand, with servers that run:
 // node --import ./test/support/typescript-loader.mjs test/architecture/count-calls.ts redis://… redis://… redis://…
 
 interface FunctionCoverage {

@@ -164,7 +164,7 @@ describe('public exports', () => {
     expect(Object.keys(await modules[path]!()).sort()).toEqual(values);
   });
 
-  it('are told apart from types, and * is not hidden', () => {
+  it('are distinguished from types, and * is not hidden', () => {
     const entry = `export { b as a } from './b.ts'; export type { C } from './c.ts'; export { type D } from './d.ts'; export * from './e.ts';`;
     expect(publicNames(parseSource('lib/index.ts', entry))).toEqual(['*', 'a', 'type C', 'type D']);
   });

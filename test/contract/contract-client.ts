@@ -139,3 +139,11 @@ export class ContractClient implements LockNodeListener {
     });
   }
 }
+
+/** What most checks of one key begin with: a client that joined without restart guard, and the time of its server. */
+export async function oneKey(
+  harness: ContractHarness,
+): Promise<{ names: LockNames; client: ContractClient; ballot: number }> {
+  const client = await ContractClient.joined(harness);
+  return { names: harness.names('a'), client, ballot: await harness.nowMicros() };
+}

@@ -60,6 +60,16 @@ describe('fenceClaims', () => {
     );
   });
 
+  it.each(['seat', new Set(['seat']), { 0: 'seat', length: 1 }, 5])(
+    'refuses %p where an array of keys belongs',
+    (keys) => {
+      const received = { value: '5', keys: [], holder: 'h' };
+      expect(thrown(() => fenceClaims(received, keys as never))).toEqual(usage(/array of strings/));
+      const token = { value: '5', keys: keys as never, holder: 'h' };
+      expect(thrown(() => fenceClaims(token))).toEqual(usage(/array of strings/));
+    },
+  );
+
   it('asks for keys when the token has none', () => {
     const received = { value: '5', keys: [], holder: 'h' };
     expect(thrown(() => fenceClaims(received))).toEqual(usage(/name them in the call/));

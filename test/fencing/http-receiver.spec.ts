@@ -143,6 +143,12 @@ describe('the fencing token header', () => {
     });
   });
 
+  it.each(['seat', new Set(['seat']), 5])('is not read for %p in the place of an array', (keys) => {
+    expect(() => parseFencingTokenHeader('1;h', keys as never)).toThrow(
+      expect.objectContaining({ code: 'FENCED_USAGE', message: expect.stringMatching(/array/) }),
+    );
+  });
+
   it('cannot be made from a value that is not a token', () => {
     for (const token of [
       undefined,

@@ -23,6 +23,6 @@ describe('on PostgreSQL', () => {
   );
   itConforms('Drizzle', () => openDrizzle(database.url));
   itConforms('Knex', () => openKnex({ client: 'pg', connection: database.url }));
-  itConforms('Kysely', () => openKysely(database.url, 'postgres'));
+  itConforms('Kysely', () => openKysely(database.url, 'postgresql'));
   itConforms('Prisma with adapter-pg', () => openPrisma(database.url));
 });

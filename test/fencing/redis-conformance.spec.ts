@@ -60,7 +60,7 @@ describe('redisFence', () => {
 
   it('keeps a fence in the hash slot of its key', async () => {
     const fence = redisFence(redis);
-    for (const key of ['plain', 'seat:{12A}', 'a{b}c{d}', '{x}', 'ключ']) {
+    for (const key of ['plain', 'seat:{12A}', 'a{b}c{d}', '{x}', '#{x}', '{x}{y}', 'ключ']) {
       const slots = await Promise.all([
         redis.cluster('KEYSLOT', key),
         redis.cluster('KEYSLOT', fence.fenceName(key)),
@@ -72,6 +72,16 @@ describe('redisFence', () => {
     }
     expect(() => fence.fenceName('{}broken')).toThrow(/hash slot/);
     expect(() => fence.fenceName('a}b')).toThrow(/hash slot/);
+  });
+
+  it('has a fence of its own for every key', async () => {
+    const fence = redisFence(redis);
+    expect([fence.fenceName('x'), fence.fenceName('a{x}')]).toEqual(['fence:{x}', 'fence:a{x}']);
+    const keys = ['x', '{x}', '#{x}', '##{x}', '#x', '{#x}', '#{#x}', '#a{x}', 'a{x}', '{x}#'];
+    expect(new Set(keys.map((key) => fence.fenceName(key))).size).toBe(keys.length);
+    await fence.claim({ value: 9, keys: ['x'], holder: 'of x' });
+    const only = { value: 5, keys: ['{x}'], holder: 'of {x}' };
+    await expect(fence.write(only, [['SET', '{x}:data', 'y']])).resolves.toEqual(['OK']);
   });
 });
 

@@ -5,9 +5,10 @@ import { Redis } from 'ioredis';
 import { redisFence } from '../../lib/fencing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 
-/** A way to the server that cuts the connection instead of passing its next answer on. */
+/** A way to the server that can cut the connection instead of passing an answer on. */
 class CuttingPath {
-  cutsNext = false;
+  /** When set: the next answer is kept back, this runs, and then the connection is cut. */
+  beforeCut: (() => unknown) | undefined;
   private constructor(
     private readonly server: Server,
     readonly port: number,
@@ -24,9 +25,10 @@ class CuttingPath {
       upstream.on('error', end).on('close', end);
       client.on('data', (bytes) => upstream.write(bytes));
       upstream.on('data', (bytes) => {
-        if (!path.cutsNext) return client.write(bytes);
-        path.cutsNext = false;
-        return end();
+        const { beforeCut } = path;
+        path.beforeCut = undefined;
+        if (beforeCut) void Promise.resolve(beforeCut()).then(end);
+        else client.write(bytes);
       });
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -67,7 +69,7 @@ describe('redisFence', () => {
   it('runs no write twice when the connection breaks before the reply, and says that it ran', async () => {
     const fence = redisFence(redis);
     await fence.write(token(1), [['INCRBY', `${key}:n`, 1]]);
-    path.cutsNext = true;
+    path.beforeCut = () => undefined;
     const writes = await Promise.allSettled(
       [1, 2, 3].map(() =>
         fence.write(token(1), [
@@ -83,15 +85,77 @@ describe('redisFence', () => {
     await expect(fence.write(token(1), [['INCRBY', `${key}:n`, 1]])).resolves.toEqual([5]);
   });
 
-  it('keeps of a holder’s writes no more than are under way, and nothing of an older holder’s', async () => {
+  it.each([
+    ['all', (key: string) => [key, `${key}+`]],
+    ['the first', (key: string) => [key]],
+    ['another', (key: string) => [`${key}+`]],
+  ])(
+    'says that a write ran when a newer holder of %s of its keys came before it was sent again',
+    async (_of, taken) => {
+      const refused: unknown[] = [];
+      const fence = redisFence(redis, { onStale: (error) => void refused.push(error) });
+      const keys = [key, `${key}+`];
+      const newer = { ...token(2), keys: taken(key) };
+      path.beforeCut = () => redisFence(direct).write(newer, [['INCRBY', `${key}:n`, 1]]);
+      await expect(
+        fence.write({ ...token(1), keys }, [['INCRBY', `${key}:n`, 10]]),
+      ).rejects.toThrow(/ran once/);
+      expect(refused).toEqual([]);
+      await expect(direct.get(`${key}:n`)).resolves.toBe('11');
+      await expect(fence.write({ ...token(1), keys }, [])).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+      });
+      expect(refused).toHaveLength(1);
+    },
+  );
+
+  /** Each of them writes with a token of its own, as another client. */
+  const writeAsOthers = async (first: number, last: number): Promise<void> => {
+    for (let value = first; value <= last; value += 1) {
+      const client = { eval: direct.eval.bind(direct) };
+      await redisFence(client).write(token(value), [['INCR', `${key}:n`]]);
+    }
+  };
+
+  it('does not say that nothing was written where it no longer knows', async () => {
+    const refused: unknown[] = [];
+    const fence = redisFence(redis, { onStale: (error) => void refused.push(error) });
+    path.beforeCut = () => writeAsOthers(2, 40);
+    const lost = fence.write(token(1), [['INCR', `${key}:n`]]);
+    await expect(lost).rejects.toThrow(/not known/);
+    await expect(lost).rejects.not.toHaveProperty('code');
+    expect(refused).toEqual([]);
+    await expect(direct.get(`${key}:n`)).resolves.toBe('40');
+    await expect(fence.write(token(1), [])).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+  });
+
+  it('keeps of a client’s writes no more than are under way', async () => {
     const fence = redisFence(redis);
     for (let write = 0; write < 20; write += 1)
-      await Promise.all([1, 2].map(() => fence.write(token(1), [['INCR', `${key}:n`]])));
+      await Promise.all([1, 2].map(() => fence.write(token(write + 1), [['INCR', `${key}:n`]])));
     const fields = await direct.hgetall(fence.fenceName(key));
     expect(Object.keys(fields)).toHaveLength(3);
     expect(JSON.stringify(fields).length).toBeLessThan(150);
-    await fence.claim(token(2));
-    await expect(direct.hgetall(fence.fenceName(key))).resolves.toEqual({ t: '2', h: 'h2' });
+  });
+
+  it('keeps what at most 32 clients wrote before the newest token, and for ten minutes', async () => {
+    const name = redisFence(direct).fenceName(key);
+    await writeAsOthers(1, 40);
+    await redisFence(direct).claim(token(41));
+    const kept = Object.entries(await direct.hgetall(name)).filter(([field]) =>
+      field.startsWith('w:'),
+    );
+    expect(kept).toHaveLength(32);
+    const [[recent], ...others] = kept as [[string, string], ...[string, string][]];
+    for (const [field, text] of others)
+      await direct.hset(
+        name,
+        field,
+        text.replace(/\d+$/, (time) => String(Number(time) - 600_000)),
+      );
+    await redisFence(direct).claim(token(42));
+    const left = await direct.hkeys(name);
+    expect(left.toSorted()).toEqual(['d', 'h', 't', recent]);
   });
 
   it('refuses a command with more arguments than a script can pass, and writes nothing', async () => {

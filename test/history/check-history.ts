@@ -29,7 +29,7 @@ export interface Violation {
 }
 
 export interface CheckOptions {
-  /** How much later than the end of validity a running process may hear of its loss: timers are never exact. @default 50 */
+  /** How much later than the end of validity a running process may be notified of its loss: timers are never exact. @default 50 */
   readonly lossToleranceMs?: number;
 }
 

@@ -4,8 +4,8 @@ import { describeGrant, ms, type Holding } from './holding.ts';
 import type { LockHistoryEvent, StalledEvent } from './lock-history.ts';
 
 /**
- * A holder hears of its loss at the latest when its validity ends. A process that did not run at that moment hears of it
- * when it runs again, so a delay is excused by a stall that the process itself recorded, and by nothing else.
+ * A holder is notified of its loss at the latest when its validity ends. A process that did not run at that moment is
+ * notified when it runs again, so a delay is excused by a stall that the process itself recorded, and by nothing else.
  */
 export function checkLosses(
   history: readonly LockHistoryEvent[],

@@ -180,7 +180,7 @@ describe('the fence of the module', () => {
       }
     }
 
-    it('is logged and counted, whoever used the fence, until the application ends', async () => {
+    it('is logged and counted, no matter which code used the fence, until the application ends', async () => {
       const events: LockEvent[] = [];
       const fence = postgresFence(database.pool);
       const logger = new RecordingLogger();

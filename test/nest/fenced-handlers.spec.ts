@@ -114,19 +114,19 @@ describe('@Fenced on handlers that Nest calls', () => {
   it.each(['above', 'below'])(
     'locks a @Cron job with @Fenced %s, and skips it when busy',
     async (name) => {
-      const heard: string[] = [];
+      const received: string[] = [];
       const module = await startModule(
         { imports: [ScheduleModule.forRoot()], providers: [Jobs] },
-        { onEvent: ({ type }) => heard.push(type) },
+        { onEvent: ({ type }) => received.push(type) },
       );
       const jobs = module.get(Jobs);
       const job = module.get(SchedulerRegistry).getCronJob(name);
       await job.fireOnTick();
       await eventually(() => expect(jobs.seen).toEqual([['job:nightly']]));
-      await eventually(() => expect(heard).toContain('released'));
+      await eventually(() => expect(received).toContain('released'));
       const lock = await module.get(LockService).acquire('job:nightly');
       await job.fireOnTick();
-      await eventually(() => expect(heard).toContain('busy'));
+      await eventually(() => expect(received).toContain('busy'));
       await lock.release();
       await job.fireOnTick();
       await eventually(() => expect(jobs.seen).toHaveLength(2));

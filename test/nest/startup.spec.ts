@@ -144,12 +144,12 @@ describe('start of the application', () => {
 
   it('logs later events: a node that leaves and comes back, and a lost lock', async () => {
     const nodes = createMemoryNodes(3);
-    const heard: string[] = [];
+    const received: string[] = [];
     const { recorder, locks } = await start({
       nodes,
       restartGuard: false,
       ttl: 500,
-      onEvent: ({ type }) => heard.push(type),
+      onEvent: ({ type }) => received.push(type),
     });
     const lock = await locks.acquire('seat:1');
     for (const node of nodes) node.server.kill();
@@ -161,7 +161,9 @@ describe('start of the application', () => {
     );
     expect(recorder.warnings).toContain(`Node ${nodes[0]!.address} left`);
     expect(recorder.warnings).toMatch(/Lock "seat:1" \(token \d+\) was lost/);
-    expect(heard).toEqual(expect.arrayContaining(['acquired', 'lost', 'node-left', 'node-joined']));
+    expect(received).toEqual(
+      expect.arrayContaining(['acquired', 'lost', 'node-left', 'node-joined']),
+    );
   });
 
   // Jest fails a test in which a promise rejects without a handler.

@@ -104,7 +104,7 @@ describe('three servers', () => {
     expect(result).toBe('done');
   });
 
-  it('loss is told although Redis hangs', async () => {
+  it('a holder is notified of its loss although Redis hangs', async () => {
     const { redlock } = await cluster.process({ ttl: '1s' });
     const lock = await redlock.acquire(cluster.newKey());
     const validUntil = performance.now() + lock.remainingMs;

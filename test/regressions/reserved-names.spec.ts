@@ -8,7 +8,7 @@ const newCluster = clusterFactory();
 
 describe('a lock key', () => {
   it.each(['b:#marker', 'b#marker', 'b:#floor:x', 'b#floor:x', '#floor:x', 'a:#floor:'])(
-    'is refused when it reads as a name of ours behind a longer prefix: %s',
+    'is refused when it reads as a reserved name behind a longer prefix: %s',
     async (key) => {
       const cluster = await newCluster();
       const { redlock } = await cluster.process();

@@ -154,20 +154,20 @@ function wrong(story: Story, call: Call): string | undefined {
     const time = { fromMs: fromMs - knownMs, untilMs };
     // A server that did not receive a release keeps the key for up to a ttl.
     return outage(story, process, 'every', time) && !held(time.fromMs - TTL_MS)
-      ? 'outage told as busy'
+      ? 'outage reported as busy'
       : undefined;
   }
   if (code === 'QUORUM_UNAVAILABLE') {
     const { causes } = outcome.error as { causes: NodeCause[] };
     const notTried = causes.every(({ reason }) => reason === 'not-tried') && !held(fromMs);
     const time = { fromMs: Math.min(fromMs, untilMs - knownMs) - NODE_TIMEOUT_MS, untilMs };
-    return notTried || outage(story, process, 'some', time) ? undefined : 'busy told as outage';
+    return notTried || outage(story, process, 'some', time) ? undefined : 'busy reported as outage';
   }
   return code === 'granted' || (code === 'aborted' && abortMs !== undefined) ? undefined : code;
 }
 
 describe('10,000 random callers next to freezing and dying servers', () => {
-  it('end within max(wait, node timeout) + 20 ms, and are told busy or outage as it was', async () => {
+  it('end within max(wait, node timeout) + 20 ms, and are refused for the true reason: busy or an outage', async () => {
     const faults: string[] = [];
     const codes = new Map<string, number>();
     for (let seed = 1; seed <= RUNS; seed += 1) {

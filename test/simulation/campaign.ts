@@ -51,7 +51,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const children: ChildProcess[] = [];
   const stop = (): void => children.forEach((child) => child.kill('SIGKILL'));
   let stopping = false;
-  const hear = (message: WorkerMessage): void => {
+  const receive = (message: WorkerMessage): void => {
     if (message.type === 'progress') add(result, message);
     if (message.type === 'trace') for (const line of message.lines) result.trace.push(line);
     if (message.type === 'failure') result.failures.push(message.report);
@@ -66,7 +66,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
     let output = '';
     for (const stream of [child.stdout, child.stderr])
       stream?.on('data', (text: Buffer) => (output = (output + text.toString()).slice(-4_000)));
-    child.on('message', hear);
+    child.on('message', receive);
     const task: WorkerTask = {
       from: from + index,
       until: from + seeds,

@@ -27,7 +27,7 @@ export async function minimise(plan: Plan, result: RunResult): Promise<Set<numbe
 
 const MILESTONE = /\*\*\*|!!!|GRANTED|EXTENDED|LOST|RELEASES|crashes|does not run/;
 
-/** The lines that tell the story of the first violation: faults, grants and ends, and all that its holders said and heard. */
+/** The lines that tell the story of the first violation: faults, grants and ends, and all that its holders sent and received. */
 export function story(result: RunResult): string[] {
   const [first] = result.violations;
   const holders = new Set(first?.message.match(/p\d+\/\d+#\d+/g));

@@ -204,7 +204,7 @@ export class NodeSet {
     const missedMs = bootAheadMs - this.#bootAheadMs;
     const isSuspend = missedMs > BOOT_CLOCK_ERROR_MS;
     if (isSuspend) {
-      this.#bootAheadMs = bootAheadMs;
+      this.#bootAheadMs = bootAheadMs - BOOT_STEP_MS;
       this.suspendedMs += missedMs;
     }
     // Not at once: a getter may have looked at the clock.

@@ -9,10 +9,12 @@ import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
 
-/** Remembers the floors that nodes report. */
-export interface FloorListener {
+/** Remembers what nodes report. */
+export interface AttemptListener {
   /** A node remembers `floor` for one of the keys. */
   sawFloor(floor: number): void;
+  /** A ballot failed, and another one follows. */
+  sawVotes(votes: VoteCount, nowMs: number): void;
 }
 
 export interface AttemptOptions {
@@ -24,7 +26,7 @@ export interface AttemptOptions {
   readonly deadlineMs: number;
   /** The first one; higher ones follow where nodes ask for them. */
   readonly ballot: number;
-  readonly floors: FloorListener;
+  readonly listener: AttemptListener;
 }
 
 /** What an attempt ended with. */
@@ -106,7 +108,7 @@ export class Attempt implements RoundOwner {
 
   ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { names, ttlMs, floors, deadlineMs } = this.#options;
+    const { names, ttlMs, listener, deadlineMs } = this.#options;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
     const decision = votes.decideBallot(0);
@@ -126,12 +128,13 @@ export class Attempt implements RoundOwner {
       });
       return;
     }
-    floors.sawFloor(votes.highestFloor);
+    listener.sawFloor(votes.highestFloor);
     const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
       const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();
-      floors.sawFloor(next);
+      listener.sawFloor(next);
+      listener.sawVotes(votes, endedAtMs);
       this.#propose(next, endedAtMs);
       return;
     }

@@ -6,7 +6,7 @@ import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
-import type { FailedAttempt, FloorListener, Granted } from '../voting/attempt.ts';
+import type { AttemptListener, FailedAttempt, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { backoffMs, baseDelayMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
@@ -33,7 +33,7 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
  * It stands in the line of one key at a time, the one that blocks it, until that is free, and reserves nothing: no free key
  * is refused because a set waits for another one.
  */
-export class Acquisition extends Deadline implements Waiter, Candidate, FloorListener {
+export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
   readonly keys: readonly string[];
   readonly ticket: number;
   readonly isInSection: boolean;
@@ -180,7 +180,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       if (nowMs >= this.#halfTimeMs) this.place?.listen(this);
       if (blocking.foreign === undefined) return this.#standBy(laterMs);
       this.#subscribe();
-      return this.#standBy(blocking.foreign.untilMs);
+      return this.#standBy(Math.min(blocking.foreign.untilMs, laterMs));
     }
     const pausedUntilMs = this.#pause(nowMs);
     if (pausedUntilMs > nowMs) {
@@ -218,11 +218,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   #isBlocking(record: KeyRecord, nowMs: number): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
-      if (record.foreign.untilMs > nowMs) return true;
+      const mayAsk = record.hasLapsed(nowMs) && this.#isOverdue(nowMs);
+      if (record.foreign.untilMs > nowMs && !mayAsk) return true;
       record.foreign = undefined;
     }
-    if (record.claims === undefined || this.isInSection) return false;
-    return record.claims.some(({ ticket }) => ticket < this.ticket);
+    return !this.isInSection && record.claims?.some(({ ticket }) => ticket < this.ticket) === true;
   }
 
   /** Until when the head of a free line lets time pass: its own back-off, jitter after a hint, or others' turn. */
@@ -267,7 +267,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
       timeoutMs: nodeTimeoutMs,
       deadlineMs,
       ballot: table.nextBallot(this.#records),
-      floors: this,
+      listener: this,
     });
     const outcome = await this.#attempt.run(nowMs);
     for (const record of this.#records) record.trying = undefined;
@@ -283,9 +283,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
     for (const record of this.#records) record.published(holder);
-    if (!outcome.isCancelled) {
+    const { votes, endedAtMs, isCancelled, isTooSlow } = outcome;
+    if (!isCancelled) {
       this.#findings.failed(outcome);
-      this.#sawHolders(outcome);
+      if (!isTooSlow && votes.isContention) this.sawVotes(votes, endedAtMs);
       const blockedOn = this.#planNextTry(outcome, hints);
       // It stands in front of those who came later, before they look.
       (blockedOn ?? this.#records[0])?.enter(this);
@@ -294,10 +295,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, FloorLis
   }
 
   /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
-  #sawHolders({ votes, endedAtMs, isTooSlow }: FailedAttempt): void {
-    if (isTooSlow || !votes.isContention) return;
-    for (const reply of votes.replies)
-      if (reply?.kind === 'held') this.#records[reply.index]!.namedAtMs = endedAtMs;
+  sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
+    for (const reply of replies)
+      if (reply?.kind === 'held') this.#records[reply.index]!.namedAtMs = nowMs;
   }
 
   /** Returns the record it is blocked on, if nodes agree on one. */

@@ -5,21 +5,33 @@ interface Cancellable {
 
 /** All that one signal ends, behind one listener: Node warns of a leak from the eleventh on, and each costs its time. */
 class AbortGroup {
-  readonly members = new Set<Cancellable>();
+  readonly #signal: AbortSignal;
+  /** Nearly always one: a set would cost as much as the listener. */
+  #members: Cancellable | Set<Cancellable>;
 
-  constructor(private readonly signal: AbortSignal) {
+  constructor(signal: AbortSignal, first: Cancellable) {
+    this.#signal = signal;
+    this.#members = first;
     signal.addEventListener('abort', this, { once: true });
   }
 
   handleEvent(): void {
-    for (const member of this.members) member.cancel(this.signal.reason);
+    const members = this.#members instanceof Set ? this.#members : [this.#members];
+    for (const member of members) member.cancel(this.#signal.reason);
+  }
+
+  add(member: Cancellable): void {
+    if (this.#members instanceof Set) this.#members.add(member);
+    else this.#members = new Set([this.#members, member]);
   }
 
   leave(member: Cancellable): void {
-    this.members.delete(member);
-    if (this.members.size > 0) return;
-    this.signal.removeEventListener('abort', this);
-    groups.delete(this.signal);
+    if (this.#members instanceof Set) {
+      this.#members.delete(member);
+      if (this.#members.size > 0) return;
+    }
+    this.#signal.removeEventListener('abort', this);
+    groups.delete(this.#signal);
   }
 }
 
@@ -27,9 +39,9 @@ const groups = new WeakMap<AbortSignal, AbortGroup>();
 
 /** Cancels `member` with the reason of `signal` when that is aborted, until {@link ignoreAbort}. */
 export function cancelOnAbort(signal: AbortSignal, member: Cancellable): void {
-  let group = groups.get(signal);
-  if (group === undefined) groups.set(signal, (group = new AbortGroup(signal)));
-  group.members.add(member);
+  const group = groups.get(signal);
+  if (group === undefined) groups.set(signal, new AbortGroup(signal, member));
+  else group.add(member);
 }
 
 export function ignoreAbort(signal: AbortSignal, member: Cancellable): void {

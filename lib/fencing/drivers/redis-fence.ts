@@ -9,54 +9,81 @@ import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '..
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 
+/** How many writers' records a fence keeps when a newer token arrives, and for how long after their last write. */
+const MAX_OLD_RECORDS = 32;
+const OLD_RECORD_MS = 600_000;
+
 /**
  * Checks the token on every fence and, when it is the newest everywhere, remembers it and runs the commands: all in one step.
  *
  * KEYS: first the fences (hashes with the fields t = token, decimal, and h = holder), then one key per command.
  * ARGV: number of fences · token · holder · writer · number of the write · the writer's oldest write under way · then for each
  * command: its name · number of its arguments after the key · these. A claim has the writer ''.
- * Returns: {'OK', reply …} · {'STALE', index of the fence, its token, its holder} · {'REPEATED'}
+ * Returns: {'OK', reply …} · {'REPEATED'} · {'STALE', index of the fence, its token, its holder, age}
  *
- * A client that has lost its connection may send a write again. The first fence has a field for each writer of its holder:
- * the oldest write that was under way, and the writes since then that ran.
+ * A client that has lost its connection may send a write again. The first fence has a field for each writer: the oldest write
+ * that was under way, the writes since then that ran, and the time of the last one. Newer tokens leave these records for a while,
+ * for a write that ran and is sent again must not be called stale. The field d has the time of the newest record that was
+ * dropped, and `age` is how long ago that is, in milliseconds: a write that was sent earlier may have run.
+ *
+ * Records are dropped only when a newer token arrives, so that a repeated write without a record is refused all the same.
  *
  * Tokens are compared as decimal text, by length and then by digits: Lua numbers can't tell 2^53 from 2^53 + 1.
  */
 const FENCED_WRITE_SCRIPT = `
 local fences, token, holder = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local writer, number, oldest = ARGV[4], ARGV[5], tonumber(ARGV[6])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function newer(a, b)
   if #a ~= #b then return #a > #b end
   return a > b
 end
 
+local function dropRecords(fence)
+  local fields, records = redis.call('HGETALL', fence), {}
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 2) == 'w:' then
+      records[#records + 1] = {fields[i], tonumber(string.match(fields[i + 1], '%d+$')) or 0}
+    end
+  end
+  table.sort(records, function(a, b) return a[2] > b[2] end)
+  for i = #records, 1, -1 do
+    local field, last = unpack(records[i])
+    if i <= ${MAX_OLD_RECORDS} and last > now - ${OLD_RECORD_MS} then break end
+    redis.call('HDEL', fence, field)
+    local newest = math.max(last, tonumber(redis.call('HGET', fence, 'd') or 0))
+    redis.call('HSET', fence, 'd', math.min(newest, now))
+  end
+end
+
+local record, dropped = unpack(redis.call('HMGET', KEYS[1], writer, 'd'))
+local from, before = string.match(record or '0:,', '^(%d+):(,[%d,]*)')
+if tonumber(number) < tonumber(from) or string.find(before, ',' .. number .. ',', 1, true) then
+  return {'REPEATED'}
+end
 local isOther = {}
 for i = 1, fences do
   local seen = redis.call('HMGET', KEYS[i], 't', 'h')
   isOther[i] = seen[1] ~= token
   if seen[1] and (newer(seen[1], token) or (seen[1] == token and seen[2] ~= holder)) then
-    return {'STALE', i, seen[1], seen[2]}
+    return {'STALE', i, seen[1], seen[2], now - (tonumber(dropped) or 0)}
   end
 end
-local ran
+for i = 1, fences do
+  if isOther[i] then dropRecords(KEYS[i]) end
+  redis.call('HSET', KEYS[i], 't', token, 'h', holder)
+  redis.call('PERSIST', KEYS[i])
+end
 if writer ~= '' then
-  local from, before = string.match(redis.call('HGET', KEYS[1], writer) or '0:,', '(%d+):(.*)')
-  if tonumber(number) < tonumber(from) or string.find(before, ',' .. number .. ',', 1, true) then
-    return {'REPEATED'}
-  end
   oldest = math.max(oldest, tonumber(from))
-  ran = oldest .. ':,'
+  local ran = oldest .. ':,'
   for each in string.gmatch(before, '%d+') do
     if tonumber(each) >= oldest then ran = ran .. each .. ',' end
   end
-  ran = ran .. number .. ','
+  redis.call('HSET', KEYS[1], writer, ran .. number .. ',:' .. now)
 end
-for i = 1, fences do
-  if isOther[i] then redis.call('DEL', KEYS[i]) else redis.call('PERSIST', KEYS[i]) end
-  redis.call('HSET', KEYS[i], 't', token, 'h', holder)
-end
-if ran then redis.call('HSET', KEYS[1], writer, ran) end
 
 local replies = {'OK'}
 local position = 7
@@ -93,8 +120,8 @@ export interface RedisFence {
    * Checks the token and runs the commands in one step. They see each other's writes; Redis doesn't roll back when one fails.
    * On Redis Cluster all keys need the hash tag of the lock key, for example lock `seat:{12A}` and data `{12A}:owner`.
    *
-   * It runs at most once, also when the client sends it again after its connection broke; then it rejects, because the replies are
-   * lost.
+   * It runs at most once, also when the client sends it again after its connection broke; then it rejects with a plain `Error` that
+   * says that it ran and its replies are lost, or that it is not known whether it ran.
    *
    * @returns one reply per command
    * @throws StaleTokenError when a newer holder reached the fence; nothing was written
@@ -147,8 +174,13 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   };
 }
 
-/** A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible. */
+/**
+ * A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible.
+ *
+ * The key x becomes {x}, so the key {x} becomes #{x}, and that one ##{x}: no two keys share a fence.
+ */
 function hashedLike(key: string): string {
+  if (/^#*\{[^{}]+\}$/.test(key)) return `#${key}`;
   const tag = /\{([^}]+)\}/.exec(key);
   if (tag && key.indexOf('{') === tag.index) return key;
   if (!/[{}]/.test(key)) return `{${key}}`;
@@ -211,6 +243,7 @@ async function evaluate(
   identity: readonly [writer: string, number: number, oldest: number],
 ): Promise<readonly unknown[]> {
   const [first] = claims as readonly [FenceClaim];
+  const age = stopwatch();
   const names = [...claims.map(({ key }) => fenceName(key)), ...commands.map(([, key]) => key)];
   const [outcome, ...rest] = (await client.eval(
     FENCED_WRITE_SCRIPT,
@@ -228,7 +261,18 @@ async function evaluate(
       `The connection to Redis broke before the reply to a write for ${quoteKeys([first.key])}, and the client sent it again. It ran once; its replies are lost.`,
     );
   }
-  const [index, currentToken, currentHolder] = rest as [number, string, string];
+  const [index, currentToken, currentHolder, droppedAge] = rest as [number, string, string, number];
+  if (identity[0] !== '' && age() >= droppedAge) {
+    throw new Error(
+      `A write for ${quoteKeys([first.key])} was refused as stale, but it may have been sent before and have run: that is not known any more. Read the data.`,
+    );
+  }
   const { key } = claims[index - 1] ?? first;
   throw new StaleTokenError(key, first.token, currentToken, currentHolder);
+}
+
+/** Milliseconds since the call, and somewhat more: of two clocks, for one stands still while the machine is suspended. */
+function stopwatch(): () => number {
+  const [monotonic, wall] = [performance.now(), Date.now()];
+  return () => 1.001 * Math.max(performance.now() - monotonic, Date.now() - wall) + 2;
 }

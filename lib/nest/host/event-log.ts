@@ -38,7 +38,9 @@ export function eventListener(
       failed(error);
     }
   };
-  return Object.assign(listener, { skipsOrdinary: onEvent?.skipsOrdinary ?? onEvent === undefined });
+  return Object.assign(listener, {
+    skipsOrdinary: onEvent?.skipsOrdinary ?? onEvent === undefined,
+  });
 }
 
 /**

@@ -124,7 +124,7 @@ export interface ScriptCommandOwner {
 /** The class of commands of one copy of ioredis. */
 export type CommandClass = (new (name: string) => object) & { readonly prototype: object };
 
-/** What ioredis keeps in a command; in ours all of it is constant. The text is ready: nothing is traced or transformed. */
+/** What ioredis keeps in a command; here all of it is constant. The text is ready: nothing is traced or transformed. */
 const FIELDS = {
   name: 'evalsha',
   args: [],

@@ -17,8 +17,8 @@ export interface FenceStressOptions {
 }
 
 /**
- * Holders with rising tokens overlap as if the lock did nothing; random pauses stand between all steps. Whoever is refused
- * gives up. In the end the accepted writes must form one chain.
+ * Holders with rising tokens overlap as if the lock did nothing; random pauses stand between all steps. A holder that is
+ * refused gives up. In the end the accepted writes must form one chain.
  */
 export async function stressFence(
   store: FenceStore,

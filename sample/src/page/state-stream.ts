@@ -60,7 +60,7 @@ export class StateStream {
     this.#write(this.#message());
   }
 
-  /** Whoever does not read gets no queue: the next state holds all of this one. */
+  /** A client that does not read gets no queue: the next state holds all of this one. */
   #write(text: string): void {
     for (const response of this.#listeners) {
       if (!response.writableNeedDrain) response.write(text);

@@ -17,7 +17,7 @@ type DatabaseMessage = { readonly url: string } | { readonly error: string };
 
 /**
  * Uses `DATABASE_URL`, or starts an embedded PostgreSQL, and creates the sample's tables.
- * @param adopt hears of what has to be stopped as soon as it exists, so that an interruption in between leaves nothing behind.
+ * @param adopt receives what has to be stopped as soon as it exists, so that an interruption in between leaves nothing behind.
  */
 export async function openDatabase(adopt: (stop: () => Promise<void>) => void): Promise<Database> {
   const external = process.env['DATABASE_URL'];
@@ -32,7 +32,7 @@ function externalDatabase(url: string): Database {
 
 async function embeddedDatabase(adopt: (stop: () => Promise<void>) => void): Promise<Database> {
   const child = fork(fileURLToPath(new URL('database-process.js', import.meta.url)));
-  // Nothing of it is worth saving, and while it creates itself it hears no other wish.
+  // Nothing of it is worth saving, and while it creates itself it answers no other request.
   const stop = async (): Promise<void> => {
     await endProcess(child, () => child.kill('SIGKILL'));
   };

@@ -52,7 +52,7 @@ export class StageLog {
       }, PATIENCE_MS);
       timer.unref();
     });
-    // Whoever stopped waiting for it has found another way to go on.
+    // A caller that stopped waiting for it has found another way to go on.
     next.catch(() => undefined);
     return next;
   }

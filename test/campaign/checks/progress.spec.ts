@@ -6,6 +6,7 @@ import {
   asked,
   brokenRules,
   granted,
+  grantedTooLate,
   held,
   judge,
   lost,
@@ -58,12 +59,7 @@ describe('a key that is asked for', () => {
   });
 
   it('is not granted with a lock that was over already', () => {
-    const dead = granted('d', 1_250, {
-      startedAt: 100,
-      validUntil: 1_200,
-      held: false,
-      token: 1.5,
-    });
+    const dead = grantedTooLate('d', 1_250, 1_200);
     expect(idle([...withGap(LONG_MS), ...WAITER, dead], { lossToleranceMs: 9_999 })).toBe(true);
   });
 

@@ -3,6 +3,7 @@ import type { CampaignEvent } from '../campaign-event.ts';
 import {
   brokenRules,
   granted,
+  grantedTooLate,
   held,
   judge,
   measure,
@@ -79,12 +80,7 @@ describe('an outage', () => {
   });
 
   it('is not over with a lock that was over already', () => {
-    const dead = granted('d', 3_100, {
-      startedAt: 100,
-      validUntil: 2_000,
-      held: false,
-      token: 1.5,
-    });
+    const dead = grantedTooLate('d', 3_100, 2_000);
     const events = [...withGap(3_001), ...WAITER, lost, dead];
     expect(brokenRules(events, { lossToleranceMs: 9_999 })).toEqual(['slow-recovery']);
   });

@@ -6,7 +6,7 @@ export interface RunLimits {
   readonly ttlMs: number;
   /** How long one server may take to answer before it no longer counts. */
   readonly nodeTimeoutMs: number;
-  /** How much later than the end of its validity a running holder may hear of its loss. */
+  /** How much later than the end of its validity a running holder may be notified of its loss. */
   readonly lossToleranceMs: number;
   /**
    * How long a key may lie free while somebody asks for it and a quorum is healthy for everybody who asks. Undefined where

@@ -17,6 +17,11 @@ export function granted(holder: string, at: number, event: Changes<'granted'> = 
   return { type: 'granted', ...who, ...when, held: true, ...event };
 }
 
+/** A grant at `at` of a lock that was over before, from `validUntil` on. */
+export function grantedTooLate(holder: string, at: number, validUntil: number): GrantedEvent {
+  return granted(holder, at, { startedAt: 100, validUntil, held: false, token: 1.5 });
+}
+
 export function released(
   holder: string,
   at: number,

@@ -59,7 +59,7 @@ export class Network {
     await this.program.ask({ type: 'set', mode, selection });
   }
 
-  /** Forgets the connections that are open now, as a NAT does: nothing gets through any more, and nobody hears of it. */
+  /** Forgets the connections that are open now, as a NAT does: nothing gets through any more, and neither end is notified. */
   async forgetConnections(kinds: readonly ConnectionKind[], selection: LinkSelection = {}) {
     await this.program.ask({ type: 'forget', kinds, selection });
   }

@@ -70,7 +70,7 @@ function provesNothing({ violations, withoutEffect }: RunResult): boolean {
 function judge({ violations, withoutEffect }: RunResult, control: Control | undefined) {
   if (control) {
     const caught = violations.some(({ rule }) => control.caughtBy.includes(rule));
-    return caught ? undefined : `nobody noticed: ${control.claim}`;
+    return caught ? undefined : `not caught: ${control.claim}`;
   }
   if (violations.length > 0) return `${violations.length} violations`;
   return withoutEffect === undefined ? undefined : `without effect: ${withoutEffect}`;

@@ -28,7 +28,7 @@ const underLoad = (name: string, what: string, kinds: readonly ConnectionKind[])
     await stage.pause(NOTICED_MS);
     await expectReplaced(stage);
   },
-  // Who hears of no release waits until the lease could be over.
+  // A caller that receives no release waits until the lease could be over.
   ...(kinds.includes('hints') && { limits: { idleMs: undefined } }),
   withoutEffect: ({ network }) =>
     network.forgotten >= 16 ? undefined : `only ${network.forgotten} connections forgotten`,

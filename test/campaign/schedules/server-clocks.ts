@@ -30,12 +30,11 @@ export const serverClockSchedules: readonly Schedule[] = [
     ...movable,
     // Who tries again and again is faster than the holder, who repairs with its next extension.
     load: {
-      callers: 4,
       keys: 2,
       waitsMs: [0, 0, 0, 300],
       holdMs: [200, 700],
       longShare: 0.3,
-      // A lock that is not extended hears of nothing before its validity ends.
+      // The holder of a lock that is not extended is notified of nothing before its validity ends.
       unextendedShare: 0,
       setShare: 0,
       pauseMs: 10,

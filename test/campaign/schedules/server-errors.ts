@@ -16,48 +16,30 @@ const neverVoting = ['OOM', 'READONLY as a replica', 'no right to the keys'].map
   all.find((condition) => condition.name === name)!,
 );
 
-/** One state after the other on two servers: nobody may notice. */
-function onMinority(
-  name: string,
-  what: string,
-  conditions: readonly ErrorCondition[],
-  more: Partial<Schedule> = {},
-): Schedule {
-  return {
-    name,
-    what,
-    async play(stage) {
-      for (const condition of conditions) {
-        await stage.suffer(condition, stage.someServers(2), 400);
-        // Until clients that lost their connections are back, and what was restarted votes again.
-        const { restarts, isOffline } = condition;
-        await stage.pause(restarts ? stage.guardMs + 700 : isOffline ? 700 : 300);
-      }
-    },
-    ...more,
-  };
-}
+/** One state after the other on two servers: no caller may notice. */
+const onMinority = (conditions: readonly ErrorCondition[]): Pick<Schedule, 'play'> => ({
+  async play(stage) {
+    for (const condition of conditions) {
+      await stage.suffer(condition, stage.someServers(2), 400);
+      // Until clients that lost their connections are back, and what was restarted votes again.
+      const { restarts, isOffline } = condition;
+      await stage.pause(restarts ? stage.guardMs + 700 : isOffline ? 700 : 300);
+    }
+  },
+});
 
 /** One state after the other on three servers: nobody gets a lock, and then at once. */
-function onMajority(
-  name: string,
-  what: string,
+const onMajority = (
   conditions: readonly ErrorCondition[],
-  more: Partial<Schedule> = {},
-): Schedule {
-  return {
-    name,
-    what,
-    async play(stage) {
-      for (const condition of conditions) {
-        await stage.suffer(condition, stage.someServers(3), 500);
-        await stage.pause(1_100);
-      }
-    },
-    withoutEffect: outageNoticed,
-    ...more,
-  };
-}
+): Pick<Schedule, 'play' | 'withoutEffect'> => ({
+  async play(stage) {
+    for (const condition of conditions) {
+      await stage.suffer(condition, stage.someServers(3), 500);
+      await stage.pause(1_100);
+    }
+  },
+  withoutEffect: outageNoticed,
+});
 
 /** One server refuses every vote for long: it is reported, once, and once more when it votes again. */
 const oneNeverVotes = (nodes: number, more: Partial<Schedule> = {}): Schedule => ({
@@ -85,24 +67,35 @@ const names = (conditions: readonly ErrorCondition[]): string =>
   conditions.map(({ name }) => name).join(', ');
 
 export const serverErrorSchedules: readonly Schedule[] = [
-  onMinority('error replies of a minority', `two servers at a time: ${names(refusing)}`, refusing),
-  onMajority('error replies of a majority', 'the same with three servers at a time', refusing),
+  {
+    name: 'error replies of a minority',
+    what: `two servers at a time: ${names(refusing)}`,
+    ...onMinority(refusing),
+  },
+  {
+    name: 'error replies of a majority',
+    what: 'the same with three servers at a time',
+    ...onMajority(refusing),
+  },
   oneNeverVotes(3, { quick: true }),
   oneNeverVotes(5),
-  onMinority(
-    'loading minority',
-    'two servers restart with their data and take 1.5 s to load it, then two others',
-    [...loading, ...loading],
-    { servers: { appendonly: true } },
-  ),
-  onMinority(
-    'slow scripts on a minority',
-    `two servers at a time: ${names(silent)}, for 0.7 s`,
-    silent,
-  ),
-  onMajority('slow scripts on a majority', 'the same with three servers at a time', silent, {
+  {
+    name: 'loading minority',
+    what: 'two servers restart with their data and take 1.5 s to load it, then two others',
+    ...onMinority([...loading, ...loading]),
+    servers: { appendonly: true },
+  },
+  {
+    name: 'slow scripts on a minority',
+    what: `two servers at a time: ${names(silent)}, for 0.7 s`,
+    ...onMinority(silent),
+  },
+  {
+    name: 'slow scripts on a majority',
+    what: 'the same with three servers at a time',
+    ...onMajority(silent),
     quick: true,
-  }),
+  },
   {
     name: 'scripts forgotten, clients disconnected',
     what: 'SCRIPT FLUSH, and then CLIENT KILL for all clients, on one server after another, each 0.2 s',

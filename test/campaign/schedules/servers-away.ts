@@ -5,7 +5,7 @@ import { slowScriptCondition } from '../servers/script-conditions.ts';
 // Servers that stop or die for a while. A minority must not be noticed; a majority stops everybody, and recovers at once.
 
 export const outageNoticed = ({ measures }: Evidence): string | undefined =>
-  measures.outages.real > 0 ? undefined : 'nobody noticed the outage';
+  measures.outages.real > 0 ? undefined : 'no caller was refused for the outage';
 
 const STALL_MS = 5_000;
 

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS, TTL_MS } from '../contract-client.ts';
+import { ContractClient, RETENTION_MS, TTL_MS, oneKey } from '../contract-client.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
 const HOUR_MICROS = 3_600_000_000;
@@ -9,9 +9,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: a free lock is accepted; holder, floor and their lives are written',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
       const lock = await harness.readLock(names.locks[0]!);
       expect(lock).toMatchObject({ holder: 'holder' });
@@ -25,9 +23,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: a duplicate is accepted again and changes nothing',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await harness.writeFloor(names.pairs[1]!, { floor: ballot - 9, previous: 0 }, RETENTION_MS);
       for (let message = 0; message < 3; message += 1) {
         expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'accepted' });
@@ -42,9 +38,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: HELD names the holder, its remaining life and the floor, and writes nothing',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, 50_000);
       const reply = await client.acquire(names, 'waiter', ballot + 10);
       expect(reply).toMatchObject({ kind: 'held', index: 0, holder: 'holder', floor: ballot });
@@ -76,9 +70,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: HELD comes before STALE and AHEAD',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       expect((await client.acquire(names, 'waiter', ballot - 1)).kind).toBe('held');
       expect((await client.acquire(names, 'waiter', ballot + 30 * HOUR_MICROS)).kind).toBe('held');
@@ -87,9 +79,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: STALE at and below the floor, with floor and clock, and writes nothing',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await client.release(names, 'holder');
       for (const refused of [ballot, ballot - 1]) {
@@ -158,9 +148,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: a higher ballot of the same attempt raises the floor and keeps what was before',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await harness.writeFloor(
         names.pairs[1]!,
         { floor: ballot - 5, previous: ballot - 7 },
@@ -204,9 +192,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire and extend: a ttl that is no whole number of milliseconds fails and writes nothing',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       const refused = { kind: 'failed', reason: 'error', nothingWritten: false };
       expect(await client.acquire(names, 'holder', ballot, TTL_MS + 0.5)).toMatchObject(refused);
       expect(await harness.readLock(names.locks[0]!)).toBeNull();
@@ -219,9 +205,7 @@ export const acquireChecks: readonly ContractCheck[] = [
   {
     name: 'acquire: a ballot is accepted for one holder only, also when the lock key vanished',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.deleteLock(names.locks[0]!);
       expect(await client.acquire(names, 'thief', ballot)).toMatchObject({

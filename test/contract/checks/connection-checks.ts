@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import type { AcquireRequest, LockNames, ReleaseReply } from '../../../lib/core/nodes/lock-node.ts';
-import { ContractClient, TTL_MS } from '../contract-client.ts';
+import { ContractClient, TTL_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
@@ -36,9 +36,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   {
     name: 'connection: commands are executed in the order in which they were given',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       const replies = await Promise.all(
         Array.from({ length: 20 }, (_, round) => [
           client.acquire(names, `holder-${round}`, ballot + round),

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS, TTL_MS } from '../contract-client.ts';
+import { ContractClient, RETENTION_MS, TTL_MS, oneKey } from '../contract-client.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
 const GUARD_MS = 60_000;
@@ -9,9 +9,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: renews the lock and its floor, as often as it is asked',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, 20_000);
       await harness.writeFloor(names.pairs[1]!, { floor: ballot, previous: ballot - 3 }, 10_000);
       for (let message = 0; message < 2; message += 1) {
@@ -29,9 +27,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: never shortens a lock or a floor',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, TTL_MS);
       await harness.writeFloor(names.pairs[1]!, { floor: ballot, previous: 0 }, 9 * RETENTION_MS);
       expect(await client.extend(names, 'holder', ballot, 1_000)).toEqual({
@@ -56,9 +52,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: LOST where another holder owns the lock, and nothing changes',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.deleteLock(names.locks[0]!);
       await client.acquire(names, 'newer', ballot + 1);
@@ -73,9 +67,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: a missing lock is not set again once a newer ballot was accepted there',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.deleteLock(names.locks[0]!);
       await client.acquire(names, 'newer', ballot + 1);
@@ -92,9 +84,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: sets a missing lock again; an abandoned holder can not lower its floor then',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       const before = [
         null,
         { floor: ballot, previous: 0 },
@@ -123,9 +113,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: attempts that gave up never stand in the way of the holder (P1)',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       for (let waiter = 1; waiter <= 4; waiter += 1) {
         await harness.deleteLock(names.locks[0]!);
@@ -145,9 +133,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: setting again is a vote: UNJOINED and QUARANTINED where the node may not vote',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.deleteMarker();
       expect(await client.extend(names, 'holder', ballot)).toEqual({
@@ -187,9 +173,7 @@ export const extendChecks: readonly ContractCheck[] = [
   {
     name: 'extend: a floor that was lost or rolled back under a held lock is raised again',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.deleteFloor(names.pairs[1]!);
       await client.extend(names, 'holder', ballot);

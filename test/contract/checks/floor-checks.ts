@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS } from '../contract-client.ts';
+import { ContractClient, RETENTION_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
@@ -83,9 +83,7 @@ export const floorChecks: readonly ContractCheck[] = [
   {
     name: 'lock: expires by itself, and its floor still refuses the old ballot',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, 50);
       await eventually(
         'expiry of the lock',
@@ -106,9 +104,7 @@ export const floorChecks: readonly ContractCheck[] = [
     name: 'clock: ten minutes and a ttl later the floor is gone, and the old ballot is refused all the same',
     needs: ['clock'],
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, 10_000);
       await harness.advance(RETENTION_MS);
       expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
@@ -125,9 +121,7 @@ export const floorChecks: readonly ContractCheck[] = [
     name: 'clock: a step back of up to R/2 after the expiry of a floor still refuses its ballot',
     needs: ['clock'],
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, 10_000);
       await harness.advance(RETENTION_MS + 20_000);
       expect(await harness.readFloor(names.pairs[1]!)).toBeNull();

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS } from '../contract-client.ts';
+import { ContractClient, RETENTION_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
@@ -102,9 +102,7 @@ export const joinChecks: readonly ContractCheck[] = [
   {
     name: 'join: after FLUSHALL the node does not vote before a new join, and is in quarantine again',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.flush();
       expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'unjoined' });
@@ -151,9 +149,7 @@ export const joinChecks: readonly ContractCheck[] = [
   {
     name: 'restart empty: no vote before the join, quarantine after it',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await harness.restart({ keepData: false });
       await client.untilOpened(2);

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS, TTL_MS } from '../contract-client.ts';
+import { ContractClient, RETENTION_MS, TTL_MS, oneKey } from '../contract-client.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
 /** The end of granted locks and of abandoned attempts. */
@@ -7,9 +7,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'release: deletes the own lock once, keeps the floor, and says how many it deleted',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await harness.writeFloor(names.pairs[1]!, { floor: ballot - 1, previous: 0 }, RETENTION_MS);
       await client.acquire(names, 'holder', ballot);
       expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
@@ -21,9 +19,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'release: never touches what another holder owns, nor its floor',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'first', ballot);
       await harness.deleteLock(names.locks[0]!);
       await client.acquire(names, 'second', ballot + 5);
@@ -39,9 +35,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'release: a granted lock is never forgotten, also when its holder is abandoned later',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await client.release(names, 'holder');
       await client.abandon(names, 'holder');
@@ -55,9 +49,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'abandon: the floor is again what it was, with at least the life it had',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await harness.writeFloor(names.pairs[1]!, { floor: ballot - 5, previous: 0 }, RETENTION_MS);
       await client.acquire(names, 'attempt', ballot);
       expect(await client.abandon(names, 'attempt')).toEqual({ kind: 'released', deleted: 1 });
@@ -71,9 +63,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'abandon: restores what was before the attempt, also after several ballots',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await harness.writeFloor(
         names.pairs[1]!,
         { floor: ballot - 5, previous: ballot - 9 },
@@ -91,9 +81,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'abandon: where there was no floor none stays',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'attempt', ballot);
       await client.acquire(names, 'attempt', ballot + 1);
       await client.abandon(names, 'attempt');
@@ -104,9 +92,7 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'abandon: attempts one after the other never lower the floor of a granted lock',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
+      const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await client.release(names, 'holder');
       for (let attempt = 1; attempt <= 4; attempt += 1) {

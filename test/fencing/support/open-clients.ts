@@ -2,8 +2,6 @@ import { sql } from 'drizzle-orm';
 import { drizzle as drizzleMysql } from 'drizzle-orm/mysql2';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import knexModule, { type Knex } from 'knex';
-import { Kysely, MysqlDialect, PostgresDialect } from 'kysely';
-import { createPool as createCallbackPool } from 'mysql2';
 import { createPool } from 'mysql2/promise';
 import pg from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
@@ -17,6 +15,7 @@ import {
   type Fence,
 } from '../../../lib/fencing/index.ts';
 import { inMariadb, inPostgres } from './hand-written-transactions.ts';
+import { kyselyDatabase } from './orm-accounts.ts';
 
 /** A driver or ORM with a fence over it. */
 export interface OpenClient {
@@ -81,12 +80,7 @@ export function knexClient(config: Knex.Config): OpenClient {
 }
 
 export function kyselyClient(url: string, dialect: 'postgresql' | 'mysql'): OpenClient {
-  const database = new Kysely<object>({
-    dialect:
-      dialect === 'mysql'
-        ? new MysqlDialect({ pool: createCallbackPool(url) })
-        : new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }),
-  });
+  const database = kyselyDatabase<object>(url, dialect);
   return {
     fence: kyselyFence(database, { dialect }),
     outside: [database],

@@ -106,13 +106,21 @@ export function openDrizzleMysql(url: string): OpenStore {
   return { store, close: () => pool.end() };
 }
 
-export function openKysely(url: string, dialect: 'postgres' | 'mysql'): OpenStore {
-  const isMysql = dialect === 'mysql';
-  const database = new Kysely<{ account: Account }>({
-    dialect: isMysql
-      ? new MysqlDialect({ pool: createCallbackPool(mysqlSettings(url)) })
-      : new PostgresDialect({ pool: pgPool(url) }),
+export function kyselyDatabase<Tables>(
+  url: string,
+  dialect: 'postgresql' | 'mysql',
+): Kysely<Tables> {
+  return new Kysely<Tables>({
+    dialect:
+      dialect === 'mysql'
+        ? new MysqlDialect({ pool: createCallbackPool(mysqlSettings(url)) })
+        : new PostgresDialect({ pool: pgPool(url) }),
   });
+}
+
+export function openKysely(url: string, dialect: 'postgresql' | 'mysql'): OpenStore {
+  const isMysql = dialect === 'mysql';
+  const database = kyselyDatabase<{ account: Account }>(url, dialect);
   const store = fencedAccounts(kyselyFence(database, isMysql ? { dialect } : undefined), {
     read: async (resource) =>
       firstText(

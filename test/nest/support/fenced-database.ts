@@ -13,7 +13,7 @@ export interface FencedDatabase {
 export async function startFencedDatabase(name: string): Promise<FencedDatabase> {
   const server: DatabaseServer = await startPostgres();
   const url = await createPostgresDatabase(server, `${name}_${Date.now()}_${process.pid}`);
-  // A session that waits for another for ever fails its test instead.
+  // A session that waits for another without end fails its test instead.
   const pool = new pg.Pool({ connectionString: url, lock_timeout: 10_000 });
   // The server ends before idle connections do.
   pool.on('error', () => undefined);

@@ -86,7 +86,7 @@ export class CallCheck {
   }
 
   /**
-   * A quorum of nodes voted all the time, also during the tries whose outages are still told: those that ended no earlier
+   * A quorum of nodes voted all the time, also during the tries whose outages are still reported: those that ended no earlier
    * than two node timeouts ago, and may have had a longer one.
    */
   get #couldVote(): boolean {

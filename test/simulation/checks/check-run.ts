@@ -41,7 +41,7 @@ export async function checkKept(run: RunContext): Promise<void> {
 export function checkRun(run: RunContext): void {
   const { plan, history, violations, resource, counts } = run;
   const timely = !KEYS_VANISH.includes(plan.family);
-  // Timers are late by less than the holder is told ahead, so there is nothing to tolerate but rounding.
+  // Timers are late by less than the holder is notified ahead, so there is nothing to tolerate but rounding.
   for (const { rule, message } of checkHistory(history.map(excused), { lossToleranceMs: 0.01 })) {
     const isPromised = timely || !NEED_TIMING.includes(rule);
     if (isPromised && !(plan.family === 'suspends' && IN_TIME.includes(rule)))

@@ -10,7 +10,7 @@ export class EventCheck {
     this.#broke = broke;
   }
 
-  heard(event: LockEvent): void {
+  received(event: LockEvent): void {
     const type: string = event.type;
     if ('address' in event) {
       const before = this.#nodes.get(event.address) ?? 'left';

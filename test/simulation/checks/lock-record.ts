@@ -180,7 +180,7 @@ export class LockRecord {
   }
 
   /** Something happened to a lock. */
-  heard(event: Extract<LockEvent, { token: number }>): void {
+  received(event: Extract<LockEvent, { token: number }>): void {
     const { history, trace } = this.#run;
     const at = this.#process.nowMs;
     const known = this.#byToken.get(`${event.token} ${event.keys.join()}`);
@@ -201,7 +201,7 @@ export class LockRecord {
   #checkContext(request: string | undefined, what: string): void {
     const present = requests.getStore();
     if (present === request) return;
-    const message = `${what}, acquired by ${request}, was told to ${present}`;
+    const message = `${what}, acquired by ${request}, was reported to ${present}`;
     broke(this.#run, 'foreign-context', message, this.#process.nowMs);
   }
 
@@ -260,7 +260,7 @@ export class LockRecord {
       if (!this.#process.observe(() => known.lock.isHeld)) return;
       broke(
         this.#run,
-        'loss-not-told',
+        'loss-not-reported',
         `${request.holder} still believes, though no quorum is left`,
       );
     });

@@ -10,8 +10,8 @@ export interface Violation {
     | 'revived'
     /** A running process handed out a lock that had ended already. */
     | 'dead-grant'
-    /** So many nodes said LOST that no quorum is left, and the holder was not told. */
-    | 'loss-not-told'
+    /** So many nodes said LOST that no quorum is left, and the holder was not notified. */
+    | 'loss-not-reported'
     /** A lock was lost although at every moment a quorum had it or could have it again. */
     | 'needless-loss'
     /** R2: an older ballot after a newer one. */
@@ -32,9 +32,9 @@ export interface Violation {
     | 'legitimate-holder-refused'
     /** An acquire took longer than its wait allows. */
     | 'over-budget'
-    /** Contention was told although nobody had the lock as far as the process could know. */
+    /** Contention was reported although nobody had the lock as far as the process could know. */
     | 'false-busy'
-    /** An outage was told although a quorum of nodes voted all the time. */
+    /** An outage was reported although a quorum of nodes voted all the time. */
     | 'false-outage'
     /** An extension or a release was reported as failed although the nodes answered. */
     | 'false-alarm'
@@ -42,7 +42,7 @@ export interface Violation {
     | 'asleep'
     /** With healthy nodes and one process a call was not granted in time. */
     | 'starved'
-    /** A section that joined a lock ran beside the next holder, and was not told. */
+    /** A section that joined a lock ran beside the next holder, and was not notified. */
     | 'joined-beside-holder'
     /** An event or an abort came in the async context of another caller. */
     | 'foreign-context'
@@ -54,7 +54,7 @@ export interface Violation {
     | 'unpaired-event'
     /** With a healthy quorum a lock could not be had in time. */
     | 'no-progress'
-    /** An error that is none of ours. */
+    /** An error that is none of this package. */
     | 'raw-error'
     /** Thrown where nobody can catch it. */
     | 'uncaught'

@@ -117,7 +117,7 @@ export class WireMonitor {
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
   }
 
-  /** Failed attempts that some node may hold, and was not told the end of. */
+  /** Failed attempts that some node may hold, and of which it received no end. */
   unreleased(): string[] {
     const failed = [...this.#attempts].filter(([holder]) => !this.#listener.wasGranted(holder));
     return failed.flatMap(([holder, { mayHold, released }]) =>
@@ -145,7 +145,7 @@ export class WireMonitor {
     const attempt = this.#attempt(holder);
     this.#checkReleased(attempt, 'ACQUIRE', holder, node);
     if (ballot !== attempt.ballot) {
-      // A node's clock may be a day behind ours; then the next ballot comes from that clock.
+      // A node's clock may be a day behind the client's; then the next ballot comes from that clock.
       const isAhead = [...attempt.answers.values()].includes('ahead');
       if (ballot < attempt.ballot && !isAhead) {
         const message = `${holder} asks n${node} with ballot ${ballot} after ${attempt.ballot}`;

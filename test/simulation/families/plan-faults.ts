@@ -2,7 +2,9 @@ import type { Chance } from '../world/chance.ts';
 import type { Plan } from './plan.ts';
 import type { ErrorReply, RestartData } from '../world/simulated-server.ts';
 
-type Ends = { readonly clients: readonly number[]; readonly servers: readonly number[] };
+type Servers = { readonly servers: readonly number[] };
+type Clients = { readonly clients: readonly number[] };
+type Ends = Clients & Servers;
 
 /** What goes wrong. Numbers of clients and servers are their indices. */
 export type Fault =
@@ -13,42 +15,21 @@ export type Fault =
   | ({ readonly kind: 'slow'; readonly latencyMs: number } & Ends)
   | ({ readonly kind: 'garble'; readonly share: number } & Ends)
   | ({ readonly kind: 'forget'; readonly what: 'commands' | 'hints' } & Ends)
-  | { readonly kind: 'freeze'; readonly servers: readonly number[] }
-  | {
-      readonly kind: 'slow-server';
-      readonly servers: readonly number[];
-      readonly serviceMs: number;
-    }
-  | { readonly kind: 'error'; readonly servers: readonly number[]; readonly reply: ErrorReply }
-  | {
-      readonly kind: 'restart';
-      readonly servers: readonly number[];
-      readonly data: RestartData;
-      readonly dumpAgeMs: number;
-    }
-  | { readonly kind: 'flush'; readonly servers: readonly number[] }
-  | { readonly kind: 'forget-scripts'; readonly servers: readonly number[] }
-  | { readonly kind: 'evict'; readonly servers: readonly number[]; readonly key: string }
-  | { readonly kind: 'server-jump'; readonly servers: readonly number[]; readonly byMs: number }
-  | { readonly kind: 'wall-jump'; readonly clients: readonly number[]; readonly byMs: number }
-  | { readonly kind: 'stall'; readonly clients: readonly number[] }
-  | { readonly kind: 'suspend'; readonly clients: readonly number[]; readonly forMs: number }
+  | ({ readonly kind: 'freeze' | 'flush' | 'forget-scripts' } & Servers)
+  | ({ readonly kind: 'slow-server'; readonly serviceMs: number } & Servers)
+  | ({ readonly kind: 'error'; readonly reply: ErrorReply } & Servers)
+  | ({ readonly kind: 'restart'; readonly data: RestartData; readonly dumpAgeMs: number } & Servers)
+  | ({ readonly kind: 'evict'; readonly key: string } & Servers)
+  | ({ readonly kind: 'server-jump'; readonly byMs: number } & Servers)
+  | ({ readonly kind: 'wall-jump'; readonly byMs: number } & Clients)
+  | ({ readonly kind: 'stall' } & Clients)
+  | ({ readonly kind: 'suspend'; readonly forMs: number } & Clients)
   /** The event loop stands still once so many more commands were given to nodes. */
-  | {
-      readonly kind: 'block';
-      readonly clients: readonly number[];
-      readonly afterCommands: number;
-      readonly forMs: number;
-    }
+  | ({ readonly kind: 'block'; readonly afterCommands: number; readonly forMs: number } & Clients)
   /** So many different free keys are asked for at once. */
-  | {
-      readonly kind: 'burst';
-      readonly clients: readonly number[];
-      readonly keys: number;
-      readonly waitMs: number;
-    }
-  | { readonly kind: 'crash'; readonly clients: readonly number[]; readonly afterSends: number }
-  | { readonly kind: 'forge-hint'; readonly clients: readonly number[]; readonly key: string };
+  | ({ readonly kind: 'burst'; readonly keys: number; readonly waitMs: number } & Clients)
+  | ({ readonly kind: 'crash'; readonly afterSends: number } & Clients)
+  | ({ readonly kind: 'forge-hint'; readonly key: string } & Clients);
 
 export type PlannedFault = Fault & {
   readonly atMs: number;

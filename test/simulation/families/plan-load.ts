@@ -65,13 +65,11 @@ function planBlockedLoops(seed: number, chance: Chance): Plan {
   const ttlMs = chance.pick([500, 1_000]);
   const durationMs = 8 * ttlMs;
   const faults = [0, 1].flatMap((client) =>
-    series(durationMs, () => ttlMs * chance.between(1.3, 2)).map((atMs) => ({
-      kind: 'block' as const,
+    series({ untilMs: durationMs, apartMs: () => ttlMs * chance.between(1.3, 2) }, () => ({
+      kind: 'block',
       clients: [client],
       afterCommands: chance.integer(0, 12),
       forMs: ttlMs * chance.pick([0.05, 0.15, 0.3]),
-      atMs,
-      lastsMs: 0,
     })),
   );
   return planQuiet(seed, chance, {
@@ -125,12 +123,9 @@ function planSilentConnections(seed: number, chance: Chance): Plan {
       { kind: 'reset', ...ends, lateByMs: 10 },
     ]);
   };
-  const faults = series(durationMs, () => chance.between(100, 8_000)).map((atMs): PlannedFault => ({
-    ...drawn(),
-    atMs,
-    lastsMs: 5_000,
-  }));
-  // Who connects anew while a node fails has to join it again and again.
+  const times = { untilMs: durationMs, apartMs: () => chance.between(100, 8_000) };
+  const faults = series({ ...times, lastsMs: 5_000 }, drawn);
+  // A client that connects again while a node fails has to join it again and again.
   for (const fault of faults)
     if (fault.kind === 'error')
       faults.push({ ...fault, kind: 'reset', clients: [0, 1, 2], lateByMs: 0, lastsMs: 0 });
@@ -153,12 +148,11 @@ function planSilentConnections(seed: number, chance: Chance): Plan {
 function planSuspends(seed: number, chance: Chance): Plan {
   const ttlMs = chance.pick([300, 500]);
   const durationMs = 10 * ttlMs;
-  const faults = series(durationMs, () => ttlMs * chance.between(0.1, 1)).map((atMs) => ({
-    kind: 'suspend' as const,
+  const times = { untilMs: durationMs, apartMs: () => ttlMs * chance.between(0.1, 1) };
+  const faults = series(times, () => ({
+    kind: 'suspend',
     clients: [chance.integer(0, 2)],
     forMs: ttlMs * chance.pick([0.3, 0.7, 1.1, 3]),
-    atMs,
-    lastsMs: 0,
   }));
   return planQuiet(seed, chance, {
     family: 'suspends',
@@ -171,9 +165,15 @@ function planSuspends(seed: number, chance: Chance): Plan {
   });
 }
 
-/** Instants up to `untilMs`, so far apart. */
-function series(untilMs: number, apartMs: () => number): number[] {
+interface Times {
+  readonly untilMs: number;
+  readonly apartMs: () => number;
+  readonly lastsMs?: number;
+}
+
+/** One fault after the other. All instants are drawn before the first fault: it is the order that the seeds stand for. */
+function series({ untilMs, apartMs, lastsMs = 0 }: Times, draw: () => Fault): PlannedFault[] {
   const instants: number[] = [];
   for (let atMs = apartMs(); atMs < untilMs; atMs += apartMs()) instants.push(atMs);
-  return instants;
+  return instants.map((atMs) => ({ ...draw(), atMs, lastsMs }));
 }

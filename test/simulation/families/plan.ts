@@ -6,7 +6,7 @@ import type { PlannedFault } from './plan-faults.ts';
  * What is in the middle here is the load or the process, on nodes that are healthy unless said otherwise:
  * - `bursts`: many different free keys at once, at a price for each command: all are granted;
  * - `sets`: several callers for every key, next to sets of keys: nobody sleeps while its keys are free, no set starves;
- * - `blocked-loops`: the event loop stands still during votes, extensions and releases: nothing of it is told as an outage;
+ * - `blocked-loops`: the event loop stands still during votes, extensions and releases: nothing of it is reported as an outage;
  * - `detached`: joined sections that outlive the work around them, and jobs that start the next one;
  * - `silent-connections`: flows that something forgot, servers that stall, joins that fail, and rare callers;
  * - `suspends`: systems sleep; no lock is held whose validity ended meanwhile.

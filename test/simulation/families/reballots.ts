@@ -66,7 +66,7 @@ async function play(round: Round): Promise<void> {
   stage.mend(THIRD, [reached]);
 }
 
-/** The first holder comes and goes; the nodes that are behind never hear of it. */
+/** The first holder comes and goes; the nodes that are behind receive nothing of it. */
 async function raiseFences({ stage, behind }: Round): Promise<void> {
   const { process } = stage.clients[FIRST]!;
   process.setWallClock(EPOCH_MS + process.nowMs + AHEAD_MS);

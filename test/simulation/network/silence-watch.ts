@@ -12,7 +12,7 @@ export interface WatchedLink {
   doubt(): void;
 }
 
-/** Sees to it that a connection is heard of now and then, and says when it is not. Counts only time in which we read. */
+/** Checks that something arrives on a connection now and then, and says when nothing does. Counts only time in which we read. */
 export class SilenceWatch {
   readonly #process: SimulatedProcess;
   readonly #tickMs: number;

@@ -19,7 +19,7 @@ export interface ConnectionEnds {
   given(): void;
 }
 
-/** Hears what a connection does. */
+/** Receives what a connection does. */
 export interface ConnectionOwner {
   /** A command is written. */
   left(command: WireCommand): void;
@@ -34,12 +34,12 @@ const MAX_REMEMBERED = 6;
 
 /**
  * One connection: each direction keeps its order, whatever the delays. When it ends, what was on its way may be lost, or
- * arrive and be executed much later, and nobody hears the reply.
+ * arrive and be executed much later, and nobody receives the reply.
  */
 export class SimulatedConnection implements ServerPeer {
   /** The client's side is open. */
   open = true;
-  /** Something between forgot it: nothing passes any more, and nobody is told. */
+  /** Something between forgot it: nothing passes any more, and neither end is notified. */
   forgotten = false;
   readonly #ends: ConnectionEnds;
   readonly #owner: ConnectionOwner;
@@ -123,7 +123,7 @@ export class SimulatedConnection implements ServerPeer {
     world.after(path.delayMs(), () => path.passReply(() => this.#lose('the server died')));
   }
 
-  /** A proxy sends again what it sent before: executed a second time, and nobody hears the reply. */
+  /** A proxy sends again what it sent before: executed a second time, and nobody receives the reply. */
   duplicate(afterMs: number): void {
     const { world, server } = this.#ends;
     for (const command of this.#executed.slice()) {
@@ -133,7 +133,7 @@ export class SimulatedConnection implements ServerPeer {
     }
   }
 
-  /** Our own side ends it, and hears nothing more. Open commands are settled. */
+  /** Our own side ends it, and receives nothing more. Open commands are settled. */
   close(message: string, lateByMs: number): void {
     this.open = false;
     this.#loseRequests(lateByMs);
@@ -215,7 +215,7 @@ export class SimulatedConnection implements ServerPeer {
     this.#ends.process.deliver(() => {
       if (!this.open) return;
       this.open = false;
-      // Either order is allowed: open commands have been settled when the end is told, or are settled after it.
+      // Either order is allowed: open commands have been settled when the end is reported, or are settled after it.
       const settleFirst = this.#ends.chance.happens(0.5);
       if (settleFirst) this.#failUnsettled(message);
       this.#owner.lost(this, message);

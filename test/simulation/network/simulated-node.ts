@@ -37,7 +37,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   #second: SimulatedConnection | 'opening' | undefined;
   #up = false;
   #closed = false;
-  /** Nothing that is published arrives any more, and nobody is told. */
+  /** Nothing that is published arrives any more, and neither end is notified. */
   #deaf = false;
   /** When the present connection was joined, if nothing was said against that. */
   #joinedAtMs = Infinity;
@@ -157,7 +157,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#connection?.breakOff(message, this.lateByMs);
   }
 
-  /** Something between forgets the flows of commands, or of hints: what is sent vanishes, and nobody is told. */
+  /** Something between forgets the flows of commands, or of hints: what is sent vanishes, and neither end is notified. */
   forget(what: 'commands' | 'hints'): void {
     if (what === 'commands') {
       if (this.#connection) this.#connection.forgotten = true;
@@ -216,7 +216,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#connectLater();
   }
 
-  /** The present connection is over, and the listener hears of it. */
+  /** The present connection is over, and the listener is notified. */
   #ended(message: string): void {
     const wasUp = this.#up;
     this.#connection = undefined;

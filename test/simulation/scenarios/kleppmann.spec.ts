@@ -25,7 +25,7 @@ describe('The clock of node C jumps forward', () => {
       view.write(first.token.value, [...seen, 'first']);
     }
     expect(views.map(({ elements }) => elements)).toEqual([['second'], ['first']]);
-    // As soon as the first hears of it, it stops.
+    // As soon as the first is notified, it stops.
     stage.mend(0, [D, E]);
     await stage.advance(TTL_MS / 2);
     expect([first.isHeld, second.isHeld]).toEqual([false, true]);

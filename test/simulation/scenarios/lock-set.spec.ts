@@ -76,7 +76,7 @@ describe('A set behind a lock, under pauses', () => {
 });
 
 describe('A leader that is cut off from the lock nodes', () => {
-  it('is told before the next leader is there, and the fence refuses what it writes all the same', async () => {
+  it('is notified before the next leader is there, and the fence refuses what it writes all the same', async () => {
     const stage = await Stage.open({ ttlMs: TTL_MS });
     const views = [new SetRegister(true), new SetRegister(false)] as const;
     const first = await stage.do(0, ({ redlock }) => redlock.acquire('a'));

@@ -73,7 +73,7 @@ export class MaskedNodes {
     return this.#stage.servers.map(({ memory }) => memory.state.floors.get(fenceName)?.floor ?? 0);
   }
 
-  /** Who must be left when everything of ours has ended. */
+  /** Who must be left when every lock of the test has ended. */
   foreignOwners(): (string | undefined)[] {
     return this.#mask.map((outcome) => (outcome === 'held' ? FOREIGN : undefined));
   }

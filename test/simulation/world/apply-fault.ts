@@ -5,11 +5,11 @@ import type { RunContext } from './run-context.ts';
 import type { SimulatedNode } from '../network/simulated-node.ts';
 import type { SimulatedServer } from './simulated-server.ts';
 
-/** The client processes of a run, which start anew after a crash. */
+/** The client processes of a run, which start again after a crash. */
 export interface Fleet {
   /** The present start of each client. */
   readonly clients: readonly ClientProcess[];
-  /** Starts the client anew. */
+  /** Starts the client again. */
   restart(index: number): void;
 }
 

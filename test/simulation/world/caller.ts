@@ -123,7 +123,7 @@ export class Caller {
     const before = at.stalledMs;
     const work = async (inner: Lock): Promise<void> => {
       if (inner.token.holder !== holder) {
-        // Found expired on the way in, it was acquired anew: another lock, and no re-entry.
+        // Found expired on the way in, it was acquired again: another lock, and no re-entry.
         if (awaited && at.stalledMs === before)
           broke(this.#run, 'raw-error', `${process}: ${holder} entered again as another holder`);
         return this.#hold(inner, forMs);

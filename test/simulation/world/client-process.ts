@@ -233,19 +233,19 @@ export class ClientProcess {
 
   /** Listeners of users may be async, and fail: here in one family. */
   #listen(event: LockEvent): void {
-    this.#heard(event);
+    this.#received(event);
     if (this.#run.plan.family !== 'detached' || event.type !== 'released') return;
     return Promise.reject(new Error('A listener failed, as planned.')) as unknown as void;
   }
 
-  #heard(event: LockEvent): void {
+  #received(event: LockEvent): void {
     if (!this.alive) return;
-    this.#events.heard(event);
+    this.#events.received(event);
     this.#checkAlarm(event);
     const { counts } = this.#run;
     if (event.type === 'node-joined' && event.quarantineMs > 0) counts.quarantines += 1;
     if (event.type === 'extended') counts.extensions += 1;
-    if ('token' in event) this.record.heard(event);
+    if ('token' in event) this.record.received(event);
   }
 
   /** Nodes that answered are not reported as silent. */

@@ -28,7 +28,7 @@ const TICK_MS = 0.000_5;
 /** The system's uptime has steps of 10 ms. */
 const BOOT_STEP_MS = 10;
 
-/** Hears what the simulator must know about a process. */
+/** Receives what the simulator must know about a process. */
 export interface ProcessObserver {
   stalled(fromMs: number, toMs: number): void;
   /** The code under test threw where nobody can catch it. */
@@ -169,7 +169,7 @@ export class SimulatedProcess {
     this.#busyUntilMs = this.nowMs + ms;
   }
 
-  /** From now on it stalls only when told to. */
+  /** From now on it stalls only on request. */
   calm(): void {
     this.#readingsLeft = Infinity;
   }
@@ -219,7 +219,7 @@ export class SimulatedProcess {
     if (this.#hasWork) this.#wakeLater();
   }
 
-  /** Nothing of the core runs in the async context of whoever asked for it. */
+  /** Nothing of the core runs in the async context of the caller that asked for it. */
   #guard(run: () => void): void {
     try {
       inModuleContext(run);

@@ -136,7 +136,7 @@ export class SimulatedServer {
     this.memory.kill();
     for (const peer of this.peers) peer.serverDied();
     this.peers.clear();
-    // Nothing of it is executed any more, but whoever waited for an answer to a connect hears of it.
+    // Nothing of it is executed any more, but a client that waited for an answer to a connect receives one.
     for (const work of this.#backlog.splice(0)) work();
   }
 

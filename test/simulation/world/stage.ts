@@ -17,7 +17,7 @@ export interface StageOptions {
 
 export type Outcome<Value> = { readonly value: Value } | { readonly error: unknown };
 
-/** The simulator without a plan: a scenario is told step by step, and what happens between is up to the core. */
+/** The simulator without a plan: a scenario is played step by step, and what happens between is up to the core. */
 export class Stage {
   readonly run: RunContext;
   readonly clients: ClientProcess[];

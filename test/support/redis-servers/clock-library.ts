@@ -130,8 +130,8 @@ async function missingSymbols(folder: string): Promise<string[]> {
 
 /**
  * With jemalloc in a library of its own, as Debian builds Redis, there is a knot: its first allocation asks for the
- * time, whereupon libfaketime looks up functions, and one it looks for in vain costs an allocation. Newer versions can be
- * told which names to leave out. Before 0.9.11 the allocator of libc has to take the place of jemalloc.
+ * time, whereupon libfaketime looks up functions, and one it looks for in vain costs an allocation. Newer versions take
+ * a list of names to leave out. Before 0.9.11 the allocator of libc has to take the place of jemalloc.
  */
 async function libraryFor(
   { command, libraryPath }: { readonly command: string; readonly libraryPath?: string },

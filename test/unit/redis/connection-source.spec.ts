@@ -21,13 +21,16 @@ describe('the address', () => {
 
 describe('the clients', () => {
   it('keep who and where, and lose what could queue, resend, reconnect or rename', () => {
-    const source = new ConnectionSource({
+    const kept = {
       host: 'h',
       username: 'ana',
       password: 'hunter2',
       db: 3,
       connectionName: 'mine',
       tls: { servername: 'sni' },
+    };
+    const source = new ConnectionSource({
+      ...kept,
       keyPrefix: 'app:',
       commandTimeout: 5,
       enableOfflineQueue: true,
@@ -39,12 +42,7 @@ describe('the clients', () => {
     const { options, status } = source.create();
     expect(status).toBe('wait');
     expect(options).toMatchObject({
-      host: 'h',
-      username: 'ana',
-      password: 'hunter2',
-      db: 3,
-      connectionName: 'mine',
-      tls: { servername: 'sni' },
+      ...kept,
       keyPrefix: '',
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,

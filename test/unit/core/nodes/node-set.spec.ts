@@ -55,6 +55,17 @@ describe('a look at the clocks', () => {
     expect(await look()).toEqual([20_500, 2]);
   });
 
+  it('never takes one of several for shorter than it was', async () => {
+    const { environment, set } = world;
+    for (let count = 0; count < 50; count += 1) {
+      environment.skip(100 + ((count * 7) % 13));
+      const beforeMs = set.checkedNowMs;
+      environment.suspend(90 + ((count * 3) % 11));
+      expect(set.checkedNowMs - beforeMs).toBeGreaterThanOrEqual(90 + ((count * 3) % 11));
+      await environment.flush();
+    }
+  });
+
   it('says so at the end of the tick: who looks may be a getter', async () => {
     world.environment.suspend(20_000);
     expect(world.set.nowMs).toBe(1_000);

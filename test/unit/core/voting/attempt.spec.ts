@@ -7,7 +7,7 @@ import type { LockProcess } from '../support/cluster.ts';
 import { reply } from '../support/reply.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 
-/** An attempt with a first ballot, on nodes that answer what they are told to. */
+/** An attempt with a first ballot, on nodes that answer as their scripts say. */
 function begin(ballot: number, size = 3) {
   const world = scriptedSet({ size });
   const { set, nodes } = world;
@@ -19,7 +19,7 @@ function begin(ballot: number, size = 3) {
     timeoutMs: 300,
     deadlineMs: set.nowMs + 300,
     ballot,
-    floors: { sawFloor: (floor) => void floors.push(floor) },
+    listener: { sawFloor: (floor) => void floors.push(floor), sawVotes: () => undefined },
   });
   const outcome = attempt.run(set.nowMs);
   const requests = new Set<AcquireRequest>();
