@@ -30,7 +30,6 @@ describe('the restart guard of servers in memory', () => {
   const guardOf = (server: MemoryLockServer, restartGuardMs = 100, markerName = '#marker') =>
     server.join({ ...REQUEST, restartGuardMs, markerName });
   const nothingToServe = { kind: 'joined', quarantineMs: 0 };
-  const guarded = { kind: 'joined', quarantineMs: expect.any(Number) };
 
   it('is served when they are made, for every application and every length of it', () => {
     const [node] = createMemoryNodes(1);
@@ -54,9 +53,7 @@ describe('the restart guard of servers in memory', () => {
     ['restarted with an older state', () => restarted({ keepData: false, snapshot })],
     ['was flushed', () => used((server) => server.flush())],
   ])('has to be served by a server that %s', (_what, make) => {
-    const server = make();
-    expect(guardOf(server)).toEqual(guarded);
-    expect(guardOf(server)).not.toEqual(nothingToServe);
+    expect(guardOf(make())).not.toEqual(nothingToServe);
   });
 
   const used = (damage: (server: MemoryLockServer) => void) => {
