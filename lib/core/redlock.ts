@@ -1,5 +1,10 @@
 import type { Environment } from './environment.ts';
-import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
+import {
+  FencedUsageError,
+  LockBusyError,
+  QuorumUnavailableError,
+  RedlockClosedError,
+} from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './holding/held-lock.ts';
 import type { LockRoom } from './holding/held-lock.ts';
@@ -14,7 +19,7 @@ import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
 import { normalizeKeys } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
-import { resolveAcquire, resolveOptions } from './options/resolve-options.ts';
+import { kindOf, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
 import { Acquisition } from './waiting/acquisition.ts';
@@ -104,10 +109,11 @@ export class Redlock {
   /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
-    options?: AcquireOptions,
+    options: AcquireOptions = {},
   ): Promise<Lock | null> {
     try {
-      return await this.acquire(keys, { ...options, wait: options?.wait ?? 0 });
+      const once = typeof options === 'object' ? { ...options, wait: options?.wait ?? 0 } : options;
+      return await this.acquire(keys, once);
     } catch (error) {
       if (error instanceof LockBusyError) return null;
       throw error;
@@ -121,6 +127,10 @@ export class Redlock {
     options?: WithLockOptions,
   ): Promise<Result> {
     const names = normalizeKeys(keys);
+    if (typeof work !== 'function')
+      throw new FencedUsageError(
+        `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
+      );
     const settings = this.#resolve(options);
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) {

@@ -49,7 +49,7 @@ describe('start of the application', () => {
   });
 
   it('logs how long a new node may not vote yet', async () => {
-    const { recorder } = await start({ nodes: createMemoryNodes(3), ttl: '5s' });
+    const { recorder } = await start({ nodes: createMemoryNodes(3, { fresh: true }), ttl: '5s' });
     expect(recorder.lines.join('\n')).toMatch(/memory:\d+ joined; .* votes in \d+ ms/);
   });
 
