@@ -67,13 +67,17 @@ export class LockBusyError extends RedlockError {
     readonly holderRemainingMs: number | undefined,
     /** What each node answered in the try that found the holder; empty when this process holds it. */
     readonly causes: readonly NodeCause[] = [],
+    /** Whether this process itself holds one of the keys: another call of it, or a lock that it forgot to release. */
+    readonly isHeldHere = false,
   ) {
+    const holder = isHeldHere ? 'by another call of this process' : 'by another holder';
+    const hint = isHeldHere ? ' Check that what it acquires by hand is always released.' : '';
     const remaining =
       holderRemainingMs === undefined
         ? ''
         : ` The holder's lease runs ${Math.ceil(holderRemainingMs)} ms more unless extended.`;
     super(
-      `Lock ${quoteKeys(keys)} is held by another holder (waited ${Math.round(waitedMs)} ms).${remaining} Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').`,
+      `Lock ${quoteKeys(keys)} is held ${holder} (waited ${Math.round(waitedMs)} ms).${remaining} Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').${hint}`,
       keys,
     );
   }
@@ -191,8 +195,10 @@ export class RedlockConfigError extends RedlockError {
     readonly option: string,
     readonly value: unknown,
     fix: string,
+    /** Where the value must not be seen, or says too little. */
+    shown = describe(value),
   ) {
-    super(`Option '${option}' can't be ${describe(value)}: ${fix}.`);
+    super(`Option '${option}' can't be ${shown}: ${fix}.`);
   }
 }
 

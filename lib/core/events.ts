@@ -42,11 +42,14 @@ export type LockEvent =
   | (AboutKeys & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */
   | { readonly type: 'slow-quorum'; readonly roundTripMs: number; readonly ttlMs: number }
-  /** The node votes, after the quarantine if there is one. Each is followed by `node-left` or `node-failing` before the next. */
+  /** The node votes, after the quarantine if there is one. `node-left`, `node-failing`, or one after the other, end that. */
   | { readonly type: 'node-joined'; readonly address: string; readonly quarantineMs: number }
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
   | { readonly type: 'node-left'; readonly address: string; readonly message: string }
-  /** The node answers but refuses to vote, or is too slow to count, three times in a row: one fault less is tolerated. */
+  /**
+   * The node refused to vote, or did not answer in time, three times in a row; or it has been away for 2 s, since it left or
+   * since the start. One fault less is tolerated until `node-joined`.
+   */
   | { readonly type: 'node-failing'; readonly address: string; readonly reason: string };
 
 /**

@@ -1,5 +1,10 @@
 import type { Environment } from './environment.ts';
-import { LockBusyError, QuorumUnavailableError, RedlockClosedError } from './errors.ts';
+import {
+  FencedUsageError,
+  LockBusyError,
+  QuorumUnavailableError,
+  RedlockClosedError,
+} from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import { HeldLock } from './holding/held-lock.ts';
 import type { LockRoom } from './holding/held-lock.ts';
@@ -14,7 +19,7 @@ import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
 import { normalizeKeys } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
-import { resolveAcquire, resolveOptions } from './options/resolve-options.ts';
+import { kindOf, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
 import { Acquisition } from './waiting/acquisition.ts';
@@ -71,13 +76,20 @@ export class Redlock {
     this.#set.open();
   }
 
-  /** Resolves true as soon as a quorum of nodes has joined (they may still be in quarantine), false after `timeoutMs`. */
-  ready(timeoutMs: number): Promise<boolean> {
-    return this.#until(
-      this.#onJoined,
-      timeoutMs,
-      () => this.#set.votingCount >= this.options.quorum,
-    );
+  /** Resolves true as soon as a quorum of nodes has joined, false after `timeoutMs`. */
+  joined(timeoutMs: number): Promise<boolean> {
+    return this.#until(this.#onJoined, timeoutMs, () => this.#set.hasQuorum);
+  }
+
+  /** See `LockService.ready`. */
+  async ready(timeoutMs: number): Promise<boolean> {
+    await this.#until(this.#onJoined, timeoutMs, () => this.#closing || this.#isReady);
+    return this.#isReady;
+  }
+
+  get #isReady(): boolean {
+    const { hasQuorum, outageAtMs, nowMs } = this.#set;
+    return !this.#closing && hasQuorum && nowMs - outageAtMs >= this.options.maxTtlMs;
   }
 
   /** How many keys this process knows something of: held, waited for, or remembered for a while. */
@@ -97,10 +109,11 @@ export class Redlock {
   /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
-    options?: AcquireOptions,
+    options: AcquireOptions = {},
   ): Promise<Lock | null> {
     try {
-      return await this.acquire(keys, { ...options, wait: options?.wait ?? 0 });
+      const once = typeof options === 'object' ? { ...options, wait: options?.wait ?? 0 } : options;
+      return await this.acquire(keys, once);
     } catch (error) {
       if (error instanceof LockBusyError) return null;
       throw error;
@@ -114,6 +127,10 @@ export class Redlock {
     options?: WithLockOptions,
   ): Promise<Result> {
     const names = normalizeKeys(keys);
+    if (typeof work !== 'function')
+      throw new FencedUsageError(
+        `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
+      );
     const settings = this.#resolve(options);
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) {
@@ -147,6 +164,7 @@ export class Redlock {
   /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
+    for (const look of this.#onJoined) look();
     for (const acquisition of this.#acquisitions)
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
     const { table } = this.#room;
@@ -222,6 +240,7 @@ export class Redlock {
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       this.#acquisitions.delete(acquisition);
+      for (const look of this.#onJoined) look();
       if (signal !== undefined) ignoreAbort(signal, acquisition);
       if (this.#closing) this.#lookForReleased();
     }

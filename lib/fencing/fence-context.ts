@@ -2,9 +2,15 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError } from '../core/errors.ts';
 import type { FenceClaim } from './fence-claim.ts';
 
-/** One run of a fence transaction's work. */
-interface Frame {
+/** What a fence transaction holds. */
+export interface HeldClaims {
   readonly claims: readonly FenceClaim[];
+  /** Those of them that were claimed again inside, and so taken as claimed. */
+  readonly covered?: Set<FenceClaim>;
+}
+
+/** One run of a fence transaction's work. */
+interface Frame extends HeldClaims {
   readonly outer: Frame | undefined;
   /** Work that was not awaited outlives its transaction. */
   isOver: boolean;
@@ -18,14 +24,11 @@ export class FenceContext {
   readonly #storage = new AsyncLocalStorage<Frame>();
 
   /**
-   * Runs the work of a transaction that brought `claims` to the fence; synchronously when the work is synchronous. What only
+   * Runs the work of a transaction that brought claims to the fence; synchronously when the work is synchronous. What only
    * can be awaited, such as the query of a query builder, runs inside.
    */
-  run<Result>(
-    claims: readonly FenceClaim[],
-    work: () => Promise<Result> | Result,
-  ): Promise<Result> | Result {
-    const frame: Frame = { claims, outer: this.#storage.getStore(), isOver: false };
+  run<Result>(held: HeldClaims, work: () => Promise<Result> | Result): Promise<Result> | Result {
+    const frame: Frame = { ...held, outer: this.#storage.getStore(), isOver: false };
     const end = () => {
       frame.isOver = true;
     };
@@ -41,9 +44,12 @@ export class FenceContext {
     }
   }
 
-  /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens. */
+  /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens; they note what they cover. */
   covers(claims: readonly FenceClaim[]): boolean {
-    return claims.every((claim) => this.#held(claim)?.token === claim.token);
+    const held = claims.map((claim) => this.#held(claim));
+    const isCovered = held.every((each, index) => each?.claim.token === claims[index]?.token);
+    if (isCovered) for (const each of held) each?.frame.covered?.add(each.claim);
+    return isCovered;
   }
 
   /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder */
@@ -57,10 +63,10 @@ export class FenceContext {
   }
 
   /** The innermost claim of the same row for the same holder. */
-  #held({ key, holder }: FenceClaim): FenceClaim | undefined {
+  #held({ key, holder }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
     for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer) {
-      const held = frame.claims.find((each) => each.key === key && each.holder === holder);
-      if (held && !frame.isOver) return held;
+      const claim = frame.claims.find((each) => each.key === key && each.holder === holder);
+      if (claim && !frame.isOver) return { claim, frame };
     }
     return undefined;
   }

@@ -8,6 +8,13 @@ import type {
 } from './fence.ts';
 import type { FenceClaim } from './fence-claim.ts';
 
+/** A stale token, and what it was brought for. */
+export interface Refusal {
+  readonly error: StaleTokenError;
+  readonly token: FenceToken | undefined;
+  readonly claims: readonly FenceClaim[];
+}
+
 /** Reports to the user's listeners what a fence did, so that no fault of a listener changes what the caller gets. */
 export class FenceReporter {
   private readonly observers = new Set<{ readonly listener: FenceEventListener }>();
@@ -35,25 +42,26 @@ export class FenceReporter {
     claims: readonly FenceClaim[],
     operation: StaleContext['operation'],
     work: () => Promise<Result>,
-    hidden: { readonly refusal?: StaleTokenError } = {},
+    hidden: { readonly refusal?: Refusal } = {},
   ): Promise<Result> {
     try {
       const result = await work();
       this.emit({ type: 'admitted', ...subject(claims), operation });
       return result;
     } catch (error) {
-      const refusal = isStaleTokenError(error) ? error : hidden.refusal;
+      const refusal = isRefusalOf(claims, error) ? { error, token, claims } : hidden.refusal;
       if (!refusal) throw error;
-      this.emit({ type: 'stale', ...subject(claims), operation, error: refusal });
+      const about = subject(refusal.claims);
+      this.emit({ type: 'stale', ...about, operation, error: refusal.error });
       try {
-        await this.onStale?.(refusal, { operation, token: token as FenceToken });
+        await this.onStale?.(refusal.error, { operation, token: refusal.token as FenceToken });
       } catch (failure) {
         if (this.observers.size === 0)
           process.emitWarning(
             `onStale failed for a refused write: ${String(failure)}`,
             'FenceWarning',
           );
-        this.emit({ type: 'compensation-failed', ...subject(claims), error: failure });
+        this.emit({ type: 'compensation-failed', ...about, error: failure });
       }
       throw error;
     }
@@ -80,6 +88,14 @@ export class FenceReporter {
 /** Whether the error is a refusal by a fence, also one from another copy of this package. */
 export function isStaleTokenError(error: unknown): error is StaleTokenError {
   return isRedlockError(error) && error.code === 'STALE_TOKEN';
+}
+
+/** Not that of another holder, which used a fence inside the work. */
+function isRefusalOf(claims: readonly FenceClaim[], error: unknown): error is StaleTokenError {
+  if (!isStaleTokenError(error)) return false;
+  const { currentToken, currentHolder } = error;
+  const claim = claims.find(({ key, token }) => key === error.key && token === error.token);
+  return claim !== undefined && !(currentToken === claim.token && currentHolder === claim.holder);
 }
 
 function subject(claims: readonly FenceClaim[]): { keys: readonly string[]; token: string } {

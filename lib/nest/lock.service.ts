@@ -59,7 +59,8 @@ export class LockService {
 
   /**
    * What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one node
-   * timeout.
+   * timeout, and never rejects for nodes that don't answer: they have a `failure`, and where they could change it, `holder` is
+   * `undefined`.
    */
   inspect(key: string): Promise<LockInspection> {
     return this.host.redlock.inspect(key);
@@ -82,8 +83,12 @@ export class LockService {
   }
 
   /**
-   * Resolves to true as soon as a quorum of nodes is connected, to false after `timeoutMs`: for health checks. Nodes that restarted
-   * may still be waiting to vote.
+   * For health checks: resolves to true as soon as locks can be had as far as known, to false after `timeoutMs`, and to false at
+   * once during shutdown.
+   *
+   * A quorum of nodes must be connected, and the latest try for any lock must have found one. A try without a quorum (an outage,
+   * not contention) counts until another one finds a quorum, or for `maxTtl`: where un-ready means no calls, nothing else would
+   * find out that the servers are well again. Nodes that restarted may still be waiting to vote.
    */
   ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(timeoutMs);

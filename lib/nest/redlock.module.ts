@@ -56,7 +56,8 @@ export class RedlockModule extends ConfigurableModuleClass {
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
-    return withCopies(super.forRoot(options), options.fence === undefined ? [] : fenceProviders());
+    const fences = options?.fence === undefined ? [] : fenceProviders();
+    return withCopies(super.forRoot(options ?? {}), fences);
   }
 
   /** Like `forRoot`, with options that come from other providers. */

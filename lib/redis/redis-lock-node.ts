@@ -58,7 +58,7 @@ export class RedisLockNode implements port.LockNode {
     this.#commands = new RedisLink(this.#source, {
       opened: () => this.#listener?.opened(),
       closed: (message) => this.#listener?.closed(message),
-      failed: (message) => this.#listener?.unreachable?.(`not connected: ${message}`),
+      failed: (message) => this.#listener?.unreachable?.(`no connection: ${message}`),
       prove: (connection) => askToJoin(connection, this.#settings!.join),
     });
     this.#subscriber = new RedisSubscriber(this.#source, {
@@ -142,7 +142,7 @@ export class RedisLockNode implements port.LockNode {
   }
 
   #notConnected(): port.NodeFailure {
-    return notSent(`not connected: ${this.#commands.problem}`);
+    return notSent(`no connection: ${this.#commands.problem}`);
   }
 }
 

@@ -1,10 +1,13 @@
 import { MemoryLockNode } from './memory/memory-lock-node.ts';
 import type { MemoryLockNodeOptions } from './memory/memory-lock-node.ts';
 import { MemoryLockServer } from './memory/memory-lock-server.ts';
+import type { MemoryLockServerOptions } from './memory/memory-lock-server.ts';
 
 /**
  * Lock nodes for tests without Redis: locks really exclude, expire and get increasing tokens, by the same rules as on Redis
- * (one contract suite runs against both).
+ * (one contract suite runs against both). They vote at once: the restart guard applies to servers that `restart` or lose their
+ * data (`flush`), and to new ones with `fresh: true`. With fake timers (`jest.useFakeTimers()` after `await
+ * module.init()`) a free lock is acquired and released as ever; waits, expiry and extensions happen when the test advances them.
  *
  * ```ts
  * RedlockModule.forRoot({ nodes: createMemoryNodes(3) })
@@ -16,11 +19,11 @@ import { MemoryLockServer } from './memory/memory-lock-server.ts';
  */
 export function createMemoryNodes(
   countOrServers: number | readonly MemoryLockServer[],
-  options: Omit<MemoryLockNodeOptions, 'address'> = {},
+  options: Omit<MemoryLockNodeOptions, 'address'> & Pick<MemoryLockServerOptions, 'fresh'> = {},
 ): MemoryLockNode[] {
   const servers =
     typeof countOrServers === 'number'
-      ? Array.from({ length: countOrServers }, () => new MemoryLockServer())
+      ? Array.from({ length: countOrServers }, () => new MemoryLockServer({ fresh: options.fresh }))
       : countOrServers;
   return servers.map((server) => new MemoryLockNode(server, options));
 }

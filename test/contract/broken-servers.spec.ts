@@ -6,7 +6,7 @@ import { contractChecks } from './lock-node.contract.ts';
 import { createMemoryHarness } from './memory-harness.ts';
 
 /** Which check must notice which broken server: the contract is worth only what it catches. */
-const CAUGHT: readonly (readonly [new () => MemoryLockServer, string])[] = [
+const CAUGHT: readonly (readonly [typeof MemoryLockServer, string])[] = [
   [broken.NeverRestores, 'abandon: where there was no floor none stays'],
   [broken.NeverRestores, 'abandon: the floor is again what it was, with at least the life it had'],
   [broken.NeverRestores, 'extend: attempts that gave up never stand in the way of the holder (P1)'],
@@ -84,7 +84,7 @@ describe('the contract catches a server that', () => {
     '$broken: $name',
     async ({ Server, name }) => {
       const check = contractChecks.find((candidate) => candidate.name === name);
-      harness = createMemoryHarness(new Server());
+      harness = createMemoryHarness(new Server({ fresh: true }));
       await expect(check!.run(harness)).rejects.toThrow(/expect\(/);
     },
   );

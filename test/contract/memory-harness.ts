@@ -5,7 +5,9 @@ import type { ContractHarness } from './contract-harness.ts';
 const PREFIX = 'contract:';
 
 /** The contract's harness around one server in memory, the real one or one that a test broke on purpose. */
-export function createMemoryHarness(server = new MemoryLockServer()): ContractHarness {
+export function createMemoryHarness(
+  server = new MemoryLockServer({ fresh: true }),
+): ContractHarness {
   const nodes: MemoryLockNode[] = [];
   const { state } = server;
   let offsetMs = 0;

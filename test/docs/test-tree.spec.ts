@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 125;
-const MOST_LINES_OF_LIB = 12_500;
-const MOST_LINES_OF_TEST = 43_000;
+const MOST_LINES_OF_LIB = 12_850;
+const MOST_LINES_OF_TEST = 44_100;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

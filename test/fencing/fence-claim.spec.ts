@@ -76,6 +76,11 @@ describe('fenceClaims', () => {
     expect(fenceClaims(received, ['seat:1'])).toEqual([{ key: 'seat:1', token: '5', holder: 'h' }]);
   });
 
+  it('refuses keys that are one string, whose letters would be the keys', () => {
+    const received = { value: '5', keys: [], holder: 'h' };
+    expect(thrown(() => fenceClaims(received, 'seat' as never))).toEqual(usage(/array/));
+  });
+
   it.each(['', 'a\0b', 'x'.repeat(2_501), '\uD800', 5])('refuses %p as a key', (key) => {
     expect(thrown(() => fenceClaims({ value: 1, keys: [key as never], holder: 'h' }))).toEqual(
       usage(/fence key/),

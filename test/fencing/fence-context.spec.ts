@@ -7,17 +7,22 @@ import {
   sqliteFence,
   type Fence,
   type FenceEvent,
+  type FenceOptions,
 } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
 describe('the fence inside its own transaction', () => {
   const events: FenceEvent[] = [];
   const onEvent = (event: FenceEvent): void => void events.push(event);
+  const compensated: unknown[] = [];
+  const onStale: FenceOptions['onStale'] = ({ key, token }, context) =>
+    void compensated.push([key, token, context.token.keys]);
+  beforeEach(() => void compensated.splice(0));
   const sqlite = new Database(':memory:');
-  const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent }) };
+  const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent, onStale }) };
   sqlite.exec(sqliteFence(sqlite).ddl());
   const database = usePostgres((pool) => {
-    fences['PostgreSQL'] = postgresFence(pool, { onEvent });
+    fences['PostgreSQL'] = postgresFence(pool, { onEvent, onStale });
     return pool.query(postgresFence(pool).ddl());
   });
 
@@ -43,6 +48,30 @@ describe('the fence inside its own transaction', () => {
       expect(events).toMatchObject([{ type: 'admitted', operation: 'transaction' }]);
     });
 
+    it('keeps what it claimed again when it rolls back, before the caller learns of it', async () => {
+      const rolledBack = fence.transaction(token(5), async () => {
+        await fence.claim(token(5));
+        throw new Error('own');
+      });
+      await expect(rolledBack).rejects.toThrow('own');
+      await expect(fence.transaction(token(4), () => 'late')).rejects.toMatchObject({
+        code: 'STALE_TOKEN',
+        currentToken: '5',
+      });
+      await expect(fence.transaction(token(5), () => 'again')).resolves.toBe('again');
+    });
+
+    it('keeps the error of work that claimed again when a newer holder came after the rollback', async () => {
+      let newest: Promise<unknown> | undefined;
+      const newer = fence.transaction(token(5), async () => {
+        await fence.claim(token(5));
+        newest = fence.transaction(token(6), () => 'newest');
+        throw new Error('own');
+      });
+      await expect(newer).rejects.toThrow('own');
+      await expect(newest).resolves.toBe('newest');
+    });
+
     it('refuses a second transaction of the same holder, which would wait for the first indefinitely', async () => {
       const nested = fence.transaction(token(1), () => fence.transaction(token(1), () => 'ran'));
       await expect(nested).rejects.toMatchObject({
@@ -60,6 +89,17 @@ describe('the fence inside its own transaction', () => {
       });
       await expect(hiding).rejects.toThrow('own');
       expect(events.at(-1)).toMatchObject({ type: 'stale', error: { currentToken: '2' } });
+    });
+
+    it('compensates for the token that advance refused, not for the one of the transaction', async () => {
+      const other = [`${name}:${count}:other`];
+      await fence.claim(token(9, other));
+      const swallowing = fence.transaction(token(5), async (tx) => {
+        await fence.advance(tx, token(7, other)).catch(() => undefined);
+      });
+      await expect(swallowing).rejects.toMatchObject({ code: 'STALE_TOKEN', token: '7' });
+      expect(compensated).toEqual([[other[0], '7', other]]);
+      expect(events.at(-1)).toMatchObject({ type: 'stale', keys: other, token: '7' });
     });
 
     it('claims again when the transaction has ended', async () => {
@@ -100,6 +140,71 @@ describe('the fence inside its own transaction', () => {
     const token = new FencingToken(1, ['lazy'], 'h');
     await expect(fence.transaction(token, () => query)).resolves.toBe(true);
     expect(sqlite.inTransaction).toBe(false);
+  });
+
+  it('reports the refusal of another holder inside once, for that one', async () => {
+    const fence = fences['PostgreSQL']!;
+    const [outer, inner] = ['around', 'within'].map((key) => new FencingToken(5, [key], key));
+    await fence.claim(new FencingToken(9, inner!.keys, 'newer'));
+    events.length = 0;
+    const nested = fence.transaction(outer!, () => fence.transaction(inner!, () => 'ran'));
+    await expect(nested).rejects.toMatchObject({ code: 'STALE_TOKEN', key: 'within' });
+    expect(compensated).toEqual([['within', '5', ['within']]]);
+    expect(events).toMatchObject([{ type: 'stale', keys: ['within'] }]);
+  });
+
+  it('covers for each transaction around it the keys that this one holds', async () => {
+    const fence = fences['PostgreSQL']!;
+    const [outer, inner] = ['outer', 'inner'].map((key) => new FencingToken(5, [key], 'h'));
+    const rolledBack = fence.transaction(outer!, async () => {
+      await fence.transaction(inner!, () =>
+        fence.claim(new FencingToken(5, ['inner', 'outer'], 'h')),
+      );
+      throw new Error('own');
+    });
+    await expect(rolledBack).rejects.toThrow('own');
+    const late = new FencingToken(4, ['outer'], 'late');
+    await expect(fence.claim(late)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+  });
+
+  it('claims again before the next attempt of work that the database aborted', async () => {
+    const fence = fences['PostgreSQL']!;
+    const late: unknown[] = [];
+    const stop = fence.observe(({ type }) => {
+      const older = new FencingToken(4, ['aborted'], 'late');
+      if (type === 'retried') late.push(fence.claim(older).catch((error) => error.code));
+    });
+    let runs = 0;
+    await fence.transaction(new FencingToken(5, ['aborted'], 'h'), async () => {
+      runs += 1;
+      if (runs > 1) return;
+      await fence.claim(new FencingToken(5, ['aborted'], 'h'));
+      throw Object.assign(new Error('aborted'), { code: '40001', severity: 'ERROR' });
+    });
+    stop();
+    await expect(Promise.all(late)).resolves.toEqual(['STALE_TOKEN']);
+  });
+
+  it('says that claims could not be made again', async () => {
+    const broken = { connect: () => Promise.reject(new Error('no connection')) };
+    const pool = new Proxy(database.pool, {
+      get: (target, name) => {
+        if (name === 'query' && isDown) return broken.connect;
+        const value = Reflect.get(target, isDown ? '' : name);
+        return typeof value === 'function' ? value.bind(target) : (value ?? broken.connect);
+      },
+    });
+    let isDown = false;
+    const fence = postgresFence(pool);
+    const token = new FencingToken(5, ['down'], 'h');
+    const failing = fence.transaction(token, async () => {
+      await fence.claim(token);
+      isDown = true;
+      throw new Error('own');
+    });
+    await expect(failing).rejects.toMatchObject({
+      errors: [{ message: 'own' }, { message: 'no connection' }],
+    });
   });
 
   it('claims other keys as it does outside', async () => {

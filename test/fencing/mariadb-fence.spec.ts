@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/mysql2';
 import knexModule from 'knex';
@@ -232,6 +232,13 @@ describe('mysqlFence', () => {
     });
   });
 
+  it('refuses an advance on a pool without autocommit, whose first statement begins a transaction', async () => {
+    await withPool(async (pool) => {
+      const outside = mysqlFence(pool).advance(pool as never, token(1));
+      await expect(outside).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    }, 'SET autocommit = 0');
+  });
+
   it('says that the dialect was forgotten', async () => {
     await withPool(async (pool) => {
       const fence = drizzleFence(drizzle(pool) as never, { sql });
@@ -256,4 +263,82 @@ describe('mysqlFence', () => {
       );
     },
   );
+
+  describe('on a connection whose last user', () => {
+    const leftovers: Record<string, string> = {
+      'began a transaction': 'START TRANSACTION',
+      'switched autocommit off': 'SET autocommit = 0',
+    };
+    const alone = { connectionLimit: 1 };
+    /** What a user of the pool does and forgets to end. */
+    async function leave(pool: Pool, ...statements: string[]): Promise<void> {
+      const connection = await pool.getConnection();
+      for (const statement of statements) await connection.query(statement);
+      connection.release();
+    }
+    const add = (fence: Fence, value: number, level?: 'repeatable read' | 'serializable') =>
+      fence.transaction(
+        token(value),
+        async (tx: PoolConnection) => {
+          const [rows] = await tx.query('SELECT n FROM item WHERE id = ?', [a()]);
+          const sum = (rows as { n: number }[])[0]!.n + value;
+          await tx.query('UPDATE item SET n = ? WHERE id = ?', [sum, a()]);
+        },
+        level && { isolationLevel: level },
+      );
+
+    it.each(Object.keys(leftovers))('%s: loses no update of an older holder', async (name) => {
+      for (const [value, level] of [[1], [3, 'repeatable read'], [5, 'serializable']] as const) {
+        const before = await stored(a());
+        await withPool(
+          async (pool) => {
+            await leave(pool, leftovers[name]!, 'SELECT * FROM item');
+            await add(mysqlFence(database.pool), value);
+            await add(mysqlFence(pool), value + 1, level);
+          },
+          undefined,
+          alone,
+        );
+        expect(await stored(a())).toBe(before + 2 * value + 1);
+      }
+    });
+
+    it.each(Object.keys(leftovers))('%s: does not commit what was half done', async (name) => {
+      await withPool(
+        async (pool) => {
+          const fence = mysqlFence(pool);
+          for (const use of [() => fence.claim(token(5)), () => add(fence, 5)]) {
+            await leave(pool, leftovers[name]!, `UPDATE item SET n = 77 WHERE id = '${b()}'`);
+            await use();
+          }
+        },
+        undefined,
+        alone,
+      );
+      expect([await stored(a()), await stored(b())]).toEqual([5, 0]);
+    });
+
+    it('works without autocommit finds it so again, and adds no round trip where nothing was left', async () => {
+      await withPool(
+        async (pool) => {
+          const fence = mysqlFence(pool);
+          const connection = await pool.getConnection();
+          connection.release();
+          const sent = jest.spyOn(connection.connection, 'query');
+          await leave(pool, 'SET autocommit = 0');
+          await add(fence, 5);
+          await leave(pool, `UPDATE item SET n = 77 WHERE id = '${b()}'`, 'ROLLBACK');
+          expect(await stored(b())).toBe(0);
+          await leave(pool, 'SET autocommit = 1');
+          sent.mockClear();
+          await fence.claim(token(5));
+          expect(sent).toHaveBeenCalledTimes(5);
+          await leave(pool, `UPDATE item SET n = 78 WHERE id = '${b()}'`, 'ROLLBACK');
+        },
+        undefined,
+        alone,
+      );
+      expect(await stored(b())).toBe(78);
+    });
+  });
 });

@@ -21,12 +21,17 @@ import { openPrismaClient } from './support/prisma-accounts.ts';
 let count = 0;
 
 function itRefuses(name: string, open: () => OpenClient | Promise<OpenClient>): void {
-  it(`${name}: advance works in a transaction of the user and is refused outside`, async () => {
+  it(`${name}: advance works in a transaction of the user and is refused outside and when it is over`, async () => {
     const client = await open();
     const key = `outside:${(count += 1)}`;
     const token = new FencingToken(1, [key], 'a');
     try {
-      await client.run((transaction) => client.fence.advance(transaction, token));
+      let finished: unknown;
+      await client.run((transaction) => {
+        finished = transaction;
+        return client.fence.advance(transaction, token);
+      });
+      await expect(client.fence.advance(finished, token)).rejects.toBeDefined();
       for (const outside of client.outside) {
         await expect(client.fence.advance(outside, token)).rejects.toMatchObject({
           code: 'FENCED_USAGE',

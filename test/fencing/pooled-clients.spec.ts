@@ -3,6 +3,7 @@ import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
   postgresFence,
+  postgresTokenSource,
   type FenceEvent,
   type PostgresFence,
   type StaleContext,
@@ -104,5 +105,61 @@ describe('fence.transaction and transactions of one’s own on one pool', () => 
     });
     await expect(advanceAlone(1)).rejects.toEqual(stale);
     expect(refused.map((each) => each.token)).toEqual(['1']);
+  });
+
+  describe('on a connection whose last user left a transaction open', () => {
+    const uses: Record<string, (alone: PostgresFence<any>, pool: pg.Pool) => Promise<unknown>> = {
+      claim: (alone) => alone.claim(token(5)),
+      statement: (alone) => alone.statement(token(5), 'SELECT 1'),
+      transaction: (alone) => alone.transaction(token(5), () => undefined),
+      'an issue of postgresTokenSource': async (_alone, pool) => {
+        const { issue } = postgresTokenSource(pool);
+        for (let value = 0; value < 5; value += 1)
+          await issue({ keys: [key], holder: 'holder-5', signal: new AbortController().signal });
+      },
+    };
+    const leftovers: Record<string, string[]> = {
+      'with half of its writes': [`INSERT INTO seat (id) VALUES ('half')`],
+      'after an error': ['SELECT 1 / 0'],
+    };
+
+    it.each(
+      Object.keys(uses).flatMap((use) =>
+        Object.keys(leftovers).map((left) => [use, left] as const),
+      ),
+    )('%s commits for itself %s', async (use, left) => {
+      const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+      try {
+        const client = await pool.connect();
+        await client.query('BEGIN');
+        for (const sql of leftovers[left]!) await client.query(sql).catch(() => undefined);
+        client.release();
+        await uses[use]!(postgresFence(pool), pool);
+        await expect(fence.claim(token(4))).rejects.toMatchObject({ currentToken: '5' });
+        const { rows } = await pool.query(`SELECT 1 FROM seat WHERE id = 'half'`);
+        expect(rows).toEqual([]);
+      } finally {
+        await pool.end();
+      }
+    });
+
+    it.each(['claim', 'statement'])(
+      '%s is no success when its begin was on its way',
+      async (use) => {
+        const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+        try {
+          const client = await pool.connect();
+          const begun = client.query('BEGIN');
+          client.release();
+          const used = uses[use]!(postgresFence(pool), pool);
+          await expect(used).rejects.toThrow(/Nothing was committed/);
+          await begun;
+          await expect(fence.claim(token(4))).resolves.toBeUndefined();
+          await expect(uses[use]!(postgresFence(pool), pool)).resolves.not.toThrow();
+        } finally {
+          await pool.end();
+        }
+      },
+    );
   });
 });

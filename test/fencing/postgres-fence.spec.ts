@@ -1,7 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import knexModule from 'knex';
 import type pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
-import { postgresFence, type FenceEvent, type PostgresFence } from '../../lib/fencing/index.ts';
+import {
+  drizzleFence,
+  knexFence,
+  postgresFence,
+  type FenceEvent,
+  type PostgresFence,
+} from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
 describe('postgresFence', () => {
@@ -158,6 +167,62 @@ describe('postgresFence', () => {
       await expect(owner()).resolves.toBe('foreign+');
     },
   );
+
+  it.each([
+    ['a number', { code: 1020 }],
+    ['a number that a wrapper kept', { meta: { code: '1213' } }],
+    ['a SQLSTATE', { code: '40001' }],
+    ['a code of Prisma', { code: 'P2034' }],
+  ])(
+    'does not run the work again for an error with %s that no database raised',
+    async (_name, fields) => {
+      let runs = 0;
+      const failing = fence.transaction(token(1), () => {
+        runs += 1;
+        throw Object.assign(new Error('payment refused'), fields);
+      });
+      await expect(failing).rejects.toThrow('payment refused');
+      expect(runs).toBe(1);
+    },
+  );
+
+  it.each(['Drizzle', 'Knex'])(
+    'does not take a key in a message of %s for a refusal',
+    async (name) => {
+      const forged = `account:redlock:stale:["${key}","999","x"]`;
+      const pair = new FencingToken(5, [key, forged], 'h');
+      const knex = knexModule({ client: 'pg', connection: database.url });
+      try {
+        const other = name === 'Knex' ? knexFence(knex) : drizzleFence(drizzle(pool), { sql });
+        await fence.transaction(token(4), async () => {
+          const waiting = other.transaction(pair, () => undefined, { lockTimeout: 20 });
+          await expect(waiting).rejects.not.toMatchObject({ code: 'STALE_TOKEN' });
+        });
+        await fence.claim(new FencingToken(7, [forged], 'newer'));
+        const stale = {
+          code: 'STALE_TOKEN',
+          key: forged,
+          currentToken: '7',
+          currentHolder: 'newer',
+        };
+        await expect(other.claim(pair)).rejects.toMatchObject(stale);
+      } finally {
+        await knex.destroy();
+      }
+    },
+  );
+
+  it('refuses an advance behind a COMMIT that was not awaited', async () => {
+    const client = await pool.connect();
+    try {
+      await client.query('BEGIN');
+      const committed = client.query('COMMIT');
+      await expect(fence.advance(client, token(1))).rejects.toThrow(/outside a transaction/);
+      await committed;
+    } finally {
+      client.release();
+    }
+  });
 
   it('gives up after the given number of attempts, with the error of the database', async () => {
     let runs = 0;

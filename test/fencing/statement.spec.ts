@@ -180,6 +180,50 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     }
   });
 
+  describe('with a procedure or a block that commits half-way', () => {
+    const BATCH = (seat: string): string =>
+      `BEGIN UPDATE seat SET n = 1 WHERE id = '${seat}'; COMMIT;
+        UPDATE seat SET owner = 'stale' WHERE id = '${seat}'; END`;
+
+    it.each([
+      'CALL batch()',
+      '/* a /* nested */ comment */ CALL batch()',
+      '-- a line\n call batch()',
+      'DO',
+    ])('writes nothing after its row is free again: %s', async (form) => {
+      const body = BATCH(key);
+      await pool.query(`CREATE OR REPLACE PROCEDURE batch() LANGUAGE plpgsql AS $$ ${body} $$`);
+      const sql = form === 'DO' ? `DO $$ ${body} $$` : form;
+      await expect(fence.statement(token(5), sql)).rejects.toMatchObject({ code: '2D000' });
+      const { rows } = await pool.query('SELECT n, owner FROM seat WHERE id = $1', [key]);
+      expect(rows).toEqual([{ n: null, owner: null }]);
+    });
+
+    it('runs one that does not commit, and refuses a stale token', async () => {
+      await pool.query(`CREATE OR REPLACE PROCEDURE give(chosen text, name text, INOUT was text DEFAULT NULL) LANGUAGE plpgsql
+        AS $$ BEGIN UPDATE seat SET owner = name WHERE id = chosen RETURNING owner INTO was; END $$`);
+      const give = (value: number): Promise<readonly unknown[]> =>
+        fence.statement(token(value), 'CALL give($1, $2)', [key, `owner ${value}`]);
+      await expect(give(2)).resolves.toEqual([{ was: 'owner 2' }]);
+      await expect(give(1)).rejects.toMatchObject({ code: 'STALE_TOKEN', currentToken: '2' });
+      await expect(owner()).resolves.toBe('owner 2');
+    });
+  });
+
+  it.each([false, true])('takes one statement only, with pipeline %j', async (pipeline) => {
+    const one = new pg.Pool({ connectionString: database.url, pipeline });
+    try {
+      const write = `UPDATE seat SET owner = 'stale' WHERE id = '${key}'`;
+      for (const sql of [`COMMIT; ${write}`, `SELECT 1; COMMIT; ${write}`]) {
+        const several = postgresFence(one, options).statement(token(1), sql);
+        await expect(several).rejects.toMatchObject({ code: '42601' });
+      }
+      await expect(owner()).resolves.toBeNull();
+    } finally {
+      await one.end();
+    }
+  });
+
   it('works over a client that can only send one statement after the other', async () => {
     const piped = new pg.Pool({ connectionString: database.url, pipeline: true });
     try {

@@ -49,7 +49,7 @@ describe('start of the application', () => {
   });
 
   it('logs how long a new node may not vote yet', async () => {
-    const { recorder } = await start({ nodes: createMemoryNodes(3), ttl: '5s' });
+    const { recorder } = await start({ nodes: createMemoryNodes(3, { fresh: true }), ttl: '5s' });
     expect(recorder.lines.join('\n')).toMatch(/memory:\d+ joined; .* votes in \d+ ms/);
   });
 
@@ -82,6 +82,11 @@ describe('start of the application', () => {
     const { recorder, locks } = await start({ nodes, restartGuard: false });
     expect(recorder.warnings).toContain(nodes[1]!.address);
     await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+    const missing = `warn Node ${nodes[1]!.address} does not vote`;
+    await eventually(() => expect(recorder.lines.join('\n')).toContain(missing));
+    nodes[1]!.restart({ keepData: true });
+    const joined = `log Node ${nodes[1]!.address} joined.`;
+    await eventually(() => expect(recorder.lines).toContain(joined));
   });
 
   it('does not hang on a frozen node', async () => {
@@ -89,6 +94,20 @@ describe('start of the application', () => {
     nodes[1]!.server.freeze();
     const { recorder, locks } = await start({ nodes, restartGuard: false });
     expect(recorder.warnings).toContain(nodes[1]!.address);
+    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
+  });
+
+  it('waits for the facts of a quorum as long as the timeout lasts, and little longer for the rest', async () => {
+    const nodes = createMemoryNodes(3);
+    const delaysMs = [1_200, 1_300, 60_000];
+    for (const [index, node] of nodes.entries()) {
+      const examine = node.examine.bind(node);
+      node.examine = (settle) => void setTimeout(() => examine(settle), delaysMs[index]).unref();
+    }
+    const { recorder, locks } = await start({ nodes, restartGuard: false });
+    expect(recorder.warnings).toContain('no answer within 1000 ms');
+    expect(recorder.warnings).toContain(nodes[2]!.address);
+    expect(recorder.warnings).not.toContain(nodes[1]!.address);
     await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
   });
 

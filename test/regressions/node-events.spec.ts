@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
+import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
+import { eventually } from '../support/eventually.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 import type { Cluster, LockProcess } from '../unit/core/support/cluster.ts';
 import { eventsOf } from './support.ts';
@@ -40,6 +43,31 @@ describe('a node that is connected', () => {
     expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
   });
 
+  it.each([1, 2])(
+    'is reported once as failing when it grants nothing while held locks are extended (%i of 3)',
+    async (count) => {
+      const cluster = await newCluster();
+      const process = await cluster.process();
+      for (let index = 0; index < 5; index += 1) {
+        await cluster.settle(process.redlock.acquire(`held${index}`));
+        await cluster.advance(200);
+      }
+      for (const node of process.nodes.slice(-count))
+        node.failNext(OOM, { command: 'acquire', times: ALWAYS });
+      for (let index = 0; index < 100; index += 1) {
+        const lock = await cluster.settle(
+          process.redlock.acquire(`key${index}`, { wait: 0 }).catch(() => undefined),
+        );
+        await cluster.settle(Promise.resolve(lock?.release()));
+        await cluster.advance(200);
+      }
+      expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
+      for (const node of process.nodes) node.clearFaults();
+      await takeLocks(cluster, process, 3);
+      expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
+    },
+  );
+
   it('is reported as failing when it is always too slow while the others answer', async () => {
     const cluster = await newCluster();
     const process = await cluster.process();
@@ -63,6 +91,19 @@ describe('a node that is connected', () => {
     expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
   });
 
+  it('is reported as failing when it is frozen together with a majority, and as joined afterwards', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    for (const server of cluster.servers.slice(1)) server.freeze();
+    const refused = cluster.failure(process.redlock.acquire('key', { wait: '5s' }));
+    expect(await refused).toMatchObject({ code: 'QUORUM_UNAVAILABLE' });
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
+    expect(eventsOf(process.events, 'node-failing')).toHaveLength(2);
+    for (const server of cluster.servers) server.resume();
+    await takeLocks(cluster, process, 3);
+    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
+  });
+
   it('is not reported as failing for answers that are no refusal of its own', async () => {
     const cluster = await newCluster();
     const process = await cluster.process();
@@ -84,6 +125,37 @@ describe('a node that leaves', () => {
     expect(eventsOf(process.events, 'node-left').map(({ address }) => address)).toEqual([
       'node2:6379',
     ]);
+  });
+
+  it('is reported as failing when it stays away, with the reason, also when it was never there', async () => {
+    const cluster = await RedisCluster.start(2);
+    const [left, missing] = [cluster.servers[0]!, cluster.servers[1]!];
+    const client = new Redis(left.url);
+    const storyAt = ({ url }: { readonly url: string }) =>
+      events.flatMap((event) =>
+        'address' in event && url.endsWith(event.address)
+          ? [[event.type, 'reason' in event ? event.reason : '']]
+          : [],
+      );
+    await missing.kill();
+    const { events } = await cluster.process();
+    try {
+      await client.config('SET', 'requirepass', 'secret');
+      await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      const refused = ['node-failing', expect.stringContaining('ECONNREFUSED')];
+      await eventually(() => expect(storyAt(missing)).toEqual([refused]));
+      const joined = ['node-joined', ''];
+      const locked = ['node-failing', expect.stringContaining('NOAUTH')];
+      const story = [joined, ['node-left', ''], locked];
+      await eventually(() => expect(storyAt(left)).toEqual(story));
+      await client.config('SET', 'requirepass', '');
+      await missing.restart();
+      await eventually(() => expect(storyAt(left)).toEqual([...story, joined]));
+      await eventually(() => expect(storyAt(missing)).toEqual([refused, joined]));
+    } finally {
+      client.disconnect();
+      await cluster.stop();
+    }
   });
 
   it('has left and joined in turn, whatever happens to it', async () => {

@@ -33,11 +33,14 @@ function summarize(
   nodes: readonly NodeInspection[],
   votesNeeded: number,
 ): LockInspection {
-  let holder: string | null = null;
+  const silent = nodes.filter(({ failure }) => failure !== undefined).length;
+  let holder: string | null | undefined = silent < votesNeeded ? null : undefined;
   let remainingMs = 0;
   for (const candidate of new Set(nodes.map((node) => node.holder))) {
     if (candidate === null) continue;
     const times = nodes.filter((node) => node.holder === candidate).map((node) => node.remainingMs);
+    // Nodes without an answer may hold it as well.
+    if (times.length + silent >= votesNeeded) holder = undefined;
     if (times.length < votesNeeded) continue;
     holder = candidate;
     // The lease runs as long as a quorum still has it: until the votesNeeded-th longest ends.

@@ -6,9 +6,12 @@ import type { NodeFailureReason } from '../errors.ts';
  */
 export interface LockInspection {
   readonly key: string;
-  /** Random identity of the holder that a quorum of nodes reports; `null` when there is none. */
-  readonly holder: string | null;
-  /** How long the holder's lease runs on a quorum of nodes; 0 without holder. */
+  /**
+   * Random identity of the holder that a quorum of nodes reports; `null` when there is none. `undefined` when that is unknown:
+   * with the nodes that did not answer there could be one.
+   */
+  readonly holder: string | null | undefined;
+  /** How long the holder's lease runs on a quorum of nodes; 0 without a known holder. */
   readonly remainingMs: number;
   /** The largest ballot any answering node remembers, decimal; `'0'` when none. It may belong to an abandoned attempt. */
   readonly lastToken: string;
@@ -17,6 +20,7 @@ export interface LockInspection {
 
 export interface NodeInspection {
   readonly address: string;
+  /** `null` when the key is free here, or there was no answer. */
   readonly holder: string | null;
   /** Milliseconds; -1 for a key without TTL, which no client of this package writes. */
   readonly remainingMs: number;

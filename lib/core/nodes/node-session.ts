@@ -22,6 +22,9 @@ const FIRST_JOIN_PAUSE_MS = 50;
 const LAST_JOIN_PAUSE_MS = 1_000;
 /** This many refusals or whole timeouts in a row make a node failing. */
 const FAILING_AFTER = 3;
+/** So long a node may be away before the reason is reported, in beats: a blocked event loop delays them. */
+const ABSENCE_BEAT_MS = 500;
+const ABSENCE_BEATS = 4;
 
 /** A vote that is asked of every node: for a new lock or for an extension. */
 export type VoteRequest =
@@ -78,11 +81,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #hasUnknownOutcome = false;
   /** When the votes were sent that have not been answered; answers come in order. */
   readonly #sentAtMs: number[] = [];
-  /** Its listeners know it as voting: `node-joined` was the last event. */
-  #isAnnounced = false;
-  #refusals = 0;
+  /** What its listeners know of it: the last event. */
+  #reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
+  readonly #absence = new Alarm(() => this.#awayFor(this.#absenceBeats + 1));
+  #absenceBeats = 0;
+  /** In a row. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
+  #refusedLocks = 0;
+  #refusedExtensions = 0;
   #slowTimeouts = 0;
-  #lastTimeoutAtMs = 0;
 
   constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
     super();
@@ -97,6 +103,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   open(settings: LinkSettings): void {
     this.#settings = settings;
+    this.#awayFor(0);
     this.node.open(this, settings);
   }
 
@@ -152,14 +159,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
       return;
     }
     this.isSilent = true;
-    // When nobody asked meanwhile nothing is known of the others.
-    if (this.#set.lastQuorumAtMs > Math.max(this.#lastTimeoutAtMs, waitingSinceMs))
-      this.#slowTimeouts += 1;
-    this.#lastTimeoutAtMs = nowMs;
-    if (this.#slowTimeouts >= FAILING_AFTER)
-      this.#isFailing(
-        `no answer within the node timeout (${this.#timeoutMs} ms) while others answered`,
-      );
+    this.#slowTimeouts += 1;
+    if (this.#slowTimeouts >= FAILING_AFTER) {
+      const alone = this.#set.lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
+      this.#isFailing(`no answer within the node timeout (${this.#timeoutMs} ms)${alone}`);
+    }
     this.#set.silences.set(this, this.#timeoutMs, nowMs);
   }
 
@@ -206,7 +210,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    this.#set.alarms.cancel(this.#joinPause);
+    for (const alarm of [this.#joinPause, this.#absence]) this.#set.alarms.cancel(alarm);
     this.#set.silences.cancel(this);
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -241,26 +245,34 @@ export class NodeSession extends Deadline implements LockNodeListener {
       const { kind } = reply;
       if (kind === 'failed' || kind === 'unjoined') {
         const mustJoin = kind === 'unjoined' || reply.mustJoin === true;
-        if (kind === 'failed' && !mustJoin) this.#judge(reply);
+        if (kind === 'failed' && !mustJoin) this.#judge(collector.vote.kind, reply);
         // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
         const again = mustJoin && !isRepeat && !collector.ended;
         if (again) this.#afterJoin.push(collector);
         if (mustJoin) this.#mustJoin();
         if (again) return;
       } else if (!isLate) {
-        this.#refusals = this.#slowTimeouts = this.#joinFailures = 0;
-        if (!this.#isAnnounced && this.state === 'voting') this.#announce(0);
+        this.#slowTimeouts = this.#joinFailures = 0;
+        if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
+        else if (kind === 'extended') this.#refusedExtensions = 0;
+        const isNews = this.#reported !== 'joined' && this.state === 'voting';
+        if (isNews && this.#refusals < FAILING_AFTER) this.#announce(0);
       }
     }
     collector.collect(this.index, reply);
   }
 
   /** Counts refusals by the node itself, and remembers unknown outcomes. */
-  #judge({ reason, nothingWritten, message }: NodeFailure): void {
+  #judge(vote: VoteRequest['kind'], { reason, nothingWritten, message }: NodeFailure): void {
     if (!nothingWritten) this.#hasUnknownOutcome = true;
     if (reason !== 'error') return;
-    this.#refusals += 1;
+    if (vote === 'acquire') this.#refusedLocks += 1;
+    else this.#refusedExtensions += 1;
     if (this.#refusals >= FAILING_AFTER) this.#isFailing(message);
+  }
+
+  get #refusals(): number {
+    return Math.max(this.#refusedLocks, this.#refusedExtensions);
   }
 
   #mustJoin(): void {
@@ -288,7 +300,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (reply.kind === 'joined') {
       this.state = 'voting';
       this.problem = 'connection lost';
-      this.#refusals = 0;
+      // What was found before is outdated.
+      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+      this.#refusedLocks = this.#refusedExtensions = 0;
       this.#outbox.flush();
       // One that ended meanwhile has been released, and must not arrive after its release.
       for (const collector of this.#afterJoin.splice(0))
@@ -321,21 +335,31 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state === 'voting') this.#listener.joined();
   }
 
+  /** It has not voted for so many beats. */
+  #awayFor(beats: number): void {
+    this.#absenceBeats = beats;
+    if (beats === ABSENCE_BEATS) this.#isFailing(this.problem);
+    else this.#set.alarms.set(this.#absence, ABSENCE_BEAT_MS, this.#set.nowMs);
+  }
+
   #announce(quarantineMs: number): void {
-    if (this.#isAnnounced) return;
-    this.#isAnnounced = true;
+    if (this.#reported === 'joined') return;
+    this.#reported = 'joined';
+    this.#set.alarms.cancel(this.#absence);
     this.#set.emit({ type: 'node-joined', address: this.address, quarantineMs });
   }
 
   #left(message: string): void {
-    if (!this.#isAnnounced) return;
-    this.#isAnnounced = false;
+    if (this.#reported !== 'joined') return;
+    this.#reported = 'left';
+    this.#awayFor(0);
     this.#set.emit({ type: 'node-left', address: this.address, message });
   }
 
   #isFailing(reason: string): void {
-    if (!this.#isAnnounced) return;
-    this.#isAnnounced = false;
+    if (this.#reported === 'failing') return;
+    this.#reported = 'failing';
+    this.#set.alarms.cancel(this.#absence);
     this.#set.emit({ type: 'node-failing', address: this.address, reason });
   }
 }

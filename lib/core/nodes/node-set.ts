@@ -57,6 +57,8 @@ export class NodeSet {
   suspendedMs = 0;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
+  /** When a try for a lock last found no quorum, if none has found one since. */
+  outageAtMs = Number.NEGATIVE_INFINITY;
   readonly #listener: NodeSetListener;
   #wallAheadMs: number;
   #bootAheadMs: number;
@@ -110,10 +112,9 @@ export class NodeSet {
     return this.nowMs;
   }
 
-  get votingCount(): number {
-    let count = 0;
-    for (const session of this.sessions) if (session.state === 'voting') count += 1;
-    return count;
+  /** So many nodes have joined that a lock is possible; they may still be in quarantine. */
+  get hasQuorum(): boolean {
+    return this.sessions.filter(({ state }) => state === 'voting').length >= this.quorum;
   }
 
   /** All nodes of a lock may be such that refuse to say when it is released. */

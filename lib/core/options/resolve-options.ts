@@ -1,4 +1,4 @@
-import { durationMs } from './duration.ts';
+import { durationMs, type Duration } from './duration.ts';
 import { RedlockConfigError } from '../errors.ts';
 import type { LockEventListener } from '../events.ts';
 import { isWellFormed } from './lock-keys.ts';
@@ -51,12 +51,11 @@ export interface ResolvedOptions {
  */
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
   if (!Number.isInteger(nodeCount) || nodeCount < 1 || nodeCount > MAXIMUM_NODES) {
-    throw new RedlockConfigError(
-      'nodes',
-      nodeCount,
-      `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`,
-    );
+    const fix = `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`;
+    throw new RedlockConfigError('nodes', nodeCount, fix);
   }
+  const { retry = {} } = options;
+  checkOptionNames('retry', retry, ['baseDelay', 'maxDelay'], 'retry');
   const minHoldMs = durationMs('minHold', options.minHold ?? REDLOCK_DEFAULTS.minHold);
   const ttlMs = durationMs('ttl', options.ttl ?? REDLOCK_DEFAULTS.ttl, MINIMUM_TTL_MS);
   const maxTtlMs = durationMs('maxTtl', options.maxTtl ?? ttlMs, MINIMUM_TTL_MS);
@@ -64,16 +63,9 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   const restartGuardMs = guarded ? maxTtlMs : 0;
   const driftFactor = options.driftFactor ?? REDLOCK_DEFAULTS.driftFactor;
   if (typeof driftFactor !== 'number' || !(driftFactor >= 0 && driftFactor <= 0.5)) {
-    throw new RedlockConfigError(
-      'driftFactor',
-      driftFactor,
-      'give a share from 0 to 0.5, such as 0.01',
-    );
+    throw new RedlockConfigError('driftFactor', driftFactor, 'give a share from 0 to 0.5');
   }
-  const nodeTimeoutMs =
-    options.nodeTimeout === undefined
-      ? undefined
-      : durationMs('nodeTimeout', options.nodeTimeout, 1);
+  const nodeTimeoutMs = optionalDuration('nodeTimeout', options.nodeTimeout, 1);
   const resolved: ResolvedOptions = {
     acquire: {
       ttlMs: Math.max(ttlMs, minHoldMs),
@@ -94,8 +86,8 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
       MAXIMUM_CONCURRENT_TRIES,
     ),
     tokenSource: tokenSource(options.tokens),
-    retryBaseDelayMs: optionalDuration('retry.baseDelay', options.retry?.baseDelay),
-    retryMaxDelayMs: optionalDuration('retry.maxDelay', options.retry?.maxDelay),
+    retryBaseDelayMs: optionalDuration('retry.baseDelay', retry.baseDelay),
+    retryMaxDelayMs: optionalDuration('retry.maxDelay', retry.maxDelay),
     nodeTimeoutMs,
     onEvent: listener(options.onEvent),
   };
@@ -103,6 +95,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   return Object.freeze(resolved);
 }
 
+const CALL_OPTIONS = ['ttl', 'wait', 'extend', 'minHold', 'signal', 'onLost', 'release'];
 /** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
 const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, ResolvedAcquire>>();
 
@@ -111,8 +104,9 @@ export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
 ): ResolvedAcquire {
-  if (options === undefined) return resolved.acquire;
-  if (!Object.isFrozen(options)) return resolveCall(resolved, options);
+  if (options == null) return resolved.acquire;
+  if (typeof options !== 'object' || !Object.isFrozen(options))
+    return resolveCall(resolved, options);
   let known = resolvedCalls.get(resolved);
   if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
   let acquire = known.get(options);
@@ -120,11 +114,12 @@ export function resolveAcquire(
   return acquire;
 }
 
-function resolveCall(
-  resolved: ResolvedOptions,
-  { ttl, wait, extend, minHold, onLost, release }: WithLockOptions,
-): ResolvedAcquire {
+function resolveCall(resolved: ResolvedOptions, options: WithLockOptions): ResolvedAcquire {
   const base = resolved.acquire;
+  checkOptionNames('a call', options, CALL_OPTIONS);
+  const { ttl, wait, extend, minHold, signal, onLost, release } = options;
+  if (signal !== undefined && typeof signal?.throwIfAborted !== 'function')
+    throw new RedlockConfigError('signal', signal, 'give the signal of an AbortController');
   if (onLost !== undefined) oneOf('onLost', onLost, ['reject', 'ignore']);
   if (release !== undefined) oneOf('release', release, ['sent', 'confirmed']);
   if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
@@ -158,34 +153,19 @@ function checkRelations(
   { maxTtlMs, driftFactor }: ResolvedOptions,
 ): void {
   const { ttlMs, nodeTimeoutMs, minHoldMs } = acquire;
-  // Before ttl, which minHold may have raised.
-  if (minHoldMs > maxTtlMs) {
-    throw new RedlockConfigError(
-      'minHold',
-      `${minHoldMs} ms`,
-      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
-    );
-  }
-  if (ttlMs > maxTtlMs) {
-    throw new RedlockConfigError(
-      'ttl',
-      `${ttlMs} ms`,
-      `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`,
-    );
+  // minHold first, because it may have raised ttl.
+  for (const [option, ms] of Object.entries({ minHold: minHoldMs, ttl: ttlMs })) {
+    if (ms <= maxTtlMs) continue;
+    const fix = `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`;
+    throw new RedlockConfigError(option, `${ms} ms`, fix);
   }
   if (nodeTimeoutMs > ttlMs / 3) {
-    throw new RedlockConfigError(
-      'nodeTimeout',
-      `${nodeTimeoutMs} ms`,
-      `it must be at most a third of ttl (${ttlMs} ms)`,
-    );
+    const fix = `it must be at most a third of ttl (${ttlMs} ms)`;
+    throw new RedlockConfigError('nodeTimeout', `${nodeTimeoutMs} ms`, fix);
   }
   if (driftMs(ttlMs, driftFactor) > ttlMs * 0.6) {
-    throw new RedlockConfigError(
-      'driftFactor',
-      driftFactor,
-      `with ttl ${ttlMs} ms it leaves no validity; use a smaller one`,
-    );
+    const fix = `with ttl ${ttlMs} ms it leaves no validity; use a smaller one`;
+    throw new RedlockConfigError('driftFactor', driftFactor, fix);
   }
 }
 
@@ -195,11 +175,8 @@ function boolean(option: string, value: boolean | undefined, fallback: boolean):
   return value;
 }
 
-function optionalDuration(
-  option: string,
-  value: Parameters<typeof durationMs>[1] | undefined,
-): number | undefined {
-  return value === undefined ? undefined : durationMs(option, value);
+function optionalDuration(option: string, value: Duration | undefined, minMs = 0) {
+  return value === undefined ? undefined : durationMs(option, value, minMs);
 }
 
 /** Apart, because nodes are made with it before there is a service. @throws RedlockConfigError */
@@ -207,11 +184,8 @@ export function resolveKeyPrefix(value: string | undefined): string {
   if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
   const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
   if (!isPlain || !isWellFormed(value)) {
-    throw new RedlockConfigError(
-      'keyPrefix',
-      value,
-      'give a string of at most 200 characters in well-formed Unicode and without "#", such as "lock:"',
-    );
+    const fix = 'give at most 200 characters of well-formed Unicode without "#", such as "lock:"';
+    throw new RedlockConfigError('keyPrefix', value, fix);
   }
   return value;
 }
@@ -228,11 +202,8 @@ function integer(option: string, value: number | undefined, min: number, max: nu
 function tokenSource(value: RedlockOptions['tokens']): TokenSource | undefined {
   if (value === undefined || value === 'quorum') return undefined;
   if (typeof value !== 'object' || value === null || typeof value.issue !== 'function') {
-    throw new RedlockConfigError(
-      'tokens',
-      value,
-      "give 'quorum' or an object with an issue() method",
-    );
+    const fix = "give 'quorum' or an object with an issue() method";
+    throw new RedlockConfigError('tokens', value, fix);
   }
   return value;
 }
@@ -242,4 +213,44 @@ function listener(value: LockEventListener | undefined): LockEventListener | und
     throw new RedlockConfigError('onEvent', value, 'give a function');
   }
   return value;
+}
+
+/** What other libraries call our options, in lower case. */
+const ELSEWHERE: Readonly<Record<string, string>> = { timeout: 'wait', retrycount: 'wait' };
+
+/**
+ * Values are not shown: a misplaced one may be a password.
+ *
+ * @param taker what takes these options, for the message
+ * @throws RedlockConfigError when `options` is not an object, or has a name that is not one of `known`
+ */
+export function checkOptionNames(
+  taker: string,
+  options: unknown,
+  known: readonly string[],
+  option = 'options',
+): void {
+  const takes = `${taker} takes ${known.join(', ')}`;
+  if (typeof options !== 'object' || options === null)
+    throw new RedlockConfigError(option, undefined, `give an object: ${takes}`, kindOf(options));
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const nearest = nearestTo(unknown.toLowerCase(), known);
+  const hint = nearest === undefined ? '' : ` (did you mean '${nearest}'?)`;
+  throw new RedlockConfigError(unknown, undefined, `it is unknown${hint}; ${takes}`, 'given');
+}
+
+/** The one that begins like `name`, as far as any does. */
+function nearestTo(name: string, known: readonly string[]): string | undefined {
+  const begin = ELSEWHERE[name] ?? name;
+  for (let { length } = begin; length > 0; length -= 1) {
+    const found = known.find((each) => each.toLowerCase().startsWith(begin.slice(0, length)));
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** For messages that must not show the value. */
+export function kindOf(value: unknown): string {
+  return value == null ? String(value) : `a ${typeof value}`;
 }

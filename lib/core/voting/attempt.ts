@@ -108,9 +108,10 @@ export class Attempt implements RoundOwner {
 
   ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { names, ttlMs, listener, deadlineMs } = this.#options;
+    const { names, ttlMs, timeoutMs, listener, deadlineMs } = this.#options;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
+    if (votes.voted >= this.#set.quorum) this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
     const decision = votes.decideBallot(0);
     const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
     const isInTime = validUntil - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
@@ -138,6 +139,11 @@ export class Attempt implements RoundOwner {
       this.#propose(next, endedAtMs);
       return;
     }
+    // A split vote is no outage, nor is one that was cut short, or a restart guard.
+    const wasAwaited = !round.isDecided && round.timeoutMs >= timeoutMs;
+    const isOutage = wasAwaited || votes.failed > votes.replies.length - votes.quorum;
+    if (isOutage && votes.voted < votes.quorum && !this.#isCancelled)
+      this.#set.outageAtMs = endedAtMs;
     this.#abandon();
     const isTooSlow = decision === 'won' && !isInTime;
     this.#resolve?.({

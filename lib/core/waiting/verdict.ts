@@ -131,12 +131,14 @@ export class Verdict {
   #busy(nowMs: number, waitedMs: number): LockBusyError {
     let freeInMs: number | undefined;
     let causes = this.#contention?.causes;
+    let isHeldHere = false;
     for (const { lock, foreign } of this.#subject.records) {
       causes ??= foreign?.causes;
+      isHeldHere ||= lock !== undefined;
       const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
       if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
     }
-    return new LockBusyError(this.#subject.keys, waitedMs, freeInMs, causes?.());
+    return new LockBusyError(this.#subject.keys, waitedMs, freeInMs, causes?.(), isHeldHere);
   }
 }
 

@@ -17,8 +17,8 @@ export interface MysqlPool<Connection extends MysqlConnection> {
 
 const SERVER_STATUS_IN_TRANS = 1;
 
-/** Whether the statement without rows that was answered so was a transaction by itself. */
-function isOutside({ serverStatus }: { readonly serverStatus?: number }): boolean {
+/** Whether no transaction was open after the statement without rows that was answered so. */
+export function isOutside({ serverStatus }: { readonly serverStatus?: number } = {}): boolean {
   return serverStatus !== undefined && (serverStatus & SERVER_STATUS_IN_TRANS) === 0;
 }
 
@@ -45,28 +45,29 @@ export function mysqlFence<Connection extends MysqlConnection>(
           return rowsOf([result, fields]);
         },
       }),
-      // The answer to the first statement of `advance` tells; see the executor.
-      isTransaction: () => true,
+      // The answer to the first statement of `advance` tells; see the executor. Each statement on a pool has its own connection.
+      isTransaction: (connection) => !('getConnection' in connection),
       async run(work, isolationLevel) {
         const connection = await pool.getConnection();
+        const send = (sql: string) => connection.query(sql);
         let isUsable = true;
         try {
-          // Without SESSION or GLOBAL it is for the next transaction only.
-          if (isolationLevel)
-            await connection.query(
-              `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
-            );
           // Not START TRANSACTION: after a deadlock whose error was swallowed, statements would commit themselves.
-          await connection.query('SET autocommit = 0');
+          const [answer] = await send('SET @redlock_fence_ac = @@autocommit, autocommit = 0');
+          // An earlier user of the connection left a transaction open: its snapshot is old and its writes are half done.
+          if (!isOutside(answer)) await send('ROLLBACK');
+          const level = isolationLevel?.toUpperCase();
+          // Without SESSION or GLOBAL it is for the next transaction only.
+          if (level) await send(`SET TRANSACTION ISOLATION LEVEL ${level}`);
           const result = await work(connection);
-          await connection.query('COMMIT');
+          await send('COMMIT');
           return result;
         } catch (error) {
-          await connection.query('ROLLBACK').catch(() => (isUsable = false));
+          await send('ROLLBACK').catch(() => (isUsable = false));
           throw error;
         } finally {
           if (isUsable)
-            await connection.query('SET autocommit = 1').catch(() => (isUsable = false));
+            await send('SET autocommit = @redlock_fence_ac').catch(() => (isUsable = false));
           if (isUsable) connection.release();
           else connection.destroy();
         }

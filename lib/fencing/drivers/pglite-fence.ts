@@ -1,6 +1,6 @@
 import { StatementFence, type PostgresFence } from './postgres-fence.ts';
-import { clientExecutor, type PostgresClient } from './postgres-pool.ts';
 import type { SqlFenceOptions } from '../fence.ts';
+import type { SqlExecutor } from '../sql/sql-executor.ts';
 
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
@@ -18,7 +18,11 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,
 ): PostgresFence<Transaction> {
-  const executor = (client: PgliteTransaction) => clientExecutor(client as PostgresClient);
+  const executor = (client: PgliteTransaction): SqlExecutor => ({
+    dialect: 'postgresql',
+    placeholder: 'numbered',
+    query: async (sql, parameters) => (await client.query(sql, [...parameters])).rows,
+  });
   return new StatementFence<Transaction>(
     {
       dialect: 'postgresql',
@@ -27,10 +31,8 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       isTransaction: (transaction) => transaction.closed === false && 'rollback' in transaction,
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {
-          if (isolationLevel)
-            await transaction.query(
-              `SET TRANSACTION ISOLATION LEVEL ${isolationLevel.toUpperCase()}`,
-            );
+          const level = isolationLevel?.toUpperCase();
+          if (level) await transaction.query(`SET TRANSACTION ISOLATION LEVEL ${level}`);
           return work(transaction);
         }),
     },

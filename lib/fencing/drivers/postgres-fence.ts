@@ -6,9 +6,10 @@ import { runStatementPair } from './statement-pair.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import {
-  clientExecutor,
   isInPostgresTransaction,
+  postgresExecutor,
   runPostgresTransaction,
+  withStatement,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
@@ -51,6 +52,9 @@ export interface PostgresFence<Transaction> extends Fence<Transaction> {
    * await fence.statement(token, 'UPDATE seat SET holder = $2 WHERE id = $1', ['12A', 'ana']);
    * ```
    *
+   * One that begins with another word than SELECT, INSERT, UPDATE, DELETE, MERGE, WITH, VALUES or TABLE runs in a transaction
+   * block, in four round trips: so PostgreSQL refuses the COMMIT of a procedure under CALL, or of a DO (2D000).
+   *
    * The statement sees all that older holders have committed. What it writes must not depend on something that the program read
    * before, unless `claim` ran before that read.
    *
@@ -79,19 +83,23 @@ export function postgresFence<Pool extends PostgresPool>(
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');
-  const executor = (client: PostgresClient) => clientExecutor(client, prepared);
   return new StatementFence<PostgresClient>(
     {
       dialect: 'postgresql',
-      executor,
-      autocommit: executor(pool),
+      executor: (client) => postgresExecutor((use) => use(client), prepared, true),
+      autocommit: postgresExecutor((use) => withStatement(pool, use), prepared, false),
       isTransaction: isInPostgresTransaction,
-      run: (work, isolationLevel) => runPostgresTransaction(pool, work, isolationLevel),
+      run: (work, isolationLevel, commit) =>
+        runPostgresTransaction(pool, work, isolationLevel, commit),
+      checksAtCommit: true,
     },
     options,
     (check, write, refused) => runStatementPair(pool, check, write, refused, prepared),
   ) as unknown as PostgresFence<PostgresClientOf<Pool>>;
 }
+
+/** Statements that can't end the transaction they run in. */
+const NEVER_COMMITS = /^\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|VALUES|TABLE)\b/i;
 
 /** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
 type RunPair = (
@@ -122,16 +130,15 @@ export class StatementFence<Transaction>
     const claims = fenceClaims(token, options.keys);
     this.context.refuseNested(claims);
     const { table } = this;
-    const check = {
-      sql: postgresFenceCheck(table, claims.length),
-      parameters: claimParameters(claims),
-    };
+    const sqlOfCheck = postgresFenceCheck(table, claims.length);
+    const check = { sql: sqlOfCheck, parameters: claimParameters(claims) };
     const write = { sql, parameters };
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
       runStatement(this.adapter.executor(transaction), write);
+    const runPair = NEVER_COMMITS.test(sql) ? this.runPair : undefined;
     const attempt = async () =>
-      (await this.runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
+      (await runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
 }

@@ -1,22 +1,21 @@
 import { createHash } from 'node:crypto';
-import { FencedUsageError } from '../../core/errors.ts';
+import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
-import type { SqlExecutor } from '../sql/sql-executor.ts';
+import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
+import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 import { TextCache } from '../sql/text-cache.ts';
 
 /** What the fence needs of a connection of `pg`. */
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[]; command?: string }>;
-  query(statement: NamedStatement): Promise<{ rows: any[]; command?: string }>;
+  /** With a name, as a prepared statement. */
+  query(statement: {
+    name?: string;
+    text: string;
+    values: any[];
+  }): Promise<{ rows: any[]; command?: string }>;
   /** Of the last answer; only newer versions of `pg` tell. */
   getTransactionStatus?(): string | null;
-}
-
-/** What `pg` sends as a prepared statement. */
-interface NamedStatement {
-  name: string;
-  text: string;
-  values: any[];
 }
 
 /** What the fence needs of a pool of `pg`; it opens and ends no connection by itself. */
@@ -35,27 +34,40 @@ export function runPostgresTransaction<Result>(
   pool: PostgresPool,
   work: (client: PostgresClient) => Promise<Result>,
   isolationLevel?: IsolationLevel,
+  commit: CommitCheck = {},
 ): Promise<Result> {
   const run = async (client: PostgresClient): Promise<Result> => {
-    await client.query(
-      isolationLevel ? `BEGIN ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : 'BEGIN',
-    );
+    const level = isolationLevel ? ` ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : '';
+    await client.query(`BEGIN${level}`);
     const result = await work(client);
-    const { command } = await client.query('COMMIT');
+    const check = commit.check ? `${commit.check}; ` : '';
+    const answer = await client.query(`${check}COMMIT`).catch(refuseEnded);
+    // One answer for each statement, when there are two.
+    const { command } = [answer].flat().at(-1)!;
     // The answer to COMMIT of a failed transaction; it is no error.
-    if (command !== 'ROLLBACK') return result;
-    throw new FencedUsageError(
-      'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.',
-    );
+    if (command === 'ROLLBACK') refuseEnded({ code: '25P02' });
+    return result;
   };
   return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
 }
 
+/** Runs one statement, or several in one implicit transaction. */
+export function withStatement<Result>(
+  pool: PostgresPool,
+  use: (client: PostgresClient) => Promise<Result>,
+): Promise<Result> {
+  return withClient(pool, use, async (_client, error) => {
+    const { cause = error } = isRedlockError(error) ? error : {};
+    // The server ends the session after an error that is more severe. After others the connection is clean.
+    if ((cause as { readonly severity?: unknown }).severity !== 'ERROR') throw error;
+  });
+}
+
 /**
- * Lends a client of the pool.
+ * Lends a client of the pool, without the transaction that an earlier user of it may have left open.
  * @param recover makes the client usable after an error; one that can't be is thrown away
  */
-export async function withClient<Result>(
+async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
   recover: (client: PostgresClient, error: unknown) => Promise<void>,
@@ -65,8 +77,14 @@ export async function withClient<Result>(
   // A session that the server ends while it idles is an event; without a listener it would end the process.
   const onError = (error: Error): void => void (broken = error);
   client.on?.('error', onError);
+  const isOpen = (): boolean => /[TE]/.test(client.getTransactionStatus?.() ?? '');
   try {
-    return await use(client);
+    if (isOpen()) await client.query('ROLLBACK');
+    const result = await use(client);
+    if (!isOpen()) return result;
+    throw new FencedUsageError(
+      'Nothing was committed: an earlier user of the pooled connection had begun a transaction without waiting for it. Release a client when its queries are answered and its transaction has ended.',
+    );
   } catch (error) {
     try {
       await recover(client, error);
@@ -94,29 +112,33 @@ export async function isInPostgresTransaction(client: PostgresClient): Promise<b
   }
 }
 
-/** @param isPrepared whether statements with parameters are prepared, once per connection */
-export function clientExecutor(client: PostgresClient, isPrepared = false): SqlExecutor {
-  return {
-    dialect: 'postgresql',
-    placeholder: 'numbered',
-    query: async (sql, parameters) => {
+/**
+ * @param lend runs its argument with a client
+ * @param isPrepared whether statements with parameters are prepared, once per connection
+ * @param isInside refuse what ran outside a transaction, such as after a COMMIT that was not awaited
+ */
+export function postgresExecutor(
+  lend: (use: (client: PostgresClient) => Promise<readonly SqlRow[]>) => Promise<readonly SqlRow[]>,
+  isPrepared: boolean,
+  isInside: boolean,
+): SqlExecutor {
+  const query: SqlExecutor['query'] = (text, values) =>
+    lend(async (client) => {
       // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
-      const isNamed = isPrepared && parameters.length > 0;
-      const values = [...parameters];
-      const { rows } = await (isNamed
-        ? client.query({ name: statementName(sql), text: sql, values })
-        : client.query(sql, values));
+      const name = isPrepared && values.length > 0 ? statementName(text) : undefined;
+      // In the simple protocol a text could hold several statements, and end the transaction between them.
+      const statement = { ...(name && { name }), text, values: [...values], queryMode: 'extended' };
+      const { rows } = await client.query(statement);
+      if (isInside && client.getTransactionStatus?.() === 'I') throw outsideTransaction([]);
       return rows;
-    },
-  };
+    });
+  return { dialect: 'postgresql', placeholder: 'numbered', query };
 }
 
 const names = new TextCache();
 
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
 export function statementName(sql: string): string {
-  return names.get(
-    sql,
-    () => `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`,
-  );
+  const hash = (): string => createHash('sha256').update(sql).digest('base64url');
+  return names.get(sql, () => `redlock_fence_${hash()}`);
 }

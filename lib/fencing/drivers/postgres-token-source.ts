@@ -4,7 +4,12 @@ import type { SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import { claimParameters, listOfClaims } from '../sql/claim-parameters.ts';
 import { fenceTable } from '../sql/dialect.ts';
-import { runPostgresTransaction, type PostgresClient, type PostgresPool } from './postgres-pool.ts';
+import {
+  runPostgresTransaction,
+  withStatement,
+  type PostgresClient,
+  type PostgresPool,
+} from './postgres-pool.ts';
 import { postgresFenceRow, postgresFenceSql } from '../sql/postgres-sql.ts';
 import { isRetryableSqlError } from '../sql/sql-error.ts';
 
@@ -54,7 +59,7 @@ RETURNING CAST(token AS text) AS token`,
         signal.throwIfAborted();
         try {
           return claims.length === 1
-            ? await raise(pool)
+            ? await withStatement(pool, raise)
             : await runPostgresTransaction(pool, raiseToOne);
         } catch (error) {
           if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;

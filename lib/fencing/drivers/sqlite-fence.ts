@@ -2,9 +2,15 @@ import { FencedUsageError } from '../../core/errors.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
-import { checkFenceRows, fenceError, outsideTransaction } from '../sql/advance-fence.ts';
+import {
+  checkFenceRows,
+  fenceError,
+  outsideTransaction,
+  refuseEnded,
+} from '../sql/advance-fence.ts';
 import { advanceStatements } from '../sql/dialect.ts';
 import { renderStatement, type SqlRow } from '../sql/sql-executor.ts';
+import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
 import { TableFence, type FenceCall } from '../sql/table-fence.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
@@ -69,20 +75,16 @@ class SqliteTableFence<Database extends SqliteDatabase>
     );
   }
 
-  /** Another process may hold the file longer than the connection's busy timeout: then the transaction is tried again. */
-  protected override retrying<Result>(
-    claims: readonly FenceClaim[],
-    attempt: () => Promise<Result> | Result,
-    limit?: number,
-  ): Promise<Result> {
-    const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(() =>
-      super.retrying(claims, attempt, limit, (count) => RETRY_DELAY_MS * count),
-    );
-    lastTurns.set(
-      this.database,
-      turn.catch(() => undefined),
-    );
+  protected override inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
+    const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(use);
+    const ended = turn.catch(() => undefined);
+    lastTurns.set(this.database, ended);
     return turn;
+  }
+
+  /** Another process may hold the file longer than the connection's busy timeout: then the transaction is tried again. */
+  protected override longestDelayMs(count: number): number {
+    return RETRY_DELAY_MS * count;
   }
 
   advanceSync(database: Database, token: FenceToken | undefined, options: FenceKeys = {}): void {
@@ -93,7 +95,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     try {
       this.advanceNow(claims);
     } catch (error) {
-      if (call && isStaleTokenError(error)) call.refusal = error;
+      if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
       outcome = Promise.reject(error as Error);
       throw error;
     } finally {
@@ -107,7 +109,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
   /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
   protected override attempt<Result>(call: FenceCall<Database, Result>): Promise<Result> | Result {
     const { database } = this;
-    const { claims, work, options = {} } = call;
+    const { claims, work, options = {}, isClaim } = call;
     const { isolationLevel, lockTimeout, idleInTransactionTimeout } = options;
     if ((isolationLevel ?? lockTimeout ?? idleInTransactionTimeout) !== undefined) {
       throw new FencedUsageError(
@@ -115,7 +117,8 @@ class SqliteTableFence<Database extends SqliteDatabase>
       );
     }
     const commit = (result: Result): Result => {
-      if (call.refusal) throw call.refusal;
+      if (call.refusal) throw call.refusal.error;
+      if (!isClaim) database.exec(sqliteFenceSql.checkMark());
       database.exec('COMMIT');
       this.calls.delete(database);
       return result;
@@ -127,14 +130,15 @@ class SqliteTableFence<Database extends SqliteDatabase>
       } catch {
         // SQLite itself has rolled back after some errors. The error of the work says more.
       }
-      throw error;
+      return refuseEnded(error);
     };
     delete call.refusal;
     database.exec('BEGIN IMMEDIATE');
     this.calls.set(database, call);
     try {
       this.advanceNow(claims);
-      const result = this.context.run(claims, () => work(database));
+      if (!isClaim) database.exec(sqliteFenceSql.mark);
+      const result = this.context.run(call, () => work(database));
       return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
     } catch (error) {
       return rollback(error);

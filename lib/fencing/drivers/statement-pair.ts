@@ -1,20 +1,23 @@
-import { isRedlockError } from '../../core/errors.ts';
 import type { SqlRow, SqlStatement } from '../sql/sql-executor.ts';
-import { statementName, withClient, type PostgresPool } from './postgres-pool.ts';
+import { statementName, withStatement, type PostgresPool } from './postgres-pool.ts';
+
+/** Answers of the server to the statement that it is at. */
+const ANSWERS = [
+  'handleRowDescription',
+  'handleDataRow',
+  'handleEmptyQuery',
+  'handleCopyInResponse',
+  'handleCopyData',
+] as const;
 
 /** A query of `pg`: sends its messages when it is its turn, and takes the answers to them. */
-interface PgQuery {
+interface PgQuery extends Record<(typeof ANSWERS)[number], (...answer: unknown[]) => void> {
   readonly name?: string;
   readonly text: string;
   readonly _result: unknown;
   requiresPreparation(): boolean;
   submit(connection: PgConnection): Error | null;
-  handleRowDescription(message: unknown): void;
-  handleDataRow(message: unknown): void;
-  handleEmptyQuery(connection: PgConnection): void;
   handleCommandComplete(message: unknown, connection: PgConnection): void;
-  handleCopyInResponse(connection: PgConnection): void;
-  handleCopyData(message: unknown, connection: PgConnection): void;
   handleReadyForQuery(connection: PgConnection): void;
 }
 
@@ -58,16 +61,7 @@ export function runStatementPair(
       client.query(new StatementPair(client, [named(first), named(second)], refused, answer));
     });
   };
-  // After a plain error of the server the implicit transaction is over and the connection clean.
-  return withClient(pool, run, async (_client, error) => {
-    if (!isPlainServerError(error)) throw error;
-  });
-}
-
-/** The server ends the session after an error that is more severe. */
-function isPlainServerError(error: unknown): boolean {
-  const { cause = error } = isRedlockError(error) ? error : {};
-  return (cause as { readonly severity?: unknown }).severity === 'ERROR';
+  return withStatement(pool, run);
 }
 
 /** What `pg` calls a submittable, as its cursors are. The connection hands it all answers up to the next Sync. */
@@ -96,6 +90,8 @@ class StatementPair {
     this.first = query(first, (error) => this.handleError(error));
     this.second = query(second, (error, result) => this.callback(error, result));
     this.current = this.first;
+    for (const name of ANSWERS)
+      Object.assign(this, { [name]: (...answer: unknown[]) => this.current[name](...answer) });
   }
 
   /** `pg` remembers under this name what the connection has prepared. */
@@ -128,29 +124,9 @@ class StatementPair {
     }
   }
 
-  handleRowDescription(message: unknown): void {
-    this.current.handleRowDescription(message);
-  }
-
-  handleDataRow(message: unknown): void {
-    this.current.handleDataRow(message);
-  }
-
-  handleEmptyQuery(connection: PgConnection): void {
-    this.current.handleEmptyQuery(connection);
-  }
-
   handleCommandComplete(message: unknown, connection: PgConnection): void {
     this.current.handleCommandComplete(message, connection);
     this.current = this.second;
-  }
-
-  handleCopyInResponse(connection: PgConnection): void {
-    this.current.handleCopyInResponse(connection);
-  }
-
-  handleCopyData(message: unknown, connection: PgConnection): void {
-    this.current.handleCopyData(message, connection);
   }
 
   handleReadyForQuery(connection: PgConnection): void {

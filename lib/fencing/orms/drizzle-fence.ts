@@ -1,5 +1,7 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
+import { isOutside } from '../drivers/mysql-fence.ts';
+import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
@@ -8,6 +10,8 @@ export interface DrizzleTransaction {
   /** A database has none. */
   rollback?(): unknown;
   execute(query: any): PromiseLike<any>;
+  /** Of node-postgres it has the client. */
+  readonly session?: any;
 }
 
 /** What the fence needs of a Drizzle database (node-postgres, pglite, mysql2). */
@@ -66,7 +70,12 @@ export function drizzleFence<Database extends DrizzleDatabase>(
           const [start, ...others] = text.split('?').map((piece) => sql.raw(piece));
           const chunks = others.flatMap((raw, index) => [sql.param(parameters[index]), raw]);
           const query = sql.join([start, ...chunks]);
-          return rowsOf(await (transaction as DrizzleTransaction).execute(query));
+          const { execute, session } = transaction as DrizzleTransaction;
+          const answer = await execute.call(transaction, query);
+          // A transaction of Drizzle doesn't know that it is over.
+          const status = session?.client?.getTransactionStatus?.();
+          if (status === 'I' || isOutside(answer[0])) throw outsideTransaction([]);
+          return rowsOf(answer);
         },
       }),
       isTransaction: (transaction) =>

@@ -2,7 +2,13 @@ import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { advanceStatements, fenceSqlOf } from './dialect.ts';
 import { runStatement, type SqlExecutor, type SqlRow } from './sql-executor.ts';
-import { isMissingTableError, isSyntaxError, staleFactsOf } from './sql-error.ts';
+import {
+  isAbortedTransactionError,
+  isEndedTransactionError,
+  isMissingTableError,
+  isSyntaxError,
+  staleFactsOf,
+} from './sql-error.ts';
 
 /**
  * Brings the claims to the fence and locks their rows until the transaction ends.
@@ -14,7 +20,7 @@ export async function advanceFence(
   executor: SqlExecutor,
   table: string,
   claims: readonly FenceClaim[],
-): Promise<void> {
+): Promise<readonly SqlRow[]> {
   let rows: readonly SqlRow[] = [];
   try {
     for (const statement of advanceStatements(executor.dialect, table, claims))
@@ -23,6 +29,7 @@ export async function advanceFence(
     throw fenceError(error, executor.dialect, table, claims);
   }
   checkFenceRows(rows, claims);
+  return rows;
 }
 
 /** The error of a fence statement in our words: stale, no table, or unchanged. */
@@ -32,10 +39,9 @@ export function fenceError(
   table: string,
   claims: readonly FenceClaim[],
 ): unknown {
-  for (const stale of staleFactsOf(error)) {
-    const claim = claims.find((each) => each.key === stale.key);
-    if (!claim) continue;
-    return new StaleTokenError(claim.key, claim.token, stale.token, stale.holder, { cause: error });
+  for (const [key, token, holder] of staleFactsOf(error).toReversed()) {
+    const claim = claims.find((each) => each.key === key);
+    if (claim) return new StaleTokenError(key, claim.token, token, holder, { cause: error });
   }
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];
@@ -62,6 +68,16 @@ export function outsideTransaction(claims: readonly FenceClaim[]): FencedUsageEr
     'advance was called outside a transaction: the row of the fence would be free again before the write. Begin the transaction first and pass what your driver or ORM gives for it, or use fence.transaction; fence.claim is for reads outside.',
     claims.map((claim) => claim.key),
   );
+}
+
+/** @throws FencedUsageError when the commit, or the check of the mark before it, found that the transaction is over */
+export function refuseEnded(cause: unknown): never {
+  const why = isAbortedTransactionError(cause)
+    ? 'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.'
+    : 'The transaction had ended before its commit: its work ran COMMIT or ROLLBACK, one of its statements commits or rolls back by itself, such as CREATE TABLE on MySQL or INSERT OR ROLLBACK on SQLite, or failed with a deadlock and the error was swallowed. What it wrote outside the transaction was not fenced. Leave the transaction to the fence, and let errors of statements end it.';
+  throw isAbortedTransactionError(cause) || isEndedTransactionError(cause)
+    ? new FencedUsageError(why, [], { cause })
+    : cause;
 }
 
 /** @throws StaleTokenError unless every claim stands in its row: token and holder, compared as text */

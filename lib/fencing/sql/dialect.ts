@@ -3,7 +3,7 @@ import type { FenceClaim } from '../fence-claim.ts';
 import { claimParameters } from './claim-parameters.ts';
 import { mysqlFenceSql } from './mysql-sql.ts';
 import { postgresFenceSql } from './postgres-sql.ts';
-import type { SqlDialect, SqlStatement } from './sql-executor.ts';
+import type { SqlDialect, SqlRow, SqlStatement } from './sql-executor.ts';
 import { sqliteFenceSql } from './sqlite-sql.ts';
 
 /**
@@ -18,9 +18,10 @@ export interface FenceSql {
   advance(table: string, count: number): readonly string[];
   /** Of keys and holders in its parameters. */
   readonly encode?: (text: string) => string;
-  /** Two statements of a transaction, one after `advance` and one before the commit; the last fails when it is another one. */
+  /** Runs after `advance`, where the rows of that don't tell transactions apart. */
   readonly mark?: string;
-  readonly checkMark?: string;
+  /** Fails before the commit unless the transaction is still the one that gave these rows of `advance`. */
+  checkMark(rows: readonly SqlRow[]): string;
 }
 
 const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {

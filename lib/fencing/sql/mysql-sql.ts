@@ -15,7 +15,7 @@ export const mysqlFenceSql: FenceSql = {
 
   // A savepoint ends with its transaction: with a deadlock whose error was swallowed, or a statement that commits implicitly.
   mark: 'SAVEPOINT redlock_fence',
-  checkMark: 'RELEASE SAVEPOINT redlock_fence',
+  checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
   advance(table, count) {
     const rows = listOfClaims(

@@ -4,6 +4,9 @@ import type { FenceSql } from './dialect.ts';
 /** In front of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
+/** In the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
+export const ENDED = 'redlock:ended';
+
 /** The row of a claim in a list of VALUES. */
 export function postgresFenceRow(key: string, token: string, holder: string): string {
   return `(CAST(${key} AS text), CAST(${token} AS bigint), CAST(${holder} AS text))`;
@@ -50,6 +53,10 @@ export const postgresFenceSql: FenceSql = {
 ) WITH (fillfactor = 50);`,
 
   advance: (table, count) => [
-    `WITH ${fenceExpressions(table, count)} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
+    `WITH ${fenceExpressions(table, count)} SELECT resource, CAST(token AS text) AS token, holder, CAST(txid_current() AS text) AS transaction FROM fence`,
   ],
+
+  // No savepoint: it would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit any more.
+  checkMark: ([row]) =>
+    `SELECT CAST(CASE txid_current() WHEN ${BigInt(String(row?.['transaction']))} THEN '1' ELSE '${ENDED}' END AS bigint)`,
 };

@@ -21,6 +21,11 @@ export interface SqlExecutor {
   query(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]>;
 }
 
+/** A statement, known when the work is done, that fails when its transaction is over. */
+export interface CommitCheck {
+  check?: string;
+}
+
 /** What one driver or ORM does differently. */
 export interface SqlFenceAdapter<Transaction> {
   readonly dialect: SqlDialect;
@@ -38,7 +43,10 @@ export interface SqlFenceAdapter<Transaction> {
   run<Result>(
     work: (transaction: Transaction) => Promise<Result>,
     isolationLevel: IsolationLevel | undefined,
+    commit: CommitCheck,
   ): Promise<Result>;
+  /** `run` sends the statement of `commit` right before its COMMIT, in the same round trip. Absent: the fence sends it. */
+  readonly checksAtCommit?: boolean;
   /** Outside any transaction, for statements that are one by themselves. Absent: a claim opens a transaction. */
   readonly autocommit?: SqlExecutor;
 }

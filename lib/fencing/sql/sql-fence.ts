@@ -1,10 +1,10 @@
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs } from '../../core/options/duration.ts';
 import type { FenceTransactionOptions, SqlFenceOptions } from '../fence.ts';
-import { advanceFence } from './advance-fence.ts';
+import { advanceFence, refuseEnded } from './advance-fence.ts';
 import { fenceSqlOf } from './dialect.ts';
-import { isAbortedTransactionError, isMissingSavepointError } from './sql-error.ts';
-import type { SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
+import { isAbortedTransactionError } from './sql-error.ts';
+import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
 import { TableFence, type FenceCall } from './table-fence.ts';
 
 /** The fence over any SQL database: one table, whose row locks order the holders. */
@@ -18,37 +18,31 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
 
   protected override async attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
     const { claims, work, options = {}, isClaim } = call;
-    const { dialect } = this.adapter;
+    const { dialect, checksAtCommit } = this.adapter;
+    const commit: CommitCheck = {};
     const settings = transactionSettings(options, dialect);
     delete call.refusal;
-    return this.adapter.run(async (transaction) => {
+    const run = async (transaction: Transaction): Promise<Result> => {
       this.calls.set(transaction as object, call);
       try {
         const executor = this.adapter.executor(transaction);
         for (const setting of settings) await executor.query(setting, []);
-        await advanceFence(executor, this.table, claims);
-        const { mark, checkMark } = isClaim ? {} : fenceSqlOf(dialect);
-        if (mark) await executor.query(mark, []);
-        const result = await this.context.run(claims, () => work(transaction));
-        if (call.refusal) throw call.refusal;
-        if (checkMark) await executor.query(checkMark, []).catch(refuseEnded);
+        const rows = await advanceFence(executor, this.table, claims);
+        const { mark, checkMark } = fenceSqlOf(dialect);
+        if (mark && !isClaim) await executor.query(mark, []);
+        const result = await this.context.run(call, () => work(transaction));
+        if (call.refusal) throw call.refusal.error;
+        if (checksAtCommit) commit.check = checkMark(rows);
+        else if (!isClaim) await executor.query(checkMark(rows), []).catch(refuseEnded);
         return result;
       } catch (error) {
-        throw call.refusal && isAbortedTransactionError(error) ? call.refusal : error;
+        throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
       } finally {
         this.calls.delete(transaction as object);
       }
-    }, options.isolationLevel);
+    };
+    return this.adapter.run(run, options.isolationLevel, commit);
   }
-}
-
-function refuseEnded(cause: unknown): never {
-  if (!isMissingSavepointError(cause)) throw cause;
-  throw new FencedUsageError(
-    'The transaction had ended before its commit: a statement of its work failed with a deadlock and the error was swallowed, or one commits implicitly, such as CREATE TABLE. Let errors of statements end the transaction.',
-    [],
-    { cause },
-  );
 }
 
 /** SET LOCAL of PostgreSQL; the values are checked numbers, so no parameter is needed (and SET takes none). */

@@ -2,12 +2,16 @@ import { listOfClaims } from './claim-parameters.ts';
 import type { FenceSql } from './dialect.ts';
 
 /** SQLite 3.35 or newer (RETURNING): one statement, best in a transaction begun with BEGIN IMMEDIATE. */
-export const sqliteFenceSql: FenceSql = {
+export const sqliteFenceSql = {
   ddl: (table) => `CREATE TABLE IF NOT EXISTS ${table} (
   resource TEXT NOT NULL PRIMARY KEY,
   token INTEGER NOT NULL CHECK (token > 0),
   holder TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;`,
+
+  // It ends with its transaction, such as by INSERT OR ROLLBACK whose error was swallowed.
+  mark: 'SAVEPOINT redlock_fence',
+  checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
   advance(table, count) {
     const rows = listOfClaims(
@@ -22,4 +26,4 @@ ON CONFLICT (resource) DO UPDATE SET
 RETURNING resource, CAST(token AS TEXT) AS token, holder`,
     ];
   },
-};
+} satisfies FenceSql;

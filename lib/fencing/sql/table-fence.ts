@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RedlockConfigError, type StaleTokenError } from '../../core/errors.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { advanceFence, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
@@ -10,8 +10,8 @@ import type {
   SqlFenceOptions,
 } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
-import { FenceContext } from '../fence-context.ts';
-import { FenceReporter, isStaleTokenError } from '../fence-reporter.ts';
+import { FenceContext, type HeldClaims } from '../fence-context.ts';
+import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
 import { fenceSqlOf, fenceTable } from './dialect.ts';
 import { isRetryableSqlError } from './sql-error.ts';
 import type { SqlFenceAdapter } from './sql-executor.ts';
@@ -20,14 +20,13 @@ const DEFAULT_ATTEMPTS = 10;
 const MAX_RETRY_DELAY_MS = 200;
 
 /** One call of `transaction` or `claim`. */
-export interface FenceCall<Transaction, Result> {
-  readonly claims: readonly FenceClaim[];
+export interface FenceCall<Transaction, Result> extends HeldClaims {
   readonly work: (transaction: Transaction) => Promise<Result> | Result;
   readonly options?: FenceTransactionOptions;
   /** Only brings the token. */
   readonly isClaim?: boolean;
   /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
-  refusal?: StaleTokenError;
+  refusal?: Refusal;
 }
 
 /** A fence that is one table, whose row locks order the holders. */
@@ -36,7 +35,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   protected readonly reporter: FenceReporter;
   protected readonly context = new FenceContext();
   /** By the transaction that this fence opened for it. */
-  protected readonly calls = new WeakMap<object, { refusal?: StaleTokenError }>();
+  protected readonly calls = new WeakMap<object, { refusal?: Refusal }>();
 
   constructor(
     protected readonly adapter: Omit<SqlFenceAdapter<Transaction>, 'run'>,
@@ -65,9 +64,18 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     const { attempts = DEFAULT_ATTEMPTS } = options;
     if (!Number.isInteger(attempts) || attempts < 1)
       throw new RedlockConfigError('attempts', attempts, 'give a whole number from 1');
-    const call: FenceCall<Transaction, Result> = { claims, work, options };
-    const attempt = () => this.attempt(call);
-    const run = () => this.retrying(claims, attempt, attempts);
+    const covered = new Set<FenceClaim>();
+    const call: FenceCall<Transaction, Result> = { claims, work, options, covered };
+    const attempt = async () => {
+      try {
+        return await this.attempt(call);
+      } catch (error) {
+        const again = claims.filter((claim) => covered.delete(claim));
+        if (again.length > 0) await this.claimAgain(again, error);
+        throw error;
+      }
+    };
+    const run = () => this.inTurn(() => this.retrying(claims, attempt, attempts));
     return this.reporter.reporting(token, claims, 'transaction', run, call);
   }
 
@@ -81,14 +89,13 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     // Without `await` where it is known at once: a synchronous transaction does not wait.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
     const call = this.calls.get(transaction as object);
-    const advancing = (): Promise<void> =>
-      advanceFence(this.adapter.executor(transaction), this.table, claims);
-    if (!call) return this.reporter.reporting(token, claims, 'advance', advancing);
+    const advancing = () => advanceFence(this.adapter.executor(transaction), this.table, claims);
+    if (!call) return void (await this.reporter.reporting(token, claims, 'advance', advancing));
     try {
       await advancing();
     } catch (error) {
       // Reported when the transaction has been rolled back.
-      if (isStaleTokenError(error)) call.refusal = error;
+      if (isStaleTokenError(error)) call.refusal = { error, token, claims };
       throw error;
     }
   }
@@ -97,12 +104,31 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     const claims = fenceClaims(token, options.keys);
     if (this.context.covers(claims)) return;
     this.context.refuseNested(claims);
+    const run = () => this.inTurn(() => this.claimNow(claims));
+    await this.reporter.reporting(token, claims, 'claim', run);
+  }
+
+  private claimNow(claims: readonly FenceClaim[]): Promise<unknown> {
     const { autocommit } = this.adapter;
-    const attempt = () =>
+    return this.retrying(claims, () =>
       autocommit
         ? advanceFence(autocommit, this.table, claims)
-        : this.attempt({ claims, work: () => undefined, isClaim: true });
-    await this.reporter.reporting(token, claims, 'claim', () => this.retrying(claims, attempt));
+        : this.attempt({ claims, work: () => undefined, isClaim: true }),
+    );
+  }
+
+  /** Makes the claims that were rolled back with the transaction that covered them: reads that followed them rely on them. */
+  private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
+    try {
+      await this.claimNow(claims);
+    } catch (failure) {
+      // A token that is stale writes no more.
+      if (isStaleTokenError(failure)) return;
+      throw new AggregateError(
+        [error, failure],
+        'A transaction was rolled back with the claims made in it, and they could not be made again: what was read after them may be outdated.',
+      );
+    }
   }
 
   ddl(): string {
@@ -113,12 +139,21 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     return this.reporter.observe(listener);
   }
 
-  /** Repeats what the database aborted for the sake of another transaction, after a random part of the delay. */
+  /** Runs one use of the fence when the connection is free for it. */
+  protected inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
+    return use();
+  }
+
+  /** Before the next attempt, a random part of it. */
+  protected longestDelayMs(count: number): number {
+    return Math.min(MAX_RETRY_DELAY_MS, 2 ** count);
+  }
+
+  /** Repeats what the database aborted for the sake of another transaction. */
   protected async retrying<Result>(
     claims: readonly FenceClaim[],
     attempt: () => Promise<Result> | Result,
     limit = DEFAULT_ATTEMPTS,
-    delayMs = (count: number): number => Math.min(MAX_RETRY_DELAY_MS, 2 ** count),
   ): Promise<Result> {
     for (let count = 1; ; count += 1) {
       try {
@@ -126,7 +161,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       } catch (error) {
         if (count >= limit || !isRetryableSqlError(error)) throw error;
         this.reporter.retried(claims, count, error);
-        await delay(Math.random() * delayMs(count));
+        await delay(Math.random() * this.longestDelayMs(count));
       }
     }
   }

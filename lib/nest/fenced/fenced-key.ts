@@ -12,6 +12,9 @@ interface Placeholder {
 const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 
+/** What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. */
+const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\]/;
+
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */
 export type FencedKeyFunction = (...args: never[]) => string | readonly string[];
 
@@ -58,7 +61,13 @@ function keysFrom(
 ): readonly string[] {
   const made: unknown = key(...(args as never[]));
   const keys: unknown = Array.isArray(made) ? made : [made];
-  if (isListOfTexts(keys) && !keys.includes('')) return keys;
+  if (isListOfTexts(keys) && !keys.includes('')) {
+    const bad = keys.find((each) => NO_VALUE.test(each));
+    if (bad === undefined) return keys;
+    throw new FencedUsageError(
+      `${where}: the key function made '${bad.slice(0, 100)}', of an argument that has no text of its own. The method was not run.`,
+    );
+  }
   throw new FencedUsageError(
     `${where}: the key function returned ${Array.isArray(made) && made.length === 0 ? 'an empty array instead of' : 'something other than'} non-empty strings. The method was not run.`,
   );

@@ -1,6 +1,5 @@
 import { durationMs, type Duration } from '../../core/options/duration.ts';
-import { RedlockConfigError } from '../../core/errors.ts';
-import { oneOf } from '../../core/options/resolve-options.ts';
+import { checkOptionNames, oneOf } from '../../core/options/resolve-options.ts';
 import type { FencedKey } from './fenced-key.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
@@ -66,9 +65,8 @@ export function resolveFencedOptions(
   options: FencedOptions,
 ): Pick<FencedDefinition, 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransaction'> {
   const checked: Record<string, unknown> = {};
+  checkOptionNames('@Fenced', options, Object.keys(CHECKS));
   for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(CHECKS, name))
-      throw new RedlockConfigError(name, value, `@Fenced knows ${Object.keys(CHECKS).join(', ')}`);
     if (value !== undefined) checked[name] = CHECKS[name as keyof FencedOptions](value, name);
   }
   const { onBusy, claim = false, allowInTransaction = false, ...lock }: FencedOptions = checked;

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { FencedUsageError } from '../../core/errors.ts';
 import { compileFencedKey, type FencedKey } from './fenced-key.ts';
 import {
@@ -40,6 +41,10 @@ export function Fenced<
   const Options extends FencedOptions = FencedOptions,
 >(key: Key, options?: Options): FencedDecorator<Key, Options> {
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
+    if (typeof propertyKey === 'object')
+      throw new FencedUsageError(
+        '@Fenced is a legacy decorator, as those of Nest are: set experimentalDecorators in tsconfig.json.',
+      );
     const where = methodName(target, propertyKey);
     const original = descriptor?.value as Method;
     const refusal = refusalOf(target, original);
@@ -56,7 +61,7 @@ export function Fenced<
     injectRunner(target);
     const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
       const runner = runnerOf(this);
-      if (runner === undefined) return Promise.reject(notBuiltByNest(where));
+      if (runner === undefined) return Promise.reject(notBuiltByNest(where, this));
       return runner.run(definition, args, () => original.apply(this, args));
     };
     copyAppearance(original, wrapper);
@@ -73,9 +78,14 @@ function refusalOf(target: object, method: unknown): string | undefined {
   return undefined;
 }
 
-function notBuiltByNest(where: string): FencedUsageError {
+function notBuiltByNest(where: string, instance: object | undefined): FencedUsageError {
+  const isWrapped =
+    instance != null &&
+    (types.isProxy(instance) || runnerOf(Object.getPrototypeOf(instance)) !== undefined);
   const error = new FencedUsageError(
-    `${where} was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
+    isWrapped
+      ? `${where} was called on a wrapper of an instance (a Proxy, or Object.create of it), and Nest hands the lock service to the instance only. The method was not run. Call it on the instance: a proxy can return value.bind(target) from its get trap.`
+      : `${where} was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
   );
   error.where = where;
   return error;

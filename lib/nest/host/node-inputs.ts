@@ -1,19 +1,18 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
+import { kindOf } from '../../core/options/resolve-options.ts';
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
 import type { NodeInput } from '../redlock-module-options.ts';
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
 export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
+  // No value is shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
-    // Not as it was given: what stands where an array should be may be a URL with a password.
-    const given = Array.isArray(inputs) ? 'an empty array' : `of type ${typeof inputs}`;
-    throw new RedlockConfigError(
-      'nodes',
-      given,
-      "give at least one Redis server, for example ['redis://localhost:6379']",
-    );
+    const shown = Array.isArray(inputs) ? 'an empty array' : kindOf(inputs);
+    const fix = "give an array of Redis servers, for example ['redis://localhost:6379']";
+    throw new RedlockConfigError('nodes', undefined, fix, shown);
   }
+  for (const input of inputs) checkInput(input);
   const nodes = inputs.map((input: NodeInput) =>
     isLockNode(input) ? input : new RedisLockNode(input, { keyPrefix }),
   );
@@ -37,4 +36,14 @@ function isLockNode(input: NodeInput): input is LockNode {
       (method) => typeof (input as unknown as Record<string, unknown>)[method] === 'function',
     )
   );
+}
+
+function checkInput(input: unknown): void {
+  if (typeof input === 'string' && /,\s*rediss?:\/\//i.test(input)) {
+    const fix = "give an array with one URL for each server, for example urls.split(',')";
+    throw new RedlockConfigError('nodes', undefined, fix, 'several URLs in one string');
+  }
+  if (typeof input === 'string' || (typeof input === 'object' && input !== null)) return;
+  const fix = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
+  throw new RedlockConfigError('nodes', undefined, fix, `an array with ${kindOf(input)} in it`);
 }

@@ -1,15 +1,25 @@
 import { Logger, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs } from '../../core/options/duration.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
-import { resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
+import {
+  checkOptionNames,
+  oneOf,
+  resolveAcquire,
+  resolveKeyPrefix,
+} from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
 import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
 import { startRedlock } from './startup.ts';
+
+/** A test finds them in the README. */
+const OPTIONS =
+  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout shutdownTimeout isInTransaction fence onEvent';
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
 export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
@@ -20,7 +30,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
-  readonly #strict: boolean | undefined;
+  readonly #strict: boolean;
   readonly #onEvent: LockEventListener;
   readonly #startupTimeoutMs: number;
   readonly #shutdownTimeoutMs: number;
@@ -29,9 +39,15 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
 
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions) {
+    const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
+    checkOptionNames(taker, options, OPTIONS.split(' '));
     this.fence = options.fence ?? MISSING_FENCE;
+    if (typeof this.fence.claim !== 'function')
+      throw new RedlockConfigError('fence', this.fence, 'give one such as postgresFence(pool)');
     this.isInTransaction = options.isInTransaction;
-    this.#strict = options.strict;
+    if (this.isInTransaction !== undefined && typeof this.isInTransaction !== 'function')
+      throw new RedlockConfigError('isInTransaction', this.isInTransaction, 'give a function');
+    this.#strict = oneOf('strict', options.strict ?? false, [true, false]);
     this.#onEvent = eventListener(this.logger, options.onEvent);
     this.#nodes = createNodes(options.nodes, resolveKeyPrefix(options.keyPrefix));
     this.addresses = this.#nodes.map(({ address }) => address);

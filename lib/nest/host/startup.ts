@@ -5,7 +5,7 @@ import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
 
-/** How long nodes that are late may still answer once a quorum has joined; a dead one delays the start by this much. */
+/** How long nodes that are late may still answer once a quorum was examined; a dead one delays the start by this much. */
 const LATE_NODE_MS = 1_000;
 const ASK_AGAIN_MS = 50;
 /** The time for an answer is counted in so many beats. */
@@ -13,11 +13,11 @@ const BEATS = 10;
 
 /**
  * Waits until a quorum of nodes has joined, examines all of them, and logs one report of what is risky. Always settles:
- * after the timeout plus a second in which this process reads.
+ * after the timeout plus two seconds in which this process reads.
  *
  * @param redlock already opened
  * @param strict whether every node must be there
- * @param timeoutMs how long a quorum may take to join
+ * @param timeoutMs how long a quorum may take to join and to be examined
  * @throws RedlockConfigError with the whole report when the nodes are unsafe, or no quorum of them is there
  */
 export async function startRedlock(
@@ -29,21 +29,24 @@ export async function startRedlock(
 ): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
-  const isReady = await redlock.ready(timeoutMs);
-  const leftMs = timeoutMs - (performance.now() - startedMs);
-  const lateMs = strict === true ? Math.max(leftMs, LATE_NODE_MS) : LATE_NODE_MS;
+  const hasJoined = await redlock.joined(timeoutMs);
+  const leftMs = Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS);
+  let awaited = strict === true ? nodes.length : quorum;
+  let hurry = () => {};
+  const enough = new Promise<void>((resolve) => (hurry = resolve));
   const examined = await Promise.all(
-    nodes.map(async (node) => ({
-      address: node.address,
-      ignoredKeyPrefix: (node as { readonly ignoredKeyPrefix?: string }).ignoredKeyPrefix,
-      reply: await examineNode(node, lateMs),
-    })),
+    nodes.map(async (node) => {
+      const { ignoredKeyPrefix } = node as { readonly ignoredKeyPrefix?: string };
+      const reply = await examineNode(node, leftMs, enough);
+      if (reply.kind === 'facts' && (awaited -= 1) === 0) hurry();
+      return { address: node.address, ignoredKeyPrefix, reply };
+    }),
   );
   const restartGuard = restartGuardMs > 0;
   const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
   const report = formatStartupReport(findings);
   const isUnsafe = findings.some(({ severity }) => severity === 'error');
-  if (isUnsafe || !isReady) {
+  if (isUnsafe || !hasJoined) {
     const missing = `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)`;
     const addresses = nodes.map(({ address }) => address).join(', ');
     const fix = isUnsafe ? report : `${missing}\n${report}`;
@@ -55,16 +58,19 @@ export async function startRedlock(
   );
 }
 
-/** Asks a node for the facts of the start-up checks until it gives them, or this process has read for `timeoutMs`; never rejects. */
-export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFacts | NodeFailure> {
+/**
+ * Asks a node for the facts of the start-up checks until it gives them, or this process has read for `timeoutMs`, or for a
+ * second after `enough` resolved. Never rejects.
+ */
+export function examineNode(
+  node: LockNode,
+  timeoutMs: number,
+  enough?: Promise<void>,
+): Promise<NodeFacts | NodeFailure> {
   return new Promise((resolve) => {
-    let failure: NodeFailure = {
-      kind: 'failed',
-      nothingWritten: true,
-      reason: 'unreachable',
-      message: `no answer within ${Math.round(timeoutMs)} ms`,
-    };
+    let failure: NodeFailure | undefined;
     let askAgain: NodeJS.Timeout | undefined;
+    let deadline: NodeJS.Timeout | undefined;
     let isOver = false;
     const finish = (reply: NodeFacts | NodeFailure) => {
       if (isOver) return;
@@ -73,13 +79,18 @@ export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFact
       clearTimeout(askAgain);
       resolve(reply);
     };
-    // A late beat counts once, because this process did not read its sockets; what has arrived is there after the next poll.
-    let beats = 0;
-    const beat = () => {
-      beats += 1;
-      if (beats === BEATS) systemEnvironment.afterPoll(() => finish(failure));
+    const giveUpAfter = (limitMs: number) => {
+      clearInterval(deadline);
+      // A late beat counts once, because this process did not read its sockets; what has arrived is there after the next poll.
+      let beats = 0;
+      deadline = setInterval(() => {
+        beats += 1;
+        if (beats === BEATS)
+          systemEnvironment.afterPoll(() => finish(failure ?? unanswered(limitMs)));
+      }, limitMs / BEATS);
     };
-    const deadline = setInterval(beat, timeoutMs / BEATS);
+    giveUpAfter(timeoutMs);
+    void enough?.then(() => isOver || giveUpAfter(LATE_NODE_MS));
     const ask = () =>
       node.examine((reply) => {
         if (isOver) return;
@@ -89,4 +100,9 @@ export function examineNode(node: LockNode, timeoutMs: number): Promise<NodeFact
       });
     ask();
   });
+}
+
+function unanswered(limitMs: number): NodeFailure {
+  const message = `no answer within ${Math.round(limitMs)} ms`;
+  return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
 }

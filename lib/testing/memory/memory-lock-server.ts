@@ -21,6 +21,11 @@ export interface MemoryLockServerOptions {
   readonly clock?: Pick<Clock, 'wallMicros'>;
   /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<port.NodeFacts>;
+  /**
+   * A new server, which votes only after its restart guard, as one after {@link MemoryLockServer.restart} does. Otherwise it
+   * is as one that has run for long: there is nothing it could have forgotten. @default false
+   */
+  readonly fresh?: boolean;
 }
 
 let startCount = 0;
@@ -47,7 +52,7 @@ export class MemoryLockServer {
     const clock = options.clock ?? systemEnvironment.clock;
     this.#facts = options.facts ?? {};
     const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
-    this.state = new MemoryState(nowMicros, newRunId());
+    this.state = new MemoryState(nowMicros, newRunId(), options.fresh !== true);
   }
 
   get running(): boolean {
@@ -152,6 +157,7 @@ export class MemoryLockServer {
     if (options.snapshot) this.state.load(options.snapshot);
     else if (!options.keepData) this.state.clear();
     this.state.runId = newRunId();
+    this.state.hasServedGuard = false;
     this.#running = true;
   }
 

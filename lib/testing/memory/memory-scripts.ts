@@ -1,4 +1,5 @@
 import type * as port from '../../core/nodes/lock-node.ts';
+import { MAX_DURATION_MS } from '../../core/options/duration.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
 import type { LockPair, Marker, MemoryState } from './memory-state.ts';
 import { floorOf, pairsOf } from './memory-state.ts';
@@ -15,7 +16,8 @@ export function join(state: MemoryState, request: port.JoinRequest): port.JoinRe
   const nowMs = state.nowMs();
   const marker = state.markers.get(markerName);
   let { restartGuardMs } = request;
-  let joinedAtMs = nowMs;
+  // Longer ago than any guard.
+  let joinedAtMs = state.hasServedGuard ? nowMs - MAX_DURATION_MS : nowMs;
   // Otherwise nobody joined this start yet, or everything was flushed.
   if (marker?.runId === runId) {
     if (marker.floorRetentionMs !== floorRetentionMs)

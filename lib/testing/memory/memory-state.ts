@@ -32,10 +32,13 @@ export class MemoryState {
   markers = new Map<string, Marker>();
   /** Changes with every start of the server. */
   runId: string;
+  /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
+  hasServedGuard: boolean;
 
-  constructor(nowMicros: () => number, runId: string) {
+  constructor(nowMicros: () => number, runId: string, hasServedGuard: boolean) {
     this.nowMicros = nowMicros;
     this.runId = runId;
+    this.hasServedGuard = hasServedGuard;
     this.locks = new ExpiringMap(() => this.nowMs());
     this.floors = new ExpiringMap(() => this.nowMs());
   }
@@ -46,6 +49,7 @@ export class MemoryState {
 
   clear(): void {
     this.load({ locks: new Map(), floors: new Map(), markers: new Map() });
+    this.hasServedGuard = false;
   }
 
   dump(): MemorySnapshot {

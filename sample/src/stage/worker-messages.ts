@@ -32,8 +32,8 @@ export interface BookingReply {
 }
 
 export interface InspectReply {
-  /** Identity of the holder, `null` when the lock is free. */
-  readonly holder: string | null;
+  /** Identity of the holder, `null` when the lock is free, `undefined` when too few servers answered to know. */
+  readonly holder: string | null | undefined;
   readonly remainingMs: number;
   readonly lastToken: string;
   /** How many nodes answered. */

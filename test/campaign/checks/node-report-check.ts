@@ -13,7 +13,7 @@ type State = 'away' | 'voting' | 'failing';
 const FOLLOWS: Readonly<Record<State, readonly NodeEvent['change'][]>> = {
   away: ['joined', 'failing'],
   voting: ['left', 'failing'],
-  failing: ['left', 'joined'],
+  failing: ['joined'],
 };
 const LEADS_TO = { joined: 'voting', left: 'away', failing: 'failing' } as const;
 /** Under load a node that refuses every vote is reported within this time, and that it votes again as well. */

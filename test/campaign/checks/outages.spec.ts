@@ -214,6 +214,10 @@ describe('reports of a node', () => {
     expect(rules(joined(1), joined(2))).toEqual(wrong);
     expect(rules(joined(1), cut, left(1_001), left(1_002))).toEqual(wrong);
     expect(rules(cut, left(1_001))).toEqual(wrong);
+    const offline = outage(900, 6_000, { isOffline: true });
+    const away = [joined(1), offline, left(1_001), failing(3_001)];
+    expect(rules(...away, joined(6_100))).toEqual([]);
+    expect(rules(...away, left(3_100), joined(6_100))).toEqual(wrong);
     expect(rules(joined(1), refusing(500), failing(5_100), failing(5_200), joined(6_000))).toEqual(
       wrong,
     );

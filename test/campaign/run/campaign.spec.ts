@@ -49,7 +49,7 @@ describe('a run', () => {
 
   it('of a control is played once', async () => {
     const control = CONTROLS[0]!;
-    const unnoticed = { failure: `nobody noticed: ${control.claim}`, tries: 1 };
+    const unnoticed = { failure: `not caught: ${control.claim}`, tries: 1 };
     expect(await finishedOf([nothing, { rules: control.caughtBy }], { control })).toEqual(
       unnoticed,
     );

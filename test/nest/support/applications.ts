@@ -33,8 +33,7 @@ export async function compileModule(
 }
 
 export function redlockInMemory(options: Partial<RedlockModuleOptions> = {}) {
-  // Without the guard a lock need not wait for the quarantine of servers that are new.
-  return RedlockModule.forRoot({ nodes: createMemoryNodes(3), restartGuard: false, ...options });
+  return RedlockModule.forRoot({ nodes: createMemoryNodes(3), ...options });
 }
 
 export function closeLater<Closable extends { close(): Promise<unknown> }>(

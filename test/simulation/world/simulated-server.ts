@@ -60,7 +60,10 @@ export class SimulatedServer {
     this.index = index;
     this.#rate = settings.clockRate;
     this.clockErrorMs = settings.clockErrorMs;
-    this.memory = new MemoryLockServer({ clock: { wallMicros: () => this.#wallMicros() } });
+    this.memory = new MemoryLockServer({
+      clock: { wallMicros: () => this.#wallMicros() },
+      fresh: true,
+    });
   }
 
   get name(): string {

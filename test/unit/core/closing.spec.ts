@@ -4,6 +4,7 @@ import { processFactory, rejection } from './support/cluster.ts';
 
 const newProcess = processFactory();
 const CLOSED = { code: 'REDLOCK_CLOSED' };
+const OOM = { error: "OOM command not allowed when used memory > 'maxmemory'." };
 
 describe('close', () => {
   it('refuses new locks, and is idempotent', async () => {
@@ -126,6 +127,84 @@ describe('ready', () => {
     const startedAtMs = cluster.nowMs;
     expect(await cluster.settle(ready)).toBe(true);
     expect(cluster.nowMs - startedAtMs).toBeLessThan(50);
+    expect(await redlock.ready(0)).toBe(true);
+  });
+
+  it('is false at once while it drains and after it was closed, also for those that wait', async () => {
+    const { cluster, redlock } = await newProcess();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    for (const server of cluster.servers) server.kill();
+    await cluster.advance(10);
+    const startedAtMs = cluster.nowMs;
+    const pending = redlock.ready(60_000);
+    const draining = redlock.drain(2_000);
+    expect([await pending, await redlock.ready(60_000)]).toEqual([false, false]);
+    await cluster.settle(Promise.all([lock.release(), draining]));
+    expect(await redlock.ready(60_000)).toBe(false);
+    await cluster.settle(redlock.close());
+    expect(await redlock.ready(60_000)).toBe(false);
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(5_000);
+  });
+
+  it.each(['grants nothing, though it extends held locks', 'is frozen'])(
+    'is false after a try without a quorum, while a majority %s',
+    async (fault) => {
+      const { cluster, redlock, nodes } = await newProcess();
+      await cluster.settle(redlock.acquire('held'));
+      for (const { server } of fault === 'is frozen' ? nodes.slice(1) : []) server.freeze();
+      for (const node of nodes.slice(1)) node.failNext(OOM, { command: 'acquire', times: 100 });
+      expect(await redlock.ready(0)).toBe(true);
+      for (let round = 0; round < 10; round += 1) {
+        await cluster.failure(redlock.acquire(`key${round}`, { wait: 0 }));
+        expect(await cluster.settle(redlock.ready(500))).toBe(false);
+        await cluster.advance(500);
+      }
+      const ready = redlock.ready(60_000);
+      for (const node of nodes) node.clearFaults();
+      for (const { server } of nodes) server.resume();
+      const startedAtMs = cluster.nowMs;
+      await cluster.settle(redlock.acquire('key'));
+      expect([await ready, cluster.nowMs - startedAtMs < 500]).toEqual([true, true]);
+    },
+  );
+
+  it('is true again when no try said anything of an outage for a ttl: the servers may have recovered', async () => {
+    const { cluster, redlock } = await newProcess();
+    for (const server of cluster.servers.slice(1)) server.freeze();
+    await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    await cluster.advance(2_900);
+    expect(await cluster.settle(redlock.ready(0))).toBe(false);
+    await cluster.advance(100);
+    expect(await redlock.ready(0)).toBe(true);
+  });
+
+  it('is true when the nodes join after a try, and while restarted nodes wait to vote', async () => {
+    const { cluster, redlock } = await newProcess({ open: false, restartGuard: true });
+    await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    redlock.open();
+    expect(await cluster.settle(redlock.ready(100))).toBe(true);
+    await cluster.advance(10);
+    const refused = cluster.failure(redlock.acquire('a', { wait: 0 }));
+    expect(String(await refused)).toContain('may not vote');
+    expect(await redlock.ready(0)).toBe(true);
+  });
+
+  it('is true under contention, and after a try that was given up', async () => {
+    const { cluster, redlock, nodes } = await newProcess({ wait: 0 });
+    cluster.occupy('a', [0, 1, 2], 60_000);
+    cluster.occupy('split', [0], 60_000, 'one');
+    cluster.occupy('split', [1], 60_000, 'two');
+    cluster.servers[2]!.kill();
+    for (const key of ['a', 'split']) {
+      await cluster.failure(redlock.acquire(key));
+      expect([key, await redlock.ready(0)]).toEqual([key, true]);
+    }
+    for (const node of nodes) node.latencyMs = 250;
+    const aborted = new AbortController();
+    const given = cluster.failure(redlock.acquire('b', { signal: aborted.signal }));
+    await cluster.advance(10);
+    aborted.abort();
+    await given;
     expect(await redlock.ready(0)).toBe(true);
   });
 });

@@ -26,6 +26,9 @@ describe('a message says what happened and what to do', () => {
       `Lock "a", "b" is held by another holder (waited 2000 ms). The holder's lease runs 731 ms more unless extended. Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').`,
     );
     expect(new LockBusyError(['a'], 5, undefined).message).not.toContain('undefined');
+    expect(new LockBusyError(['a'], 5, undefined, [], true).message).toBe(
+      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Check that what it acquires by hand is always released.`,
+    );
   });
 
   it('when unavailable: each node with its reason', () => {

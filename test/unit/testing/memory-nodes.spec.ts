@@ -1,9 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { lockNames } from '../../../lib/core/nodes/node-names.ts';
-import { MemoryLockNode, MemoryLockServer } from '../../../lib/testing/index.ts';
+import { Redlock } from '../../../lib/core/redlock.ts';
+import { createMemoryNodes, MemoryLockNode, MemoryLockServer } from '../../../lib/testing/index.ts';
 import { ballotNow, NodeDriver } from '../../support/node-driver.ts';
 
 const REQUEST = { markerName: '#marker', restartGuardMs: 100, floorRetentionMs: 600_000 };
@@ -11,7 +12,10 @@ const REQUEST = { markerName: '#marker', restartGuardMs: 100, floorRetentionMs: 
 describe('JOIN in memory', () => {
   it('happens at one instant, as a script of Redis does, although the clock moves on at every reading', () => {
     let micros = 1_800_000_000_000_000;
-    const server = new MemoryLockServer({ clock: { wallMicros: () => (micros += 1_000) } });
+    const server = new MemoryLockServer({
+      clock: { wallMicros: () => (micros += 1_000) },
+      fresh: true,
+    });
     expect(server.join(REQUEST)).toEqual({ kind: 'joined', quarantineMs: 100 });
     const [marker] = server.state.markers.values();
     const again = server.join(REQUEST);
@@ -19,6 +23,62 @@ describe('JOIN in memory', () => {
       kind: 'joined',
       quarantineMs: marker!.voteAfterMs - Math.floor(micros / 1_000),
     });
+  });
+});
+
+describe('the restart guard of servers in memory', () => {
+  const guardOf = (server: MemoryLockServer, restartGuardMs = 100, markerName = '#marker') =>
+    server.join({ ...REQUEST, restartGuardMs, markerName });
+  const nothingToServe = { kind: 'joined', quarantineMs: 0 };
+
+  it('is served when they are made, for every application and every length of it', () => {
+    const [node] = createMemoryNodes(1);
+    expect(guardOf(node!.server)).toEqual(nothingToServe);
+    expect(guardOf(node!.server, 2_147_483_647)).toEqual(nothingToServe);
+    expect(guardOf(node!.server, 10_000, 'other:#marker')).toEqual(nothingToServe);
+  });
+
+  it('lets a lock service over new nodes acquire at its first try', async () => {
+    const redlock = new Redlock(createMemoryNodes(3), { wait: 0 });
+    redlock.open();
+    expect(await redlock.ready(20_000)).toBe(true);
+    await expect(redlock.withLock('seat:1', () => 'booked')).resolves.toBe('booked');
+    await redlock.close();
+  });
+
+  it.each([
+    ['was made as a fresh one', () => createMemoryNodes(1, { fresh: true })[0]!.server],
+    ['restarted without its data', () => restarted({ keepData: false })],
+    ['restarted with its data', () => restarted({ keepData: true })],
+    ['restarted with an older state', () => restarted({ keepData: false, snapshot })],
+    ['was flushed', () => used((server) => server.flush())],
+  ])('has to be served by a server that %s', (_what, make) => {
+    expect(guardOf(make())).not.toEqual(nothingToServe);
+  });
+
+  const used = (damage: (server: MemoryLockServer) => void) => {
+    const server = new MemoryLockServer();
+    guardOf(server);
+    damage(server);
+    return server;
+  };
+  const snapshot = new MemoryLockServer().snapshot();
+  const restarted = (options: Parameters<MemoryLockServer['restart']>[0]) =>
+    used((server) => server.restart(options));
+});
+
+describe('fake timers of a test', () => {
+  it('do not stop an acquire of a free lock on memory nodes, nor its release', async () => {
+    const redlock = new Redlock(createMemoryNodes(3));
+    redlock.open();
+    expect(await redlock.ready(20_000)).toBe(true);
+    jest.useFakeTimers();
+    try {
+      await expect(redlock.withLock('seat:1', () => 'booked')).resolves.toBe('booked');
+    } finally {
+      jest.useRealTimers();
+      await redlock.close();
+    }
   });
 });
 

@@ -56,7 +56,7 @@ export class Cluster {
   constructor(size: number, seed: number) {
     this.environment = new ManualEnvironment({ seed });
     const { clock } = this.environment;
-    this.servers = Array.from({ length: size }, () => new MemoryLockServer({ clock }));
+    this.servers = Array.from({ length: size }, () => new MemoryLockServer({ clock, fresh: true }));
   }
 
   get nowMs(): number {

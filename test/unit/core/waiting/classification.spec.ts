@@ -69,9 +69,10 @@ describe('busy', () => {
     // Two nodes are known when it is decided; a quorum is free when the first of them is, with the third.
     expect((error as LockBusyError).holderRemainingMs).toBeGreaterThan(4_900);
     expect((error as LockBusyError).holderRemainingMs).toBeLessThanOrEqual(9_000);
+    expect(error).toMatchObject({ isHeldHere: false });
     const { remainingMs } = await cluster.settle(redlock.acquire('b', { extend: false }));
     const own = await cluster.failure(redlock.acquire(['b', 'c'], { wait: 0 }));
-    expect(own).toMatchObject({ code: 'LOCK_BUSY', waitedMs: 0, causes: [] });
+    expect(own).toMatchObject({ code: 'LOCK_BUSY', waitedMs: 0, causes: [], isHeldHere: true });
     expect((own as LockBusyError).holderRemainingMs).toBeCloseTo(remainingMs);
   });
 

@@ -1,0 +1,193 @@
+import { describe, expect, it } from '@jest/globals';
+import Database from 'better-sqlite3';
+import { PGlite } from '@electric-sql/pglite';
+import { sql } from 'drizzle-orm';
+import { sql as kyselySql } from 'kysely';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import {
+  pgliteFence,
+  postgresFence,
+  sqliteFence,
+  type Fence,
+  type PostgresPool,
+} from '../../lib/fencing/index.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+import { nodeSqlite } from './support/node-sqlite.ts';
+import { drizzleClient, knexClient, kyselyClient, typeormClient } from './support/open-clients.ts';
+import { openPrismaClient } from './support/prisma-accounts.ts';
+
+// A transaction that ends inside the work has freed the row of the fence: what follows is not fenced.
+
+/** A fence, how its work runs a statement, and how to close it. */
+interface Client {
+  readonly fence: Fence;
+  readonly run: (transaction: any, sql: string) => unknown;
+  readonly close: () => unknown;
+}
+
+const SEAT = 'CREATE TABLE seat (id text PRIMARY KEY, n integer)';
+const WRITE = 'UPDATE seat SET n = 1';
+
+let count = 0;
+
+function itNotices(name: string, endings: readonly string[][], open: () => Promise<Client>): void {
+  it.each(endings.map((statements) => [statements.join('; '), statements] as const))(
+    `${name} does not report success when the work runs %s`,
+    async (_text, statements) => {
+      const { fence, run, close } = await open();
+      try {
+        const token = new FencingToken(1, [`ended:${(count += 1)}`], 'h');
+        const ended = fence.transaction(token, async (tx) => {
+          for (const statement of statements)
+            await Promise.resolve(run(tx, statement)).catch(() => undefined);
+        });
+        // Knex says instead that it can't roll back what SQLite has rolled back.
+        const code = expect.stringMatching(
+          name === 'Knex on SQLite' ? /SQLITE_ERROR|FENCED/ : /FENCED/,
+        );
+        await expect(ended).rejects.toMatchObject({ code });
+        await expect(fence.transaction(token, (tx) => run(tx, WRITE))).resolves.toBeDefined();
+      } finally {
+        await close();
+      }
+    },
+  );
+}
+
+const ENDINGS = [
+  ['COMMIT'],
+  ['BEGIN', WRITE, 'COMMIT'],
+  ['COMMIT', 'BEGIN'],
+  ['ROLLBACK', 'BEGIN', WRITE],
+  ['ROLLBACK AND CHAIN', WRITE],
+];
+const SWALLOWED = [[WRITE, "INSERT INTO seat VALUES ('a', 2)"]];
+
+describe('on PostgreSQL', () => {
+  const database = usePostgres((pool) =>
+    pool.query(`${postgresFence(pool).ddl()} ${SEAT}; INSERT INTO seat VALUES ('a', 0)`),
+  );
+
+  const sent: string[] = [];
+  async function pgPool(options: pg.PoolConfig): Promise<Client> {
+    const pool = new pg.Pool({ connectionString: database.url, max: 1, ...options });
+    pool.on('connect', (client) => {
+      const query = client.query.bind(client) as (...all: unknown[]) => unknown;
+      Object.assign(client, {
+        query: (statement: string | { text: string }, ...rest: unknown[]) => {
+          sent.push(typeof statement === 'string' ? statement : statement.text);
+          return query(statement, ...rest);
+        },
+      });
+    });
+    return {
+      fence: postgresFence(pool as PostgresPool),
+      run: (tx, text) => tx.query(text),
+      close: () => pool.end(),
+    };
+  }
+
+  const pools: Record<string, pg.PoolConfig> = { pg: {}, 'pg with pipeline': { pipeline: true } };
+  for (const [name, options] of Object.entries(pools))
+    itNotices(name, [...ENDINGS, ...SWALLOWED], () => pgPool(options));
+
+  it('pg needs no round trip for it, and writes nothing in a transaction that is another one', async () => {
+    const { fence, run, close } = await pgPool({});
+    try {
+      const token = new FencingToken(1, ['seat'], 'h');
+      await database.pool.query('UPDATE seat SET n = 0');
+      const replaced = fence.transaction(token, async (tx) => {
+        for (const statement of ['ROLLBACK', 'BEGIN', WRITE]) await run(tx, statement);
+      });
+      await expect(replaced).rejects.toThrow(/had ended before its commit/);
+      const { rows } = await database.pool.query('SELECT n FROM seat');
+      expect(rows).toEqual([{ n: 0 }]);
+      sent.length = 0;
+      await fence.transaction(token, (tx) => run(tx, WRITE));
+      expect(sent).toEqual([
+        'BEGIN',
+        expect.stringContaining('WITH fence_rows'),
+        WRITE,
+        expect.stringMatching(/^SELECT .*; COMMIT$/),
+      ]);
+    } finally {
+      await close();
+    }
+  });
+
+  itNotices('TypeORM', [...ENDINGS, ...SWALLOWED], async () => ({
+    ...(await typeormClient({ type: 'postgres', url: database.url })),
+    run: (tx, text) => tx.query(text),
+  }));
+  itNotices('Knex', [...ENDINGS, ...SWALLOWED], async () => ({
+    ...knexClient({ client: 'pg', connection: database.url }),
+    run: (tx, text) => tx.raw(text),
+  }));
+  itNotices('Kysely', [...ENDINGS, ...SWALLOWED], async () => ({
+    ...kyselyClient(database.url, 'postgresql'),
+    run: (tx, text) => kyselySql.raw(text).execute(tx),
+  }));
+  itNotices('Drizzle', [...ENDINGS, ...SWALLOWED], async () => ({
+    ...drizzleClient(database.url, 'postgresql'),
+    run: (tx, text) => tx.execute(sql.raw(text)),
+  }));
+  // Opening these two takes seconds.
+  itNotices('Prisma', [['COMMIT'], ...SWALLOWED], async () => ({
+    ...(await openPrismaClient(database.url)),
+    run: (tx, text) => tx.$executeRawUnsafe(text),
+  }));
+  itNotices('PGlite', [['COMMIT'], ...SWALLOWED], async () => {
+    const lite = await PGlite.create();
+    const fence = pgliteFence(lite);
+    await lite.exec(`${fence.ddl()} ${SEAT}; INSERT INTO seat VALUES ('a', 0)`);
+    return { fence, run: (tx, text) => tx.query(text), close: () => lite.close() };
+  });
+});
+
+describe('on SQLite', () => {
+  const endings = [
+    ['COMMIT'],
+    ['COMMIT', 'BEGIN IMMEDIATE'],
+    ['ROLLBACK', 'BEGIN IMMEDIATE', WRITE],
+    [WRITE, "INSERT OR ROLLBACK INTO seat VALUES ('a', 2)", WRITE],
+  ];
+  const setUp = [
+    sqliteFence(new Database(':memory:')).ddl(),
+    SEAT,
+    "INSERT INTO seat VALUES ('a', 0)",
+  ];
+
+  const drivers = { 'better-sqlite3': Database, 'node:sqlite': nodeSqlite() ?? Database };
+  for (const [name, Driver] of Object.entries(drivers))
+    itNotices(name, endings, async () => {
+      const database = new Driver(':memory:');
+      for (const statement of setUp) database.exec(statement);
+      return {
+        fence: sqliteFence(database),
+        run: async (_tx, text) => database.exec(text) ?? 'done',
+        close: () => database.close(),
+      };
+    });
+
+  it('notices it in synchronous work, too', async () => {
+    const database = new Database(':memory:');
+    for (const statement of setUp) database.exec(statement);
+    const token = new FencingToken(1, ['seat'], 'h');
+    const ended = sqliteFence(database).transaction(token, (tx) => void tx.exec('COMMIT'));
+    await expect(ended).rejects.toThrow(/had ended before its commit/);
+    expect(database.inTransaction).toBe(false);
+  });
+
+  itNotices('Knex on SQLite', endings, async () => {
+    const connection = { filename: ':memory:' };
+    const client = knexClient({ client: 'better-sqlite3', connection, useNullAsDefault: true });
+    for (const statement of setUp) await (client.outside[0] as any).raw(statement);
+    return { ...client, run: (tx, text) => tx.raw(text) };
+  });
+  itNotices('TypeORM', endings, async () => {
+    const client = await typeormClient({ type: 'better-sqlite3', database: ':memory:' });
+    for (const statement of setUp) await (client.outside[0] as any).query(statement);
+    return { ...client, run: (tx, text) => tx.query(text) };
+  });
+});

@@ -1,0 +1,154 @@
+import 'reflect-metadata';
+import { readFileSync } from 'node:fs';
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Fenced, LockService, RedlockModule } from '../../lib/index.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { closeAll, closeLater, silentLogger, startModule } from '../nest/support/applications.ts';
+
+@Injectable()
+class Seats {
+  runs = 0;
+
+  @Fenced((...parts: unknown[]) => `seat:${parts.join('/')}`)
+  async book(...parts: unknown[]): Promise<string> {
+    this.runs += 1;
+    return `booked ${parts.length}`;
+  }
+}
+
+afterEach(closeAll);
+
+const boot = (options: object) =>
+  start(RedlockModule.forRoot({ nodes: createMemoryNodes(1), ...options }));
+
+async function start(module: ReturnType<typeof RedlockModule.forRoot>): Promise<unknown> {
+  const building = Test.createTestingModule({ imports: [module] }).setLogger(silentLogger);
+  return closeLater(await (await building.compile()).init());
+}
+
+describe('options of the module', () => {
+  it.each([
+    [{ TTL: '1s' }, "'TTL' can't be given: it is unknown (did you mean 'ttl'?); RedlockModule"],
+    [{ retryCount: 5 }, "did you mean 'wait'?"],
+    [{ timeout: 3 }, "did you mean 'wait'?"],
+    [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
+    [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
+    [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
+    [{ strict: 'yes' }, "'strict' can't be \"yes\": use true or false"],
+    [{ isInTransaction: true }, "'isInTransaction' can't be true: give a function"],
+    [{ fence: {} }, "'fence' can't be an object: give one such as postgresFence(pool)"],
+    [{ nodes: 'redis://:secret@one' }, "'nodes' can't be a string: give an array"],
+    [{ nodes: undefined }, "'nodes' can't be undefined: give an array"],
+    [{ nodes: [] }, "'nodes' can't be an empty array"],
+    [{ startupTimeout: 0 }, "'startupTimeout' can't be 0"],
+    [{ shutdownTimeout: 'never' }, "'shutdownTimeout' can't be \"never\""],
+    [{ ttl: 0 }, "'ttl' can't be 0"],
+    [{ keyPrefix: Symbol('lock'), nodes: ['redis://one'] }, "'keyPrefix' can't be a symbol"],
+    [{ onEvent: 'log' }, "'onEvent' can't be \"log\": give a function"],
+    [{ nodes: [undefined] }, "'nodes' can't be an array with undefined in it: each is a URL"],
+    [{ nodes: ['redis://:secret@a:1,redis://b:2'] }, "'nodes' can't be several URLs in one string"],
+  ])('are refused when the application starts: %j', async (options, message) => {
+    await expect(boot(options)).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
+    await expect(boot(options)).rejects.toThrow(message);
+  });
+
+  it('are refused without their value, which may be a password', async () => {
+    await expect(boot({ pasword: 'secret' })).rejects.toMatchObject({ value: undefined });
+    await expect(boot({ pasword: 'secret' })).rejects.not.toThrow('secret');
+  });
+
+  it('are asked for where forRoot, or the factory of forRootAsync, gives none', async () => {
+    const module = RedlockModule.forRootAsync({ useFactory: () => undefined as never });
+    await expect(start(module)).rejects.toThrow(/RedlockModule \(forRoot, or .* takes nodes, ttl/);
+    await expect(start(RedlockModule.forRoot(undefined as never))).rejects.toThrow("'nodes' can't");
+  });
+
+  it('are all accepted that the README lists', async () => {
+    const [, table = ''] = readFileSync('README.md', 'utf8').split('\n## Options');
+    const rows = table.split('\n## ')[0]!.matchAll(/^\| `([a-zA-Z]+)(?:\.\w+)?`/gm);
+    const names = new Set([...rows].map(([, name]) => name!));
+    const refused = await boot({ none: 1 }).catch((error: Error) => error.message);
+    const [, known] = /takes (.*)\.$/.exec(String(refused))!;
+    expect(known!.split(', ').sort()).toEqual([...names].sort());
+  });
+});
+
+it('a server that was not reached yet is said to be that, once', async () => {
+  const node = new RedisLockNode('redis://127.0.0.1:1');
+  const reply = await new Promise((resolve) => node.examine(resolve));
+  expect(reply).toMatchObject({ message: 'no connection: not connected yet' });
+});
+
+describe('a call', () => {
+  const config = 'REDLOCK_CONFIG';
+
+  it.each<[string, string, string, (locks: any) => Promise<unknown>]>([
+    ['an unknown option', config, "mean 'wait'?", (locks) => locks.acquire('a', { timeout: 5 })],
+    ['a wrong case', config, "mean 'ttl'?", (locks) => locks.withLock('a', run, { TTL: 5 })],
+    ['a number', config, "can't be a number", (locks) => locks.acquire('a', 5000)],
+    ['a number', config, "can't be a number", (locks) => locks.tryAcquire('a', 5000)],
+    ['a controller', config, 'signal', (locks) => locks.acquire('a', { signal: controller })],
+    ['a null signal', config, 'signal', (locks) => locks.acquire('a', { signal: null })],
+    ['options first', 'FENCED_USAGE', 'function', (locks) => locks.withLock('a', {}, run)],
+    ['no work', 'FENCED_USAGE', 'not undefined', (locks) => locks.withLock('a')],
+  ])('with %s is refused before anything is locked', async (_what, code, text, call) => {
+    const { locks } = await startSeats();
+    await expect(call(locks)).rejects.toMatchObject({ code });
+    await expect(call(locks)).rejects.toThrow(text);
+    await using free = await locks.tryAcquire('a');
+    expect(free).not.toBeNull();
+  });
+
+  const run = () => 'done';
+  const controller = new AbortController();
+
+  it('takes null for its options like none', async () => {
+    const { locks } = await startSeats();
+    await expect(locks.withLock('a', run, null as never)).resolves.toBe('done');
+    await using tried = await locks.tryAcquire('a', null as never);
+    await using acquired = await locks.acquire('b', null as never);
+    expect([tried?.isHeld, acquired.isHeld]).toEqual([true, true]);
+  });
+});
+
+describe('a method under @Fenced', () => {
+  it.each([
+    ['a proxy', (seats: Seats) => new Proxy(seats, {})],
+    ['an object that inherits from it', (seats: Seats) => Object.create(seats) as Seats],
+  ])('names the wrapper when its instance is called through %s', async (_what, wrap) => {
+    const { seats } = await startSeats();
+    await expect(wrap(seats).book('a')).rejects.toThrow(/wrapper of an instance .*value\.bind/);
+    expect(seats.runs).toBe(0);
+  });
+
+  it.each([[undefined], [null], [Number.NaN], [{}], [Promise.resolve('a')], ['a', undefined, 'b']])(
+    'is not run when its key function has no text for an argument: %p',
+    async (...parts) => {
+      const { seats } = await startSeats();
+      const call = seats.book(...parts.map(String));
+      await expect(call).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      await expect(call).rejects.toThrow(/^Seats\.book: the key function made 'seat:.*not run/);
+      expect(seats.runs).toBe(0);
+    },
+  );
+
+  it('is run when such a word is a part of a name only', async () => {
+    const { seats } = await startSeats();
+    for (const name of ['undefined-behaviour', 'the null hypothesis', 'Nan', 'NaNa', 'nullable'])
+      await expect(seats.book(name)).resolves.toBe('booked 1');
+  });
+
+  it('is refused as a decorator of the third stage, and the setting is named', () => {
+    const context = { kind: 'method', name: 'book', static: false };
+    const decorate = Fenced('seat') as unknown as (method: unknown, context: unknown) => void;
+    expect(() => decorate(async () => undefined, context)).toThrow(/experimentalDecorators/);
+  });
+});
+
+async function startSeats() {
+  const module = await startModule({ providers: [Seats] });
+  return { seats: module.get(Seats), locks: module.get(LockService) };
+}

@@ -1,0 +1,37 @@
+import { describe, expect, it } from '@jest/globals';
+import { processFactory } from '../support/cluster.ts';
+
+const newProcess = processFactory();
+
+/** What an inspection says of a key that `holders` of three servers hold while those in `down` don't answer. */
+async function seen(holders: readonly number[], down: readonly number[], how: 'kill' | 'freeze') {
+  const { cluster, redlock } = await newProcess();
+  cluster.occupy('a', holders, 60_000);
+  for (const index of down) cluster.servers[index]![how]();
+  const startedAtMs = cluster.nowMs;
+  const { holder, remainingMs, nodes } = await cluster.settle(redlock.inspect('a'));
+  expect(cluster.nowMs - startedAtMs).toBeLessThanOrEqual(300);
+  expect(nodes.flatMap(({ failure }, index) => (failure ? [index] : []))).toEqual(down);
+  return [holder, remainingMs > 50_000];
+}
+
+describe.each(['kill', 'freeze'] as const)('an inspection (nodes are away by %s)', (how) => {
+  it('names the holder that a quorum reports, or says that there is none', async () => {
+    expect(await seen([0, 1, 2], [], how)).toEqual(['foreign', true]);
+    expect(await seen([0, 1], [2], how)).toEqual(['foreign', true]);
+    expect(await seen([2], [], how)).toEqual([null, false]);
+    expect(await seen([], [2], how)).toEqual([null, false]);
+  });
+
+  it('says that it does not know where nodes without an answer could make it a quorum', async () => {
+    expect(await seen([1, 2], [2], how)).toEqual([undefined, false]);
+    expect(await seen([0, 1, 2], [1, 2], how)).toEqual([undefined, false]);
+    expect(await seen([], [1, 2], how)).toEqual([undefined, false]);
+  });
+});
+
+it('an inspection knows of no holder after close, and calls no lock free', async () => {
+  const { cluster, redlock } = await newProcess();
+  await cluster.settle(redlock.close());
+  expect((await cluster.settle(redlock.inspect('a'))).holder).toBeUndefined();
+});
