@@ -7,7 +7,7 @@ module.exports = (type) => [
       target: 'es2022',
       keepClassNames: true,
       parser: { syntax: 'typescript', decorators: true },
-      transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: true },
+      transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
     },
     module: { type },
   },

@@ -24,7 +24,11 @@ export async function compile(text, filename) {
       target: 'es2022',
       keepClassNames: true,
       parser: { syntax: 'typescript', decorators: true },
-      transform: { legacyDecorator: true, decoratorMetadata: true },
+      transform: {
+        legacyDecorator: true,
+        decoratorMetadata: true,
+        useDefineForClassFields: false,
+      },
     },
   });
   return { format: 'module', source: code, shortCircuit: true };

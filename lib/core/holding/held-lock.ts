@@ -45,7 +45,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   readonly ttlMs: number;
   readonly nodeTimeoutMs: number;
   /** Why its holder lost it; undefined while held, and when released. */
-  lossError: LockLostError | undefined;
+  lossError: LockLostError | undefined = undefined;
   /** The handle of its holder was released. */
   isHandleReleased = false;
   readonly #room: LockRoom;

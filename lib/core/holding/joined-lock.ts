@@ -13,7 +13,7 @@ export class JoinedLock implements Lock {
   /** A section has a known end; a handle may never be released. */
   readonly isSection: boolean;
   /** Why it was lost while in use. */
-  lossError: LockLostError | undefined;
+  lossError: LockLostError | undefined = undefined;
   readonly #outer: HeldLock;
   #abort: AbortController | undefined;
   #isReleased = false;

@@ -45,21 +45,21 @@ export interface ForeignHolder {
 export class KeyRecord {
   readonly key: string;
   /** Held here: also while it is only kept for `minHold`. */
-  lock: HeldLock | undefined;
+  lock: HeldLock | undefined = undefined;
   /** Whose try for a lock with this key is under way. One at a time in this process. */
-  trying: Waiter | undefined;
-  foreign: ForeignHolder | undefined;
+  trying: Waiter | undefined = undefined;
+  foreign: ForeignHolder | undefined = undefined;
   /** When it was last granted here, or a quorum named another holder. */
   busyAtMs = Number.NEGATIVE_INFINITY;
   /** When a single node last named another holder. */
   namedAtMs = Number.NEGATIVE_INFINITY;
   /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
-  outage: FailedAttempt | undefined;
+  outage: FailedAttempt | undefined = undefined;
   /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
-  sets: Set<Waiter> | undefined;
-  claims: Waiter[] | undefined;
-  first: Waiter | undefined;
-  last: Waiter | undefined;
+  sets: Set<Waiter> | undefined = undefined;
+  claims: Waiter[] | undefined = undefined;
+  first: Waiter | undefined = undefined;
+  last: Waiter | undefined = undefined;
   /** How many in line are impatient; 0 saves a walk. */
   impatient = 0;
   /** Releases that were published elsewhere, or may have been missed. */
@@ -78,7 +78,7 @@ export class KeyRecord {
   subscribers = 0;
   isSubscribed = false;
   /** Runs while its subscription outlives the last waiter. */
-  linger: Alarm | undefined;
+  linger: Alarm | undefined = undefined;
   /** Identities of locks and attempts of this process that were published: their hints say nothing new. */
   #own: string[] | undefined;
 

@@ -6,9 +6,9 @@ export const LATE_MS = 10;
 /** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost nothing. */
 export abstract class Deadline {
   /** Set while it is waiting; for {@link Deadlines} only. */
-  line: DeadlineLine | undefined;
-  next: Deadline | undefined;
-  previous: Deadline | undefined;
+  line: DeadlineLine | undefined = undefined;
+  next: Deadline | undefined = undefined;
+  previous: Deadline | undefined = undefined;
   dueMs = 0;
 
   abstract onDeadline(): void;

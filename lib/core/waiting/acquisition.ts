@@ -38,13 +38,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   readonly ticket: number;
   readonly isInSection: boolean;
   isImpatient: boolean;
-  place: KeyRecord | undefined;
-  previousInLine: Waiter | undefined;
-  nextInLine: Waiter | undefined;
+  place: KeyRecord | undefined = undefined;
+  previousInLine: Waiter | undefined = undefined;
+  nextInLine: Waiter | undefined = undefined;
   /** Tries made so far. */
   tries = 0;
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
-  cancelled: { readonly error: unknown } | undefined;
+  cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
   readonly #settings: ResolvedAcquire;
   readonly #records: readonly KeyRecord[];

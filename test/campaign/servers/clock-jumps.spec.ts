@@ -121,7 +121,8 @@ async function scriptCostMs(client: Redis): Promise<number> {
     const pipeline = client.pipeline();
     for (let vote = 0; vote < 100; vote += 1) {
       const key = `${round}:${vote}`;
-      pipeline.eval(ACQUIRE.text, 3, 'marker', key, `f${key}`, Date.now() * 1000, 'holder', 60_000);
+      const values = [Date.now() * 1000, 'holder', 60_000, 'run'];
+      pipeline.eval(ACQUIRE.text, 3, 'marker', key, `f${key}`, ...values);
     }
     const replies = await pipeline.exec();
     expect(replies!.every(([error, reply]) => error === null && reply === 1)).toBe(true);

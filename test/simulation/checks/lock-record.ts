@@ -176,7 +176,8 @@ export class LockRecord {
     this.#byToken.delete(`${token.value} ${keys.join()}`);
     if (this.#run.plan.family === 'detached') this.#run.ended.push(new WeakRef(lock));
     const untilMs = this.#process.nowMs + this.#process.trueMs(this.#run.plan.ttlMs / 4);
-    for (const key of keys) this.#takenUntilMs.set(key, untilMs);
+    for (const key of keys)
+      this.#takenUntilMs.set(key, Math.max(this.#takenUntilMs.get(key) ?? untilMs, untilMs));
   }
 
   /** Something happened to a lock. */
