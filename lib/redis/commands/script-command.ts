@@ -95,7 +95,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     for (const value of all) values += bulk(value);
     const [alone, inBatch] = (heads[keyCount] ??= [
       evalsha(script, keyCount + (isVote ? 1 : 0), keyCount + all.length + (isVote ? 2 : 0)),
-      letter === undefined ? '' : bulk(letter) + bulk(String(keyCount)),
+      letter === undefined ? '' : bulk(`${letter}${keyCount}`),
     ]);
     last = request;
     encoded = {
@@ -173,6 +173,12 @@ const KNOWN = new Set([...Object.keys(FIELDS), 'resolve', 'reject']);
  * callback. They inherit from its own class but skip its constructor, which costs a tenth of a whole round trip.
  */
 export function scriptCommands(Base?: CommandClass) {
+  const WireCommand = wireCommandOf(Base);
+  const ScriptCommand = scriptCommandOf(WireCommand);
+  return { WireCommand, ScriptCommand, BatchCommand: batchCommandOf(WireCommand) };
+}
+
+function wireCommandOf(Base: CommandClass | undefined) {
   const isNative = Base !== undefined && hasKnownFields(Base);
 
   abstract class WireCommand {
@@ -218,7 +224,13 @@ export function scriptCommands(Base?: CommandClass) {
     setReplyContext(): void {}
   }
 
-  class ScriptCommand extends WireCommand {
+  if (isNative) Object.setPrototypeOf(WireCommand.prototype, Base.prototype);
+  Object.assign(WireCommand.prototype, FIELDS, { isNative });
+  return WireCommand;
+}
+
+function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
+  return class ScriptCommand extends WireCommand {
     readonly encoded: EncodedRequest;
     readonly text: string;
 
@@ -236,14 +248,17 @@ export function scriptCommands(Base?: CommandClass) {
     refused(error: unknown): void {
       this.owner.rejected(this, error);
     }
-  }
+  };
+}
 
+function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
   /** Several requests as one script, in their order. */
-  class BatchCommand extends WireCommand {
+  return class BatchCommand extends WireCommand {
     readonly call = { parse: (replies: unknown) => replies };
     readonly request = undefined;
 
-    constructor(readonly commands: readonly ScriptCommand[]) {
+    /** Emptied by the reply: what has outlived a garbage collection would keep all that came after it for another one. */
+    constructor(readonly commands: ScriptCommand[]) {
       super();
     }
 
@@ -257,17 +272,18 @@ export function scriptCommands(Base?: CommandClass) {
         keys += encoded.keys;
         values += encoded.inBatch;
       }
-      const valueCount = 1 + this.commands.length * (2 + VALUES_PER_REQUEST);
+      const valueCount = 1 + this.commands.length * (1 + VALUES_PER_REQUEST);
       return evalsha(BATCH, keyCount, keyCount + valueCount) + keys + values;
     }
 
-    /** What is no list of replies is no reply to any of them. */
+    /** 1 is the reply of each. What is no list of replies either is no reply to any of them. */
     readonly settle = (replies: unknown): void => {
-      const { commands } = this;
+      const commands = this.commands.splice(0);
       const list: unknown[] =
         Array.isArray(replies) && replies.length === commands.length ? replies : [];
-      for (const [index, command] of commands.entries()) {
-        const reply = list[index];
+      for (let index = 0; index < commands.length; index += 1) {
+        const command = commands[index]!;
+        const reply = replies === 1 ? 1 : list[index];
         try {
           const isRefusal = Array.isArray(reply) && reply[0] === 'e' && reply.length === 2;
           if (isRefusal) command.refused(errorReply(String(reply[1])));
@@ -279,13 +295,9 @@ export function scriptCommands(Base?: CommandClass) {
     };
 
     refused(error: unknown): void {
-      for (const command of this.commands) throwingLater(() => command.refused(error));
+      for (const command of this.commands.splice(0)) throwingLater(() => command.refused(error));
     }
-  }
-
-  if (isNative) Object.setPrototypeOf(WireCommand.prototype, Base.prototype);
-  Object.assign(WireCommand.prototype, FIELDS, { isNative });
-  return { WireCommand, ScriptCommand, BatchCommand };
+  };
 }
 
 /** The same requests in the same order, those that can go together in one command. */
