@@ -32,13 +32,15 @@ const systemTimers: Timers = {
   set: (callback, delayMs, background = false) => {
     const run = () => inModuleContext(callback);
     // A timer of less than half a millisecond would wait at least twice as long as asked.
-    const timer = delayMs < 0.5 ? setImmediate(run) : setTimeout(run, delayMs);
-    return background ? timer.unref() : timer;
+    const isShort = delayMs < 0.5;
+    const timer = isShort ? setImmediate(run) : setTimeout(run, delayMs);
+    if (background) timer.unref();
+    // By its own counterpart: to Node any object is an immediate, and one that is none makes it lose another one. Under the
+    // fake timers of a test it is an object of theirs, which may be cleared after them.
+    const clear = (isShort ? clearImmediate : clearTimeout) as (timer: unknown) => void;
+    return () => clear(timer);
   },
-  clear: (handle) => {
-    clearTimeout(handle as NodeJS.Timeout);
-    clearImmediate(handle as NodeJS.Immediate);
-  },
+  clear: (handle) => (handle as (() => void) | undefined)?.(),
 };
 
 const HOLDER_BYTES = 18;

@@ -1,0 +1,40 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { systemEnvironment } from '../../../lib/core/system-environment.ts';
+
+const { timers } = systemEnvironment;
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+describe('a timer of the system', () => {
+  it.each([0, 1_000])(
+    'of %i ms that was set under fake timers is cleared after them',
+    async (ms) => {
+      jest.useFakeTimers();
+      const handle = timers.set(() => undefined, ms);
+      jest.useRealTimers();
+      timers.clear(handle);
+      // Node counts immediates. Were one taken off that is none, an immediate that is alone would never run.
+      const ran = new Promise((resolve) => setImmediate(() => resolve('ran')));
+      const late = new Promise((resolve) => setTimeout(() => resolve('starved'), 2_000));
+      const outcome = await Promise.race([ran, late]);
+      if (outcome === 'starved') setImmediate(() => undefined);
+      expect(outcome).toBe('ran');
+    },
+  );
+
+  it.each([0, 5])(
+    'of %i ms that was cleared does not fire, also when it is cleared twice',
+    async (ms) => {
+      const fired = jest.fn();
+      const handle = timers.set(fired, ms);
+      timers.clear(handle);
+      timers.clear(handle);
+      timers.clear(undefined);
+      await new Promise((resolve) => timers.set(() => resolve(undefined), 20));
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(fired).not.toHaveBeenCalled();
+    },
+  );
+});
