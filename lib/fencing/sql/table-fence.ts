@@ -118,7 +118,10 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     );
   }
 
-  /** Makes the claims that were rolled back with the transaction that covered them: reads that followed them rely on them. */
+  /**
+   * Makes the claims that were rolled back with the transaction that covered them: later reads rely on them. An older holder that
+   * waited for the row comes first, so earlier reads may be outdated.
+   */
   private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
     try {
       await this.claimNow(claims);
