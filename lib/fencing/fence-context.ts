@@ -23,6 +23,9 @@ interface Frame extends HeldClaims {
 export class FenceContext {
   readonly #storage = new AsyncLocalStorage<Frame>();
 
+  /** @param hasOneConnection a second transaction in the work of one would wait for it, of whatever key and holder */
+  constructor(private readonly hasOneConnection = false) {}
+
   /**
    * Runs the work of a transaction that brought claims to the fence; synchronously when the work is synchronous. What only
    * can be awaited, such as the query of a query builder, runs inside.
@@ -52,23 +55,35 @@ export class FenceContext {
     return isCovered;
   }
 
-  /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder */
+  /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder, or the connection */
   refuseNested(claims: readonly FenceClaim[]): void {
     const claim = claims.find((each) => this.#held(each) !== undefined);
-    if (!claim) return;
+    if (claim) {
+      throw new FencedUsageError(
+        `The enclosing transaction already holds the fence for key '${claim.key}'; a second transaction would deadlock. Use the enclosing transaction ('tx'). Nothing was written.`,
+        [claim.key],
+      );
+    }
+    if (!this.hasOneConnection || !this.#frames().next().value) return;
     throw new FencedUsageError(
-      `The enclosing transaction already holds the fence for key '${claim.key}'; a second transaction would deadlock. Use the enclosing transaction ('tx'). Nothing was written.`,
-      [claim.key],
+      'The enclosing transaction has the only connection; a second one would wait for it indefinitely. Bring this token to the enclosing one, fence.advance(tx, token), or begin outside its work. Nothing was written.',
+      claims.map(({ key }) => key),
     );
   }
 
   /** The innermost claim of the same row for the same holder. */
   #held({ key, holder }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
-    for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer) {
+    for (const frame of this.#frames()) {
       const claim = frame.claims.find((each) => each.key === key && each.holder === holder);
-      if (claim && !frame.isOver) return { claim, frame };
+      if (claim) return { claim, frame };
     }
     return undefined;
+  }
+
+  /** Around this call, the innermost first. */
+  *#frames(): Generator<Frame, undefined> {
+    for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer)
+      if (!frame.isOver) yield frame;
   }
 }
 

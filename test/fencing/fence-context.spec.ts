@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { PGlite } from '@electric-sql/pglite';
 import Database from 'better-sqlite3';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
+  pgliteFence,
   postgresFence,
   sqliteFence,
   type Fence,
@@ -62,10 +64,13 @@ describe('the fence inside its own transaction', () => {
     });
 
     it('keeps the error of work that claimed again when a newer holder came after the rollback', async () => {
-      let newest: Promise<unknown> | undefined;
+      const claimed = new AbortController();
+      const newest = once(claimed.signal, 'abort').then(() =>
+        fence.transaction(token(6), () => 'newest'),
+      );
       const newer = fence.transaction(token(5), async () => {
         await fence.claim(token(5));
-        newest = fence.transaction(token(6), () => 'newest');
+        claimed.abort();
         throw new Error('own');
       });
       await expect(newer).rejects.toThrow('own');
@@ -206,6 +211,24 @@ describe('the fence inside its own transaction', () => {
       errors: [{ message: 'own' }, { message: 'no connection' }],
     });
   });
+
+  it.each(['SQLite', 'PGlite'])(
+    'refuses other keys and holders inside where %s has one connection, which would wait for itself',
+    async (name) => {
+      const lite = name === 'PGlite' ? await PGlite.create() : undefined;
+      const fence: Fence = lite ? pgliteFence(lite) : fences['SQLite']!;
+      await lite?.exec(fence.ddl());
+      const [outer, other] = ['a', 'b'].map((holder) => new FencingToken(1, [holder], holder));
+      const uses = [() => fence.claim(other), () => fence.transaction(other, () => undefined)];
+      await fence.transaction(outer, async (tx) => {
+        for (const use of uses)
+          await expect(use()).rejects.toMatchObject({ code: 'FENCED_USAGE', keys: ['b'] });
+        await fence.advance(tx, other);
+      });
+      for (const use of uses) await use();
+      await lite?.close();
+    },
+  );
 
   it('claims other keys as it does outside', async () => {
     const fence = fences['PostgreSQL']!;

@@ -138,6 +138,26 @@ describe('redisFence', () => {
     expect(JSON.stringify(fields).length).toBeLessThan(150);
   });
 
+  it('costs the server hardly more for many writes of one key at once than for many of one each', async () => {
+    const fence = redisFence(direct);
+    /** Microseconds of the server for each of 1,000 writes. */
+    const cost = async (keyOf: (index: number) => string): Promise<number> => {
+      await direct.config('RESETSTAT');
+      const writes = Array.from({ length: 1_000 }, (_none, index) => {
+        const held = keyOf(index);
+        return fence.write({ ...token(1), keys: [held] }, [['INCR', `{${held}}:n`]]);
+      });
+      await Promise.all(writes);
+      const [, microseconds] = /cmdstat_eval:.*usec_per_call=([\d.]+)/.exec(
+        await direct.info('commandstats'),
+      )!;
+      return Number(microseconds);
+    };
+    const ofOneEach = await cost((index) => `${key}:${index}`);
+    expect(await cost(() => key)).toBeLessThan(30 * ofOneEach);
+    await expect(direct.get(`{${key}}:n`)).resolves.toBe('1000');
+  });
+
   it('keeps what at most 32 clients wrote before the newest token, and for ten minutes', async () => {
     const name = redisFence(direct).fenceName(key);
     await writeAsOthers(1, 40);
@@ -151,7 +171,7 @@ describe('redisFence', () => {
       await direct.hset(
         name,
         field,
-        text.replace(/\d+$/, (time) => String(Number(time) - 600_000)),
+        text.replace(/^\d+/, (time) => String(Number(time) - 600_000)),
       );
     await redisFence(direct).claim(token(42));
     const left = await direct.hkeys(name);

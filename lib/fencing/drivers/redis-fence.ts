@@ -21,8 +21,8 @@ const OLD_RECORD_MS = 600_000;
  * command: its name · number of its arguments after the key · these. A claim has the writer ''.
  * Returns: {'OK', reply …} · {'REPEATED'} · {'STALE', index of the fence, its token, its holder, age}
  *
- * A client that has lost its connection may send a write again. The first fence has a field for each writer: the oldest write
- * that was under way, the writes since then that ran, and the time of the last one. Newer tokens leave these records for a while,
+ * A client that has lost its connection may send a write again. The first fence has a field for each writer: the time of its
+ * last write, the oldest one that was under way, and those since then that ran. Newer tokens leave these records for a while,
  * for a write that ran and is sent again must not be called stale. The field d has the time of the newest record that was
  * dropped, and `age` is how long ago that is, in milliseconds: a write that was sent earlier may have run.
  *
@@ -45,7 +45,7 @@ local function dropRecords(fence)
   local fields, records = redis.call('HGETALL', fence), {}
   for i = 1, #fields, 2 do
     if string.sub(fields[i], 1, 2) == 'w:' then
-      records[#records + 1] = {fields[i], tonumber(string.match(fields[i + 1], '%d+$')) or 0}
+      records[#records + 1] = {fields[i], tonumber(string.match(fields[i + 1], '^%d+')) or 0}
     end
   end
   table.sort(records, function(a, b) return a[2] > b[2] end)
@@ -59,7 +59,9 @@ local function dropRecords(fence)
 end
 
 local record, dropped = unpack(redis.call('HMGET', KEYS[1], writer, 'd'))
-local from, before = string.match(record or '0:,', '^(%d+):(,[%d,]*)')
+record = record or '0:0:,'
+local _, head, from = string.find(record, '^%d+:(%d+):')
+local before = string.sub(record, head + 1)
 if tonumber(number) < tonumber(from) or string.find(before, ',' .. number .. ',', 1, true) then
   return {'REPEATED'}
 end
@@ -78,11 +80,16 @@ for i = 1, fences do
 end
 if writer ~= '' then
   oldest = math.max(oldest, tonumber(from))
-  local ran = oldest .. ':,'
-  for each in string.gmatch(before, '%d+') do
-    if tonumber(each) >= oldest then ran = ran .. each .. ',' end
+  local ran = before .. number .. ','
+  if oldest > tonumber(from) then
+    local kept = {''}
+    for each in string.gmatch(ran, '%d+') do
+      if tonumber(each) >= oldest then kept[#kept + 1] = each end
+    end
+    kept[#kept + 1] = ''
+    ran = table.concat(kept, ',')
   end
-  redis.call('HSET', KEYS[1], writer, ran .. number .. ',:' .. now)
+  redis.call('HSET', KEYS[1], writer, now .. ':' .. oldest .. ':' .. ran)
 end
 
 local replies = {'OK'}

@@ -33,7 +33,7 @@ export interface FenceCall<Transaction, Result> extends HeldClaims {
 export abstract class TableFence<Transaction> implements Fence<Transaction> {
   protected readonly table: string;
   protected readonly reporter: FenceReporter;
-  protected readonly context = new FenceContext();
+  protected readonly context: FenceContext;
   /** By the transaction that this fence opened for it. */
   protected readonly calls = new WeakMap<object, { refusal?: Refusal }>();
 
@@ -42,6 +42,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options: SqlFenceOptions = {},
   ) {
     this.table = fenceTable(options.table);
+    this.context = new FenceContext(adapter.hasOneConnection);
     this.reporter = new FenceReporter(options);
   }
 
@@ -117,7 +118,10 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     );
   }
 
-  /** Makes the claims that were rolled back with the transaction that covered them: reads that followed them rely on them. */
+  /**
+   * Makes the claims that were rolled back with the transaction that covered them: later reads rely on them. An older holder that
+   * waited for the row comes first, so earlier reads may be outdated.
+   */
   private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
     try {
       await this.claimNow(claims);
