@@ -222,8 +222,6 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/^(expires?|expiration|duration|lease|lifetime)/, 'ttl'],
   [/^prefix$/, 'keyPrefix'],
 ];
-/** Fewer equal letters at the beginning are chance. */
-const TELLING_LETTERS = 3;
 
 /**
  * Values are not shown: a misplaced one may be a password.
@@ -247,11 +245,11 @@ export function checkOptionNames(
   throw new RedlockConfigError(unknown, undefined, `it is unknown${hint}; ${takes}`, 'given');
 }
 
-/** The one that begins like `name`, as far as any does, or that is its name elsewhere. */
+/** The one that begins like `name`, in three letters or more, or that is its name elsewhere. */
 function nearestTo(name: string, known: readonly string[]): string | undefined {
   const [, ours] = ELSEWHERE.find(([names]) => names.test(name)) ?? [];
   if (ours !== undefined && known.includes(ours)) return ours;
-  for (let { length } = name; length >= TELLING_LETTERS; length -= 1) {
+  for (let { length } = name; length > 2; length -= 1) {
     const found = known.find((each) => each.toLowerCase().startsWith(name.slice(0, length)));
     if (found !== undefined) return found;
   }
