@@ -2,6 +2,7 @@ import swc from './swc.cjs';
 
 // How much the specs do that can do any amount; `npm run test:stress` has them do more.
 process.env.FENCE_STRESS ??= '0.2';
+process.env.BATCH_RUNS ??= '300';
 process.env.SIMULATION_SEEDS ??= '100';
 process.env.SIMULATION_STEP ??= '7';
 

@@ -1,5 +1,6 @@
 // What takes minutes: specs that run only here, and those of which `npm test` runs a part, in full.
 process.env.FENCE_STRESS ??= '1';
+process.env.BATCH_RUNS ??= '20000';
 process.env.SIMULATION_SEEDS ??= '500';
 process.env.SIMULATION_STEP ??= '1';
 process.env.WAIT_BUDGET_RUNS ??= '20';
@@ -10,6 +11,7 @@ export default {
   testMatch: [
     '<rootDir>/test/**/*.stress.spec.ts',
     ...LONG_SPECS.map((path) => `<rootDir>/${path}`),
+    '<rootDir>/test/contract/batches.spec.ts',
     '<rootDir>/test/fencing/stress/*.spec.ts',
     '<rootDir>/test/fencing/wrong-stores.spec.ts',
     '<rootDir>/test/simulation/campaign.spec.ts',

@@ -18,11 +18,11 @@ import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import { examineServer } from './preflight/examine-server.ts';
+import { BATCH } from './scripts/batch.ts';
 import { JOIN } from './scripts/join.ts';
 
-const LOADED_AFTER_JOIN = [ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, INSPECT_CALL].map(
-  ({ script }) => script,
-);
+const CALLS = [ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, INSPECT_CALL];
+const LOADED_AFTER_JOIN = [...CALLS.map(({ script }) => script), BATCH];
 
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */

@@ -125,7 +125,8 @@ async function perform(
   }
 }
 
-function withoutClocks(reply: unknown): Record<string, unknown> | null {
+/** A reply of which equal commands at different moments have the same. */
+export function withoutClocks(reply: unknown): Record<string, unknown> | null {
   if (typeof reply !== 'object' || reply === null) return null;
   const {
     nowMicros: _now,

@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 125;
-const MOST_LINES_OF_LIB = 12_850;
-const MOST_LINES_OF_TEST = 44_100;
+const MOST_FILES_OF_LIB = 126;
+const MOST_LINES_OF_LIB = 13_050;
+const MOST_LINES_OF_TEST = 44_400;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

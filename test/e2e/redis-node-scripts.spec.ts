@@ -87,6 +87,7 @@ describe('a join', () => {
       load,
       load,
       load,
+      load,
     ]);
     const again = await joinCommands(async () => void (await driver.join()));
     expect(again).toEqual([JOINS, 'script EXISTS']);

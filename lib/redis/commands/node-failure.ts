@@ -50,6 +50,11 @@ export function isErrorReply(error: unknown): error is Error {
   return isErrorLike(error) && error.name === 'ReplyError';
 }
 
+/** An error of the server that came as data. */
+export function errorReply(message: string): Error {
+  return Object.assign(new Error(message), { name: 'ReplyError' });
+}
+
 /** The server's own refusal is an answer; anything else is thrown. */
 export function orErrorReply(error: unknown): Error {
   if (isErrorReply(error)) return error;

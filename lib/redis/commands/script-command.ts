@@ -13,7 +13,9 @@ import { ACQUIRE } from '../scripts/acquire.ts';
 import { EXTEND } from '../scripts/extend.ts';
 import { INSPECT } from '../scripts/inspect.ts';
 import { RELEASE } from '../scripts/release.ts';
+import { BATCH, MOST_KEYS, MOST_REQUESTS, VALUES_PER_REQUEST } from '../scripts/batch.ts';
 import type { Script } from '../scripts/script.ts';
+import { errorReply } from './node-failure.ts';
 import {
   parseAcquireReply,
   parseExtendReply,
@@ -26,27 +28,26 @@ export interface ScriptCall<Request, Reply> {
   readonly script: Script;
   /** It goes by its digest only, which a server does not know before it was joined. */
   readonly isVote: boolean;
-  /**
-   * EVALSHA in the Redis protocol; in a vote the start of the server is still missing, which is the last argument. The last
-   * request is remembered, because it goes to all nodes in a row.
-   */
-  encode(request: Request): string;
+  /** Its name in a batch; undefined where it goes alone. */
+  readonly letter: string | undefined;
+  /** The last request is remembered, because it goes to all nodes in a row. */
+  encode(request: Request): EncodedRequest;
   parse(reply: unknown, request: Request): Reply;
 }
 
 export const ACQUIRE_CALL = scriptCall<AcquireRequest, AcquireReply>(
-  'vote',
+  'a',
   ACQUIRE,
   parseAcquireReply,
 );
-export const EXTEND_CALL = scriptCall<ExtendRequest, ExtendReply>('vote', EXTEND, parseExtendReply);
+export const EXTEND_CALL = scriptCall<ExtendRequest, ExtendReply>('e', EXTEND, parseExtendReply);
 export const RELEASE_CALL = scriptCall<ReleaseRequest, ReleaseReply>(
-  'no vote',
+  'r',
   RELEASE,
   parseReleaseReply,
 );
 export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
-  'no vote',
+  undefined,
   INSPECT,
   parseInspectReply,
 );
@@ -62,33 +63,55 @@ function valuesOf(request: ScriptRequest): string[] {
   return [];
 }
 
+/** The names and values of one request in the Redis protocol, for all nodes. */
+export interface EncodedRequest {
+  /** Without the marker. */
+  readonly keyCount: number;
+  readonly keys: string;
+  /** EVALSHA of its own script; in a vote the start of the server is still missing, which is the last argument. */
+  readonly alone: string;
+  /** Its part of the values of a batch. */
+  readonly inBatch: string;
+}
+
 function scriptCall<Request extends ScriptRequest, Reply>(
-  kind: 'vote' | 'no vote',
+  letter: string | undefined,
   script: Script,
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
-  const isVote = kind === 'vote';
-  /** What stands in front of the keys, by their number. */
-  const heads: string[] = [];
+  const isVote = letter === 'a' || letter === 'e';
+  /** What stands in front of the names, alone and in a batch, by their number. */
+  const heads: (readonly [alone: string, inBatch: string])[] = [];
   let last: Request | undefined;
-  let text = '';
-  const encode = (request: Request): string => {
-    if (request === last) return text;
+  let encoded: EncodedRequest;
+  const encode = (request: Request): EncodedRequest => {
+    if (request === last) return encoded;
     const { marker, pairs } = request.names;
-    const values = valuesOf(request);
-    const length = pairs.length + (isVote ? 1 : 0);
-    text = heads[length] ??=
-      `*${length + values.length + (isVote ? 4 : 3)}\r\n` +
-      bulk('evalsha') +
-      bulk(script.sha1) +
-      bulk(String(length));
-    if (isVote) text += bulk(marker);
-    for (const name of pairs) text += bulk(name);
-    for (const value of values) text += bulk(value);
+    const keyCount = pairs.length;
+    let keys = '';
+    let values = '';
+    for (const name of pairs) keys += bulk(name);
+    const all = valuesOf(request);
+    for (const value of all) values += bulk(value);
+    const [alone, inBatch] = (heads[keyCount] ??= [
+      evalsha(script, keyCount + (isVote ? 1 : 0), keyCount + all.length + (isVote ? 2 : 0)),
+      letter === undefined ? '' : bulk(`${letter}${keyCount}`),
+    ]);
     last = request;
-    return text;
+    encoded = {
+      keyCount,
+      keys,
+      alone: (isVote ? alone + bulk(marker) : alone) + keys + values,
+      inBatch: inBatch + values,
+    };
+    return encoded;
   };
-  return { script, isVote, encode, parse };
+  return { script, isVote, letter, encode, parse };
+}
+
+/** The head of a command with so many arguments after the number of its keys. */
+function evalsha({ sha1 }: Script, keyCount: number, count: number): string {
+  return `*${count + 3}\r\n${bulk('evalsha')}${bulk(sha1)}${bulk(String(keyCount))}`;
 }
 
 /** A string in the Redis protocol. */
@@ -109,10 +132,13 @@ export function argumentsOf(text: string): Buffer[] {
   return args;
 }
 
-export type ScriptCommandClass = ReturnType<typeof scriptCommandClass>;
+export type ScriptCommands = ReturnType<typeof scriptCommands>;
 
 /** A request on its way to one node: what is written, and whom to call with the reply. */
-export type ScriptCommand = InstanceType<ScriptCommandClass>;
+export type ScriptCommand = InstanceType<ScriptCommands['ScriptCommand']>;
+
+/** What is written at once: a request, or several of them. */
+export type WireCommand = InstanceType<ScriptCommands['WireCommand']>;
 
 /** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
@@ -146,27 +172,30 @@ const KNOWN = new Set([...Object.keys(FIELDS), 'resolve', 'reject']);
  * Commands for the clients of one copy of ioredis: written from a text that was made once for all nodes, and settled by a
  * callback. They inherit from its own class but skip its constructor, which costs a tenth of a whole round trip.
  */
-export function scriptCommandClass(Base?: CommandClass) {
-  class EvalshaCommand {
-    readonly text: string;
+export function scriptCommands(Base?: CommandClass) {
+  const WireCommand = wireCommandOf(Base);
+  const ScriptCommand = scriptCommandOf(WireCommand);
+  return { WireCommand, ScriptCommand, BatchCommand: batchCommandOf(WireCommand) };
+}
+
+function wireCommandOf(Base: CommandClass | undefined) {
+  const isNative = Base !== undefined && hasKnownFields(Base);
+
+  abstract class WireCommand {
     /** False where ioredis has to encode by itself, because it keeps something in its commands that we don't know. */
     declare readonly isNative: boolean;
     declare transformReply?: (reply: unknown) => unknown;
-
-    constructor(
-      readonly call: ScriptCall<any, any>,
-      readonly request: unknown,
-      readonly settle: (reply: any) => void,
-      readonly owner: ScriptCommandOwner,
-    ) {
-      this.text = call.isVote ? call.encode(request) + owner.start : call.encode(request);
-    }
+    abstract readonly text: string;
+    abstract readonly call: { parse(reply: unknown, request: any): unknown };
+    abstract readonly request: unknown;
+    abstract readonly settle: (reply: any) => void;
+    abstract refused(error: unknown): void;
 
     /** Bound, because tracers take it from the command and call it alone; made only when it is read. */
     get resolve(): (reply: unknown) => void {
       return (reply) => {
         try {
-          const isReady = typeof reply === 'number' || !this.isNative;
+          const isReady = typeof reply === 'number' || !isNative;
           const value = isReady ? reply : this.transformReply?.(reply);
           this.settle(this.call.parse(value, this.request));
         } catch (thrown) {
@@ -181,14 +210,7 @@ export function scriptCommandClass(Base?: CommandClass) {
 
     /** Reached while somebody else writes or closes. */
     get reject(): (error: unknown) => void {
-      return (error) =>
-        inModuleContext(() => {
-          try {
-            this.owner.rejected(this, error);
-          } catch (thrown) {
-            throwLater(thrown);
-          }
-        });
+      return (error) => inModuleContext(() => throwingLater(() => this.refused(error)));
     }
 
     set reject(value) {
@@ -201,10 +223,106 @@ export function scriptCommandClass(Base?: CommandClass) {
 
     setReplyContext(): void {}
   }
-  const isNative = Base !== undefined && hasKnownFields(Base);
-  if (isNative) Object.setPrototypeOf(EvalshaCommand.prototype, Base.prototype);
-  Object.assign(EvalshaCommand.prototype, FIELDS, { isNative });
-  return EvalshaCommand;
+
+  if (isNative) Object.setPrototypeOf(WireCommand.prototype, Base.prototype);
+  Object.assign(WireCommand.prototype, FIELDS, { isNative });
+  return WireCommand;
+}
+
+function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
+  return class ScriptCommand extends WireCommand {
+    readonly encoded: EncodedRequest;
+    readonly text: string;
+
+    constructor(
+      readonly call: ScriptCall<any, any>,
+      readonly request: unknown,
+      readonly settle: (reply: any) => void,
+      readonly owner: ScriptCommandOwner,
+    ) {
+      super();
+      this.encoded = call.encode(request);
+      this.text = call.isVote ? this.encoded.alone + owner.start : this.encoded.alone;
+    }
+
+    refused(error: unknown): void {
+      this.owner.rejected(this, error);
+    }
+  };
+}
+
+function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
+  /** Several requests as one script, in their order. */
+  return class BatchCommand extends WireCommand {
+    readonly call = { parse: (replies: unknown) => replies };
+    readonly request = undefined;
+
+    /** Emptied by the reply: what has outlived a garbage collection would keep all that came after it for another one. */
+    constructor(readonly commands: ScriptCommand[]) {
+      super();
+    }
+
+    get text(): string {
+      const [first] = this.commands;
+      let keyCount = 1;
+      let keys = bulk((first!.request as AcquireRequest).names.marker);
+      let values = first!.owner.start;
+      for (const { encoded } of this.commands) {
+        keyCount += encoded.keyCount;
+        keys += encoded.keys;
+        values += encoded.inBatch;
+      }
+      const valueCount = 1 + this.commands.length * (1 + VALUES_PER_REQUEST);
+      return evalsha(BATCH, keyCount, keyCount + valueCount) + keys + values;
+    }
+
+    /** 1 is the reply of each. What is no list of replies either is no reply to any of them. */
+    readonly settle = (replies: unknown): void => {
+      const commands = this.commands.splice(0);
+      const list: unknown[] =
+        Array.isArray(replies) && replies.length === commands.length ? replies : [];
+      for (let index = 0; index < commands.length; index += 1) {
+        const command = commands[index]!;
+        const reply = replies === 1 ? 1 : list[index];
+        try {
+          const isRefusal = Array.isArray(reply) && reply[0] === 'e' && reply.length === 2;
+          if (isRefusal) command.refused(errorReply(String(reply[1])));
+          else command.settle(command.call.parse(reply, command.request));
+        } catch (thrown) {
+          throwLater(thrown);
+        }
+      }
+    };
+
+    refused(error: unknown): void {
+      for (const command of this.commands.splice(0)) throwingLater(() => command.refused(error));
+    }
+  };
+}
+
+/** The same requests in the same order, those that can go together in one command. */
+export function batched(
+  commands: readonly ScriptCommand[],
+  { BatchCommand }: ScriptCommands,
+): WireCommand[] {
+  const written: WireCommand[] = [];
+  let batch: ScriptCommand[] = [];
+  let keyCount = 0;
+  const end = () => {
+    if (batch.length > 0) written.push(batch.length > 1 ? new BatchCommand(batch) : batch[0]!);
+    batch = [];
+    keyCount = 0;
+  };
+  for (const command of commands) {
+    const { call, encoded } = command;
+    const isFull = batch.length === MOST_REQUESTS || keyCount + encoded.keyCount > MOST_KEYS;
+    if (isFull || call.letter === undefined) end();
+    batch.push(command);
+    keyCount += encoded.keyCount;
+    if (call.letter === undefined) end();
+  }
+  end();
+  return written;
 }
 
 function hasKnownFields(Base: CommandClass): boolean {
@@ -212,6 +330,14 @@ function hasKnownFields(Base: CommandClass): boolean {
 }
 
 /** What our side throws must not end up in ioredis' parser. */
+function throwingLater(action: () => void): void {
+  try {
+    action();
+  } catch (thrown) {
+    throwLater(thrown);
+  }
+}
+
 function throwLater(thrown: unknown): void {
   queueMicrotask(() => {
     throw thrown;

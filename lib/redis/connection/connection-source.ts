@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { scriptCommandClass } from '../commands/script-command.ts';
-import type { CommandClass, ScriptCommandClass } from '../commands/script-command.ts';
+import { scriptCommands } from '../commands/script-command.ts';
+import type { CommandClass, ScriptCommands } from '../commands/script-command.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -62,7 +62,7 @@ export class ConnectionSource {
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
   /** For the copy of ioredis that the clients are of, once one of them has connected. */
-  ScriptCommand: ScriptCommandClass = scriptCommandClass();
+  commands: ScriptCommands = scriptCommands();
   readonly #template: RedisInstance;
   #hasSeenCommand = false;
 
@@ -89,7 +89,7 @@ export class ConnectionSource {
     client.sendCommand = (command, stream) => {
       client.sendCommand = sendCommand;
       this.#hasSeenCommand = true;
-      this.ScriptCommand = scriptCommandClass(command.constructor as CommandClass);
+      this.commands = scriptCommands(command.constructor as CommandClass);
       return sendCommand(command, stream);
     };
     return client;

@@ -11,8 +11,13 @@ import {
   isNotWritable,
   NOT_WRITABLE,
 } from '../commands/node-failure.ts';
-import { argumentsOf, bulk } from '../commands/script-command.ts';
-import type { ScriptCall, ScriptCommand, ScriptCommandOwner } from '../commands/script-command.ts';
+import { argumentsOf, batched, bulk } from '../commands/script-command.ts';
+import type {
+  ScriptCall,
+  ScriptCommand,
+  ScriptCommandOwner,
+  WireCommand,
+} from '../commands/script-command.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisLink } from './redis-link.ts';
@@ -117,7 +122,7 @@ export class RedisConnection implements ScriptCommandOwner {
     request: Request,
     settle: (reply: Reply) => void,
   ): boolean {
-    this.#collected.push(new this.#source.ScriptCommand(call, request, settle, this));
+    this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
     const mayWait = length < FLUSH_AT && (length > 1 || this.#internals.commandQueue.length > 0);
     if (!mayWait) this.flush();
@@ -136,7 +141,8 @@ export class RedisConnection implements ScriptCommandOwner {
     const commands = this.#collected;
     if (commands.length === 0) return;
     this.#collected = [];
-    for (const command of commands) {
+    const written = commands.length > 1 ? batched(commands, this.#source.commands) : commands;
+    for (const command of written) {
       if (command.isNative) void this.client.sendCommand(command as never, this as never);
       else this.#call(command);
     }
@@ -190,7 +196,7 @@ export class RedisConnection implements ScriptCommandOwner {
   }
 
   /** For a copy of ioredis whose commands we don't know. */
-  #call(command: ScriptCommand): void {
+  #call(command: WireCommand): void {
     const [name = '', ...args] = argumentsOf(command.text);
     void this.ask((client) => client.call(String(name), args)).then(
       (reply) => command.resolve(reply),

@@ -8,14 +8,21 @@ import {
   EXTEND_CALL,
   INSPECT_CALL,
   RELEASE_CALL,
-  scriptCommandClass,
+  scriptCommands,
 } from '../../../lib/redis/commands/script-command.ts';
-import type { CommandClass } from '../../../lib/redis/commands/script-command.ts';
+import type { CommandClass, ScriptCall } from '../../../lib/redis/commands/script-command.ts';
 
 const names = lockNames('lock:', ['a']);
 const vote = { names, holder: 'holder', ballot: 7, ttlMs: 10_000 };
 const owner = { start: bulk('1a2b3c4d'), rejected: () => undefined };
 const IoredisCommand = Command as unknown as CommandClass;
+
+const { ScriptCommand } = scriptCommands();
+
+/** What goes to a node. */
+function textOf<Request>(call: ScriptCall<Request, any>, request: Request): string {
+  return new ScriptCommand(call, request, () => undefined, owner).text;
+}
 
 /** As ioredis itself writes these arguments. */
 function written(args: readonly (string | Buffer)[]): string {
@@ -31,10 +38,10 @@ describe('a request on the wire', () => {
   ])('is what ioredis would write, and can be read back: keys that are %s', (_, keys) => {
     const of = lockNames('lock:', keys);
     const texts = [
-      ACQUIRE_CALL.encode({ ...vote, names: of }) + owner.start,
-      EXTEND_CALL.encode({ ...vote, names: of, holder: keys[0]! }) + owner.start,
-      RELEASE_CALL.encode({ names: of, holder: keys.at(-1)!, granted: false, notify: true }),
-      INSPECT_CALL.encode({ names: of }),
+      textOf(ACQUIRE_CALL, { ...vote, names: of }),
+      textOf(EXTEND_CALL, { ...vote, names: of, holder: keys[0]! }),
+      textOf(RELEASE_CALL, { names: of, holder: keys.at(-1)!, granted: false, notify: true }),
+      textOf(INSPECT_CALL, { names: of }),
     ];
     for (const text of texts) {
       const [name, ...args] = argumentsOf(text);
@@ -49,9 +56,9 @@ describe('a request on the wire', () => {
     const keys = ['3', 'lock:#marker', 'lock:a', 'lock:#floor:a'];
     // Floors are compared as strings: 16 digits.
     const values = ['0000000000000007', 'holder', '10000', '1a2b3c4d'];
-    expect(ACQUIRE_CALL.encode(vote) + owner.start).toBe(written([sha1, ...keys, ...values]));
+    expect(textOf(ACQUIRE_CALL, vote)).toBe(written([sha1, ...keys, ...values]));
     const release = { names, holder: 'holder', granted: false, notify: true };
-    expect(RELEASE_CALL.encode(release)).toBe(
+    expect(textOf(RELEASE_CALL, release)).toBe(
       written([RELEASE_CALL.script.sha1, '2', 'lock:a', 'lock:#floor:a', 'holder', '0', '1']),
     );
   });
@@ -59,19 +66,19 @@ describe('a request on the wire', () => {
   it('is made once for all nodes, and again for the next request', () => {
     const byteLength = jest.spyOn(Buffer, 'byteLength');
     const request = { ...vote };
-    const text = ACQUIRE_CALL.encode(request);
+    const text = textOf(ACQUIRE_CALL, request);
     const calls = byteLength.mock.calls.length;
-    expect(ACQUIRE_CALL.encode(request)).toBe(text);
+    expect(textOf(ACQUIRE_CALL, request)).toBe(text);
     expect(byteLength.mock.calls.length).toBe(calls);
-    expect(ACQUIRE_CALL.encode({ ...request, holder: 'other' })).toContain('other');
-    expect(ACQUIRE_CALL.encode(request)).toBe(text);
+    expect(textOf(ACQUIRE_CALL, { ...request, holder: 'other' })).toContain('other');
+    expect(textOf(ACQUIRE_CALL, request)).toBe(text);
     byteLength.mockRestore();
   });
 });
 
 describe('the command of a request', () => {
   it('is one of its copy of ioredis, and knows all that a command of it has', () => {
-    const Native = scriptCommandClass(IoredisCommand);
+    const { ScriptCommand: Native } = scriptCommands(IoredisCommand);
     const command = new Native(ACQUIRE_CALL, vote, () => undefined, owner);
     expect(command).toBeInstanceOf(Command);
     expect(command.isNative).toBe(true);
@@ -82,7 +89,7 @@ describe('the command of a request', () => {
     class FutureCommand extends IoredisCommand {
       readonly surprise = true;
     }
-    const Foreign = scriptCommandClass(FutureCommand);
+    const { ScriptCommand: Foreign } = scriptCommands(FutureCommand);
     const command = new Foreign(ACQUIRE_CALL, vote, () => undefined, owner);
     expect(command.isNative).toBe(false);
     expect(command).not.toBeInstanceOf(Command);
@@ -95,7 +102,7 @@ describe('the command of a request', () => {
       throw thrown;
     };
     const failing = { ...owner, rejected: settle };
-    const Native = scriptCommandClass(IoredisCommand);
+    const { ScriptCommand: Native } = scriptCommands(IoredisCommand);
     new Native(ACQUIRE_CALL, vote, settle, owner).resolve(1);
     new Native(ACQUIRE_CALL, vote, settle, failing).reject(new Error('of the server'));
     expect(later).toHaveBeenCalledTimes(2);

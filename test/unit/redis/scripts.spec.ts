@@ -9,7 +9,7 @@ import type { Script } from '../../../lib/redis/scripts/script.ts';
 
 const names = lockNames('lock:', ['a', 'b']);
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
-const ScriptCommand = commands.scriptCommandClass();
+const { ScriptCommand } = commands.scriptCommands();
 const owner = { start: commands.bulk('1a2b3c4d'), rejected: () => undefined };
 const release = { names, holder: 'holder', granted: true, notify: false };
 

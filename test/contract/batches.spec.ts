@@ -1,0 +1,216 @@
+import { isDeepStrictEqual } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { seededRandom } from '../support/manual-environment.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import { ContractClient } from './contract-client.ts';
+import type { ContractHarness } from './contract-harness.ts';
+import { withoutClocks } from './random-commands.ts';
+import { createRedisHarness } from './redis-harness.ts';
+
+// Batches against the same requests one after the other, on one real server under two prefixes.
+
+const RUNS = Number(process.env['BATCH_RUNS']);
+const KEYS = ['a', 'b', 'c', 'd'];
+const HOLDERS = ['n1', 'n2', 'n3', 'n4'];
+const HOUR_MS = 3_600_000;
+const MOST_REQUESTS = 40;
+/** The stress run has many batches. */
+const LIMIT_MS = 900_000;
+
+interface Request {
+  readonly kind: 'acquire' | 'extend' | 'release' | 'abandon';
+  readonly keys: readonly string[];
+  readonly holder: string;
+  readonly ballot: number;
+  readonly ttlMs: number;
+  readonly notify: boolean;
+}
+
+let server: RedisServer;
+let admin: Redis;
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1)) as [RedisServer];
+  admin = new Redis(server.url);
+});
+
+afterAll(async () => {
+  admin.disconnect();
+  await server?.stop();
+});
+
+function send(client: ContractClient, { names }: ContractHarness, request: Request) {
+  const { kind, keys, holder, ballot, ttlMs, notify } = request;
+  const of = names(...keys);
+  if (kind === 'acquire') return client.acquire(of, holder, ballot, ttlMs);
+  if (kind === 'extend') return client.extend(of, holder, ballot, ttlMs);
+  return kind === 'release' ? client.release(of, holder, notify) : client.abandon(of, holder);
+}
+
+/** Each is answered before the next one is sent. */
+async function oneByOne(client: ContractClient, harness: ContractHarness, requests: Request[]) {
+  const replies = [];
+  for (const request of requests) replies.push(await send(client, harness, request));
+  return replies;
+}
+
+/** All in one turn, while another answer is due: so none of them goes alone. */
+function together(client: ContractClient, harness: ContractHarness, requests: Request[]) {
+  void client.inspect(harness.names('z'));
+  return Promise.all(requests.map((request) => send(client, harness, request)));
+}
+
+/** What the server has under every name; times in half hours. */
+async function stateOf({ names }: ContractHarness): Promise<unknown[]> {
+  const pipeline = admin.pipeline();
+  for (const name of names(...KEYS).pairs) {
+    pipeline.type(name);
+    pipeline.get(name);
+    pipeline.pttl(name);
+  }
+  const results = (await pipeline.exec()) ?? [];
+  return results.map(([error, value]) =>
+    typeof value === 'number' ? Math.round(value / (HOUR_MS / 2)) : (error?.message ?? value),
+  );
+}
+
+class Chance {
+  readonly #random: { fraction(): number };
+
+  constructor(seed: number) {
+    this.#random = seededRandom(seed);
+  }
+
+  below(limit: number): number {
+    return Math.floor(this.#random.fraction() * limit);
+  }
+
+  one<Item>(items: readonly Item[]): Item {
+    return items[this.below(items.length)]!;
+  }
+
+  request(base: number): Request {
+    const chosen = KEYS.filter(() => this.below(3) === 0);
+    const holder = this.one(HOLDERS);
+    return {
+      kind: this.one(['acquire', 'acquire', 'acquire', 'extend', 'extend', 'release', 'abandon']),
+      keys: chosen.length > 0 ? chosen : [this.one(KEYS)],
+      holder,
+      ballot: base + this.below(40),
+      // A life per holder, so that which of two lives longer never depends on a millisecond.
+      ttlMs: (HOLDERS.indexOf(holder) + 1) * HOUR_MS,
+      notify: this.below(2) === 0,
+    };
+  }
+}
+
+/** What happens to single names between batches, the same under both prefixes. */
+async function disturb(chance: Chance, harnesses: readonly ContractHarness[]): Promise<void> {
+  const key = chance.one(KEYS);
+  const how = chance.below(20);
+  for (const { names, deleteMarker } of harnesses) {
+    const [lock, floor] = names(key).pairs as [string, string];
+    if (how < 3) await admin.del(lock, floor);
+    else if (how === 3) await admin.del(floor);
+    else if (how === 4) await admin.multi().del(lock).hset(lock, 'of', 'the user').exec();
+    else if (how === 5) await admin.set(floor, 'no number');
+    else if (how === 6) await deleteMarker();
+    else if (how === 7) await admin.pexpire(lock, 1);
+    else if (how === 8) await admin.pexpire(floor, 1);
+  }
+  // It has expired for both.
+  if (how === 7 || how === 8) await new Promise((resolve) => setTimeout(resolve, 2));
+}
+
+interface Met {
+  readonly kinds: Set<string>;
+  batches: number;
+}
+
+/** Plays the same batches in both ways and fails at the first difference. */
+async function compare(
+  seed: number,
+  runs: number,
+  inBatches = together,
+  restartGuardMs = 0,
+): Promise<Met> {
+  const harnesses = [await createRedisHarness(server), await createRedisHarness(server)] as const;
+  const listener = new Redis(server.url);
+  try {
+    for (const { names } of harnesses) await listener.subscribe(...names(...KEYS).locks);
+    const clients = [
+      await ContractClient.joined(harnesses[0], restartGuardMs),
+      await ContractClient.joined(harnesses[1], restartGuardMs),
+    ] as const;
+    const chance = new Chance(seed);
+    const met: Met = { kinds: new Set(), batches: 0 };
+    let base = await harnesses[0].nowMicros();
+    for (let run = 0; run < runs; run += 1) {
+      base += chance.below(20);
+      const count = 2 + chance.below(chance.below(20) === 0 ? MOST_REQUESTS : 8);
+      const requests = Array.from({ length: count }, () => chance.request(base));
+      const expected = await oneByOne(clients[0], harnesses[0], requests);
+      const received = await inBatches(clients[1], harnesses[1], requests);
+      const outcome = [expected.map(withoutClocks), await stateOf(harnesses[0])];
+      const other = [received.map(withoutClocks), await stateOf(harnesses[1])];
+      if (!isDeepStrictEqual(other, outcome)) {
+        const texts = [requests, outcome, other].map((value) => JSON.stringify(value));
+        throw new Error(
+          `Seed ${seed}, batch ${run}, ${texts[0]}\nexpected ${texts[1]}\nreceived ${texts[2]}`,
+        );
+      }
+      met.batches += 1;
+      for (const { kind, ...more } of expected) {
+        met.kinds.add('recreated' in more && more.recreated > 0 ? 'recreated' : kind);
+        if ('listeners' in more) met.kinds.add('hint');
+      }
+      await disturb(chance, harnesses);
+      for (const client of clients) await client.join(restartGuardMs);
+    }
+    return met;
+  } finally {
+    listener.disconnect();
+    await Promise.all(harnesses.map((harness) => harness.close()));
+  }
+}
+
+describe('requests in a batch', () => {
+  it(
+    `have each the meaning of its own script, in ${RUNS} batches`,
+    async () => {
+      const { kinds, batches } = await compare(Date.now() % 1_000_000, RUNS);
+      expect(batches).toBe(RUNS);
+      // The run is worth something only when it met what matters.
+      expect([...kinds]).toEqual(
+        expect.arrayContaining([
+          'accepted',
+          'held',
+          'stale',
+          'extended',
+          'recreated',
+          'lost',
+          'released',
+          'hint',
+          'failed',
+        ]),
+      );
+    },
+    LIMIT_MS,
+  );
+
+  it('are refused in quarantine and without a join as single ones are', async () => {
+    const { kinds } = await compare(3, 40, together, 60_000);
+    expect(kinds).toContain('quarantined');
+  });
+
+  it('that are swapped would be noticed', async () => {
+    const swapped: typeof together = async (client, harness, requests) => {
+      const [first, second, ...rest] = requests as [Request, Request, ...Request[]];
+      const replies = await together(client, harness, [second, first, ...rest]);
+      return [replies[1]!, replies[0]!, ...replies.slice(2)];
+    };
+    await expect(compare(1, 200, swapped)).rejects.toThrow(/Seed 1, batch/);
+  });
+});
