@@ -71,9 +71,7 @@ export class LockBusyError extends RedlockError {
     readonly isHeldHere = false,
   ) {
     const holder = isHeldHere ? 'by another call of this process' : 'by another holder';
-    const hint = isHeldHere
-      ? ' Check that what it acquires by hand is always released; minHold keeps a lock as well.'
-      : '';
+    const hint = isHeldHere ? ' Look for a missing release(), or minHold.' : '';
     const remaining =
       holderRemainingMs === undefined
         ? ''

@@ -28,7 +28,7 @@ describe('a message says what happened and what to do', () => {
     );
     expect(new LockBusyError(['a'], 5, undefined).message).not.toContain('undefined');
     expect(new LockBusyError(['a'], 5, undefined, [], true).message).toBe(
-      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Check that what it acquires by hand is always released; minHold keeps a lock as well.`,
+      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Look for a missing release(), or minHold.`,
     );
   });
 
