@@ -67,11 +67,11 @@ export class LockBusyError extends RedlockError {
     readonly holderRemainingMs: number | undefined,
     /** What each node answered in the try that found the holder; empty when this process holds it. */
     readonly causes: readonly NodeCause[] = [],
-    /** Whether this process itself holds one of the keys: another call of it, or a lock that it forgot to release. */
+    /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
   ) {
     const holder = isHeldHere ? 'by another call of this process' : 'by another holder';
-    const hint = isHeldHere ? ' Check that what it acquires by hand is always released.' : '';
+    const hint = isHeldHere ? ' Look for a missing release(), or minHold.' : '';
     const remaining =
       holderRemainingMs === undefined
         ? ''
@@ -103,7 +103,7 @@ export class QuorumUnavailableError extends RedlockError {
     const isOwnFault = causes[0]?.address === 'this process';
     super(
       `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
-        .map((cause) => `${cause.address}: ${cause.message}`)
+        .map((cause) => `${cause.address}: ${cause.message.replace(/\.$/, '')}`)
         .join(
           '; ',
         )}. ${isOwnFault ? "The servers are not at fault: retry, wait longer ('wait'), or start fewer acquires at once." : 'Check these servers, then retry.'}`,

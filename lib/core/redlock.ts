@@ -27,6 +27,9 @@ import type { GrantLock, WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
 import { cancelOnAbort, ignoreAbort } from './waiting/shared-abort.ts';
 
+/** No longer does a try without a quorum count: where un-ready means no calls, only time can end that. */
+const LONGEST_OUTAGE_MS = 10_000;
+
 /**
  * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/protocol.md).
  *
@@ -89,7 +92,8 @@ export class Redlock {
 
   get #isReady(): boolean {
     const { hasQuorum, outageAtMs, nowMs } = this.#set;
-    return !this.#closing && hasQuorum && nowMs - outageAtMs >= this.options.maxTtlMs;
+    const outageMs = Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS);
+    return !this.#closing && hasQuorum && nowMs - outageAtMs >= outageMs;
   }
 
   /** How many keys this process knows something of: held, waited for, or remembered for a while. */

@@ -87,8 +87,9 @@ export class LockService {
    * once during shutdown.
    *
    * A quorum of nodes must be connected, and the latest try for any lock must have found one. A try without a quorum (an outage,
-   * not contention) counts until another one finds a quorum, or for `maxTtl`: where un-ready means no calls, nothing else would
-   * find out that the servers are well again. Nodes that restarted may still be waiting to vote.
+   * not contention) counts until another one finds a quorum, or for `maxTtl`, but not longer than ten seconds: where un-ready
+   * means no calls, nothing else would find out that the servers are well again. While a majority leaves even a PING without
+   * an answer it stays false. Nodes that restarted may still be waiting to vote.
    */
   ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(timeoutMs);

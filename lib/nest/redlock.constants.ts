@@ -3,8 +3,10 @@
  * package twice (as ES module and as CommonJS), and both copies must mean the same thing.
  */
 
-/** Options given to `RedlockModule.forRoot`. */
-export const REDLOCK_MODULE_OPTIONS = Symbol.for('nestjs-fenced-lock/module-options');
+/** Options given to `RedlockModule.forRoot`. Nest prints the description where the bare class was imported. */
+export const REDLOCK_MODULE_OPTIONS = Symbol.for(
+  'nestjs-fenced-lock/module-options: import RedlockModule.forRoot({ nodes }), not RedlockModule alone',
+);
 
 /** The {@link RedlockHost} of the application. */
 export const REDLOCK_HOST = Symbol.for('nestjs-fenced-lock/host');

@@ -59,6 +59,8 @@ export class RedisLockNode implements port.LockNode {
       opened: () => this.#listener?.opened(),
       closed: (message) => this.#listener?.closed(message),
       failed: (message) => this.#listener?.unreachable?.(`no connection: ${message}`),
+      stalled: () => this.#listener?.stalled?.(),
+      spoke: () => this.#listener?.spoke?.(),
       prove: (connection) => askToJoin(connection, this.#settings!.join),
     });
     this.#subscriber = new RedisSubscriber(this.#source, {

@@ -57,6 +57,10 @@ describe('RedlockModule', () => {
     return module;
   }
 
+  it('says what to import where its class was imported without forRoot', async () => {
+    await expect(start(RedlockModule)).rejects.toThrow(/import RedlockModule\.forRoot\(\{ nodes/);
+  });
+
   it('serves modules that do not import it', async () => {
     const module = await start(redlockInMemory(), SeatsModule);
     await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');

@@ -34,6 +34,16 @@ describe('options of the module', () => {
     [{ TTL: '1s' }, "'TTL' can't be given: it is unknown (did you mean 'ttl'?); RedlockModule"],
     [{ retryCount: 5 }, "did you mean 'wait'?"],
     [{ timeout: 3 }, "did you mean 'wait'?"],
+    [{ servers: ['redis://one'] }, "did you mean 'nodes'?"],
+    [{ duration: 3 }, "did you mean 'ttl'?"],
+    [{ prefix: 'a' }, "did you mean 'keyPrefix'?"],
+    [{ isolated: true }, "'isolated' can't be given: it is unknown; RedlockModule"],
+    [
+      { nodes: [{ url: 'redis://:secret@one' }] },
+      "with an object that has 'url', as those of node-redis",
+    ],
+    [{ nodes: [{ socket: { host: 'one' } }] }, "with an object that has 'socket'"],
+    [{ nodes: [['redis://one']] }, "'nodes' can't be an array with an array in it"],
     [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
     [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
@@ -64,6 +74,8 @@ describe('options of the module', () => {
     const module = RedlockModule.forRootAsync({ useFactory: () => undefined as never });
     await expect(start(module)).rejects.toThrow(/RedlockModule \(forRoot, or .* takes nodes, ttl/);
     await expect(start(RedlockModule.forRoot(undefined as never))).rejects.toThrow("'nodes' can't");
+    const list = RedlockModule.forRootAsync({ useFactory: () => ['redis://one'] as never });
+    await expect(start(list)).rejects.toThrow("'options' can't be an array: give an object");
   });
 
   it('are all accepted that the README lists', async () => {
@@ -92,7 +104,7 @@ describe('a call', () => {
     ['a number', config, "can't be a number", (locks) => locks.tryAcquire('a', 5000)],
     ['a controller', config, 'signal', (locks) => locks.acquire('a', { signal: controller })],
     ['a null signal', config, 'signal', (locks) => locks.acquire('a', { signal: null })],
-    ['options first', 'FENCED_USAGE', 'function', (locks) => locks.withLock('a', {}, run)],
+    ['options first', 'FENCED_USAGE', 'not an object', (locks) => locks.withLock('a', {}, run)],
     ['no work', 'FENCED_USAGE', 'not undefined', (locks) => locks.withLock('a')],
   ])('with %s is refused before anything is locked', async (_what, code, text, call) => {
     const { locks } = await startSeats();

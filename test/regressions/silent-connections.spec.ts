@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { ForgetfulPath, outcomeOf } from './support.ts';
@@ -70,6 +71,25 @@ describe('a process whose connections were forgotten by the network', () => {
       code: 'granted',
       inTime: true,
     });
+  }, 60_000);
+
+  it('says so when servers are frozen that nobody asks, and when they are back', async () => {
+    const events: string[] = [];
+    const nodes = servers.map(({ url }) => new RedisLockNode(url));
+    const onEvent = ({ type }: { type: string }) => void events.push(type);
+    const idle = new Redlock(nodes, { onEvent: Object.assign(onEvent, { skipsOrdinary: true }) });
+    services.push(idle);
+    idle.open();
+    await eventually(() => expect(events).toHaveLength(3));
+    const frozen = servers.slice(1);
+    await Promise.all(frozen.map((server) => server.freeze()));
+    await sleep(NOTICED_MS);
+    const seen = [events.splice(0).sort(), await idle.ready(0)];
+    await Promise.all(frozen.map((server) => server.resume()));
+    const joined = ['node-joined', 'node-joined', 'node-joined'];
+    expect(seen).toEqual([['node-failing', 'node-failing', ...joined], false]);
+    await eventually(() => expect(events).toEqual(joined.slice(1)));
+    expect(await idle.ready(5_000)).toBe(true);
   }, 60_000);
 
   it('gets a lock over new ones within seconds when a caller comes at once', async () => {

@@ -51,6 +51,10 @@ export interface LockNodeListener {
   closed(message: string): void;
   /** A connection could not be made, which is tried again: why, for messages. */
   unreachable?(message: string): void;
+  /** An answer is overdue, also one that is no vote, and a second connection gets none either; repeated while that lasts. */
+  stalled?(): void;
+  /** Something arrived after a silence. */
+  spoke?(): void;
   /** A release was published, by `holder`; `null` when a watch became active and what happened before it is unknown. */
   hint(lockName: string, holder: string | null): void;
   /** The server refused a watch: no hint will come from it. */

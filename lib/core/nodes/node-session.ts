@@ -197,6 +197,23 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state === 'down') this.problem = message;
   }
 
+  stalled(): void {
+    if (this.state !== 'voting') return;
+    this.isSilent = true;
+    this.#isFailing('no answer on its connection, nor on a second one');
+    if (!this.#set.isAnswering) this.#set.outageAtMs = this.#set.nowMs;
+  }
+
+  spoke(): void {
+    // What comes may be a vote, which says more.
+    if (this.state !== 'voting' || !this.isSilent || this.#sentAtMs.length > 0) return;
+    this.#slowTimeouts = 0;
+    this.isSilent = false;
+    if (this.#set.isAnswering) this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+    this.#speaks();
+    if (this.#refusals < FAILING_AFTER) this.#announce(0);
+  }
+
   hint(lockName: string, holder: string | null): void {
     this.refusesWatches = false;
     this.#listener.hint(lockName, holder);

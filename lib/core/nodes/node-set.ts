@@ -117,6 +117,14 @@ export class NodeSet {
     return this.sessions.filter(({ state }) => state === 'voting').length >= this.quorum;
   }
 
+  /** A quorum has joined, and is not known to be silent. */
+  get isAnswering(): boolean {
+    const answering = this.sessions.filter(
+      ({ state, isSilent }) => state === 'voting' && !isSilent,
+    );
+    return answering.length >= this.quorum;
+  }
+
   /** All nodes of a lock may be such that refuse to say when it is released. */
   get mayMissReleases(): boolean {
     return this.sessions.filter(({ refusesWatches }) => refusesWatches).length >= this.quorum;

@@ -216,7 +216,12 @@ function listener(value: LockEventListener | undefined): LockEventListener | und
 }
 
 /** What other libraries call our options, in lower case. */
-const ELSEWHERE: Readonly<Record<string, string>> = { timeout: 'wait', retrycount: 'wait' };
+const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
+  [/^(acquire|wait)?timeout$|^retrycount$|^retries$/, 'wait'],
+  [/^(redis|clients?|servers?|hosts?|urls?|connections?|instances)$/, 'nodes'],
+  [/^(expires?|expiration|duration|lease|lifetime)/, 'ttl'],
+  [/^prefix$/, 'keyPrefix'],
+];
 
 /**
  * Values are not shown: a misplaced one may be a password.
@@ -231,7 +236,7 @@ export function checkOptionNames(
   option = 'options',
 ): void {
   const takes = `${taker} takes ${known.join(', ')}`;
-  if (typeof options !== 'object' || options === null)
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw new RedlockConfigError(option, undefined, `give an object: ${takes}`, kindOf(options));
   const unknown = Object.keys(options).find((name) => !known.includes(name));
   if (unknown === undefined) return;
@@ -240,11 +245,12 @@ export function checkOptionNames(
   throw new RedlockConfigError(unknown, undefined, `it is unknown${hint}; ${takes}`, 'given');
 }
 
-/** The one that begins like `name`, as far as any does. */
+/** The one that begins like `name`, in three letters or more, or that is its name elsewhere. */
 function nearestTo(name: string, known: readonly string[]): string | undefined {
-  const begin = ELSEWHERE[name] ?? name;
-  for (let { length } = begin; length > 0; length -= 1) {
-    const found = known.find((each) => each.toLowerCase().startsWith(begin.slice(0, length)));
+  const [, ours] = ELSEWHERE.find(([names]) => names.test(name)) ?? [];
+  if (ours !== undefined && known.includes(ours)) return ours;
+  for (let { length } = name; length > 2; length -= 1) {
+    const found = known.find((each) => each.toLowerCase().startsWith(name.slice(0, length)));
     if (found !== undefined) return found;
   }
   return undefined;
@@ -252,5 +258,7 @@ function nearestTo(name: string, known: readonly string[]): string | undefined {
 
 /** For messages that must not show the value. */
 export function kindOf(value: unknown): string {
-  return value == null ? String(value) : `a ${typeof value}`;
+  if (value == null) return String(value);
+  if (Array.isArray(value)) return 'an array';
+  return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`;
 }

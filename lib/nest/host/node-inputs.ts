@@ -43,7 +43,14 @@ function checkInput(input: unknown): void {
     const fix = "give an array with one URL for each server, for example urls.split(',')";
     throw new RedlockConfigError('nodes', undefined, fix, 'several URLs in one string');
   }
-  if (typeof input === 'string' || (typeof input === 'object' && input !== null)) return;
   const fix = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
+  if (typeof input === 'object' && input !== null && !Array.isArray(input)) {
+    // ioredis would connect to localhost: it knows neither the options of node-redis nor its clients.
+    const foreign = ['url', 'socket', 'isOpen'].find((name) => name in input);
+    if (foreign === undefined) return;
+    const shown = `an array with an object that has '${foreign}', as those of node-redis have`;
+    throw new RedlockConfigError('nodes', undefined, fix, shown);
+  }
+  if (typeof input === 'string') return;
   throw new RedlockConfigError('nodes', undefined, fix, `an array with ${kindOf(input)} in it`);
 }

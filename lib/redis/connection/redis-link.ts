@@ -18,6 +18,10 @@ export interface RedisLinkListener {
   closed?(message: string): void;
   /** An attempt to connect came to nothing. */
   failed?(message: string): void;
+  /** The connection is silent, and a second one did not take its place. Repeated while that lasts. */
+  stalled?(): void;
+  /** The connection was silent, and is no longer. */
+  spoke?(): void;
   /** Resolves when the server answered on this second connection, rejects when it refused. */
   prove(connection: RedisConnection): Promise<unknown>;
 }
@@ -104,6 +108,7 @@ export class RedisLink {
   silent(connection: RedisConnection): void {
     if (connection === this.#successor) connection.drop('no answer');
     else if (this.#successor === undefined && this.#timer === undefined) this.#connect();
+    else this.#listener.stalled?.();
   }
 
   /** It was silent, and is no longer. */
@@ -111,6 +116,7 @@ export class RedisLink {
     if (connection !== this.#current) return;
     this.#failures = 0;
     this.#successor?.drop('not needed');
+    this.#listener.spoke?.();
   }
 
   /** The first connection, or a second one while the first is silent. */

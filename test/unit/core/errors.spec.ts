@@ -5,6 +5,7 @@ import type { LockLossReason, RedlockError } from '../../../lib/core/errors.ts';
 const { isRedlockError, LockBusyError, LockLostError, QuorumUnavailableError } = errors;
 const { RedlockConfigError, StaleTokenError } = errors;
 const cause = { address: 'b:1', reason: 'timeout', message: 'no answer', elapsedMs: 500 } as const;
+const ended = { ...cause, message: 'NOAUTH Authentication required.' };
 
 it.each<[string, string, RedlockError]>([
   ['LockBusyError', 'LOCK_BUSY', new LockBusyError(['a'], 0, 0)],
@@ -27,13 +28,13 @@ describe('a message says what happened and what to do', () => {
     );
     expect(new LockBusyError(['a'], 5, undefined).message).not.toContain('undefined');
     expect(new LockBusyError(['a'], 5, undefined, [], true).message).toBe(
-      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Check that what it acquires by hand is always released.`,
+      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Look for a missing release(), or minHold.`,
     );
   });
 
   it('when unavailable: each node with its reason', () => {
-    expect(new QuorumUnavailableError(['a'], 12_000, 2, 3, [cause, cause]).message).toBe(
-      'No quorum for lock "a" after 12000 ms: 2 of 3 nodes must vote. b:1: no answer; b:1: no answer. Check these servers, then retry.',
+    expect(new QuorumUnavailableError(['a'], 12_000, 2, 3, [cause, ended]).message).toBe(
+      'No quorum for lock "a" after 12000 ms: 2 of 3 nodes must vote. b:1: no answer; b:1: NOAUTH Authentication required. Check these servers, then retry.',
     );
   });
 

@@ -35,3 +35,17 @@ it('an inspection knows of no holder after close, and calls no lock free', async
   await cluster.settle(redlock.close());
   expect((await cluster.settle(redlock.inspect('a'))).holder).toBeUndefined();
 });
+
+it('an inspection leads to the process that holds a lock, also while others try, and after its key was deleted', async () => {
+  const { cluster, redlock, received } = await newProcess();
+  const { redlock: other } = await cluster.process();
+  const { token } = await cluster.settle(redlock.acquire('a'));
+  for (const wait of [0, 500]) await cluster.failure(other.acquire('a', { wait }));
+  const found = await cluster.settle(other.inspect('a'));
+  expect(received('acquired')).toMatchObject([{ token: Number(found.lastToken) }]);
+  expect(found).toMatchObject({ holder: token.holder, lastToken: String(token) });
+  for (const server of cluster.servers) server.deleteLock('lock:a');
+  expect(await cluster.settle(other.inspect('a'))).toMatchObject({ holder: null });
+  await cluster.advance(1_500);
+  expect(await cluster.settle(other.inspect('a'))).toMatchObject({ holder: token.holder });
+});

@@ -308,6 +308,30 @@ describe('a node that does not vote', () => {
     expect(world.events[1]).toMatchObject({ type: 'node-failing', reason });
   });
 
+  it('is reported when its connection is silent although nobody asks for votes, and when it speaks again', async () => {
+    for (const _again of [1, 2]) node.listener.stalled!();
+    expect([types(), session.isSilent]).toEqual([['node-joined', 'node-failing'], true]);
+    expect(world.set.outageAtMs).toBe(world.set.nowMs);
+    const late = ask();
+    node.listener.spoke!();
+    expect([types().length, session.isSilent]).toEqual([2, true]);
+    node.answer('acquire', OOM);
+    node.listener.stalled!();
+    node.listener.spoke!();
+    expect([late.replies, types(), session.isSilent]).toEqual([
+      [OOM],
+      ['node-joined', 'node-failing', 'node-joined'],
+      false,
+    ]);
+    expect(world.set.outageAtMs).toBe(Number.NEGATIVE_INFINITY);
+    votes(OOM, OOM);
+    for (const tell of ['stalled', 'spoke', 'spoke'] as const) node.listener[tell]!();
+    expect(types().slice(3)).toEqual(['node-failing']);
+    node.listener.closed('lost');
+    for (const tell of ['stalled', 'spoke'] as const) node.listener[tell]!();
+    expect([types().length, session.isSilent]).toEqual([4, false]);
+  });
+
   it('is not called silent by a process that did not read its answers', async () => {
     for (let block = 0; block < 10; block += 1) {
       ask();
