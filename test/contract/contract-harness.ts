@@ -15,7 +15,7 @@ export interface ContractHarness {
   /** A new node object, not opened. */
   createNode(): LockNode;
   /** Names under a prefix that no other harness uses. */
-  names(...keys: string[]): LockNames;
+  readonly names: (...keys: string[]) => LockNames;
   readonly markerName: string;
   /** The server's own clock. */
   nowMicros(): Promise<number>;
@@ -29,7 +29,7 @@ export interface ContractHarness {
   readFloor(floorName: string): Promise<(RawFloor & { readonly remainingMs: number }) | null>;
   writeFloor(floorName: string, floor: RawFloor, ttlMs: number): Promise<void>;
   deleteFloor(floorName: string): Promise<void>;
-  deleteMarker(): Promise<void>;
+  readonly deleteMarker: () => Promise<void>;
   /** The data are those of another server: it was a replica for a while. */
   takeMarkerOfAnother(): Promise<void>;
 
