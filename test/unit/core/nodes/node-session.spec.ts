@@ -277,6 +277,7 @@ describe('a node that does not vote', () => {
     ['an extension', () => extensions(EXTENDED)],
     ['a new lock', () => votes(ACCEPTED)],
   ])('is reported for refused extensions as well, and as joined after %s', (_, recover) => {
+    votes(OOM, OOM);
     extensions(OOM, OOM, EXTENDED, OOM, OOM, { kind: 'lost' }, OOM, OOM);
     recover();
     extensions(OOM, OOM);
@@ -306,6 +307,16 @@ describe('a node that does not vote', () => {
     expect(seen).toEqual([1, 1, 2, 2, 2]);
     const reason = `no answer within the node timeout (300 ms)${othersAnswer ? ' while others answered' : ''}`;
     expect(world.events[1]).toMatchObject({ type: 'node-failing', reason });
+  });
+
+  it('is not reported for timeouts with an answer in time between them', async () => {
+    for (let timeouts = 0; timeouts < 5; timeouts += 1) {
+      ask();
+      await advance(350);
+      node.answer('acquire', ACCEPTED);
+      votes(HELD);
+    }
+    expect(types()).toEqual(['node-joined']);
   });
 
   it('is not called silent by a process that did not read its answers', async () => {
