@@ -105,8 +105,7 @@ export function resolveAcquire(
   options: AcquireOptions | undefined,
 ): ResolvedAcquire {
   if (options == null) return resolved.acquire;
-  if (typeof options !== 'object' || !Object.isFrozen(options))
-    return resolveCall(resolved, options);
+  if (!Object.isFrozen(options)) return resolveCall(resolved, options);
   let known = resolvedCalls.get(resolved);
   if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
   let acquire = known.get(options);
