@@ -113,9 +113,13 @@ describe('fence.transaction and transactions of one’s own on one pool', () => 
       statement: (alone) => alone.statement(token(5), 'SELECT 1'),
       transaction: (alone) => alone.transaction(token(5), () => undefined),
       'an issue of postgresTokenSource': async (_alone, pool) => {
-        const { issue } = postgresTokenSource(pool);
+        const source = postgresTokenSource(pool);
         for (let value = 0; value < 5; value += 1)
-          await issue({ keys: [key], holder: 'holder-5', signal: new AbortController().signal });
+          await source.issue({
+            keys: [key],
+            holder: 'holder-5',
+            signal: new AbortController().signal,
+          });
       },
     };
     const leftovers: Record<string, string[]> = {

@@ -158,9 +158,8 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
   it('writes nothing when the statement fails, and leaves the connection usable', async () => {
     const one = new pg.Pool({ connectionString: database.url, max: 1 });
     const sent: unknown[] = [];
-    let connections = 0;
     one.on('connect', (client) => {
-      connections += 1;
+      sent.push('connect');
       const query = client.query.bind(client) as (...all: unknown[]) => any;
       client.query = (...all: unknown[]) => (sent.push(all[0]), query(...all));
     });
@@ -181,8 +180,7 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
         await alone.statement(newer, WRITE, [key, `owner ${value}`]);
         await expect(owner()).resolves.toBe(`owner ${value}`);
       }
-      expect(connections).toBe(1);
-      expect(sent).not.toContain('BEGIN');
+      expect(sent.filter((each) => /^connect$|^BEGIN/.test(String(each)))).toEqual(['connect']);
     } finally {
       await one.end();
     }

@@ -72,12 +72,9 @@ describe('callers in line', () => {
       // Every other time it leaves meanwhile.
       const wait = round % 2 === 0 ? 1_000 : 225;
       const first = redlock.acquire(key, { wait }).catch(() => undefined);
-      // What the nodes answered 10 ms after the lease began was received 10 ms later.
       await cluster.advance(212);
-      const [outcome] = await outcomesOf(cluster, [
-        redlock.withLock(key, () => undefined, { wait: 0 }),
-      ]);
-      codes.add(outcome!.code);
+      const late = redlock.withLock(key, () => undefined, { wait: 0 });
+      codes.add((await outcomesOf(cluster, [late]))[0]!.code);
       await cluster.settle(Promise.resolve((await cluster.settle(first))?.release()));
     }
     expect([...codes].sort()).toEqual(['LOCK_BUSY', 'granted']);
@@ -85,7 +82,7 @@ describe('callers in line', () => {
 
   it('are busy when a node named a holder before the last ballot was cut off', async () => {
     const cluster = await newCluster();
-    const { redlock, received } = await cluster.process({ latencyMs: 50 });
+    const { redlock } = await cluster.process({ latencyMs: 50 });
     cluster.occupy('a', [0], 60_000);
     const floor = (cluster.environment.clock.wallMicros() + 10_000_000) as number;
     for (const { state } of cluster.servers.slice(1))
@@ -94,7 +91,6 @@ describe('callers in line', () => {
     await cluster.advance(60);
     for (const server of cluster.servers.slice(1)) server.freeze();
     expect(await refused).toMatchObject({ code: 'LOCK_BUSY' });
-    expect(received('unavailable')).toEqual([]);
   });
 
   it('are busy, not overloaded, when nodes named a holder before they waited for a slot', async () => {

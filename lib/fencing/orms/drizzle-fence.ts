@@ -70,10 +70,10 @@ export function drizzleFence<Database extends DrizzleDatabase>(
           const [start, ...others] = text.split('?').map((piece) => sql.raw(piece));
           const chunks = others.flatMap((raw, index) => [sql.param(parameters[index]), raw]);
           const query = sql.join([start, ...chunks]);
-          const { execute, session } = transaction as DrizzleTransaction;
-          const answer = await execute.call(transaction, query);
+          const own = transaction as DrizzleTransaction;
+          const answer = await own.execute(query);
           // A transaction of Drizzle doesn't know that it is over.
-          const status = session?.client?.getTransactionStatus?.();
+          const status = own.session?.client?.getTransactionStatus?.();
           if (status === 'I' || isOutside(answer[0])) throw outsideTransaction([]);
           return rowsOf(answer);
         },

@@ -28,12 +28,12 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
         const executor = this.adapter.executor(transaction);
         for (const setting of settings) await executor.query(setting, []);
         const rows = await advanceFence(executor, this.table, claims);
-        const { mark, checkMark } = fenceSqlOf(dialect);
-        if (mark && !isClaim) await executor.query(mark, []);
+        const sql = fenceSqlOf(dialect);
+        if (sql.mark && !isClaim) await executor.query(sql.mark, []);
         const result = await this.context.run(call, () => work(transaction));
         if (call.refusal) throw call.refusal.error;
-        if (checksAtCommit) commit.check = checkMark(rows);
-        else if (!isClaim) await executor.query(checkMark(rows), []).catch(refuseEnded);
+        if (checksAtCommit) commit.check = sql.checkMark(rows);
+        else if (!isClaim) await executor.query(sql.checkMark(rows), []).catch(refuseEnded);
         return result;
       } catch (error) {
         throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
