@@ -70,7 +70,6 @@ describe('the fence inside its own transaction', () => {
       const newer = fence.transaction(token(5), async () => {
         await fence.claim(token(5));
         newest = fence.transaction(token(6), () => 'newest');
-        // On SQLite it has its turn only afterwards.
         if (name === 'PostgreSQL') await lockIsAwaited(database.pool);
         throw new Error('own');
       });

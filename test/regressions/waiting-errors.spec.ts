@@ -69,7 +69,6 @@ describe('callers in line', () => {
     for (let round = 0; round < 40; round += 1) {
       const key = `key${round}`;
       cluster.occupy(key, [0, 1, 2], 200);
-      // Every other time it leaves meanwhile.
       const wait = round % 2 === 0 ? 1_000 : 225;
       const first = redlock.acquire(key, { wait }).catch(() => undefined);
       await cluster.advance(212);
@@ -84,7 +83,7 @@ describe('callers in line', () => {
     const cluster = await newCluster();
     const { redlock } = await cluster.process({ latencyMs: 50 });
     cluster.occupy('a', [0], 60_000);
-    const floor = (cluster.environment.clock.wallMicros() + 10_000_000) as number;
+    const floor = cluster.environment.clock.wallMicros() + 10_000_000;
     for (const { state } of cluster.servers.slice(1))
       state.floors.set('lock:#floor:a', { floor, previous: 0 }, 60_000);
     const refused = cluster.failure(redlock.acquire('a', { wait: 0 }));

@@ -50,7 +50,6 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
     if (outcome === 'granted') continue;
     refusals[outcome] = (refusals[outcome] ?? 0) + 1;
     const { at: askedAt = at, waitMs = 0 } = askedBy.get(call) ?? {};
-    // No try begins without the time for an answer, so it may end so much sooner.
     const isEarly = at < askedAt + waitMs - limits.nodeTimeoutMs;
     if (isEarly || !EXPECTED.has(outcome)) {
       const why = isEarly ? 'before its wait was over' : 'which is no answer to a right call';

@@ -1,6 +1,5 @@
 import type { LockEvent } from '../../../lib/core/events.ts';
 
-/** What may come after what. */
 const FOLLOWS = { left: 'joined failing', joined: 'left failing', failing: 'joined' } as const;
 type NodeState = keyof typeof FOLLOWS;
 

@@ -204,7 +204,6 @@ describe('ready', () => {
     cluster.occupy('short', [0, 1, 2], 200);
     const short = cluster.failure(redlock.acquire('short', { wait: 400 }));
     await cluster.advance(100);
-    // The next try has less than a node timeout.
     for (const node of nodes) node.latencyMs = 1_000;
     await short;
     expect(await redlock.ready(0)).toBe(true);
