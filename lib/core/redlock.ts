@@ -104,7 +104,7 @@ export class Redlock {
   /** See `LockService.acquire`. */
   async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     const names = normalizeKeys(keys);
-    const settings = this.#resolve(options);
+    const settings = resolveAcquire(this.options, options);
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) return new JoinedLock(enclosing, names, false);
     return this.#acquire(names, settings, options?.signal);
@@ -135,7 +135,7 @@ export class Redlock {
       throw new FencedUsageError(
         `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
       );
-    const settings = this.#resolve(options);
+    const settings = resolveAcquire(this.options, options);
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) {
       const joined = new JoinedLock(enclosing, names, true);
@@ -201,13 +201,6 @@ export class Redlock {
     await this.drain(0);
     for (const giveUp of this.#onClose) giveUp();
     await this.#set.close();
-  }
-
-  /** Nested uses, too: their options are checked. */
-  #resolve(options: AcquireOptions | undefined): ResolvedAcquire {
-    const settings = resolveAcquire(this.options, options);
-    options?.signal?.throwIfAborted();
-    return settings;
   }
 
   async #acquire(

@@ -32,7 +32,6 @@ export function fenceClaims(
   const { holder } = token;
   const value = decimalToken(token);
   const chosen = [...new Set(keys ?? token.keys)];
-  if (typeof keys === 'string') throw unusable("The option keys must be an array: ['seat'].");
   if (chosen.length === 0) {
     throw unusable(
       'No key to fence: this token came without keys, so name them in the call (option keys).',

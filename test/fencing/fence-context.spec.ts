@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { PGlite } from '@electric-sql/pglite';
 import Database from 'better-sqlite3';
+import type pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
   pgliteFence,
@@ -10,16 +11,19 @@ import {
   type Fence,
   type FenceEvent,
   type FenceOptions,
+  type PostgresFence,
 } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
+import { lockIsAwaited } from './support/hand-written-transactions.ts';
 
 describe('the fence inside its own transaction', () => {
   const events: FenceEvent[] = [];
   const onEvent = (event: FenceEvent): void => void events.push(event);
   const compensated: unknown[] = [];
   const onStale: FenceOptions['onStale'] = ({ key, token }, context) =>
-    void compensated.push([key, token, context.token.keys]);
-  beforeEach(() => void compensated.splice(0));
+    void (compensated.push([key, token, context.token.keys]), holders.push(context.token.holder));
+  const holders: unknown[] = [];
+  beforeEach(() => void (compensated.splice(0), holders.splice(0)));
   const sqlite = new Database(':memory:');
   const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent, onStale }) };
   sqlite.exec(sqliteFence(sqlite).ddl());
@@ -71,6 +75,7 @@ describe('the fence inside its own transaction', () => {
       const newer = fence.transaction(token(5), async () => {
         await fence.claim(token(5));
         claimed.abort();
+        if (name === 'PostgreSQL') await lockIsAwaited(database.pool);
         throw new Error('own');
       });
       await expect(newer).rejects.toThrow('own');
@@ -105,6 +110,25 @@ describe('the fence inside its own transaction', () => {
       await expect(swallowing).rejects.toMatchObject({ code: 'STALE_TOKEN', token: '7' });
       expect(compensated).toEqual([[other[0], '7', other]]);
       expect(events.at(-1)).toMatchObject({ type: 'stale', keys: other, token: '7' });
+    });
+
+    it('compensates for another holder with the same key and token, which advance refused', async () => {
+      const twin = new FencingToken(5, token(5).keys, 'twin');
+      const rejected = fence.transaction(token(5), (tx) => fence.advance(tx, twin));
+      await expect(rejected).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+      expect(holders).toEqual(['twin']);
+    });
+
+    it('forgets a refusal with the attempt that the database aborted', async () => {
+      const other = [`${name}:${count}:other`];
+      await fence.claim(token(9, other));
+      let runs = 0;
+      const repeated = fence.transaction(token(5), async (tx) => {
+        if ((runs += 1) > 1) return 'done';
+        await fence.advance(tx, token(7, other)).catch(() => undefined);
+        throw Object.assign(new Error('aborted'), { code: '40001', severity: 'ERROR' });
+      });
+      await expect(repeated).resolves.toBe('done');
     });
 
     it('claims again when the transaction has ended', async () => {
@@ -170,6 +194,17 @@ describe('the fence inside its own transaction', () => {
     await expect(rolledBack).rejects.toThrow('own');
     const late = new FencingToken(4, ['outer'], 'late');
     await expect(fence.claim(late)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+  });
+
+  it('is refused as stale, not as aborted, when a statement follows a refusal that was swallowed', async () => {
+    const fence = fences['PostgreSQL'] as PostgresFence<pg.PoolClient>;
+    const [around, within] = ['follows', 'refused'].map((key) => new FencingToken(5, [key], key));
+    await fence.claim(new FencingToken(9, within!.keys, 'newer'));
+    const going = fence.transaction(around!, async (tx) => {
+      await fence.advance(tx, within).catch(() => undefined);
+      await tx.query('SELECT 1');
+    });
+    await expect(going).rejects.toMatchObject({ code: 'STALE_TOKEN', key: 'refused' });
   });
 
   it('claims again before the next attempt of work that the database aborted', async () => {

@@ -158,6 +158,14 @@ describe('redisFence', () => {
     await expect(direct.get(`{${key}}:n`)).resolves.toBe('1000');
   });
 
+  it('runs no write that is sent again after its caller was answered', async () => {
+    const sent: Parameters<Redis['eval']>[] = [];
+    const client = { eval: (...all: any) => (sent.push(all), (direct.eval as any)(...all)) };
+    for (const _ of [1, 2]) await redisFence(client).write(token(1), [['INCR', `${key}:n`]]);
+    await expect(direct.eval(...sent[0]!)).resolves.toEqual(['REPEATED']);
+    await expect(direct.get(`${key}:n`)).resolves.toBe('2');
+  });
+
   it('keeps what at most 32 clients wrote before the newest token, and for ten minutes', async () => {
     const name = redisFence(direct).fenceName(key);
     await writeAsOthers(1, 40);

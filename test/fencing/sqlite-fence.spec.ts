@@ -48,15 +48,14 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
     try {
       const [first, second] = [sqliteFence(database), sqliteFence(database)];
       const steps: string[] = [];
-      await Promise.all(
-        [first, second, first].map((fence, index) =>
-          fence.transaction(token(1 + index), async () => {
-            steps.push('begin');
-            await sleep(5);
-            steps.push('end');
-          }),
-        ),
+      const uses = [first, second, first].map((fence, index) =>
+        fence.transaction(token(1 + index), async () => {
+          steps.push('begin');
+          await sleep(5);
+          steps.push('end');
+        }),
       );
+      await Promise.all([...uses, second.claim(token(4))]);
       expect(steps).toEqual(['begin', 'end', 'begin', 'end', 'begin', 'end']);
     } finally {
       database.close();

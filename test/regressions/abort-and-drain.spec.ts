@@ -58,6 +58,10 @@ describe('a signal that many acquires share', () => {
     const left = redlock.acquire('a', { wait: 500, signal });
     expect((await outcomesOf(cluster, [left]))[0]!.code).toBe('LOCK_BUSY');
     expect(listeners()).toBe(1);
+    const other = new AbortController();
+    const inTime = [1, 2].map(() => redlock.acquire('a', { wait: 10, signal: other.signal }));
+    await outcomesOf(cluster, inTime);
+    expect(getEventListeners(other.signal, 'abort')).toEqual([]);
     controller.abort('over');
     const outcomes = await outcomesOf(cluster, calls);
     expect(new Set(outcomes.map(({ error }) => error))).toEqual(new Set(['over']));

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import type { NodeCause } from '../../lib/core/errors.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 import type { Cluster, LockProcess } from '../unit/core/support/cluster.ts';
 import { Draw, outcomeOf, sleepIn } from './support.ts';
@@ -144,6 +143,8 @@ function wrong(story: Story, call: Call): string | undefined {
   const { code, tookMs } = outcome;
   const budgetMs = Math.min(Math.max(waitMs, NODE_TIMEOUT_MS), abortMs ?? Number.POSITIVE_INFINITY);
   if (tookMs > budgetMs + LATE_MS) return `took ${Math.round(tookMs)} ms of ${budgetMs}`;
+  if (code !== 'granted' && abortMs === undefined && tookMs < waitMs - NODE_TIMEOUT_MS)
+    return `gave up after ${Math.round(tookMs)} ms of ${waitMs}`;
   const held = (from: number) =>
     story.holds.some(
       (hold) => overlaps(hold, from, untilMs) && hold.keys.some((key) => keys.includes(key)),
@@ -158,10 +159,8 @@ function wrong(story: Story, call: Call): string | undefined {
       : undefined;
   }
   if (code === 'QUORUM_UNAVAILABLE') {
-    const { causes } = outcome.error as { causes: NodeCause[] };
-    const notTried = causes.every(({ reason }) => reason === 'not-tried') && !held(fromMs);
     const time = { fromMs: Math.min(fromMs, untilMs - knownMs) - NODE_TIMEOUT_MS, untilMs };
-    return notTried || outage(story, process, 'some', time) ? undefined : 'busy reported as outage';
+    return outage(story, process, 'some', time) ? undefined : 'busy reported as outage';
   }
   return code === 'granted' || (code === 'aborted' && abortMs !== undefined) ? undefined : code;
 }

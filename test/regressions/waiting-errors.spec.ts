@@ -62,6 +62,36 @@ describe('callers in line', () => {
     expect(outcomes.filter(({ code }) => code === 'QUORUM_UNAVAILABLE')).toEqual([]);
   });
 
+  it('ask for themselves in time after a lease that is known to be over, also behind one that pauses', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ ttl: 500, latencyMs: 20 });
+    const codes = new Set<string>();
+    for (let round = 0; round < 40; round += 1) {
+      const key = `key${round}`;
+      cluster.occupy(key, [0, 1, 2], 200);
+      const wait = round % 2 === 0 ? 1_000 : 225;
+      const first = redlock.acquire(key, { wait }).catch(() => undefined);
+      await cluster.advance(212);
+      const late = redlock.withLock(key, () => undefined, { wait: 0 });
+      codes.add((await outcomesOf(cluster, [late]))[0]!.code);
+      await cluster.settle(Promise.resolve((await cluster.settle(first))?.release()));
+    }
+    expect([...codes].sort()).toEqual(['LOCK_BUSY', 'granted']);
+  });
+
+  it('are busy when a node named a holder before the last ballot was cut off', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ latencyMs: 50 });
+    cluster.occupy('a', [0], 60_000);
+    const floor = cluster.environment.clock.wallMicros() + 10_000_000;
+    for (const { state } of cluster.servers.slice(1))
+      state.floors.set('lock:#floor:a', { floor, previous: 0 }, 60_000);
+    const refused = cluster.failure(redlock.acquire('a', { wait: 0 }));
+    await cluster.advance(60);
+    for (const server of cluster.servers.slice(1)) server.freeze();
+    expect(await refused).toMatchObject({ code: 'LOCK_BUSY' });
+  });
+
   it('are busy, not overloaded, when nodes named a holder before they waited for a slot', async () => {
     const cluster = await newCluster();
     const { redlock } = await cluster.process({ concurrentTries: 2, latencyMs: 20 });

@@ -6,9 +6,6 @@ import { DIRECTED_FAMILIES } from './families/draw-plan.ts';
 const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 500);
 const LIMIT_MS = 60_000 + SEEDS * 200;
 
-/** Seeds of long campaigns that once broke a promise which the runs below did not. */
-const ONCE_BROKEN = [16_075, 16_638, 22_414, 23_351, 25_945, 26_435];
-
 describe('The shipped core in simulated processes, networks, servers and clocks', () => {
   it(
     `keeps every promise in ${SEEDS} runs full of faults`,
@@ -24,11 +21,6 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
     },
     LIMIT_MS,
   );
-
-  it.each(ONCE_BROKEN)('keeps every promise of seed %i, which broke one', async (seed) => {
-    const { failures } = await runCampaign({ from: seed, seeds: 1 });
-    expect(failures.map(describeFailure)).toEqual([]);
-  });
 
   it.each(DIRECTED_FAMILIES)(
     'keeps every promise at its limits: family %s',

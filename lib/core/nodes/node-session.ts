@@ -376,7 +376,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #isFailing(reason: string): void {
     if (this.#reported === 'failing') return;
     this.#reported = 'failing';
-    this.#set.alarms.cancel(this.#absence);
     this.#set.emit({ type: 'node-failing', address: this.address, reason });
   }
 }

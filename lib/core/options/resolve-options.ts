@@ -99,18 +99,24 @@ const CALL_OPTIONS = ['ttl', 'wait', 'extend', 'minHold', 'signal', 'onLost', 'r
 /** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
 const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, ResolvedAcquire>>();
 
-/** The options of one call; those of the service where the call says nothing. @throws RedlockConfigError */
+/**
+ * The options of one call; those of the service where the call says nothing.
+ * @throws RedlockConfigError
+ * @throws the reason of its signal, when that is aborted
+ */
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
 ): ResolvedAcquire {
   if (options == null) return resolved.acquire;
-  if (typeof options !== 'object' || !Object.isFrozen(options))
-    return resolveCall(resolved, options);
   let known = resolvedCalls.get(resolved);
   if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
   let acquire = known.get(options);
-  if (acquire === undefined) known.set(options, (acquire = resolveCall(resolved, options)));
+  if (acquire === undefined) {
+    acquire = resolveCall(resolved, options);
+    if (Object.isFrozen(options)) known.set(options, acquire);
+  }
+  options.signal?.throwIfAborted();
   return acquire;
 }
 

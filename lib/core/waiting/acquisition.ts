@@ -218,8 +218,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #isBlocking(record: KeyRecord, nowMs: number): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
-      const mayAsk = record.hasLapsed(nowMs) && this.#isOverdue(nowMs);
-      if (record.foreign.untilMs > nowMs && !mayAsk) return true;
+      // Only behind a lease that is known to be over: one that runs is an answer.
+      if (record.foreign.untilMs > nowMs && !this.#isOverdue(nowMs)) return true;
       record.foreign = undefined;
     }
     return !this.isInSection && record.claims?.some(({ ticket }) => ticket < this.ticket) === true;

@@ -16,8 +16,8 @@ const EXPECTED: ReadonlySet<string> = new Set<RedlockErrorCode>([
 const SLACK_MS = 50;
 
 /**
- * Calls that were not granted end with a code for what an acquire can meet; and with that for an outage only where there was
- * one, however short they were ready to wait. An outage may be found by the try of another caller up to two node timeouts
+ * Calls that were not granted wait their time, and end with a code for what an acquire can meet; and with that for an outage
+ * only where there was one, however short they were ready to wait. An outage may be found by the try of another caller up to two node timeouts
  * before, and a try takes one: so for that long, not counting when the process did not run, there must have been a moment
  * without a quorum that answers and may vote. One that blames its own process had no time when that did not run.
  */
@@ -26,7 +26,7 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
   const refusals: Record<string, number> = {};
   const outages: Record<keyof OutageCounts, number> = { none: 0, guard: 0, real: 0 };
   const violations: CampaignViolation[] = [];
-  const keys = new Map(calls.map(({ asked }) => [asked.call, asked.keys.join()]));
+  const askedBy = new Map(calls.map(({ asked }) => [asked.call, asked]));
   const lookMs = 3 * limits.nodeTimeoutMs + SLACK_MS;
   const kinds = new Map<string, ReturnType<typeof outageKinds>>();
   const kindOf = (process: string, at: number): keyof OutageCounts => {
@@ -37,19 +37,22 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
   };
   const broken = ({ call, process, at, outcome, message }: AnsweredEvent, why: string) => {
     const said = message === undefined ? '' : `: ${message}`;
+    const key = askedBy.get(call)?.keys.join();
     return {
-      key: keys.get(call),
+      key,
       process,
       at,
-      message: `'${keys.get(call)}': call ${call} of ${process} ended with ${outcome} at ${ms(at)}, ${why}${said}`,
+      message: `'${key}': call ${call} of ${process} ended with ${outcome} at ${ms(at)}, ${why}${said}`,
     };
   };
   for (const answer of of('answered')) {
-    const { process, at, outcome } = answer;
+    const { process, at, outcome, call } = answer;
     if (outcome === 'granted') continue;
     refusals[outcome] = (refusals[outcome] ?? 0) + 1;
-    if (!EXPECTED.has(outcome)) {
-      const why = 'which is no answer to a right call';
+    const { at: askedAt = at, waitMs = 0 } = askedBy.get(call) ?? {};
+    const isEarly = at < askedAt + waitMs - limits.nodeTimeoutMs;
+    if (isEarly || !EXPECTED.has(outcome)) {
+      const why = isEarly ? 'before its wait was over' : 'which is no answer to a right call';
       violations.push({ rule: 'unexpected-refusal', ...broken(answer, why) });
     }
     if (outcome !== 'QUORUM_UNAVAILABLE') continue;

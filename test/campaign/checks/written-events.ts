@@ -82,7 +82,10 @@ export function waiter(
   event: Changes<'asked'> = {},
 ): CampaignEvent[] {
   const { process = `process-${call}` } = event;
-  return [asked(call, from, event), answered(call, to, { process, outcome: 'LOCK_BUSY' })];
+  return [
+    asked(call, from, { waitMs: to - from, ...event }),
+    answered(call, to, { process, outcome: 'LOCK_BUSY' }),
+  ];
 }
 
 /** 'seat' is held by a from 0 to 1 000, and so long later by b, up to 6 000. */

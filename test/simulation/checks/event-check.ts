@@ -1,9 +1,12 @@
 import type { LockEvent } from '../../../lib/core/events.ts';
 
+const FOLLOWS = { left: 'joined failing', joined: 'left failing', failing: 'joined' } as const;
+type NodeState = keyof typeof FOLLOWS;
+
 /** Whether the events of one process come in pairs: of each node, and of each lock. */
 export class EventCheck {
   readonly #broke: (message: string) => void;
-  readonly #nodes = new Map<string, 'joined' | 'left' | 'failing'>();
+  readonly #nodes = new Map<string, NodeState>();
   readonly #locks = new Set<string>();
 
   constructor(broke: (message: string) => void) {
@@ -14,8 +17,8 @@ export class EventCheck {
     const type: string = event.type;
     if ('address' in event) {
       const before = this.#nodes.get(event.address) ?? 'left';
-      const now = type.slice('node-'.length) as 'joined' | 'left' | 'failing';
-      if (now === before) this.#broke(`${event.address} ${now}, which it was already`);
+      const now = type.slice('node-'.length) as NodeState;
+      if (!FOLLOWS[before].includes(now)) this.#broke(`${event.address} ${now} after ${before}`);
       this.#nodes.set(event.address, now);
     } else if ('token' in event) {
       const lock = `${event.keys.join()} with token ${event.token}`;

@@ -89,6 +89,7 @@ describe('drain', () => {
     let drained = false;
     const draining = redlock.drain(30_000).then(() => (drained = true));
     await expect(redlock.acquire('b')).rejects.toMatchObject(CLOSED);
+    expect(await redlock.ready(0)).toBe(false);
     // Longer than the ttl: it is still extended.
     await cluster.advance(10_000);
     expect([drained, lock.isHeld]).toEqual([false, true]);
@@ -197,11 +198,18 @@ describe('ready', () => {
     cluster.occupy('a', [0, 1, 2], 60_000);
     cluster.occupy('split', [0], 60_000, 'one');
     cluster.occupy('split', [1], 60_000, 'two');
-    cluster.servers[2]!.kill();
-    for (const key of ['a', 'split']) {
+    cluster.occupy('half', [0], 60_000);
+    cluster.servers[2]!.freeze();
+    for (const key of ['half', 'a', 'split']) {
       await cluster.failure(redlock.acquire(key));
       expect([key, await redlock.ready(0)]).toEqual([key, true]);
     }
+    cluster.occupy('short', [0, 1, 2], 200);
+    const short = cluster.failure(redlock.acquire('short', { wait: 400 }));
+    await cluster.advance(100);
+    for (const node of nodes) node.latencyMs = 1_000;
+    await short;
+    expect(await redlock.ready(0)).toBe(true);
     for (const node of nodes) node.latencyMs = 250;
     const aborted = new AbortController();
     const given = cluster.failure(redlock.acquire('b', { signal: aborted.signal }));

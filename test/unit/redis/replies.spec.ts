@@ -45,6 +45,8 @@ const NEVER_VALID: unknown[] = [
   [-3, 5],
   [-3, 5, 5],
   [-5, 'x'],
+  [-5, 600_000, 'abcdefgh'],
+  [1, 0, 'abc defg'],
   [1, -1],
   [1, 2, 3, 4],
   Array.from({ length: 10_000 }, () => 1),
