@@ -37,9 +37,13 @@ export class LockRecord {
   readonly #takenUntilMs = new Map<string, number>();
   readonly #run: RunContext;
   readonly #process: SimulatedProcess;
-  readonly #nodeTimeoutMs: number;
+  readonly #nodeTimeoutMs: (ttlMs: number) => number;
 
-  constructor(run: RunContext, process: SimulatedProcess, nodeTimeoutMs: number) {
+  constructor(
+    run: RunContext,
+    process: SimulatedProcess,
+    nodeTimeoutMs: (ttlMs: number) => number,
+  ) {
     this.#run = run;
     this.#process = process;
     this.#nodeTimeoutMs = nodeTimeoutMs;
@@ -251,9 +255,9 @@ export class LockRecord {
 
   /** Early loss: with more than N - Q answers LOST the holder knows at once. */
   checkTold({ request, sentAtMs, stalledMs }: WireExtension): void {
+    const timeoutMs = this.#process.trueMs(this.#nodeTimeoutMs(request.ttlMs));
     const inTime =
-      this.#process.nowMs - sentAtMs < this.#process.trueMs(this.#nodeTimeoutMs) * 0.9 &&
-      this.#process.stalledMs === stalledMs;
+      this.#process.nowMs - sentAtMs < timeoutMs * 0.9 && this.#process.stalledMs === stalledMs;
     if (!inTime) return;
     this.#run.world.after(0.001, () => {
       const known = this.locks.get(request.holder);

@@ -79,7 +79,7 @@ export class ClientProcess {
       broke(run, 'unpaired-event', `${this.name}: ${message}`, this.process.nowMs),
     );
     this.nodeTimeoutMs = nodeTimeoutMs(plan.ttlMs);
-    this.record = new LockRecord(run, this.process, this.nodeTimeoutMs);
+    this.record = new LockRecord(run, this.process, nodeTimeoutMs);
     this.nodes = servers.map((server) => {
       const ends = {
         world,
