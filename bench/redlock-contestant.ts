@@ -32,3 +32,13 @@ export async function connectRedlock(name: string, urls: readonly string[]): Pro
     close: () => redlock.close(),
   };
 }
+
+/** The same by `withLock`, which answers when the release was sent. */
+export async function connectWithLock(name: string, urls: readonly string[]): Promise<Contestant> {
+  const redlock = await openRedlock(urls);
+  return {
+    name,
+    cycle: (key) => redlock.withLock(key, () => undefined),
+    close: () => redlock.close(),
+  };
+}

@@ -4,6 +4,7 @@ import type { Scenario } from './arguments.ts';
 import { decoratorCost } from './decorator-cost.ts';
 import { fenceCost } from './fence-cost.ts';
 import { measureHeldHeap } from './held-heap.ts';
+import { manyCallers } from './many-callers.ts';
 import { measure, type RoundPlan } from './measure.ts';
 import { RawLock } from './raw-lock.ts';
 import { connectRedlock } from './redlock-contestant.ts';
@@ -88,6 +89,10 @@ export async function runScenarios(names: readonly Scenario[]): Promise<boolean>
     const scenarios: Record<Scenario, () => Promise<Result[]>> = {
       'N=1': () => sequential(urls.slice(0, 1), { rounds: 60, warmUpRounds: 10, cycles: 200 }),
       'N=5': () => sequential(urls, { rounds: 60, warmUpRounds: 10, cycles: 80 }),
+      callers: async () => [
+        ...(await manyCallers(urls.slice(0, 1), progressOf)),
+        ...(await manyCallers(urls, progressOf)),
+      ],
       frozen: async () =>
         canFreeze ? oneFrozen(servers, { rounds: 40, warmUpRounds: 10, cycles: 80 }) : [],
       heap: () => held(urls),

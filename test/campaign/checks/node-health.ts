@@ -61,7 +61,7 @@ export function nodeTimes(
     union([
       ...away.map((each) => untilNoticed(each, pauses)),
       ...stalls.flatMap((each) => longStalls(each, limits.nodeTimeoutMs)),
-      ...(hasSlack ? startsOf(facts, worker, node) : []),
+      ...(hasSlack ? startsOf(facts, worker, node, pauses) : []),
     ]),
   );
   const guards = [
@@ -80,6 +80,8 @@ export function nodeTimes(
     const report = facts.reports.find(
       ({ node: of, change, at }) => of === node && change === 'joined' && at > each.to,
     );
+    // What it exactly was, when nobody ran that could have joined it, stands in the first report only.
+    if (!hasSlack) return report?.at ?? each.to;
     return Math.max(each.to, Math.min(untilNoticed(each, pauses).to, report?.at ?? Infinity));
   }
   return { answers, votes: difference(answers, union(guards)) };
@@ -130,13 +132,22 @@ export function machineStalls(facts: NodeFacts): Timeline {
   return union([...stalls('network'), ...coveredBy(servers, servers.length - quorum + 1)]);
 }
 
-/** A process that has just started asks as soon as a quorum has been joined; the other servers take up to a second more. */
-function startsOf({ reports }: NodeFacts, worker: string, node: number): Interval[] {
+/**
+ * A process that has just started asks as soon as a quorum has been joined; the other servers take up to a second more, and
+ * when it did not run meanwhile, until it has run again for a moment.
+ */
+function startsOf(
+  { reports }: NodeFacts,
+  worker: string,
+  node: number,
+  pauses: Timeline,
+): Interval[] {
   const own = reports.filter(({ process }) => placeOf(process) === worker);
   return Array.from(groupBy(own, ({ process }) => [process]).values(), (ofStart) => {
     const from = ofStart[0]!.at;
     const first = ofStart.find((report) => report.node === node);
-    return { from, to: Math.min(first?.at ?? Infinity, from + LONGEST_RETRY_MS) };
+    const { to } = untilNoticed({ from, to: from + LONGEST_RETRY_MS, brokeAt: from }, pauses);
+    return { from, to: Math.min(first?.at ?? Infinity, to) };
   });
 }
 

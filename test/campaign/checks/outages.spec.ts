@@ -170,6 +170,8 @@ describe('a caller that is refused because of an outage', () => {
     expect(kindOf(...start(3_660))).toBe('real');
     expect(kindOf(...start(3_640))).toBe('none');
     expect(kindOf(...start(4_600), nodeReport(4_640, 'joined'))).toBe('none');
+    expect(kindOf(...start(3_000), stalled('process-a', 3_100, 4_500))).toBe('real');
+    expect(kindOf(...start(3_000), stalled('process-a', 3_100, 4_400))).toBe('none');
   });
 
   it('is in the guard when servers may not vote yet', () => {

@@ -13,6 +13,7 @@ import {
   mark,
   MEASURED_UNTIL,
   measure,
+  nodeReport,
   outage,
   releaseAnswered,
   stalled,
@@ -61,6 +62,15 @@ describe('a key that is asked for', () => {
   it('is not granted with a lock that was over already', () => {
     const dead = grantedTooLate('d', 1_250, 1_200);
     expect(idle([...withGap(LONG_MS), ...WAITER, dead], { lossToleranceMs: 9_999 })).toBe(true);
+  });
+
+  it('is not promised in the guard of servers, which begins when the first process joins them', () => {
+    const guard = { from: -3_900, to: -3_800 };
+    const restart = outage(-3_900, -3_700, { guard });
+    const joined = [0, 1, 2].map((node) => ({ ...nodeReport(400, 'joined'), node }));
+    const events = [...withGap(LONG_MS), ...WAITER, restart];
+    expect(idle(events)).toBe(true);
+    expect(brokenRules([...events, ...joined])).not.toContain('idle-too-long');
   });
 
   it('is promised only while it is measured', () => {
