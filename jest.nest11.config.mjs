@@ -17,6 +17,8 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/fencing/stress/',
   '<rootDir>/test/fencing/wrong-stores\\.spec\\.ts$',
   '<rootDir>/test/fencing/embedded-conformance\\.spec\\.ts$',
+  '<rootDir>/test/fencing/ended-transactions\\.spec\\.ts$',
+  '<rootDir>/test/fencing/fence-context\\.spec\\.ts$',
   '<rootDir>/test/fencing/mariadb-conformance\\.spec\\.ts$',
   '<rootDir>/test/fencing/postgres-conformance\\.spec\\.ts$',
 ];
