@@ -18,8 +18,8 @@ export type Scenario = (typeof SCENARIOS)[number];
 export const USAGE = `Usage: npm run bench -- [--check] [--only <text>]
 
 Measures in the same run, interleaved, by medians: ratios against raw ioredis, for one caller and for 64 with keys of their
-own, for the fence against plain PostgreSQL, and @Fenced beside locks.withLock; the heap of held locks, the CPU time of 100,000 waiters that are aborted, and what 100,000
-keys leave behind that were used once.
+own, for the fence against plain PostgreSQL, and @Fenced beside locks.withLock; the heap of held locks, the CPU time of
+100,000 waiters that are aborted, and what 100,000 keys leave behind that were used once.
 
   --check         exit with 1 when a bar is missed
   --only <text>   only the scenarios whose name contains the text: ${SCENARIOS.join(', ')}

@@ -1,12 +1,11 @@
 import type { Contestant } from './contestant.ts';
-import { median } from './measure.ts';
+import { median, takeTurns } from './measure.ts';
 import { RawLock } from './raw-lock.ts';
 import { connectRedlock, connectWithLock } from './redlock-contestant.ts';
 import type { Result } from './report.ts';
 
 const CALLERS = 64;
-const ROUNDS = 12;
-const WARM_UP_ROUNDS = 3;
+const PLAN = { rounds: 12, warmUpRounds: 3 };
 /** Of one contestant in one round. */
 const LOCKS = 3_000;
 
@@ -23,22 +22,13 @@ export async function manyCallers(
   progressOf: (scenario: string) => (share: number) => void,
 ): Promise<Result[]> {
   const scenario = `${CALLERS} callers, N=${urls.length}`;
-  const progress = progressOf(scenario);
   const contestants = [
     await RawLock.connect('raw SET + compare-and-delete', urls),
     await RawLock.connect('the same again (noise)', urls),
     await connectRedlock('acquire + release', urls),
     await connectWithLock('withLock', urls),
   ];
-  const costs = contestants.map((): Cost[] => []);
-  for (let round = -WARM_UP_ROUNDS; round < ROUNDS; round += 1) {
-    for (let turn = 0; turn < contestants.length; turn += 1) {
-      const index = (turn + round + WARM_UP_ROUNDS) % contestants.length;
-      const cost = await costOf(contestants[index]!);
-      if (round >= 0) costs[index]!.push(cost);
-    }
-    progress((round + 1 + WARM_UP_ROUNDS) / (ROUNDS + WARM_UP_ROUNDS));
-  }
+  const costs = await takeTurns(contestants, PLAN, costOf, progressOf(scenario));
   await Promise.all(contestants.map((contestant) => contestant.close()));
   return (['wall', 'cpu'] as const).flatMap((kind) =>
     contestants.map(({ name }, index) => ({

@@ -20,23 +20,36 @@ export interface Measured {
 }
 
 /**
- * Runs the contestants one after the other in every round, starting with another one each time, so that whatever slows
- * the machine down meets all of them. Ratios are taken within a round; the first contestant is the measure.
+ * Takes something of the contestants one after the other in every round, starting with another one each time, so that
+ * whatever slows the machine down meets all of them. Resolves with what was taken, by contestant and round.
  */
-export async function measure(
+export async function takeTurns<Taken>(
   contestants: readonly Contestant[],
-  { rounds, warmUpRounds, cycles }: RoundPlan,
+  { rounds, warmUpRounds }: Pick<RoundPlan, 'rounds' | 'warmUpRounds'>,
+  take: (contestant: Contestant, round: number) => Promise<Taken>,
   progress: (share: number) => void,
-): Promise<Measured[]> {
-  const micros = contestants.map((): number[] => []);
+): Promise<Taken[][]> {
+  const taken = contestants.map((): Taken[] => []);
   for (let round = -warmUpRounds; round < rounds; round += 1) {
     for (let turn = 0; turn < contestants.length; turn += 1) {
       const index = (turn + round + warmUpRounds) % contestants.length;
-      const took = await timeCycles(contestants[index]!, cycles, round);
-      if (round >= 0) micros[index]!.push(took);
+      const value = await take(contestants[index]!, round);
+      if (round >= 0) taken[index]!.push(value);
     }
     progress((round + 1 + warmUpRounds) / (rounds + warmUpRounds));
   }
+  return taken;
+}
+
+/** Ratios are taken within a round; the first contestant is the measure. */
+export async function measure(
+  contestants: readonly Contestant[],
+  plan: RoundPlan,
+  progress: (share: number) => void,
+): Promise<Measured[]> {
+  const time = (contestant: Contestant, round: number) =>
+    timeCycles(contestant, plan.cycles, round);
+  const micros = await takeTurns(contestants, plan, time, progress);
   const [base] = micros;
   return contestants.map(({ name }, index) => ({
     name,
