@@ -1,3 +1,4 @@
+import { RedlockConfigError } from '../core/errors.ts';
 import { MemoryLockNode } from './memory/memory-lock-node.ts';
 import type { MemoryLockNodeOptions } from './memory/memory-lock-node.ts';
 import { MemoryLockServer } from './memory/memory-lock-server.ts';
@@ -16,14 +17,24 @@ import type { MemoryLockServerOptions } from './memory/memory-lock-server.ts';
  * `createMemoryNodes(nodes.map((node) => node.server))`.
  *
  * @param countOrServers how many new servers to make, or the servers to connect to
+ * @throws RedlockConfigError when it is neither, or `fresh` is given with servers that exist
  */
 export function createMemoryNodes(
   countOrServers: number | readonly MemoryLockServer[],
   options: Omit<MemoryLockNodeOptions, 'address'> & Pick<MemoryLockServerOptions, 'fresh'> = {},
 ): MemoryLockNode[] {
-  const servers =
-    typeof countOrServers === 'number'
-      ? Array.from({ length: countOrServers }, () => new MemoryLockServer({ fresh: options.fresh }))
-      : countOrServers;
+  const isList = Array.isArray(countOrServers);
+  if (!isList && !Number.isInteger(countOrServers))
+    throw new RedlockConfigError('countOrServers', countOrServers, 'give a number, or servers');
+  if (isList && options.fresh !== undefined) {
+    const fix = 'these servers exist already; give it to new MemoryLockServer({ fresh })';
+    throw new RedlockConfigError('fresh', options.fresh, fix);
+  }
+  const servers: readonly MemoryLockServer[] = isList
+    ? countOrServers
+    : Array.from(
+        { length: countOrServers as number },
+        () => new MemoryLockServer({ fresh: options.fresh }),
+      );
   return servers.map((server) => new MemoryLockNode(server, options));
 }

@@ -38,6 +38,14 @@ describe('the restart guard of servers in memory', () => {
     expect(guardOf(node!.server, 10_000, 'other:#marker')).toEqual(nothingToServe);
   });
 
+  it.each<[string, () => unknown, string]>([
+    ['no number of them', () => createMemoryNodes(undefined as never), "Option 'countOrServers'"],
+    ['half a server', () => createMemoryNodes(1.5), "Option 'countOrServers'"],
+    ['old servers as fresh ones', () => createMemoryNodes([], { fresh: true }), "Option 'fresh'"],
+  ])('are not made of %s', (_, make, message) => {
+    expect(make).toThrow(message);
+  });
+
   it('lets a lock service over new nodes acquire at its first try', async () => {
     const redlock = new Redlock(createMemoryNodes(3), { wait: 0 });
     redlock.open();
