@@ -42,7 +42,7 @@ export class Redlock {
   readonly #room: WaitingRoom;
   readonly #lockRoom: LockRoom;
   readonly #acquisitions = new Set<Acquisition>();
-  readonly #onJoined = new Set<() => void>();
+  readonly #onReadiness = new Set<() => void>();
   readonly #onReleased = new Set<() => void>();
   readonly #onClose = new Set<() => void>();
   #arrivals = 0;
@@ -59,7 +59,7 @@ export class Redlock {
     this.#set = new NodeSet(nodes, this.options, environment, {
       joined: () => {
         this.#room.table.hintAll();
-        for (const look of this.#onJoined) look();
+        for (const look of this.#onReadiness) look();
       },
       hint: (lockName, holder) => this.#room.table.hint(lockName, holder),
       clockMoved: () => {
@@ -81,19 +81,28 @@ export class Redlock {
 
   /** Resolves true as soon as a quorum of nodes has joined, false after `timeoutMs`. */
   joined(timeoutMs: number): Promise<boolean> {
-    return this.#until(this.#onJoined, timeoutMs, () => this.#set.hasQuorum);
+    return this.#until(this.#onReadiness, timeoutMs, () => this.#set.hasQuorum);
   }
 
   /** See `LockService.ready`. */
   async ready(timeoutMs: number): Promise<boolean> {
-    await this.#until(this.#onJoined, timeoutMs, () => this.#closing || this.#isReady);
-    return this.#isReady;
+    const untilMs = this.#set.nowMs + timeoutMs;
+    for (let leftMs = timeoutMs; ; leftMs = untilMs - this.#set.nowMs) {
+      // A remembered outage ends by time alone; nothing else would look then.
+      const lookInMs = Math.min(leftMs, this.#outageMs > 0 ? this.#outageMs : Infinity);
+      await this.#until(this.#onReadiness, lookInMs, () => this.#closing || this.#isReady);
+      if (this.#isReady || this.#closing || this.#set.nowMs >= untilMs) return this.#isReady;
+    }
   }
 
   get #isReady(): boolean {
-    const { hasQuorum, outageAtMs, nowMs } = this.#set;
-    const outageMs = Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS);
-    return !this.#closing && hasQuorum && nowMs - outageAtMs >= outageMs;
+    return !this.#closing && this.#set.hasQuorum && this.#outageMs <= 0;
+  }
+
+  /** How long the latest try still counts if it found no quorum. */
+  get #outageMs(): number {
+    const { outageAtMs, nowMs } = this.#set;
+    return outageAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - nowMs;
   }
 
   /** How many keys this process knows something of: held, waited for, or remembered for a while. */
@@ -168,7 +177,7 @@ export class Redlock {
   /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
-    for (const look of this.#onJoined) look();
+    for (const look of this.#onReadiness) look();
     for (const acquisition of this.#acquisitions)
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
     const { table } = this.#room;
@@ -237,7 +246,7 @@ export class Redlock {
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       this.#acquisitions.delete(acquisition);
-      for (const look of this.#onJoined) look();
+      for (const look of this.#onReadiness) look();
       if (signal !== undefined) ignoreAbort(signal, acquisition);
       if (this.#closing) this.#lookForReleased();
     }

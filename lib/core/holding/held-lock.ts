@@ -126,9 +126,12 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Math.max(0, this.#lease.validUntilMs - this.#set.checkedNowMs);
   }
 
-  /** How long the nodes keep it as far as this process knows, in milliseconds; also while it is only kept. */
+  /** How long the nodes keep it as far as this process knows, in milliseconds: while it is only kept, until `minHold` ends. */
   get occupiedMs(): number {
-    return this.state === 'over' ? 0 : Math.max(0, this.#lease.validUntilMs - this.#set.nowMs);
+    if (this.state === 'over') return 0;
+    const keptUntilMs = this.state === 'kept' ? this.#timer?.dueMs : undefined;
+    const untilMs = Math.min(this.#lease.validUntilMs, keptUntilMs ?? Infinity);
+    return Math.max(0, untilMs - this.#set.nowMs);
   }
 
   /** No longer in use. */
