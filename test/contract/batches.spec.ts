@@ -15,6 +15,8 @@ const RUNS = Number(process.env['BATCH_RUNS']);
 const KEYS = ['a', 'b', 'c', 'd'];
 const HOLDERS = ['n1', 'n2', 'n3', 'n4'];
 const HOUR_MS = 3_600_000;
+/** Behind the clock, after the last restart or not; ahead of the clock, by more than a day or not. */
+const FAR_MICROS = [-HOUR_MS, -1_000, HOUR_MS, 40 * HOUR_MS].map((ms) => ms * 1_000);
 const MOST_REQUESTS = 40;
 /** The stress run has many batches. */
 const LIMIT_MS = 900_000;
@@ -91,14 +93,20 @@ class Chance {
     return items[this.below(items.length)]!;
   }
 
+  /** One is sent twice now and then. */
+  requests(count: number, base: number): Request[] {
+    const drawn = Array.from({ length: count }, () => this.request(base));
+    return drawn.flatMap((each) => (this.below(8) === 0 ? [each, each] : [each]));
+  }
+
   request(base: number): Request {
     const chosen = KEYS.filter(() => this.below(3) === 0);
     const holder = this.one(HOLDERS);
     return {
-      kind: this.one(['acquire', 'acquire', 'acquire', 'extend', 'extend', 'release', 'abandon']),
+      kind: this.one(['acquire', 'acquire', 'acquire', 'extend', 'release', 'release', 'abandon']),
       keys: chosen.length > 0 ? chosen : [this.one(KEYS)],
       holder,
-      ballot: base + this.below(40),
+      ballot: base + (this.below(8) === 0 ? this.one(FAR_MICROS) : this.below(40)),
       // A life per holder, so that which of two lives longer never depends on a millisecond.
       ttlMs: (HOLDERS.indexOf(holder) + 1) * HOUR_MS,
       notify: this.below(2) === 0,
@@ -113,6 +121,7 @@ async function disturb(chance: Chance, harnesses: readonly ContractHarness[]): P
   for (const { names, deleteMarker } of harnesses) {
     const [lock, floor] = names(key).pairs as [string, string];
     if (how < 3) await admin.del(lock, floor);
+    else if (how > 15) await admin.del(...names(...KEYS).pairs);
     else if (how === 3) await admin.del(floor);
     else if (how === 4) await admin.multi().del(lock).hset(lock, 'of', 'the user').exec();
     else if (how === 5) await admin.set(floor, 'no number');
@@ -134,7 +143,7 @@ async function compare(
   seed: number,
   runs: number,
   inBatches = together,
-  restartGuardMs = 0,
+  { restartGuardMs = 0, pauseMs = 0 } = {},
 ): Promise<Met> {
   const harnesses = [await createRedisHarness(server), await createRedisHarness(server)] as const;
   const listener = new Redis(server.url);
@@ -148,9 +157,10 @@ async function compare(
     const met: Met = { kinds: new Set(), batches: 0 };
     let base = await harnesses[0].nowMicros();
     for (let run = 0; run < runs; run += 1) {
-      base += chance.below(20);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      base = pauseMs > 0 ? await harnesses[0].nowMicros() : base + chance.below(20);
       const count = 2 + chance.below(chance.below(20) === 0 ? MOST_REQUESTS : 8);
-      const requests = Array.from({ length: count }, () => chance.request(base));
+      const requests = chance.requests(count, base);
       const expected = await oneByOne(clients[0], harnesses[0], requests);
       const received = await inBatches(clients[1], harnesses[1], requests);
       const outcome = [expected.map(withoutClocks), await stateOf(harnesses[0])];
@@ -167,7 +177,10 @@ async function compare(
         if ('listeners' in more) met.kinds.add('hint');
       }
       await disturb(chance, harnesses);
-      for (const client of clients) await client.join(restartGuardMs);
+      const joins = chance.below(3) > 0;
+      if (joins) for (const client of clients) await client.join(restartGuardMs);
+      if (joins && chance.below(8) === 0)
+        for (const harness of harnesses) await harness.takeMarkerOfAnother();
     }
     return met;
   } finally {
@@ -186,6 +199,8 @@ describe('requests in a batch', () => {
       expect([...kinds]).toEqual(
         expect.arrayContaining([
           'accepted',
+          'ahead',
+          'unjoined',
           'held',
           'stale',
           'extended',
@@ -201,8 +216,13 @@ describe('requests in a batch', () => {
   );
 
   it('are refused in quarantine and without a join as single ones are', async () => {
-    const { kinds } = await compare(3, 40, together, 60_000);
-    expect(kinds).toContain('quarantined');
+    const { kinds } = await compare(3, 200, together, { restartGuardMs: 60_000 });
+    expect([...kinds]).toEqual(expect.arrayContaining(['quarantined', 'unjoined']));
+  });
+
+  it('are refused below the limit that a restart guard leaves behind, as single ones are', async () => {
+    const { kinds } = await compare(4, 150, together, { restartGuardMs: 20, pauseMs: 22 });
+    expect([...kinds]).toEqual(expect.arrayContaining(['accepted', 'stale']));
   });
 
   it('that are swapped would be noticed', async () => {

@@ -13,7 +13,7 @@ import { ACQUIRE } from '../scripts/acquire.ts';
 import { EXTEND } from '../scripts/extend.ts';
 import { INSPECT } from '../scripts/inspect.ts';
 import { RELEASE } from '../scripts/release.ts';
-import { BATCH, MOST_KEYS, MOST_REQUESTS, VALUES_PER_REQUEST } from '../scripts/batch.ts';
+import { BATCH, MOST_KEYS, VALUES_PER_REQUEST } from '../scripts/batch.ts';
 import type { Script } from '../scripts/script.ts';
 import { errorReply } from './node-failure.ts';
 import {
@@ -315,7 +315,7 @@ export function batched(
   };
   for (const command of commands) {
     const { call, encoded } = command;
-    const isFull = batch.length === MOST_REQUESTS || keyCount + encoded.keyCount > MOST_KEYS;
+    const isFull = keyCount + encoded.keyCount > MOST_KEYS;
     if (isFull || call.letter === undefined) end();
     batch.push(command);
     keyCount += encoded.keyCount;

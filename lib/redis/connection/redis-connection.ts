@@ -18,12 +18,11 @@ import type {
   ScriptCommandOwner,
   WireCommand,
 } from '../commands/script-command.ts';
+import { MOST_REQUESTS } from '../scripts/batch.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisLink } from './redis-link.ts';
 
-/** With so many collected, writing costs less than waiting for more. */
-const FLUSH_AT = 32;
 /** After so much silence a PING asks for life; give or take a quarter, so that clients do not ask in step. */
 const PING_AFTER_MS = 10_000;
 /** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
@@ -124,7 +123,8 @@ export class RedisConnection implements ScriptCommandOwner {
   ): boolean {
     this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const mayWait = length < FLUSH_AT && (length > 1 || this.#internals.commandQueue.length > 0);
+    const mayWait =
+      length < MOST_REQUESTS && (length > 1 || this.#internals.commandQueue.length > 0);
     if (!mayWait) this.flush();
     return mayWait;
   }

@@ -3,8 +3,9 @@ import { EXTEND } from './extend.ts';
 import { RELEASE } from './release.ts';
 import { defineScript } from './script.ts';
 
-/** What one batch carries at most: so the server is never busy with it for long. */
-export const MOST_REQUESTS = 64;
+/** With so many collected, writing costs less than waiting for more; and the server is never busy with one batch for long. */
+export const MOST_REQUESTS = 32;
+/** A batch has no more of them, unless one request does. */
 export const MOST_KEYS = 128;
 /** Values of each of its scripts, apart from the start of the server. */
 export const VALUES_PER_REQUEST = 3;
