@@ -117,7 +117,7 @@ export interface FaultEvent {
   readonly from: number;
   /** From here on it works for who is connected; and votes, unless it forgot. */
   readonly at: number;
-  /** Clients tried in vain to connect meanwhile, so that they pause between their tries. */
+  /** Clients failed to connect meanwhile, so that they pause between their tries. */
   readonly isOffline?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;

@@ -142,7 +142,7 @@ describe('the fence of the module', () => {
     }
   });
 
-  it('is asked for in vain when there is none: with forRoot at boot, with forRootAsync at the first use', async () => {
+  it('is missing where none was configured: with forRoot at boot, with forRootAsync at the first use', async () => {
     await expect(start(RedlockModule.forRoot(base()))).rejects.toThrow(/Seats.*Fence/s);
     const module = await start(RedlockModule.forRootAsync({ useFactory: base }));
     await expect(module.get(Seats).book('3', 'ana')).rejects.toMatchObject({

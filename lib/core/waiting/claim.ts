@@ -47,7 +47,7 @@ export class Claim extends Deadline {
     this.end();
   }
 
-  /** Granted, given up, or in vain: the count starts again. */
+  /** It was granted or given up, or its time has ended: the count starts again. */
   end(): void {
     this.#passes = 0;
     this.#countedSinceMs = this.#set.nowMs;

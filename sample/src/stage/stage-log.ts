@@ -48,7 +48,7 @@ export class StageLog {
       });
       const timer = setTimeout(() => {
         settle();
-        reject(new Error(`Waited ${PATIENCE_MS / 1000} s in vain: ${description}.`));
+        reject(new Error(`Not seen within ${PATIENCE_MS / 1000} s: ${description}.`));
       }, PATIENCE_MS);
       timer.unref();
     });

@@ -31,7 +31,7 @@ export type HealthView = 'exactly' | 'for clients';
 
 /** How long a client takes to find out that something works again that it did not have to connect to again. */
 const NOTICE_MS = 50;
-/** How long a client takes to connect again at its first try, and after several tries in vain. */
+/** How long a client takes to connect again at its first try, and after several tries that failed. */
 const RECONNECT_MS = 100;
 const RECONNECT_LATER_MS = 200;
 /** The longest pause of a client between two tries to connect. */

@@ -108,7 +108,7 @@ async function findPackage(): Promise<string> {
 }
 
 /**
- * The names for which the library looks in vain. Shows also that it works: that a program sees the moved clock.
+ * The names that the library does not find. Shows also that it works: that a program sees the moved clock.
  * @throws {Error} when it does not, for example because it was made for another architecture
  */
 async function missingSymbols(folder: string): Promise<string[]> {
@@ -130,7 +130,7 @@ async function missingSymbols(folder: string): Promise<string[]> {
 
 /**
  * With jemalloc in a library of its own, as Debian builds Redis, there is a knot: its first allocation asks for the
- * time, whereupon libfaketime looks up functions, and one it looks for in vain costs an allocation. Newer versions take
+ * time, whereupon libfaketime looks up functions, and one it does not find costs an allocation. Newer versions take
  * a list of names to leave out. Before 0.9.11 the allocator of libc has to take the place of jemalloc.
  */
 async function libraryFor(
