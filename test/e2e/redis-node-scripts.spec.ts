@@ -355,6 +355,31 @@ describe('a user with the least rights', () => {
     }
   });
 
+  it('that reach few names release and vote although names out of reach go with them', async () => {
+    const own = lockNames('lock:', [`orders:${tests}`]);
+    const rules = requiredAclRules('lock:').replace('~lock:*', '~lock:#* ~lock:orders:*');
+    const limited = await nodeOfUser(rules);
+    /** While another answer is due, so that they leave as one. */
+    const together = (holder: string) => {
+      limited.node.inspect({ names: own }, () => undefined);
+      const ballot = ballotNow();
+      const votes = [limited.acquire(own, holder, ballot), limited.acquire(names, 'b', ballot)];
+      return Promise.all([limited.release(own, 'a'), ...votes]);
+    };
+    try {
+      await limited.join();
+      await limited.acquire(own, 'a', ballotNow());
+      expect((await together('b'))[0]).toEqual({ kind: 'released', deleted: 1 });
+      expect(await together('c')).toMatchObject([
+        { deleted: 0 },
+        { kind: 'accepted' },
+        { kind: 'failed', nothingWritten: true },
+      ]);
+    } finally {
+      await limited.node.close();
+    }
+  });
+
   it.each([' &lock:*', ' +subscribe'])('without%s releases, and refuses watches', async (right) => {
     const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
     try {

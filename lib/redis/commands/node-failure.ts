@@ -70,6 +70,11 @@ export function isNoScript(error: unknown): boolean {
   return isErrorReply(error) && error.message.startsWith('NOSCRIPT');
 }
 
+/** Of a whole command: this user may not use it, or one of its keys. */
+export function isNoPermission(error: unknown): boolean {
+  return isErrorReply(error) && error.message.startsWith('NOPERM');
+}
+
 /** Never empty: where both address families were refused, Node's AggregateError has no message of its own. */
 export function errorMessage(error: unknown): string {
   if (!isErrorLike(error)) return String(error);

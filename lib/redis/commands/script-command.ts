@@ -144,7 +144,8 @@ export type WireCommand = InstanceType<ScriptCommands['WireCommand']>;
 export interface ScriptCommandOwner {
   /** Names the start of the server that was joined, in the Redis protocol: the last argument of every vote. */
   readonly start: string;
-  rejected(command: ScriptCommand, error: unknown): void;
+  /** `wasInBatch`: the error is that of a whole batch, in which nothing was executed, or nothing is known. */
+  rejected(command: ScriptCommand, error: unknown, wasInBatch?: boolean): void;
 }
 
 /** The class of commands of one copy of ioredis. */
@@ -245,8 +246,8 @@ function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
       this.text = call.isVote ? this.encoded.alone + owner.start : this.encoded.alone;
     }
 
-    refused(error: unknown): void {
-      this.owner.rejected(this, error);
+    refused(error: unknown, wasInBatch = false): void {
+      this.owner.rejected(this, error, wasInBatch);
     }
   };
 }
@@ -295,7 +296,8 @@ function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
     };
 
     refused(error: unknown): void {
-      for (const command of this.commands.splice(0)) throwingLater(() => command.refused(error));
+      for (const command of this.commands.splice(0))
+        throwingLater(() => command.refused(error, true));
     }
   };
 }

@@ -7,6 +7,7 @@ import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import {
   errorMessage,
   failureOf,
+  isNoPermission,
   isNoScript,
   isNotWritable,
   NOT_WRITABLE,
@@ -77,6 +78,8 @@ export class RedisConnection implements ScriptCommandOwner {
   #collected: ScriptCommand[] = [];
   #text = '';
   #isOver = false;
+  /** Until a batch was refused because of names in it that this user may not use. */
+  #sendsBatches = true;
   #timer: TimerHandle;
   #isResting = false;
   #hasReceived = false;
@@ -141,7 +144,8 @@ export class RedisConnection implements ScriptCommandOwner {
     const commands = this.#collected;
     if (commands.length === 0) return;
     this.#collected = [];
-    const written = commands.length > 1 ? batched(commands, this.#source.commands) : commands;
+    const isBatch = this.#sendsBatches && commands.length > 1;
+    const written = isBatch ? batched(commands, this.#source.commands) : commands;
     for (const command of written) {
       if (command.isNative) void this.client.sendCommand(command as never, this as never);
       else this.#call(command);
@@ -160,8 +164,19 @@ export class RedisConnection implements ScriptCommandOwner {
     return reply;
   }
 
-  /** What is no vote goes by its text where the server does not know the digest. */
-  rejected({ call, request, settle, text }: ScriptCommand, error: unknown): void {
+  /**
+   * What is no vote goes by its text where the server does not know the digest, and goes alone where another one's names may
+   * have been refused. A vote may have been followed by its release already, and must not arrive after it.
+   */
+  rejected(command: ScriptCommand, error: unknown, wasInBatch = false): void {
+    const { call, request, settle, text } = command;
+    if (wasInBatch && isNoPermission(error)) {
+      this.#sendsBatches = false;
+      if (!call.isVote && this.isUsable) {
+        this.#collected.push(command);
+        return this.flush();
+      }
+    }
     if (call.isVote || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
     const [, , ...args] = argumentsOf(text);
     this.ask((client) => client.call('eval', [call.script.text, ...args])).then(
