@@ -78,8 +78,8 @@ describe('options of the module', () => {
     await expect(start(list)).rejects.toThrow("'options' can't be an array: give an object");
   });
 
-  it('are all accepted that the README lists', async () => {
-    const [, table = ''] = readFileSync('README.md', 'utf8').split('\n## Options');
+  it('are all accepted that docs/options.md lists', async () => {
+    const [, table = ''] = readFileSync('docs/options.md', 'utf8').split('\n## Of the module');
     const rows = table.split('\n## ')[0]!.matchAll(/^\| `([a-zA-Z]+)(?:\.\w+)?`/gm);
     const names = new Set([...rows].map(([, name]) => name!));
     const refused = await boot({ none: 1 }).catch((error: Error) => error.message);

@@ -17,7 +17,7 @@ import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
 import { startRedlock } from './startup.ts';
 
-/** A test finds them in the README. */
+/** A test finds them in docs/options.md. */
 const OPTIONS =
   'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout shutdownTimeout isInTransaction fence onEvent';
 
