@@ -11,9 +11,9 @@ import { useLockModules, type LockModule } from './use-lock-modules.ts';
 const RULES = requiredAclRules('lock:');
 
 describe('the list of rights', () => {
-  it('the README lists the rights that start-up checks demand', () => {
-    const readme = readFileSync('README.md', 'utf8');
-    expect(readme).toContain(`\nACL SETUSER locks on >password ${RULES}\n`);
+  it('docs/operations.md lists the rights that start-up checks demand', () => {
+    const page = readFileSync('docs/operations.md', 'utf8');
+    expect(page).toContain(`\nACL SETUSER locks on >password ${RULES}\n`);
   });
 
   it('the list of rights has every command that the scripts call, and no other', () => {
