@@ -1,110 +1,147 @@
 import 'reflect-metadata';
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { promisify } from 'node:util';
-import { SchedulerRegistry } from '@nestjs/schedule';
+import { Controller, Get } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../lib/index.ts';
-import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { join } from 'node:path';
+import { Pool } from 'pg';
+import { Fenced, isRedlockError, LockService } from '../../lib/index.ts';
+import { postgresFence } from '../../lib/fencing/index.ts';
+import {
+  closeAll,
+  closeLater,
+  redlockInMemory,
+  silentLogger,
+} from '../nest/support/applications.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { removeFolders, runTests, writePrograms } from './code-folder.ts';
+import { readPage } from './pages.ts';
 
-const readme = readFileSync('README.md', 'utf8');
+afterEach(closeAll);
+afterAll(removeFolders);
 
-/** The only TypeScript block of the README that contains `text`. */
-function blockWith(text: string): string {
-  const blocks = [...readme.matchAll(/^```ts\n(.+?)^```$/gms)].map(([, code]) => code!);
-  const found = blocks.filter((code) => code.includes(text));
-  if (found.length !== 1) throw new Error(`${found.length} blocks of the README contain ${text}`);
-  return found[0]!;
-}
-
-/** The blocks as files, with what the first one leaves to its reader, and with statements that a test can call. */
-const FILES: Readonly<Record<string, string>> = {
-  'seat.service.ts': `
-    import { Injectable } from '@nestjs/common';
-    import { Fenced, FencingToken } from 'nestjs-fenced-lock';
-    ${blockWith('export class SeatService').replace(/^await (.+)$/m, 'export const useSeats = (seats: SeatService) => $1')}`,
-  'reports.service.ts': blockWith('export class ReportService'),
-  'app.module.ts': blockWith('export class AppModule'),
-  'reports.spec.ts': `
-    export const tests: (() => Promise<void>)[] = [];
-    const it = (_name: string, test: () => Promise<void>) => tests.push(test);
-    ${blockWith('createMemoryNodes(3)')}`,
-};
-
-const PACKAGES = {
-  'nestjs-fenced-lock/testing': resolve('lib/testing/index.ts'),
-  'nestjs-fenced-lock': resolve('lib/index.ts'),
-};
-
-describe('the first blocks of the README', () => {
-  afterEach(closeAll);
-  const folders: string[] = [];
-  afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true })));
-  const servers = useRedisServers(3);
-
-  /** Writes the files, each after this edit, where the packages of this repository are found. */
-  function writeFiles(edit: (code: string) => string): string {
-    const folder = mkdtempSync(join(tmpdir(), 'readme-'));
-    folders.push(folder);
-    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
-    for (const [file, code] of Object.entries(FILES)) writeFileSync(join(folder, file), edit(code));
-    return folder;
-  }
-
-  /** The same with servers that exist, and the package as it is here. */
-  function writeForServers(): string {
-    const urls = servers.map(({ url }) => url);
-    return writeFiles((code) => {
-      let text = code.replaceAll(/redis:\/\/10\.0\.0\.\d/g, () => urls.shift()!);
-      for (const [name, path] of Object.entries(PACKAGES))
-        text = text.replaceAll(`'${name}'`, `'${path}'`);
-      return text;
-    });
-  }
-
-  it('are TypeScript without errors', async () => {
-    const folder = writeFiles((code) => code);
-    const paths = Object.fromEntries(
-      Object.entries(PACKAGES).map(([name, path]) => [name, [path]]),
-    );
-    const compilerOptions = { module: 'esnext', moduleResolution: 'bundler', paths };
-    const settings = { extends: resolve('tsconfig.json'), compilerOptions, include: ['*.ts'] };
-    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(settings));
-    const compile = [resolve('node_modules/typescript/bin/tsc'), '-p', folder];
-    const run = promisify(execFile)(process.execPath, compile);
-    const { stdout } = await run.catch((error: { stdout: string }) => error);
-    expect(stdout).toBe('');
+describe('the README', () => {
+  const servers = useRedisServers(1);
+  const database = usePostgres(async (pool) => {
+    await pool.query(postgresFence(pool).ddl());
+    await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
+    await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
+  });
+  let folder: string;
+  beforeAll(() => {
+    process.env.DATABASE_URL = database.url;
+    folder = writePrograms('README.md', [servers[0]!.url]);
   });
 
-  it('boot, lock on the servers, and leave nothing held but the nightly run', async () => {
-    const folder = writeForServers();
+  async function start(module: unknown) {
+    const building = Test.createTestingModule({ imports: [module as never] });
+    return closeLater(await (await building.setLogger(silentLogger).compile()).init());
+  }
+
+  it('can be read in ten minutes: it has 150 to 200 lines', () => {
+    const { length } = readPage('README.md').text.split('\n');
+    expect(length).toBeGreaterThan(150);
+    expect(length).toBeLessThanOrEqual(201);
+  });
+
+  it('has a first lock that boots, locks on a server, and leaves nothing held', async () => {
     const { AppModule } = await import(join(folder, 'app.module.ts'));
-    const { ReportService } = await import(join(folder, 'reports.service.ts'));
-    const { SeatService, useSeats } = await import(join(folder, 'seat.service.ts'));
-    const building = Test.createTestingModule({ imports: [AppModule], providers: [SeatService] });
-    const app = await building.setLogger(silentLogger).compile();
-    closeLater(await app.init());
-    expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
-    const reports = app.get(ReportService);
-    // The first one waits until the new servers may vote.
-    await useSeats(app.get(SeatService));
-    await reports.build('monday');
-    await reports.nightly();
-    for (const _again of [1, 2]) await reports.byHand();
-    const keys = ['seat:12A', 'report:monday', 'report:all', 'account:1', 'account:2', 'nightly'];
+    const { ReportService } = await import(join(folder, 'report.service.ts'));
+    const app = await start(AppModule);
+    await app.get(ReportService).buildAll(['monday', 'friday']);
+    const keys = ['report:all', 'report:monday', 'report:friday'];
     const known = await Promise.all(keys.map((key) => app.get(LockService).inspect(key)));
     expect(known.filter(({ lastToken }) => lastToken === '0')).toEqual([]);
-    const held = known.filter(({ holder }) => holder !== null).map(({ key }) => key);
-    expect(held).toEqual(['nightly']);
+    expect(known.filter(({ holder }) => holder !== null)).toEqual([]);
   });
 
-  it('have a test of their own that passes without Redis, within the time limit of a test', async () => {
-    const { tests } = await import(join(writeForServers(), 'reports.spec.ts'));
-    for (const test of tests) await expect(test()).resolves.toBeUndefined();
-    expect(tests).toHaveLength(1);
+  it('has a first fence that lets a newer holder book, and refuses the older one', async () => {
+    const { SeatsModule } = await import(join(folder, 'seats.module.ts'));
+    const { SeatService, Payments } = await import(join(folder, 'seat.service.ts'));
+    const redis = new Redis(servers[0]!.url);
+    const [app, another] = [await start(SeatsModule), await start(SeatsModule)];
+    await expect(app.get(SeatService).book('12A', 'ana')).resolves.toBe('booked');
+    await expect(app.get(SeatService).book('12A', 'ben')).resolves.toBe('taken');
+    app.get(Payments).charge = async () => {
+      await redis.del('lock:seat:12B');
+      await another.get(SeatService).book('12B', 'ben');
+    };
+    const late: unknown = await app
+      .get(SeatService)
+      .book('12B', 'ana')
+      .catch((error: unknown) => error);
+    expect(isRedlockError(late) && late.code).toBe('STALE_TOKEN');
+    const { rows } = await database.pool.query('SELECT customer FROM seat ORDER BY id');
+    expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
+    await Promise.all([redis.quit(), app.get(Pool).end()]);
+  });
+
+  it('has a test that passes without Redis, within the time limit of a test', async () => {
+    await expect(runTests(join(folder, 'report.service.spec.ts'))).resolves.toBe(1);
   }, 5_000);
+});
+
+describe('docs/testing.md', () => {
+  it('has tests that pass without Redis', async () => {
+    const folder = writePrograms('docs/testing.md', ['redis://no', 'redis://no', 'redis://no']);
+    await expect(runTests(join(folder, 'report.service.spec.ts'))).resolves.toBe(3);
+    await expect(runTests(join(folder, 'app.spec.ts'))).resolves.toBe(1);
+  });
+});
+
+describe('docs/errors.md', () => {
+  it('has a filter that answers a busy lock with 409 and the code', async () => {
+    const { LockErrorFilter } = await import(
+      join(writePrograms('docs/errors.md'), 'lock-error.filter.ts')
+    );
+
+    @Controller()
+    class Reports {
+      @Get()
+      @Fenced('report', { wait: 0 })
+      async build() {}
+
+      @Get('broken')
+      async broken() {
+        throw new TypeError('a defect');
+      }
+    }
+    const building = Test.createTestingModule({
+      imports: [redlockInMemory()],
+      controllers: [Reports],
+    });
+    const module = await building.setLogger(silentLogger).compile();
+    const app = closeLater(module.createNestApplication({ logger: silentLogger }));
+    app.useGlobalFilters(new LockErrorFilter(app.getHttpAdapter()));
+    await app.listen(0);
+    const url = await app.getUrl();
+    await using _lock = await app.get(LockService).acquire('report');
+    const answer = await fetch(url);
+    expect([answer.status, await answer.text()]).toEqual([
+      409,
+      expect.stringContaining('LOCK_BUSY'),
+    ]);
+    await expect(fetch(`${url}/broken`)).resolves.toMatchObject({ status: 500 });
+  });
+});
+
+describe('docs/operations.md', () => {
+  it('has a health check and a listener that work', async () => {
+    const folder = writePrograms('docs/operations.md');
+    const { HealthController } = await import(join(folder, 'health.controller.ts'));
+    const { countEvents } = await import(join(folder, 'lock-metrics.ts'));
+    const counted: string[] = [];
+    const redlock = redlockInMemory({ onEvent: countEvents((name: string) => counted.push(name)) });
+    const building = Test.createTestingModule({
+      imports: [redlock],
+      controllers: [HealthController],
+    });
+    const module = await (await building.setLogger(silentLogger).compile()).init();
+    await expect(module.get(HealthController).ready()).resolves.toBe('ready');
+    await module.get(LockService).withLock('a', () => undefined);
+    expect(counted).toEqual(expect.arrayContaining(['locks.acquired', 'locks.released']));
+    await module.close();
+    await expect(module.get(HealthController).ready()).rejects.toMatchObject({ status: 503 });
+  });
 });

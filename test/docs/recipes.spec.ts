@@ -1,0 +1,140 @@
+import 'reflect-metadata';
+import type { INestApplication } from '@nestjs/common';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { Test } from '@nestjs/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { join } from 'node:path';
+import { postgresFence } from '../../lib/fencing/index.ts';
+import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+import { eventually } from '../support/eventually.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { removeFolders, writePrograms } from './code-folder.ts';
+import { blocksOf, readPage } from './pages.ts';
+
+const PAGE = 'docs/recipes.md';
+
+/** The tables of the recipes, as their comments have them. */
+const TABLES = blocksOf(readPage(PAGE)).flatMap(({ code }) =>
+  [...code.matchAll(/CREATE TABLE .+(?= \*\/)/g)].map(([table]) => table),
+);
+
+describe('the recipes, on three Redis servers and PostgreSQL', () => {
+  afterEach(closeAll);
+  // Before the database stops.
+  afterAll(async () => {
+    await (await recipe('locking.module.ts')).pool!.end();
+    removeFolders();
+  });
+  const servers = useRedisServers(3);
+  const database = usePostgres(async (pool) => {
+    for (const table of [postgresFence(pool).ddl(), ...TABLES]) await pool.query(table);
+    await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
+  });
+  let folder: string;
+  let recipe: (file: string) => Promise<Record<string, any>>;
+
+  beforeAll(() => {
+    process.env.DATABASE_URL = database.url;
+    folder = writePrograms(
+      PAGE,
+      servers.map(({ url }) => url),
+    );
+    recipe = (file) => import(join(folder, file));
+  });
+
+  /** Two processes of the fleet. */
+  async function startTwo(module: unknown): Promise<[INestApplication, INestApplication]> {
+    const start = async () => {
+      const building = Test.createTestingModule({ imports: [module as never] });
+      const compiled = await building.setLogger(silentLogger).compile();
+      const app = closeLater(compiled.createNestApplication({ logger: silentLogger }));
+      return app.init();
+    };
+    return [await start(), await start()];
+  }
+
+  it('run a cron job once per fleet', async () => {
+    const { NightlyModule, Nightly } = await recipe('nightly.ts');
+    const apps = await startTwo(NightlyModule);
+    let runs = 0;
+    for (const app of apps) {
+      expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
+      app.get(Nightly).logger = { log: () => (runs += 1) };
+    }
+    // The first lock of the new servers waits for the guard, and a skipped call does not.
+    await eventually(async () => {
+      await apps[0].get(Nightly).run();
+      expect(runs).toBe(1);
+    });
+    await Promise.all(apps.map((app) => app.get(Nightly).run()));
+    expect(runs).toBe(1);
+  });
+
+  it('make an invoice once, and give it to every caller', async () => {
+    const { InvoicesModule, Invoices, Renderer } = await recipe('invoices.ts');
+    const apps = await startTwo(InvoicesModule);
+    let rendered = 0;
+    for (const app of apps) {
+      const renderer = app.get(Renderer);
+      const { render } = renderer;
+      renderer.render = (orderId: string) => ((rendered += 1), render(orderId));
+    }
+    const callers = [...apps, ...apps, ...apps].map((app) => app.get(Invoices).create('o1'));
+    const urls = new Set(await Promise.all(callers));
+    expect([rendered, [...urls]]).toEqual([1, ['https://files.example/o1.pdf']]);
+  });
+
+  it('have one leader, and another one when it stops', async () => {
+    const { LeaderModule, Leader } = await recipe('leader.ts');
+    const apps = await startTwo(LeaderModule);
+    const leaders = () => apps.map((app) => app.get(Leader).isLeader as boolean);
+    await eventually(() => expect(leaders()).toContain(true));
+    expect(leaders().filter(Boolean)).toHaveLength(1);
+    const first = leaders().indexOf(true);
+    await apps[first]!.close();
+    await eventually(() => expect(leaders()).toEqual([first === 1, first === 0]));
+  });
+
+  it('handle a webhook once that is delivered twice at the same time', async () => {
+    const { WebhooksModule, Warehouse } = await recipe('webhooks.controller.ts');
+    const apps = await startTwo(WebhooksModule);
+    let shipped = 0;
+    const answers = apps.map(async (app) => {
+      app.get(Warehouse).ship = async () => (shipped += 1);
+      await app.listen(0);
+      const body = JSON.stringify({ id: 'w1', orderId: 'o1' });
+      const headers = { 'Content-Type': 'application/json' };
+      const request = { method: 'POST', headers, body };
+      const answer = await fetch(`${await app.getUrl()}/webhooks`, request);
+      return `${answer.status} ${await answer.text()}`;
+    });
+    expect((await Promise.all(answers)).sort()).toEqual(['200 done', '200 known']);
+    expect(shipped).toBe(1);
+  });
+
+  it('book a seat, and refund a customer whose booking came too late', async () => {
+    const { SeatsModule, Seats, Payments } = await recipe('seats.ts');
+    const [app, another] = await startTwo(SeatsModule);
+    await expect(app.get(Seats).book('12A', 'ana')).resolves.toBe('booked');
+    await expect(another.get(Seats).book('12A', 'ben')).resolves.toBe('taken');
+    const refunds: string[] = [];
+    Object.assign(app.get(Payments), {
+      refund: async (payment: string) => refunds.push(payment),
+      charge: async (customer: string) => {
+        // The lock is lost during the payment, and ben is quicker.
+        const clients = servers.map(({ url }) => new Redis(url));
+        await Promise.all(clients.map((client) => client.del('lock:seat:12B')));
+        await Promise.all(clients.map((client) => client.quit()));
+        await another.get(Seats).book('12B', 'ben');
+        return `payment of ${customer}`;
+      },
+    });
+    const late = app.get(Seats).book('12B', 'ana');
+    await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    expect(refunds).toEqual(['payment of ana']);
+    const { rows } = await database.pool.query('SELECT customer FROM seat ORDER BY id');
+    expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
+  });
+});
