@@ -1,0 +1,53 @@
+import { execFile } from 'node:child_process';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { compilerSettings, removeFolders, writeFolder } from './code-folder.ts';
+import { AMBIENT, moduleOf } from './fragments.ts';
+import { blocksOf, examplesOfLib, fileNameOf, PAGES, type Block } from './pages.ts';
+
+/** A block with an ellipsis is a sketch, which no compiler can read. Only the pages on fences may have some. */
+const isSketch = ({ code }: Block): boolean => code.includes('…');
+const nameOf = ({ line, code }: Block): string => fileNameOf(code) ?? `line-${line}.ts`;
+
+const blocks = [
+  ...PAGES.flatMap(blocksOf).filter(({ language }) => language === 'ts'),
+  ...examplesOfLib(),
+];
+const compiled = blocks.filter((block) => !isSketch(block));
+
+async function compile(files: Readonly<Record<string, string>>): Promise<string> {
+  const folder = writeFolder({
+    ...files,
+    'ambient.d.ts': AMBIENT,
+    'tsconfig.json': compilerSettings(),
+  });
+  const command = [resolve('node_modules/typescript/bin/tsc'), '-p', folder, '--pretty', 'false'];
+  const run = promisify(execFile)(process.execPath, command, { cwd: folder });
+  const { stdout } = await run.catch((error: { stdout: string }) => error);
+  return stdout;
+}
+
+describe('the TypeScript of pages and docstrings', () => {
+  afterAll(removeFolders);
+
+  it('has no sketches outside of the pages on fences', () => {
+    expect(compiled.length).toBeGreaterThan(30);
+    const sketches = blocks.filter(isSketch).map(({ page, line }) => `${page}:${line}`);
+    expect(sketches.filter((place) => !place.startsWith('docs/fencing/'))).toEqual([]);
+  });
+
+  it('is free of errors: all blocks are one program', async () => {
+    const files = compiled.map((block) => {
+      const folder = block.page.replaceAll(/[/.]/g, '-');
+      return [join(folder, nameOf(block)), moduleOf(block.code)] as const;
+    });
+    expect(new Set(files.map(([name]) => name)).size).toBe(files.length);
+    expect(await compile(Object.fromEntries(files))).toBe('');
+  });
+
+  it('would be found to have one', async () => {
+    const code = moduleOf(`await locks.withLock('seat:12A', async (lock) => lock.tokens);\n`);
+    expect(await compile({ 'a.ts': code })).toMatch(/^a\.ts\(\d+,\d+\): error TS2551.*'token'/);
+  });
+});

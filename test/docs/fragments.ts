@@ -1,0 +1,87 @@
+/**
+ * What a block without imports leaves to its reader: the package, Nest, and the objects that every application has. A block that
+ * imports what it uses gets nothing of this.
+ */
+const SURROUNDINGS = `
+import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module, Param, Post, Put, UseFilters, Body, type INestApplication } from '@nestjs/common';
+import { Cron } from '@nestjs/schedule';
+import { Test } from '@nestjs/testing';
+import type { Database } from 'better-sqlite3';
+import { Redis } from 'ioredis';
+import { Pool, type PoolClient } from 'pg';
+import { TransactionHost } from '@nestjs-cls/transactional';
+import {
+  Fenced, FencingToken, FencingTokenHeader, LockService, RedlockModule, StaleTokenFilter, fencingTokenHeader, inClsTransaction,
+  isRedlockError, parseFencingTokenHeader, RedlockError, type ReceivedFencingToken, REDLOCK_DEFAULTS, FENCING_TOKEN_HEADER,
+  type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
+} from 'nestjs-fenced-lock';
+import {
+  Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, type PostgresFence, type RedisFence, type SqliteFence,
+} from 'nestjs-fenced-lock/fencing';
+import { assertFenceConformance, createMemoryNodes, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
+
+declare class RefundService {
+  refund(payment: string): Promise<void>;
+  refundBookingOf(key: string, holder: string): Promise<void>;
+}
+declare class Surroundings {
+  readonly locks: LockService;
+  readonly fence: Fence<PoolClient>;
+  readonly logger: Logger;
+  readonly pool: Pool;
+  readonly refunds: RefundService;
+}
+declare const app: INestApplication;
+declare const nodes: string[];
+declare const pool: Pool;
+declare const fence: PostgresFence<PoolClient> & Pick<SqliteFence<Database>, 'advanceSync'>;
+declare const locks: LockService;
+declare const token: FencingToken;
+declare const redis: Redis;
+declare const database: Database;
+declare const logger: Logger;
+declare const metrics: { increment(name: string): void };
+declare const refusals: { inc(): void };
+declare const payments: RefundService;
+declare const payment: string;
+declare const error: unknown;
+declare const store: FenceStore;
+declare function work(argument?: unknown): Promise<void>;
+`;
+
+/** What blocks with imports may leave out: what test runners declare, two objects, and the shapes of packages that recipes use and this repository does not install. */
+export const AMBIENT = `
+declare const pool: import('pg').Pool;
+declare const token: import('nestjs-fenced-lock').FencingToken;
+declare const it: typeof import('@jest/globals').it;
+declare const expect: typeof import('@jest/globals').expect;
+declare const beforeEach: typeof import('@jest/globals').beforeEach;
+declare const afterEach: typeof import('@jest/globals').afterEach;
+declare module 'bullmq' {
+  class DelayedError extends Error {}
+  interface Job<Data> { readonly data: Data; moveToDelayed(timestamp: number, token?: string): Promise<void> }
+}
+declare module '@nestjs/bullmq' {
+  function Processor(queue: string, options?: { concurrency?: number }): ClassDecorator;
+  abstract class WorkerHost { abstract process(job: import('bullmq').Job<unknown>, token?: string): Promise<unknown> }
+}
+`;
+
+const MEMBERS = /^(?:@\w+\((?!\s*\{\s*imports)|constructor\(|async \w+\()/;
+const PROPERTIES = /^\w+: /;
+
+/** A block that is no module of its own, as one: statements, members of a class, properties of an object, or the end of a try. */
+export function moduleOf(code: string): string {
+  if (/^import /m.test(code)) return code;
+  return SURROUNDINGS + embed(code);
+}
+
+function embed(code: string): string {
+  const start = code.replace(/^(?:\/\/[^\n]*\n)+/, '');
+  if (/^(?:export )?class /m.test(code)) return code;
+  if (start.startsWith('} catch'))
+    return `async function example(this: Surroundings) {\ntry {\n${code}}\n`;
+  if (MEMBERS.test(start)) return `class Example extends Surroundings {\n${code}}\n`;
+  if (PROPERTIES.test(start)) return `export const example = ({\n${code}});\n`;
+  return `{\n${code}}\n`;
+}
