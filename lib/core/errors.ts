@@ -34,7 +34,14 @@ export interface NodeCause {
 
 const BRAND = Symbol.for('nestjs-fenced-lock/error');
 
-/** Base of every error of this package. */
+/**
+ * Base of every error of this package.
+ *
+ * @example
+ * ```ts
+ * if (error instanceof RedlockError) logger.warn(`${error.code}: ${error.message}`);
+ * ```
+ */
 export abstract class RedlockError extends Error {
   abstract readonly code: RedlockErrorCode;
   /** The lock keys concerned; empty when there is none. */
@@ -50,7 +57,14 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Whether `error` is one of this package, also when it comes from another copy of it. */
+/**
+ * Whether `error` is one of this package, also when it comes from another copy of it.
+ *
+ * @example
+ * ```ts
+ * if (isRedlockError(error) && error.code === 'LOCK_BUSY') logger.log('try later');
+ * ```
+ */
 export function isRedlockError(error: unknown): error is RedlockError {
   return typeof error === 'object' && error !== null && BRAND in error;
 }

@@ -7,6 +7,10 @@ export interface ClsTransactionHosts {
  * The option `isInTransaction` for applications with `@Transactional` of `@nestjs-cls/transactional`:
  * `RedlockModule.forRoot({ nodes, isInTransaction: inClsTransaction(TransactionHost) })`.
  *
+ * @example
+ * ```ts
+ * RedlockModule.forRoot({ nodes, isInTransaction: inClsTransaction(TransactionHost) });
+ * ```
  * @param transactionHost the class `TransactionHost`, imported by you: this package doesn't depend on it
  * @param connectionNames the named connections that hold what the locks protect; default: the one without a name
  * @returns a function that throws when the plugin is not registered under one of these names

@@ -11,6 +11,14 @@ import { REDLOCK_HOST } from './redlock.constants.ts';
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
  * strings, and wrong ones are a `FencedUsageError`; wrong options are a `RedlockConfigError`.
+ *
+ * @example
+ * ```ts
+ * await locks.withLock('report:all', async (lock) => {
+ *   lock.ensure(2_000);
+ *   await work(lock.signal);
+ * });
+ * ```
  */
 @Injectable()
 export class LockService {

@@ -33,6 +33,12 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
  *
  * It connects to the nodes and checks them before the application starts, and refuses to start when they can't be locked
  * with safely. On shutdown it refuses new locks, waits for held sections, releases, and closes its own connections.
+ *
+ * @example
+ * ```ts
+ * @Module({ imports: [RedlockModule.forRoot({ nodes: ['redis://localhost:6379'] })] })
+ * export class AppModule {}
+ * ```
  */
 @Module({
   providers: [

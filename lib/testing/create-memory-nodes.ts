@@ -10,12 +10,14 @@ import type { MemoryLockServerOptions } from './memory/memory-lock-server.ts';
  * data (`flush`), and to new ones with `fresh: true`. With fake timers (`jest.useFakeTimers()` after `await
  * module.init()`) a free lock is acquired and released as ever; waits, expiry and extensions happen when the test advances them.
  *
- * ```ts
- * RedlockModule.forRoot({ nodes: createMemoryNodes(3) })
- * ```
  * A second application that competes for the same locks gets nodes of its own on the same servers:
  * `createMemoryNodes(nodes.map((node) => node.server))`.
  *
+ * @example
+ * ```ts
+ * const nodes = createMemoryNodes(3);
+ * await Test.createTestingModule({ imports: [RedlockModule.forRoot({ nodes })] }).compile();
+ * ```
  * @param countOrServers how many new servers to make, or the servers to connect to
  * @throws RedlockConfigError when it is neither, or `fresh` is given with servers that exist
  */

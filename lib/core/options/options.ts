@@ -55,8 +55,8 @@ export interface RedlockOptions {
   /** Who issues fencing tokens. @default 'quorum' */
   readonly tokens?: 'quorum' | TokenSource;
   /**
-   * Votes a lock needs, at least a majority. Larger only while nodes are added or replaced step by step (README, "Changing
-   * the set of nodes"). @default floor(nodes / 2) + 1
+   * Votes a lock needs, at least a majority. Larger only while nodes are added or replaced step by step (docs/operations.md,
+   * "Changing the set of nodes"). @default floor(nodes / 2) + 1
    */
   readonly quorum?: number;
   /**
@@ -95,7 +95,14 @@ export interface WithLockOptions extends AcquireOptions {
   readonly release?: 'sent' | 'confirmed';
 }
 
-/** The defaults that are constants; the others derive from ttl and the number of nodes. */
+/**
+ * The defaults that are constants; the others derive from ttl and the number of nodes.
+ *
+ * @example
+ * ```ts
+ * RedlockModule.forRoot({ nodes, keyPrefix: `shop:${REDLOCK_DEFAULTS.keyPrefix}` });
+ * ```
+ */
 export const REDLOCK_DEFAULTS = Object.freeze({
   ttl: '10s',
   driftFactor: 0.01,

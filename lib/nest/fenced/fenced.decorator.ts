@@ -33,6 +33,11 @@ type Method = (...args: any[]) => unknown;
  * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or a transaction is open,
  * - its own errors, unchanged.
  *
+ * @example
+ * ```ts
+ * @Fenced('seat:{0}', { wait: '2s' })
+ * async book(seatId: string, @FencingToken() token?: FencingToken) {}
+ * ```
  * @throws FencedUsageError at decoration on a static or generator method, an accessor, or a method decorated twice
  * @throws RedlockConfigError at decoration when an option is invalid
  */

@@ -13,6 +13,13 @@ export type FencingToken = Token;
  * Marks the parameter of a method under `@Fenced` that receives the fencing token. What a caller passes there is
  * replaced, so declare it last and optional, and leave it out in calls: `@FencingToken() token?: FencingToken`.
  *
+ * @example
+ * ```ts
+ * @Fenced('seat:{0}')
+ * async book(seatId: string, @FencingToken() token?: FencingToken) {
+ *   await this.fence.transaction(token, (tx) => tx.query('UPDATE seat SET taken = true'));
+ * }
+ * ```
  * @throws FencedUsageError on constructor parameters
  */
 export function FencingToken(): ParameterDecorator {

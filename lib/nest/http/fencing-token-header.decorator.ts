@@ -16,6 +16,14 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  * in a guard or a pipe, comes too early to stop a late write.
  *
  * Answers 428 when the header is missing, and 400 when it is malformed or no fence can have the resource.
+ *
+ * @example
+ * ```ts
+ * @Put(':id')
+ * async assign(@FencingTokenHeader((request) => `seat:${request.params.id}`) token: ReceivedFencingToken) {
+ *   await this.fence.transaction(token, (tx) => tx.query('UPDATE seat SET taken = true'));
+ * }
+ * ```
  */
 export const FencingTokenHeader: (resource?: ResourceOfRequest) => ParameterDecorator =
   createParamDecorator(

@@ -13,6 +13,11 @@ class AnyStaleTokenError {
  * Answers a stale token with 412 Precondition Failed, so that the calling service knows that its lock is gone and must not try
  * again. Bind it with `@UseFilters(StaleTokenFilter)` or `app.useGlobalFilters(new StaleTokenFilter(app.getHttpAdapter()))`.
  * The answer does not contain the newer token: only its holder needs it.
+ *
+ * @example
+ * ```ts
+ * app.useGlobalFilters(new StaleTokenFilter(app.getHttpAdapter()));
+ * ```
  */
 @Catch(AnyStaleTokenError)
 export class StaleTokenFilter extends BaseExceptionFilter implements ExceptionFilter {

@@ -34,6 +34,12 @@ export interface FenceConformanceReport {
  * writer frozen between its check and its write, and many overlapping holders as if there were no lock at all.
  *
  * Runs all cases and never rejects for a store that fails: look at the report, or call {@link assertFenceConformance}.
+ *
+ * @example
+ * ```ts
+ * const report = await fenceConformance(store);
+ * logger.log(report);
+ * ```
  */
 export async function fenceConformance(
   store: FenceStore,
@@ -60,6 +66,11 @@ export async function fenceConformance(
 
 /**
  * The same, for the body of a test.
+ *
+ * @example
+ * ```ts
+ * await assertFenceConformance(store);
+ * ```
  * @throws Error that lists the failed cases
  */
 export async function assertFenceConformance(

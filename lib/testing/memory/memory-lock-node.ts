@@ -33,6 +33,12 @@ let nodeCount = 0;
  *
  * Commands and replies keep their order, and every answer comes asynchronously. A fault stays until its opposite is
  * called; all of them are safe to call at any time.
+ *
+ * @example
+ * ```ts
+ * const [node] = createMemoryNodes(1);
+ * node?.failNext('lose-reply', { command: 'acquire' });
+ * ```
  */
 export class MemoryLockNode implements port.LockNode {
   readonly address: string;

@@ -36,6 +36,13 @@ const newRunId = (): string => `memory-${++startCount}`;
  *
  * Its commands are synchronous and atomic; {@link MemoryLockNode} is the connection that delivers them. Several nodes (one
  * per simulated process) may share one server.
+ *
+ * @example
+ * ```ts
+ * const servers = [new MemoryLockServer(), new MemoryLockServer(), new MemoryLockServer()];
+ * RedlockModule.forRoot({ nodes: createMemoryNodes(servers) });
+ * servers[0]?.kill();
+ * ```
  */
 export class MemoryLockServer {
   /** The keys themselves, to look at or to damage in a test. */
