@@ -19,6 +19,7 @@ const compiled = blocks.filter((block) => !isSketch(block));
 async function compile(files: Readonly<Record<string, string>>): Promise<string> {
   const folder = writeFolder({
     ...files,
+    'package.json': '{"type":"module"}',
     'ambient.d.ts': AMBIENT,
     'tsconfig.json': compilerSettings(),
   });

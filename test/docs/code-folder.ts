@@ -42,7 +42,8 @@ export function writePrograms(page: string, urls: readonly string[] = []): strin
 function runnable(code: string, urls: readonly string[]): string {
   let text = code
     .replaceAll(/redis:\/\/10\.0\.0\.(\d)/g, (_, number) => urls[number - 1]!)
-    .replaceAll('redis://localhost:6379', () => urls[0]!);
+    .replaceAll('redis://localhost:6379', () => urls[0]!)
+    .replaceAll(/(from '\.\/[\w.-]+)\.js'/g, "$1'");
   for (const [name, path] of Object.entries(PACKAGES))
     text = text.replaceAll(`'${name}'`, `'${path}'`);
   return /^it\(/m.test(text) ? PLAN + text : text;
@@ -73,10 +74,10 @@ export async function runTests(file: string): Promise<number> {
   return tests!.length;
 }
 
-/** Settings with which the compiler finds this package as it is here. */
+/** Settings of a new Nest application, ES modules and all, with which the compiler finds this package as it is here. */
 export function compilerSettings(): string {
   const paths = Object.fromEntries(Object.entries(PACKAGES).map(([name, path]) => [name, [path]]));
-  const compilerOptions = { module: 'esnext', moduleResolution: 'bundler', paths };
+  const compilerOptions = { paths };
   return JSON.stringify({
     extends: resolve('tsconfig.json'),
     compilerOptions,
