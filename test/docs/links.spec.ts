@@ -57,6 +57,17 @@ describe('the links of the documentation', () => {
     ]);
   });
 
+  it('stand beside names of files that exist, with or without their ending', () => {
+    const named = PAGES.flatMap(({ path, text }) =>
+      [...text.matchAll(/`((?:lib|test|sample|docs|bench)\/[\w./-]+)`/g)].map(
+        ([, name]) => [path, name!] as const,
+      ),
+    );
+    expect(named.length).toBeGreaterThan(100);
+    const missing = named.filter(([, name]) => !existsSync(name) && !existsSync(`${name}.ts`));
+    expect(missing).toEqual([]);
+  });
+
   it('take a reader from the index to every page of docs', () => {
     const index = readPage('docs/README.md');
     const linked = linksOf(index).map((target) => normalize(join('docs', target.split('#')[0]!)));
