@@ -156,8 +156,10 @@ export function locateError(error: unknown, where: string): void {
   // After an `await` these are the frames of the callers that wait for the promise.
   const here: { stack?: string } = {};
   Error.captureStackTrace?.(here, locateError);
-  const [, , caller, ...others] = (here.stack ?? '').split('\n');
-  if (caller !== undefined && !stack.includes(caller))
-    stack = [stack, caller, ...others].join('\n');
+  const frames = (here.stack ?? '').split('\n').slice(2);
+  // Between timers Node runs the promises in frames of its own, which the error may have as well.
+  const callers = frames.filter((frame) => !frame.includes('(node:internal/'));
+  const [caller] = callers;
+  if (caller !== undefined && !stack.includes(caller)) stack = [stack, ...callers].join('\n');
   error.stack = stack;
 }
