@@ -43,9 +43,13 @@ export type {
   FencedOptions,
   PromiseMethod,
 } from './nest/fenced/fenced-options.ts';
-export { FencingToken } from './nest/fenced/fencing-token.decorator.ts';
-export { FencingTokenHeader } from './nest/http/fencing-token-header.decorator.ts';
-export type { ResourceOfRequest } from './nest/http/fencing-token-header.decorator.ts';
+export {
+  fencingToken,
+  FencingToken,
+  LockSignal,
+  lockSignal,
+} from './nest/fenced/lock-parameters.ts';
+export type { ResourceOfRequest } from './nest/transport/request-parameters.ts';
 export { LockService } from './nest/lock.service.ts';
 export type {
   ModuleFence,
@@ -55,4 +59,10 @@ export type {
   RedlockOptionsFactory,
 } from './nest/redlock-module-options.ts';
 export { RedlockModule } from './nest/redlock.module.ts';
-export { StaleTokenFilter } from './nest/http/stale-token.filter.ts';
+export { ClientSignal, FencingTokenHeader } from './nest/transport/request-parameters.ts';
+export { LockExceptionFilter } from './nest/transport/lock-exception.filter.ts';
+export type {
+  LockExceptionAnswer,
+  LockExceptionFilterOptions,
+} from './nest/transport/lock-exception.filter.ts';
+export { REDLOCK_NODES } from './nest/redlock.constants.ts';

@@ -35,7 +35,7 @@ export interface NodeCause {
 const BRAND = Symbol.for('nestjs-fenced-lock/error');
 
 /**
- * Base of every error of this package.
+ * Base of every error of this package. Their names are literals, which minifiers leave alone.
  *
  * @example
  * ```ts
@@ -53,7 +53,6 @@ export abstract class RedlockError extends Error {
   constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
     super(message, options);
     this.keys = keys;
-    this.name = new.target.name;
   }
 }
 
@@ -72,6 +71,10 @@ export function isRedlockError(error: unknown): error is RedlockError {
 /** Another holder has the lock and did not release it within the wait. An ordinary result: try later or skip. */
 export class LockBusyError extends RedlockError {
   readonly code = 'LOCK_BUSY';
+
+  static {
+    this.prototype.name = 'LockBusyError';
+  }
 
   constructor(
     keys: readonly string[],
@@ -100,6 +103,10 @@ export class LockBusyError extends RedlockError {
 /** Too few nodes could vote: an outage, a majority in quarantine after a restart, or a network too slow for the TTL. */
 export class QuorumUnavailableError extends RedlockError {
   readonly code = 'QUORUM_UNAVAILABLE';
+
+  static {
+    this.prototype.name = 'QuorumUnavailableError';
+  }
 
   constructor(
     keys: readonly string[],
@@ -135,6 +142,10 @@ export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'rel
  */
 export class LockLostError extends RedlockError {
   readonly code = 'LOCK_LOST';
+
+  static {
+    this.prototype.name = 'LockLostError';
+  }
 
   constructor(
     keys: readonly string[],
@@ -175,6 +186,10 @@ const LOSS: Record<LockLossReason, string> = {
 export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN';
 
+  static {
+    this.prototype.name = 'StaleTokenError';
+  }
+
   constructor(
     readonly key: string,
     /** The refused token, decimal. */
@@ -196,6 +211,10 @@ export class StaleTokenError extends RedlockError {
 export class FencedUsageError extends RedlockError {
   readonly code = 'FENCED_USAGE';
 
+  static {
+    this.prototype.name = 'FencedUsageError';
+  }
+
   constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
     super(message, keys, options);
   }
@@ -204,6 +223,10 @@ export class FencedUsageError extends RedlockError {
 /** An option has a value that can't work. */
 export class RedlockConfigError extends RedlockError {
   readonly code = 'REDLOCK_CONFIG';
+
+  static {
+    this.prototype.name = 'RedlockConfigError';
+  }
 
   constructor(
     readonly option: string,
@@ -219,6 +242,10 @@ export class RedlockConfigError extends RedlockError {
 /** The service is shutting down, or shut: no new locks. */
 export class RedlockClosedError extends RedlockError {
   readonly code = 'REDLOCK_CLOSED';
+
+  static {
+    this.prototype.name = 'RedlockClosedError';
+  }
 
   constructor(keys: readonly string[]) {
     super(

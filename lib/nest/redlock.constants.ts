@@ -8,6 +8,19 @@ export const REDLOCK_MODULE_OPTIONS = Symbol.for(
   'nestjs-fenced-lock/module-options: import RedlockModule.forRoot({ nodes }), not RedlockModule alone',
 );
 
+/**
+ * The nodes of the application, those of the options unless a test replaces them. Nothing connects to the nodes that were replaced.
+ *
+ * @example
+ * ```ts
+ * const module = await Test.createTestingModule({ imports: [AppModule] })
+ *   .overrideProvider(REDLOCK_NODES)
+ *   .useValue(createMemoryNodes(3))
+ *   .compile();
+ * ```
+ */
+export const REDLOCK_NODES = Symbol.for('nestjs-fenced-lock/nodes');
+
 /** The {@link RedlockHost} of the application. */
 export const REDLOCK_HOST = Symbol.for('nestjs-fenced-lock/host');
 

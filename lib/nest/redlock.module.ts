@@ -11,8 +11,17 @@ import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
 import { fenceProviders } from './module-fence.ts';
-import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
-import { FENCED_RUNNER, REDLOCK_HOST, REDLOCK_MODULE_OPTIONS } from './redlock.constants.ts';
+import type {
+  NodeInput,
+  RedlockModuleAsyncOptions,
+  RedlockModuleOptions,
+} from './redlock-module-options.ts';
+import {
+  FENCED_RUNNER,
+  REDLOCK_HOST,
+  REDLOCK_MODULE_OPTIONS,
+  REDLOCK_NODES,
+} from './redlock.constants.ts';
 
 /** `forRoot` and `forRootAsync`, global unless `isGlobal: false`. */
 const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleOptions>({
@@ -43,13 +52,22 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
 @Module({
   providers: [
     {
+      provide: REDLOCK_NODES,
+      useFactory: (options?: RedlockModuleOptions) => options?.nodes,
+      inject: [REDLOCK_MODULE_OPTIONS],
+    },
+    {
       provide: REDLOCK_HOST,
-      useFactory: (options: RedlockModuleOptions, modules: ModulesContainer) => {
-        const host = new RedlockHost(options);
+      useFactory: (
+        options: RedlockModuleOptions,
+        nodes: readonly NodeInput[],
+        modules: ModulesContainer,
+      ) => {
+        const host = new RedlockHost(options, nodes);
         checkApplication(modules, host);
         return host;
       },
-      inject: [REDLOCK_MODULE_OPTIONS, ModulesContainer],
+      inject: [REDLOCK_MODULE_OPTIONS, REDLOCK_NODES, ModulesContainer],
     },
     LockService,
     FencedInterceptor,

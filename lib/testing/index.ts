@@ -6,10 +6,13 @@ export type {
 } from './conformance/fence-conformance.ts';
 export type { FenceStressOptions } from './conformance/fence-conformance-stress.ts';
 export type { FenceStore, FenceTicket } from './fence-store.ts';
+export { createFencingToken } from './create-fencing-token.ts';
 export { createMemoryNodes } from './create-memory-nodes.ts';
 export type { MemoryCommandName, MemoryFault } from './memory/memory-fault.ts';
 export { MemoryLockNode } from './memory/memory-lock-node.ts';
 export type { MemoryLockNodeOptions } from './memory/memory-lock-node.ts';
+export { occupy } from './occupy.ts';
+export type { OccupiedKeys, OccupyOptions } from './occupy.ts';
 export { MemoryLockServer } from './memory/memory-lock-server.ts';
 export type { MemoryLockServerOptions } from './memory/memory-lock-server.ts';
 export type { MemorySnapshot } from './memory/memory-state.ts';

@@ -11,20 +11,21 @@ import { Redis } from 'ioredis';
 import { Pool, type PoolClient } from 'pg';
 import { TransactionHost } from '@nestjs-cls/transactional';
 import {
-  Fenced, FencingToken, FencingTokenHeader, LockService, RedlockModule, StaleTokenFilter, fencingTokenHeader, inClsTransaction,
+  Fenced, FencingToken, FencingTokenHeader, LockService, RedlockModule, LockExceptionFilter, LockSignal, lockSignal, fencingToken, ClientSignal, REDLOCK_NODES, fencingTokenHeader, inClsTransaction,
   isRedlockError, parseFencingTokenHeader, RedlockError, type ReceivedFencingToken, REDLOCK_DEFAULTS, FENCING_TOKEN_HEADER,
   type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
 } from 'nestjs-fenced-lock';
 import {
   Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, type PostgresFence, type RedisFence, type SqliteFence,
 } from 'nestjs-fenced-lock/fencing';
-import { assertFenceConformance, createMemoryNodes, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
+import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
 
 declare class RefundService {
   refund(payment: string): Promise<void>;
   refundBookingOf(key: string, holder: string): Promise<void>;
 }
 declare class Surroundings {
+  urlOf(id: string): string;
   readonly locks: LockService;
   readonly fence: Fence<PoolClient>;
   readonly logger: Logger;
@@ -32,7 +33,7 @@ declare class Surroundings {
   readonly refunds: RefundService;
 }
 declare const app: INestApplication;
-declare const nodes: string[];
+declare const nodes: MemoryLockNode[];
 declare const pool: Pool;
 declare const fence: PostgresFence<PoolClient> & Pick<SqliteFence<Database>, 'advanceSync'>;
 declare const locks: LockService;
@@ -45,14 +46,19 @@ declare const refusals: { inc(): void };
 declare const payments: RefundService;
 declare const payment: string;
 declare const error: unknown;
+declare const seats: { book(id: string, customer: string): Promise<string>; write(id: string, token: FencingToken): Promise<void> };
 declare const store: FenceStore;
 declare function work(argument?: unknown): Promise<void>;
 `;
 
-/** What blocks with imports may leave out: what test runners declare, two objects, and the shapes of packages that recipes use and this repository does not install. */
+/**
+ * What blocks with imports may leave out: what test runners declare, three names that every application has, and the shapes of
+ * packages that recipes use and this repository does not install.
+ */
 export const AMBIENT = `
 declare const pool: import('pg').Pool;
 declare const token: import('nestjs-fenced-lock').FencingToken;
+declare class AppModule {}
 declare const it: typeof import('@jest/globals').it;
 declare const expect: typeof import('@jest/globals').expect;
 declare const beforeEach: typeof import('@jest/globals').beforeEach;

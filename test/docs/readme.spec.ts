@@ -1,11 +1,10 @@
 import 'reflect-metadata';
-import { Controller, Get } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { join } from 'node:path';
 import { Pool } from 'pg';
-import { Fenced, isRedlockError, LockService } from '../../lib/index.ts';
+import { isRedlockError, LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
 import {
   closeAll,
@@ -85,42 +84,6 @@ describe('docs/testing.md', () => {
     const folder = writePrograms('docs/testing.md', ['redis://no', 'redis://no', 'redis://no']);
     await expect(runTests(join(folder, 'report.service.spec.ts'))).resolves.toBe(3);
     await expect(runTests(join(folder, 'app.spec.ts'))).resolves.toBe(1);
-  });
-});
-
-describe('docs/errors.md', () => {
-  it('has a filter that answers a busy lock with 409 and the code', async () => {
-    const { LockErrorFilter } = await import(
-      join(writePrograms('docs/errors.md'), 'lock-error.filter.ts')
-    );
-
-    @Controller()
-    class Reports {
-      @Get()
-      @Fenced('report', { wait: 0 })
-      async build() {}
-
-      @Get('broken')
-      async broken() {
-        throw new TypeError('a defect');
-      }
-    }
-    const building = Test.createTestingModule({
-      imports: [redlockInMemory()],
-      controllers: [Reports],
-    });
-    const module = await building.setLogger(silentLogger).compile();
-    const app = closeLater(module.createNestApplication({ logger: silentLogger }));
-    app.useGlobalFilters(new LockErrorFilter(app.getHttpAdapter()));
-    await app.listen(0);
-    const url = await app.getUrl();
-    await using _lock = await app.get(LockService).acquire('report');
-    const answer = await fetch(url);
-    expect([answer.status, await answer.text()]).toEqual([
-      409,
-      expect.stringContaining('LOCK_BUSY'),
-    ]);
-    await expect(fetch(`${url}/broken`)).resolves.toMatchObject({ status: 500 });
   });
 });
 

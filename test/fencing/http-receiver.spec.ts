@@ -17,8 +17,8 @@ import {
   type ReceivedFencingToken,
 } from '../../lib/fencing/fencing-token-header.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
-import { FencingTokenHeader } from '../../lib/nest/http/fencing-token-header.decorator.ts';
-import { StaleTokenFilter } from '../../lib/nest/http/stale-token.filter.ts';
+import { FencingTokenHeader } from '../../lib/nest/transport/request-parameters.ts';
+import { LockExceptionFilter } from '../../lib/nest/transport/lock-exception.filter.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import {
   createPostgresAccounts,
@@ -32,7 +32,7 @@ import { httpStore, PAUSES, POOL, startInstance, type Pauses } from './support/h
 const resource = (request: { params: { resource: string } }): string => request.params.resource;
 
 @Controller('accounts/:resource')
-@UseFilters(StaleTokenFilter)
+@UseFilters(LockExceptionFilter)
 class AccountController {
   constructor(
     @Inject(POOL) private readonly pool: Pool,
@@ -107,6 +107,7 @@ describe('another service as the resource', () => {
     await expect(late.json()).resolves.toEqual({
       statusCode: 412,
       error: 'Precondition Failed',
+      message: expect.stringContaining('nothing was written'),
       code: 'STALE_TOKEN',
       key: 'seat',
       token: '33',

@@ -23,8 +23,6 @@ export class Lease extends Deadline {
   #suspendedMs: number;
   /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
   readonly #leadMs: number;
-  /** Alarms have few different delays, so that thousands of locks share a timer; one that comes early looks again. */
-  readonly #stepMs: number;
   /** What each node answered to the last extension, when it failed. */
   #failure: (() => NodeCause[]) | undefined;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
@@ -37,7 +35,8 @@ export class Lease extends Deadline {
     this.validUntilMs = validUntilMs;
     this.#suspendedMs = set.suspendedMs;
     this.#leadMs = Math.max(4, lock.ttlMs / 200);
-    this.#stepMs = Math.max(1, Math.floor(lock.ttlMs / 64));
+    // Also the step of its delays, so that thousands of locks share a timer.
+    this.earlyMs = Math.max(1, Math.floor(lock.ttlMs / 64));
   }
 
   /** From now on reports the loss when validity ends. */
@@ -87,7 +86,7 @@ export class Lease extends Deadline {
       this.validityEnded();
       return;
     }
-    if (nowMs >= this.#nextExtensionMs - this.#stepMs) {
+    if (nowMs >= this.#nextExtensionMs - 2 * this.earlyMs) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }
@@ -106,7 +105,7 @@ export class Lease extends Deadline {
     if (this.#ended) return;
     const { nowMs } = this.#set;
     const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs) - nowMs;
-    const stepMs = delayMs > 2 * this.#stepMs ? this.#stepMs : 1;
+    const stepMs = delayMs > 2 * this.earlyMs ? this.earlyMs : 1;
     this.#set.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), nowMs);
   }
 

@@ -3,6 +3,9 @@ import type { Environment, TimerHandle } from '../environment.ts';
 /** Lines that wait for answers and fire later than this were late because the process did not read. */
 export const LATE_MS = 10;
 
+/** So many of those that may come early are called in one turn of the event loop: answers are read between them. */
+const MOST_EARLY = 256;
+
 /** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost nothing. */
 export abstract class Deadline {
   /** Set while it is waiting; for {@link Deadlines} only. */
@@ -10,6 +13,8 @@ export abstract class Deadline {
   next: Deadline | undefined = undefined;
   previous: Deadline | undefined = undefined;
   dueMs = 0;
+  /** It may be called this much before it is due, or an eighth of its delay, together with another one of that delay. */
+  earlyMs = 0;
 
   abstract onDeadline(): void;
 }
@@ -155,8 +160,12 @@ export class Deadlines {
     line.timer = undefined;
     line.firing = true;
     try {
-      while (line.first !== undefined && line.first.dueMs <= nowMs) {
+      for (let early = 0; line.first !== undefined && early < MOST_EARLY;) {
         const deadline = line.first;
+        // One that sets itself again is never early enough to be called at once.
+        const earlyMs = Math.min(deadline.earlyMs, line.delayMs / 8);
+        if (deadline.dueMs - earlyMs > nowMs) break;
+        if (earlyMs > 0) early += 1;
         this.cancel(deadline);
         deadline.onDeadline();
       }

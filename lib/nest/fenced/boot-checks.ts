@@ -3,25 +3,28 @@ import { FencedUsageError } from '../../core/errors.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { locateError } from './fenced.interceptor.ts';
 import { fencedDefinition, methodName } from './fenced-metadata.ts';
-import { tokenParametersOf } from './fencing-token.decorator.ts';
+import { lockParametersOf } from './lock-parameters.ts';
 
 /**
  * Looks at all classes of the application before any of their methods runs. Warns of a method without `@Fenced` that overrides
  * one under it.
  *
- * @throws FencedUsageError when the module was imported twice, a `@FencingToken()` parameter would keep what a caller passes, or
+ * @throws FencedUsageError when the module was imported twice, a parameter under `@FencingToken()` or `@LockSignal()` would keep what a caller passes, or
  * a method claims at a fence that the module was not given
  * @throws RedlockConfigError when the options of a method don't fit those of the module
  */
 export function checkApplication(modules: ModulesContainer, host: RedlockHost): void {
   refuseSecondModule(modules, host.addresses);
   const unfilled: string[] = [];
+  const unstopped: string[] = [];
   const unclaimed: string[] = [];
   for (const prototype of prototypesOf(modules)) {
     for (const key of Reflect.ownKeys(prototype)) {
       const definition = fencedDefinition(prototype, key);
       if (definition === undefined) {
-        if (tokenParametersOf(prototype, key).length > 0) unfilled.push(methodName(prototype, key));
+        const { tokenParameters, signalParameters } = lockParametersOf(prototype, key);
+        if (tokenParameters.length > 0) unfilled.push(methodName(prototype, key));
+        if (signalParameters.length > 0) unstopped.push(methodName(prototype, key));
         warnOfOverride(prototype, key, host);
         continue;
       }
@@ -34,10 +37,10 @@ export function checkApplication(modules: ModulesContainer, host: RedlockHost): 
       }
     }
   }
-  refuse(
-    unfilled,
-    '@FencingToken() without @Fenced. Decorators are not inherited: put @Fenced on this very method, or take the parameter decorator away.',
-  );
+  const fix =
+    'without @Fenced. Decorators are not inherited: put @Fenced on this very method, or take the parameter decorator away.';
+  refuse(unfilled, `@FencingToken() ${fix}`);
+  refuse(unstopped, `@LockSignal() ${fix}`);
   refuse(
     unclaimed,
     '@Fenced with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing.',

@@ -1,4 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
+import type { LockParameters } from './lock-parameters.ts';
 
 /** One `{0.user.id}` of a template, and what follows up to the next one. */
 interface Placeholder {
@@ -25,12 +26,12 @@ export type FencedKey = string | readonly string[] | FencedKeyFunction;
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
 /**
- * @param tokenParameters indices of the parameters under `@FencingToken()`: they can't be part of a key
+ * @param filled the parameters that the lock fills in: they can't be part of a key
  * @throws FencedUsageError when `key` can't work for any call
  */
 export function compileFencedKey(
   key: FencedKey,
-  tokenParameters: readonly number[],
+  { tokenParameters, signalParameters }: LockParameters,
   where: string,
 ): KeysOfCall {
   if (typeof key === 'function') return (args) => keysFrom(key, args, where);
@@ -40,9 +41,8 @@ export function compileFencedKey(
       `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
     );
   }
-  const compiled = templates.map((template) =>
-    compileKeyTemplate(template, where, tokenParameters),
-  );
+  const filled = [...tokenParameters, ...signalParameters];
+  const compiled = templates.map((template) => compileKeyTemplate(template, where, filled));
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
@@ -77,14 +77,14 @@ function keysFrom(
  * Compiles `'seat:{0}'` or `'order:{1.customer.id}'`: `{n}` is argument n, and what follows the dots is a path into it.
  *
  * @param where the method, for messages
- * @param tokenParameters indices of the parameters that have no value yet
+ * @param filled indices of the parameters that have no value yet
  * @throws FencedUsageError now when the template is malformed, and at each call whose value is missing, empty, or not a
  * string, finite number, bigint or boolean: there is never a lock on `'seat:undefined'`
  */
 export function compileKeyTemplate(
   template: string,
   where: string,
-  tokenParameters: readonly number[] = [],
+  filled: readonly number[] = [],
 ): (args: readonly unknown[]) => string {
   if (template === '') throw new FencedUsageError(`${where}: the key template is empty.`);
   const [start = '', ...rest] = template.split(PLACEHOLDER);
@@ -101,7 +101,7 @@ export function compileKeyTemplate(
       `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
     );
   }
-  if (placeholders.some(({ argument }) => tokenParameters.includes(argument))) {
+  if (placeholders.some(({ argument }) => filled.includes(argument))) {
     throw new FencedUsageError(
       `${where}: the key uses the @FencingToken() parameter, which has no value before the lock is held.`,
     );

@@ -3,9 +3,10 @@ import { FencedUsageError } from '../../core/errors.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from './fenced-key.ts';
+import type { LockParameters } from './lock-parameters.ts';
 
 /** What `@Fenced` on one method means. Read across copies of the package: only add to it. */
-export interface FencedDefinition {
+export interface FencedDefinition extends LockParameters {
   /** `Class.method`, for messages. */
   readonly where: string;
   readonly keysOf: KeysOfCall;
@@ -15,14 +16,14 @@ export interface FencedDefinition {
   readonly allowInTransaction: boolean;
   /** Whether the token goes to the fence before the body. */
   readonly claim: boolean;
-  /** Indices of the parameters that receive the token. */
-  readonly tokenParameters: readonly number[];
+  /** The caller's own signal, from the arguments of a call; undefined where the decorator has none. */
+  readonly signalOf: ((...args: any[]) => AbortSignal | undefined) | undefined;
 }
 
 /** What runs the methods under `@Fenced`: the application's `FencedInterceptor`, possibly of another copy of this package. */
 export interface FencedRunner {
   /**
-   * @param args of the call; the token is written into them
+   * @param args of the call; the token and the signal are written into them
    * @param body the method itself with these arguments
    */
   run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;

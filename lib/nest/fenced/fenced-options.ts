@@ -1,3 +1,4 @@
+import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { checkOptionNames, oneOf } from '../../core/options/resolve-options.ts';
 import type { FencedKey } from './fenced-key.ts';
@@ -9,6 +10,13 @@ export interface FencedOptions {
   readonly ttl?: Duration;
   /** How long a call waits for another holder; 0 = one try. @default the module's wait; 0 with `onBusy: 'skip'` */
   readonly wait?: Duration;
+  /**
+   * Gives the caller's own signal, from the arguments of the call: when it aborts, the wait ends, and the call rejects with the
+   * reason of the signal. A method that runs already is not interrupted. @default none
+   *
+   * @example `signal: (_id, signal) => signal`, with a parameter under `@ClientSignal()`
+   */
+  readonly signal?: (...args: any[]) => AbortSignal | undefined;
   /** Extend the lock while the method runs. @default the module's extend */
   readonly extend?: boolean;
   /** Keep the lock at least this long, also when the method ends sooner: for cron on hosts whose clocks differ. @default the module's minHold */
@@ -42,11 +50,13 @@ export interface FencedOptions {
 }
 
 /** Checks each option and gives durations in milliseconds; the second argument is the name, for the error. */
-const CHECKS: Readonly<
-  Record<keyof FencedOptions, (value: unknown, name: string) => string | number | boolean>
-> = {
+const CHECKS: Readonly<Record<keyof FencedOptions, (value: unknown, name: string) => unknown>> = {
   ttl: (value, name) => durationMs(name, value as Duration, 1),
   wait: (value, name) => durationMs(name, value as Duration),
+  signal: (value, name) => {
+    if (typeof value === 'function') return value;
+    throw new RedlockConfigError(name, value, 'give a function of the arguments of the call');
+  },
   extend: choice(true, false),
   minHold: (value, name) => durationMs(name, value as Duration),
   onBusy: choice('throw', 'skip'),
@@ -56,25 +66,31 @@ const CHECKS: Readonly<
   allowInTransaction: choice(true, false),
 };
 
+type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransaction' | 'signalOf';
+
 /**
  * What the options of a decorator come to, without those of the module.
  *
  * @throws RedlockConfigError
  */
-export function resolveFencedOptions(
-  options: FencedOptions,
-): Pick<FencedDefinition, 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransaction'> {
+export function resolveFencedOptions(options: FencedOptions): Pick<FencedDefinition, ResolvedName> {
   const checked: Record<string, unknown> = {};
   checkOptionNames('@Fenced', options, Object.keys(CHECKS));
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined) checked[name] = CHECKS[name as keyof FencedOptions](value, name);
   }
-  const { onBusy, claim = false, allowInTransaction = false, ...lock }: FencedOptions = checked;
+  const {
+    onBusy,
+    claim = false,
+    allowInTransaction = false,
+    signal: signalOf,
+    ...lock
+  }: FencedOptions = checked;
   const skipWhenBusy = onBusy === 'skip';
   const lockOptions = Object.freeze(
     skipWhenBusy ? { wait: 0, release: 'confirmed', ...lock } : lock,
   );
-  return { lockOptions, skipWhenBusy, claim, allowInTransaction };
+  return { lockOptions, skipWhenBusy, claim, allowInTransaction, signalOf };
 }
 
 function choice<Value>(...allowed: readonly Value[]): (value: unknown, name: string) => Value {

@@ -14,7 +14,7 @@ import {
   type FencedDecorator,
   type FencedOptions,
 } from './fenced-options.ts';
-import { tokenParametersOf } from './fencing-token.decorator.ts';
+import { lockParametersOf } from './lock-parameters.ts';
 
 type Method = (...args: any[]) => unknown;
 
@@ -23,7 +23,16 @@ type Method = (...args: any[]) => unknown;
  * that Nest builds, also when it is called as `this.method()`. The body never runs unlocked.
  *
  * The key is a function of the arguments, a template (`'seat:{0}'`, `'{0.id}'`), or several templates for one lock on all
- * of them. Mark a parameter with `@FencingToken()` to receive the token for the resource.
+ * of them. Mark a parameter with `@FencingToken()` to receive the token for the resource, and one with `@LockSignal()` to
+ * receive the signal that aborts when the lock is lost.
+ *
+ * @example
+ * ```ts
+ * @Fenced('seat:{0}', { wait: '5s' })
+ * async book(seatId: string, @FencingToken() token = fencingToken()): Promise<void> {
+ *   await this.fence.transaction(token, (client) => client.query('UPDATE seat SET taken = true'));
+ * }
+ * ```
  *
  * The decorated method rejects with
  * - `LockBusyError` when another holder kept the lock for the whole `wait` (or resolves undefined with `onBusy: 'skip'`),
@@ -33,11 +42,6 @@ type Method = (...args: any[]) => unknown;
  * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or a transaction is open,
  * - its own errors, unchanged.
  *
- * @example
- * ```ts
- * @Fenced('seat:{0}', { wait: '2s' })
- * async book(seatId: string, @FencingToken() token?: FencingToken) {}
- * ```
  * @throws FencedUsageError at decoration on a static or generator method, an accessor, or a method decorated twice
  * @throws RedlockConfigError at decoration when an option is invalid
  */
@@ -54,12 +58,12 @@ export function Fenced<
     const original = descriptor?.value as Method;
     const refusal = refusalOf(target, original);
     if (refusal !== undefined) throw new FencedUsageError(`${where} ${refusal}`);
-    const tokenParameters = tokenParametersOf(target, propertyKey);
-    const keysOf = compileFencedKey(key, tokenParameters, where);
+    const parameters = lockParametersOf(target, propertyKey);
+    const keysOf = compileFencedKey(key, parameters, where);
     const definition: FencedDefinition = {
       where,
       keysOf,
-      tokenParameters,
+      ...parameters,
       ...resolveFencedOptions(options ?? {}),
     };
     markFenced(target, propertyKey, definition);

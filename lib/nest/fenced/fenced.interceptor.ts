@@ -10,6 +10,7 @@ import { isObservable, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
+import type { WithLockOptions } from '../../core/options/options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
@@ -41,7 +42,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
     let isWaiting = false;
     const begin = (lock: Lock) => {
-      writeToken(definition, args, lock.token);
+      writeParameters(definition, args, lock);
       return body();
     };
     const work = (lock: Lock) => {
@@ -50,11 +51,11 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     };
     try {
       // What a caller passed there is forged: not even the key function may see it.
-      writeToken(definition, args, undefined);
+      writeParameters(definition, args, undefined);
       const keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       isWaiting = true;
-      const result = await this.locks.withLock(keys, work, definition.lockOptions);
+      const result = await this.locks.withLock(keys, work, optionsOf(definition, args));
       refuseStream(result, definition.where);
       return result;
     } catch (error) {
@@ -103,8 +104,19 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   }
 }
 
-function writeToken(definition: FencedDefinition, args: unknown[], token: unknown): void {
-  for (const index of definition.tokenParameters) args[index] = token;
+/** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
+function optionsOf({ lockOptions, signalOf }: FencedDefinition, args: unknown[]): WithLockOptions {
+  const signal = signalOf?.(...args);
+  return signal === undefined ? lockOptions : { ...lockOptions, signal };
+}
+
+function writeParameters(
+  { tokenParameters, signalParameters }: FencedDefinition,
+  args: unknown[],
+  lock: Lock | undefined,
+): void {
+  for (const index of tokenParameters) args[index] = lock?.token;
+  for (const index of signalParameters) args[index] = lock?.signal;
 }
 
 /** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */
@@ -156,8 +168,10 @@ export function locateError(error: unknown, where: string): void {
   // After an `await` these are the frames of the callers that wait for the promise.
   const here: { stack?: string } = {};
   Error.captureStackTrace?.(here, locateError);
-  const [, , caller, ...others] = (here.stack ?? '').split('\n');
-  if (caller !== undefined && !stack.includes(caller))
-    stack = [stack, caller, ...others].join('\n');
+  const frames = (here.stack ?? '').split('\n').slice(2);
+  // Between timers Node runs the promises in frames of its own, which the error may have as well.
+  const callers = frames.filter((frame) => !frame.includes('(node:internal/'));
+  const [caller] = callers;
+  if (caller !== undefined && !stack.includes(caller)) stack = [stack, ...callers].join('\n');
   error.stack = stack;
 }

@@ -38,7 +38,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   #opened = false;
 
   /** Connects to nothing. @throws RedlockConfigError */
-  constructor(options: RedlockModuleOptions) {
+  constructor(options: RedlockModuleOptions, nodes = options.nodes) {
     const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
     checkOptionNames(taker, options, OPTIONS.split(' '));
     this.fence = options.fence ?? MISSING_FENCE;
@@ -49,7 +49,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
       throw new RedlockConfigError('isInTransaction', this.isInTransaction, 'give a function');
     this.#strict = oneOf('strict', options.strict ?? false, [true, false]);
     this.#onEvent = eventListener(this.logger, options.onEvent);
-    this.#nodes = createNodes(options.nodes, resolveKeyPrefix(options.keyPrefix));
+    this.#nodes = createNodes(nodes, resolveKeyPrefix(options.keyPrefix));
     this.addresses = this.#nodes.map(({ address }) => address);
     this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
     const { startupTimeout = '10s', shutdownTimeout = this.#redlock.options.acquire.ttlMs } =

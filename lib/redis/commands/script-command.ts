@@ -28,6 +28,8 @@ export interface ScriptCall<Request, Reply> {
   readonly script: Script;
   /** It goes by its digest only, which a server does not know before it was joined. */
   readonly isVote: boolean;
+  /** Never written before its tick ends: others of its kind follow, and no caller waits for one. */
+  readonly isPatient: boolean;
   /** Its name in a batch; undefined where it goes alone. */
   readonly letter: string | undefined;
   /** The last request is remembered, because it goes to all nodes in a row. */
@@ -106,7 +108,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     };
     return encoded;
   };
-  return { script, isVote, letter, encode, parse };
+  return { script, isVote, isPatient: letter === 'e', letter, encode, parse };
 }
 
 /** The head of a command with so many arguments after the number of its keys. */

@@ -118,7 +118,7 @@ export class RedisConnection implements ScriptCommandOwner {
     return this.wasReady && !this.#isOver && this.client.status === 'ready';
   }
 
-  /** Collects a command and returns true, or writes it at once when nothing else is collected and no answer is due. */
+  /** Collects a command and returns true, or writes it at once: where it would wait for nothing, or completes a batch. */
   send<Request, Reply>(
     call: ScriptCall<Request, Reply>,
     request: Request,
@@ -126,8 +126,8 @@ export class RedisConnection implements ScriptCommandOwner {
   ): boolean {
     this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const mayWait =
-      length < MOST_REQUESTS && (length > 1 || this.#internals.commandQueue.length > 0);
+    const isDue = length === 1 && !call.isPatient && this.#internals.commandQueue.length === 0;
+    const mayWait = length < MOST_REQUESTS && !isDue;
     if (!mayWait) this.flush();
     return mayWait;
   }

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { Fenced, FencedUsageError, FencingToken, StaleTokenError } from 'nestjs-fenced-lock';
+import { Fenced, FencingToken, fencingToken, StaleTokenError } from 'nestjs-fenced-lock';
 import { Fence } from 'nestjs-fenced-lock/fencing';
 import { Pool, type PoolClient } from 'pg';
 import { BookingJournal, type BookingStepName } from './booking-journal.ts';
@@ -35,30 +35,29 @@ export class SeatsService {
   async book(
     seatId: string,
     customer: string,
-    @FencingToken() token?: FencingToken,
+    @FencingToken() token = fencingToken(),
   ): Promise<BookingOutcome> {
-    const held = given(token);
-    this.#tell('claimed', seatId, customer, held);
-    if (await this.#isTaken(seatId, customer, held)) return 'taken';
+    this.#tell('claimed', seatId, customer, token);
+    if (await this.#isTaken(seatId, customer, token)) return 'taken';
 
-    const paymentId = await this.#charge(seatId, customer, held);
+    const paymentId = await this.#charge(seatId, customer, token);
     try {
-      await this.fence.transaction(held, (tx) => this.seats.assign(tx, seatId, customer, held));
+      await this.fence.transaction(token, (tx) => this.seats.assign(tx, seatId, customer, token));
     } catch (error) {
       if (error instanceof StaleTokenError) {
-        this.#tell('refused', seatId, customer, held, error.currentToken);
+        this.#tell('refused', seatId, customer, token, error.currentToken);
         await this.payments.refund(paymentId);
-        this.#tell('refunded', seatId, customer, held);
+        this.#tell('refunded', seatId, customer, token);
       }
       throw error;
     }
-    this.#tell('booked', seatId, customer, held);
+    this.#tell('booked', seatId, customer, token);
     return 'booked';
   }
 
   /**
    * The same with the lock alone, to show what it can't do: the process may stop between any two lines, also right after a check
-   * that the lock is still held, and wake up when somebody else has the seat.
+   * that the lock is still token, and wake up when somebody else has the seat.
    *
    * @throws LockLostError when the lock was lost meanwhile; the write is done by then.
    */
@@ -66,15 +65,14 @@ export class SeatsService {
   async bookWithoutFence(
     seatId: string,
     customer: string,
-    @FencingToken() token?: FencingToken,
+    @FencingToken() token = fencingToken(),
   ): Promise<BookingOutcome> {
-    const held = given(token);
-    this.#tell('claimed', seatId, customer, held);
-    if (await this.#isTaken(seatId, customer, held)) return 'taken';
+    this.#tell('claimed', seatId, customer, token);
+    if (await this.#isTaken(seatId, customer, token)) return 'taken';
 
-    await this.#charge(seatId, customer, held);
-    await transaction(this.pool, (client) => this.seats.assign(client, seatId, customer, held));
-    this.#tell('booked', seatId, customer, held);
+    await this.#charge(seatId, customer, token);
+    await transaction(this.pool, (client) => this.seats.assign(client, seatId, customer, token));
+    this.#tell('booked', seatId, customer, token);
     return 'booked';
   }
 
@@ -107,10 +105,4 @@ export class SeatsService {
       newerToken,
     });
   }
-}
-
-/** Callers never pass the token, so its parameter is optional; inside the method it is always there. */
-function given(token: FencingToken | undefined): FencingToken {
-  if (token === undefined) throw new FencedUsageError('No token: the method ran without its lock.');
-  return token;
 }

@@ -17,6 +17,9 @@ it.each<[string, string, RedlockError]>([
   ['RedlockClosedError', 'REDLOCK_CLOSED', new errors.RedlockClosedError(['a'])],
 ])('%s has its name, its code and the base class', (name, code, error) => {
   expect([error.name, error.code, isRedlockError(error)]).toEqual([name, code, true]);
+  // A minifier renames classes: the name must not come from that of the class, which a stack would begin with.
+  Object.defineProperty(error.constructor, 'name', { value: 'e' });
+  expect(error.stack?.split(':')[0]).toBe(name);
   expect(error).toBeInstanceOf(errors.RedlockError);
   expect(error).toBeInstanceOf(Error);
 });

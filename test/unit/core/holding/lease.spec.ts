@@ -31,6 +31,23 @@ describe('an extension', () => {
     expect([lock.isHeld, received('extended').length]).toEqual([true, gaps.length]);
   });
 
+  it('goes with those of other locks that are due soon after it, and never much too early', async () => {
+    const { cluster, redlock, extensionTimes } = await holding();
+    const locks: Lock[] = [];
+    for (let index = 0; index < 100; index += 1) {
+      await cluster.advance(10);
+      locks.push(await cluster.settle(redlock.acquire(`b${index}`)));
+    }
+    const before = extensionTimes().length;
+    await cluster.advance(10_000);
+    const times = extensionTimes().slice(before);
+    const perLock = times.length / (locks.length + 1);
+    // A third of the ttl is 1,000 ms; 1/32 of it is what an extension may come early, twice 1/64.
+    expect([perLock >= 10, perLock <= 11.1]).toEqual([true, true]);
+    expect(new Set(times).size).toBeLessThanOrEqual(11 * 22);
+    expect(locks.every((each) => each.isHeld)).toBe(true);
+  });
+
   it.each([100, 101, 150, 333, 1_000, 1_250, 10_000])(
     'never runs in a hot loop, with a ttl of %i ms, also while every one fails at once',
     async (ttl) => {

@@ -72,6 +72,35 @@ describe('deadlines of one delay', () => {
     deadlines.close();
   });
 
+  it('come early with another one as far as they allow, a few hundred in one turn', async () => {
+    class Early extends Named {
+      override earlyMs = 12;
+    }
+    deadlines.set(new Named('exact'), 100, 0);
+    for (const fromMs of [1, 12, 13]) deadlines.set(new Early(`early${fromMs}`), 100, fromMs);
+    await environment.advance(200);
+    expect(called).toEqual(['exact@100', 'early1@100', 'early12@100', 'early13@113']);
+    called = [];
+    const again: Early = new Early('again', () => {
+      if (called.length < 5) deadlines.set(again, 10, now());
+    });
+    deadlines.set(again, 10, now());
+    await environment.advance(100);
+    expect(called).toEqual([210, 220, 230, 240, 250].map((atMs) => `again@${atMs}`));
+    called = [];
+    for (let index = 0; index < 600; index += 1) deadlines.set(new Early('many'), 100, now());
+    for (let index = 0; index < 600; index += 1) deadlines.set(new Named('exact'), 40, now());
+    await environment.advance(200);
+    const counts = new Map<string, number>();
+    for (const each of called) counts.set(each, (counts.get(each) ?? 0) + 1);
+    expect([...counts]).toEqual([
+      ['exact@340', 600],
+      ['many@400', 256],
+      ['many@401', 256],
+      ['many@402', 88],
+    ]);
+  });
+
   it('are called at once after one that blocked the process, or that failed', async () => {
     deadlines.set(new Named('blocks', () => environment.skip(500)), 100, 0);
     deadlines.set(

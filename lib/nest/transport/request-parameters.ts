@@ -48,3 +48,38 @@ export const FencingTokenHeader: (resource?: ResourceOfRequest) => ParameterDeco
       return token;
     },
   );
+
+/**
+ * Gives an HTTP handler (of Express or Fastify) an `AbortSignal` that aborts when the client closes the connection before it
+ * has its answer. As the `signal` of `@Fenced` it ends the wait for a lock that nobody waits for any more.
+ *
+ * @example
+ * ```ts
+ * @Post(':id')
+ * @Fenced('seat:{0}', { signal: (_id, signal) => signal })
+ * async book(@Param('id') id: string, @ClientSignal() signal: AbortSignal) {}
+ * ```
+ */
+export const ClientSignal: () => ParameterDecorator = createParamDecorator(
+  (_data: unknown, context: ExecutionContext): AbortSignal => {
+    const response = context.switchToHttp().getResponse<HttpResponse>();
+    const stream = response.raw ?? response;
+    const controller = new AbortController();
+    // Comes once, after every answer, so nothing is left on a connection that is kept alive.
+    stream.once('close', () => {
+      if (!stream.writableFinished)
+        controller.abort(new Error('The client closed the connection before it had its answer.'));
+    });
+    return controller.signal;
+  },
+);
+
+interface ResponseStream {
+  readonly writableFinished: boolean;
+  once(event: 'close', listener: () => void): unknown;
+}
+
+/** Fastify keeps Node's response in `raw`. */
+interface HttpResponse extends ResponseStream {
+  readonly raw?: ResponseStream;
+}

@@ -1,0 +1,104 @@
+import { FencedUsageError } from '../../core/errors.ts';
+import type { FencingToken as Token } from '../../core/fencing-token.ts';
+
+const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
+const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
+
+/**
+ * The fencing token of a held lock: `value` grows with every grant of a key. Hand it to the resource, which refuses a
+ * token older than the newest it has seen.
+ */
+export type FencingToken = Token;
+
+/**
+ * Marks the parameter of a method under `@Fenced` that receives the fencing token. What a caller passes there is
+ * replaced. Declare it last, with {@link fencingToken} as its default: callers leave it out, and the method never sees undefined.
+ *
+ * @example
+ * ```ts
+ * @Fenced('seat:{0}')
+ * async book(seatId: string, @FencingToken() token = fencingToken()): Promise<void> {
+ *   await this.fence.transaction(token, (client) => client.query('UPDATE seat SET taken = true'));
+ * }
+ * ```
+ * @throws FencedUsageError on constructor parameters
+ */
+export function FencingToken(): ParameterDecorator {
+  return marking(TOKEN_PARAMETERS, '@FencingToken()');
+}
+
+/**
+ * Marks the parameter of a method under `@Fenced` that receives the signal of the lock. It aborts when the lock is lost, with the
+ * `LockLostError` as its reason: hand it to `fetch`, timers and streams, so that the work stops. What a caller passes there is
+ * replaced.
+ *
+ * @example
+ * ```ts
+ * @Fenced('report:{0}')
+ * async send(id: string, @LockSignal() signal = lockSignal()): Promise<void> {
+ *   await fetch(this.urlOf(id), { method: 'POST', signal });
+ * }
+ * ```
+ * @throws FencedUsageError on constructor parameters
+ */
+export function LockSignal(): ParameterDecorator {
+  return marking(SIGNAL_PARAMETERS, '@LockSignal()');
+}
+
+/**
+ * The default of a parameter under `@FencingToken()`. It is evaluated only where no lock was taken for the call, and then fails,
+ * so that the method does nothing without a lock. In a unit test pass `createFencingToken` of `nestjs-fenced-lock/testing`.
+ *
+ * @throws FencedUsageError always
+ */
+export function fencingToken(): Token {
+  throw withoutLock('fencingToken()', '@FencingToken()');
+}
+
+/**
+ * The default of a parameter under `@LockSignal()`, as {@link fencingToken} is that of a token. In a unit test pass
+ * `new AbortController().signal`.
+ *
+ * @throws FencedUsageError always
+ */
+export function lockSignal(): AbortSignal {
+  throw withoutLock('lockSignal()', '@LockSignal()');
+}
+
+function withoutLock(name: string, decorator: string): FencedUsageError {
+  return new FencedUsageError(
+    `${name} was evaluated: this call holds no lock, and the method was not run. It is the default of a parameter under ${decorator}, in a method under @Fenced; in a unit test, pass a value for that parameter.`,
+  );
+}
+
+function marking(kind: symbol, name: string): ParameterDecorator {
+  return (target, propertyKey, index) => {
+    if (propertyKey === undefined) {
+      throw new FencedUsageError(
+        `${name} is for parameters of methods under @Fenced: a constructor runs before any lock is held.`,
+      );
+    }
+    const indices = [...indicesOf(kind, target, propertyKey), index];
+    Reflect.defineMetadata(kind, indices, target, propertyKey);
+  };
+}
+
+/** Which parameters of a method are filled in by the lock. */
+export interface LockParameters {
+  /** Indices of those that receive the token. */
+  readonly tokenParameters: readonly number[];
+  /** Indices of those that receive the signal. */
+  readonly signalParameters: readonly number[];
+}
+
+/** Of this very method, not of one it overrides. */
+export function lockParametersOf(target: object, propertyKey: string | symbol): LockParameters {
+  return {
+    tokenParameters: indicesOf(TOKEN_PARAMETERS, target, propertyKey),
+    signalParameters: indicesOf(SIGNAL_PARAMETERS, target, propertyKey),
+  };
+}
+
+function indicesOf(kind: symbol, target: object, propertyKey: string | symbol): readonly number[] {
+  return (Reflect.getOwnMetadata(kind, target, propertyKey) as number[] | undefined) ?? [];
+}

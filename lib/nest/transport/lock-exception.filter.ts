@@ -1,0 +1,159 @@
+import { Catch, Logger, Optional, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
+import { throwError } from 'rxjs';
+import {
+  isRedlockError,
+  type LockBusyError,
+  type RedlockError,
+  type RedlockErrorCode,
+  type StaleTokenError,
+} from '../../core/errors.ts';
+import { oneOf } from '../../core/options/resolve-options.ts';
+
+/** Options of {@link LockExceptionFilter}. */
+export interface LockExceptionFilterOptions {
+  /** The HTTP status of a busy lock: 409 Conflict, or 423 Locked. @default 409 */
+  readonly busyStatus?: 409 | 423;
+}
+
+/** What a caller is answered over every transport; over HTTP with the status beside it. */
+export interface LockExceptionAnswer {
+  readonly code: RedlockErrorCode;
+  readonly message: string;
+  /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
+  readonly retryAfterSeconds?: number;
+  /** Of a stale token: its key. */
+  readonly key?: string;
+  /** Of a stale token: the refused token, decimal. The newer one is for its holder only. */
+  readonly token?: string;
+}
+
+/** What the errors mean to a caller. Wrong use and wrong options are faults of the application, and stay what they are. */
+const MEANINGS: Partial<
+  Record<RedlockErrorCode, readonly [status: number, error: string, message: string]>
+> = {
+  LOCK_BUSY: [409, 'Conflict', 'Another call is using this resource. Try again later.'],
+  LOCK_LOST: [
+    409,
+    'Conflict',
+    'The lock was lost before the work ended. Find out what was done before you try again.',
+  ],
+  STALE_TOKEN: [
+    412,
+    'Precondition Failed',
+    'A newer holder has used this resource; nothing was written. Do not repeat the call with this token.',
+  ],
+  QUORUM_UNAVAILABLE: [503, 'Service Unavailable', 'Locks are unavailable. Try again later.'],
+  REDLOCK_CLOSED: [503, 'Service Unavailable', 'This server is shutting down. Try again.'],
+};
+
+/** Matches by code, because `instanceof` fails for an error of another copy of this package. */
+class AnyLockError {
+  static [Symbol.hasInstance](error: unknown): boolean {
+    return isRedlockError(error) && MEANINGS[error.code] !== undefined;
+  }
+}
+
+/**
+ * Answers lock errors as what they are instead of as an internal server error:
+ *
+ * | error | HTTP status | `Retry-After` |
+ * | --- | --- | --- |
+ * | `LockBusyError` | 409 (423 by option) | what is left of the holder's lease, in seconds, at least 1 |
+ * | `LockLostError` | 409 | |
+ * | `StaleTokenError` | 412 | |
+ * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
+ *
+ * All other errors pass it by, also `FencedUsageError` and `RedlockConfigError`, which are faults of the application. A lock
+ * that is busy is not logged; an outage is one warning without a stack.
+ *
+ * Over GraphQL the error has the answer in its `extensions`; a microservice and a WebSocket gateway answer
+ * `{ status: 'error', ...answer }`, the gateway as the event `exception`. Nest applies global filters to controllers,
+ * resolvers and microservices; a gateway needs `@UseFilters(LockExceptionFilter)`, and a hybrid application
+ * `inheritAppConfig: true`.
+ *
+ * @example
+ * ```ts
+ * app.useGlobalFilters(new LockExceptionFilter());
+ * ```
+ */
+@Catch(AnyLockError)
+export class LockExceptionFilter implements ExceptionFilter {
+  readonly #logger = new Logger('LockExceptionFilter');
+  readonly #busyStatus: number;
+
+  // Nest, which makes it where a class was given to `@UseFilters`, has no options to inject.
+  constructor(@Optional() options: LockExceptionFilterOptions = {}) {
+    this.#busyStatus = oneOf('busyStatus', options.busyStatus ?? 409, [409, 423]);
+  }
+
+  /** What Nest calls. @throws the error itself where the transport is none of those above */
+  catch(error: RedlockError, host: ArgumentsHost): unknown {
+    const transport = host.getType<string>();
+    const answer = answerOf(error);
+    if (error.code === 'QUORUM_UNAVAILABLE') this.#logger.warn(error.message);
+    switch (transport) {
+      case 'http':
+        return this.#respond(host.switchToHttp().getResponse(), answer);
+      case 'graphql': {
+        const { message, ...extensions } = answer;
+        throw Object.assign(new Error(message, { cause: error }), { extensions });
+      }
+      case 'rpc':
+        return throwError(() => ({ status: 'error', ...answer }));
+      case 'ws':
+        return emit(host.switchToWs().getClient(), { status: 'error', ...answer });
+      default:
+        throw error;
+    }
+  }
+
+  /** Express and Fastify name these the same. */
+  #respond(response: HttpResponse, answer: LockExceptionAnswer): void {
+    if (response.headersSent ?? response.sent) {
+      // The status has left already: ending the answer is all that is left.
+      (response.raw ?? response).end();
+      return;
+    }
+    const [status, error] = MEANINGS[answer.code]!;
+    const statusCode = answer.code === 'LOCK_BUSY' ? this.#busyStatus : status;
+    if (answer.retryAfterSeconds !== undefined)
+      response.header('Retry-After', String(answer.retryAfterSeconds));
+    response
+      .status(statusCode)
+      .send({ statusCode, error: statusCode === 423 ? 'Locked' : error, ...answer });
+  }
+}
+
+function answerOf(error: RedlockError): LockExceptionAnswer {
+  const { code } = error;
+  const [, , message] = MEANINGS[code]!;
+  if (code === 'STALE_TOKEN') {
+    const { key, token } = error as StaleTokenError;
+    return { code, message, key, token };
+  }
+  if (code === 'LOCK_LOST') return { code, message };
+  const leftMs = code === 'LOCK_BUSY' ? ((error as LockBusyError).holderRemainingMs ?? 0) : 0;
+  return { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) };
+}
+
+interface HttpResponse {
+  readonly headersSent?: boolean;
+  readonly sent?: boolean;
+  readonly raw?: { end(): void };
+  end(): void;
+  header(name: string, value: string): unknown;
+  status(status: number): { send(body: unknown): unknown };
+}
+
+interface WebSocketClient {
+  readonly readyState?: unknown;
+  send(text: string): void;
+  emit(event: string, data: unknown): void;
+}
+
+/** A WebSocket of `ws` has an `emit`, too, but that one is local. */
+function emit(client: WebSocketClient, data: object): void {
+  const isNative = typeof client.readyState === 'number';
+  if (isNative) client.send(JSON.stringify({ event: 'exception', data }));
+  else client.emit('exception', data);
+}

@@ -1,0 +1,133 @@
+import 'reflect-metadata';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
+import { Controller, Get, Param, UseFilters, type INestApplication } from '@nestjs/common';
+import { Args, GraphQLModule, Query, Resolver } from '@nestjs/graphql';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { WsAdapter } from '@nestjs/platform-ws';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { WebSocket } from 'ws';
+import { LockExceptionFilter } from '../../lib/index.ts';
+import { closeAll, closeLater, startModule } from './support/applications.ts';
+import { answersToAll, guardedNodes, GuardedSeats, MEANINGS } from './support/guarded-seats.ts';
+import type { Answer } from './support/guarded-seats.ts';
+
+@Controller()
+class SeatController {
+  constructor(private readonly seats: GuardedSeats) {}
+
+  @Get(':method')
+  handle(@Param('method') method: 'book') {
+    return this.seats[method]();
+  }
+}
+
+@Resolver()
+class SeatResolver {
+  constructor(private readonly seats: GuardedSeats) {}
+
+  @Query(() => String)
+  call(@Args('method', { type: () => String }) method: 'book') {
+    return this.seats[method]();
+  }
+}
+
+@WebSocketGateway()
+@UseFilters(LockExceptionFilter)
+class SeatGateway {
+  constructor(private readonly seats: GuardedSeats) {}
+
+  @SubscribeMessage('call')
+  async call(@MessageBody() method: 'book') {
+    return { event: 'done', data: { text: await this.seats[method]() } };
+  }
+}
+
+describe('LockExceptionFilter', () => {
+  afterEach(closeAll);
+
+  it('answers on Fastify as on Express', async () => {
+    const { nodes, redlock } = guardedNodes();
+    const metadata = { controllers: [SeatController], providers: [GuardedSeats] };
+    const module = await startModule(metadata, redlock);
+    const app = closeLater(
+      module.createNestApplication<NestFastifyApplication>(new FastifyAdapter()),
+    );
+    app.useGlobalFilters(new LockExceptionFilter());
+    await app.listen(0, '127.0.0.1');
+    const call = async (method: string): Promise<Answer> => {
+      const response = await fetch(`${await app.getUrl()}/${method}`);
+      const text = await response.text();
+      const body = text.startsWith('{') ? (JSON.parse(text) as Answer) : { text };
+      return { status: response.status, retryAfter: response.headers.get('retry-after'), ...body };
+    };
+    expect(await answersToAll(nodes, module.get(GuardedSeats), call)).toMatchObject({
+      ...MEANINGS,
+      done: { status: 200, text: 'booked' },
+      busy: { status: 409, retryAfter: '10' },
+      lost: { status: 409, retryAfter: null },
+      stale: { status: 412 },
+      other: { status: 500 },
+      outage: { status: 503, retryAfter: '1' },
+    });
+  });
+
+  it('puts the answer into the extensions of a GraphQL error', async () => {
+    const graphql = GraphQLModule.forRoot<ApolloDriverConfig>({
+      driver: ApolloDriver,
+      autoSchemaFile: true,
+    });
+    const { nodes, redlock } = guardedNodes();
+    const metadata = { imports: [graphql], providers: [SeatResolver, GuardedSeats] };
+    const module = await startModule(metadata, redlock);
+    const app: INestApplication = closeLater(module.createNestApplication());
+    app.useGlobalFilters(new LockExceptionFilter());
+    await app.listen(0, '127.0.0.1');
+    const call = async (method: string): Promise<Answer> => {
+      const response = await fetch(`${await app.getUrl()}/graphql`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query: `{ call(method: "${method}") }` }),
+      });
+      const { data, errors } = (await response.json()) as {
+        data?: { call: string };
+        errors?: { message: string; extensions: Answer }[];
+      };
+      return { text: data?.call, message: errors?.[0]?.message, ...errors?.[0]?.extensions };
+    };
+    expect(await answersToAll(nodes, module.get(GuardedSeats), call)).toMatchObject({
+      ...MEANINGS,
+      done: { text: 'booked' },
+      busy: { message: 'Another call is using this resource. Try again later.' },
+      other: { message: 'something else', code: 'INTERNAL_SERVER_ERROR' },
+    });
+  });
+
+  it('sends a WebSocket client the answer as the event of an exception', async () => {
+    const { nodes, redlock } = guardedNodes();
+    const module = await startModule({ providers: [SeatGateway, GuardedSeats] }, redlock);
+    const app: INestApplication = closeLater(module.createNestApplication());
+    app.useWebSocketAdapter(new WsAdapter(app));
+    await app.listen(0, '127.0.0.1');
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    const socket = new WebSocket(`ws://127.0.0.1:${port}`);
+    await once(socket, 'open');
+    const call = async (method: string): Promise<Answer> => {
+      socket.send(JSON.stringify({ event: 'call', data: method }));
+      const [message] = (await once(socket, 'message')) as [Buffer];
+      const { event, data } = JSON.parse(message.toString()) as { event: string; data: Answer };
+      return { event, ...data };
+    };
+    const answers = await answersToAll(nodes, module.get(GuardedSeats), call);
+    socket.close();
+    await once(socket, 'close');
+    expect(answers).toMatchObject({
+      ...MEANINGS,
+      done: { event: 'done', text: 'booked' },
+      busy: { event: 'exception', status: 'error' },
+      other: { event: 'exception', message: 'Internal server error' },
+    });
+  });
+});

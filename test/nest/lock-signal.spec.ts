@@ -1,0 +1,180 @@
+import 'reflect-metadata';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { Controller, Get, Injectable, Param, type INestApplication } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  ClientSignal,
+  Fenced,
+  FencedUsageError,
+  FencingToken,
+  fencingToken,
+  LockLostError,
+  LockService,
+  LockSignal,
+  lockSignal,
+} from '../../lib/index.ts';
+import { createMemoryNodes, occupy } from '../../lib/testing/index.ts';
+import { eventually } from '../support/eventually.ts';
+import { closeAll, closeLater, startModule } from './support/applications.ts';
+import { Gate } from './support/critical-section.ts';
+
+const ran: unknown[] = [];
+
+@Injectable()
+class Reports {
+  constructor(private readonly locks: LockService) {}
+
+  @Fenced('report:{0}', { ttl: 300, wait: 0 })
+  async send(
+    id: string,
+    @FencingToken() token = fencingToken(),
+    @LockSignal() signal = lockSignal(),
+  ): Promise<unknown> {
+    ran.push(id);
+    const lock = this.locks.current();
+    if (id === 'until-lost') await once(signal, 'abort');
+    return [lock?.token === token, lock?.signal === signal];
+  }
+
+  @Fenced('report:{0}', { signal: (_id: string, signal?: AbortSignal) => signal, wait: '1m' })
+  async patient(id: string, _signal?: AbortSignal): Promise<string> {
+    ran.push(id);
+    return id;
+  }
+}
+
+describe('@LockSignal()', () => {
+  afterEach(closeAll);
+  afterEach(() => void ran.splice(0));
+
+  it('hands the method the signal of its lock, which aborts when the lock is lost', async () => {
+    const nodes = createMemoryNodes(3);
+    const reports = (await startModule({ providers: [Reports] }, { nodes })).get(Reports);
+    const forged = new AbortController().signal;
+    expect(await reports.send('1', undefined, forged)).toEqual([true, true]);
+    const lost = reports.send('until-lost');
+    await eventually(() => expect(ran).toContain('until-lost'));
+    await using newer = await occupy(nodes, 'report:until-lost', { takeOver: true });
+    const error = await lost.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(LockLostError);
+    expect(error).toMatchObject({ reason: 'taken' });
+    expect(newer.token.value).toBeGreaterThan((error as LockLostError).token);
+  });
+
+  it('cannot stand where no lock is taken: not in a constructor, not without @Fenced, not in a key', async () => {
+    class Unlocked {
+      async send(@LockSignal() signal = lockSignal()): Promise<AbortSignal> {
+        return signal;
+      }
+    }
+    await expect(startModule({ providers: [Unlocked] })).rejects.toThrow(
+      'Unlocked.send: @LockSignal() without @Fenced',
+    );
+    expect(() => LockSignal()(class {}, undefined, 0)).toThrow(FencedUsageError);
+    expect(() => {
+      class Keyed {
+        @Fenced('x:{0}')
+        async send(@LockSignal() signal = lockSignal()): Promise<AbortSignal> {
+          return signal;
+        }
+      }
+      return Keyed;
+    }).toThrow(FencedUsageError);
+  });
+
+  it.each([
+    ['token', [undefined, new AbortController().signal], 'fencingToken()'],
+    ['signal', [{}, undefined], 'lockSignal()'],
+  ])('and the %s have defaults that fail where no lock was taken', async (_name, args, shown) => {
+    const plain = Object.getOwnPropertyDescriptor(Undecorated.prototype, 'send')!.value as (
+      ...given: unknown[]
+    ) => Promise<void>;
+    const error = await plain(...args).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(FencedUsageError);
+    expect((error as Error).message).toContain(`${shown} was evaluated: this call holds no lock`);
+    expect(ran).toEqual([]);
+  });
+});
+
+class Undecorated {
+  async send(_token = fencingToken(), _signal = lockSignal()): Promise<void> {
+    ran.push('ran');
+  }
+}
+
+describe('the signal option of @Fenced', () => {
+  afterEach(closeAll);
+  afterEach(() => void ran.splice(0));
+
+  it("ends the wait with the caller's reason, and interrupts nothing that runs", async () => {
+    const nodes = createMemoryNodes(3);
+    const reports = (await startModule({ providers: [Reports] }, { nodes })).get(Reports);
+    const other = await occupy(nodes, 'report:1');
+    const caller = new AbortController();
+    const waiting = reports.patient('1', caller.signal);
+    caller.abort(new Error('gone'));
+    await expect(waiting).rejects.toThrow('gone');
+    await other.release();
+    expect(await reports.patient('1')).toBe('1');
+    expect(ran).toEqual(['1']);
+  });
+
+  it('must be a function, and its error is that of the call', async () => {
+    const signal = new AbortController().signal as never;
+    expect(() => {
+      class Wrong {
+        @Fenced('x', { signal })
+        async work(): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow("Option 'signal' can't be an object");
+    class Broken {
+      @Fenced('x', { signal: () => (undefined as never as { of: AbortSignal }).of })
+      async work(): Promise<void> {
+        ran.push('ran');
+      }
+    }
+    const module = await startModule({ providers: [Broken] });
+    await expect(module.get(Broken).work()).rejects.toThrow(TypeError);
+    expect([ran, await module.get(LockService).inspect('x')]).toMatchObject([[], { holder: null }]);
+  });
+
+  it('with @ClientSignal() ends when the client hangs up, and not when it was answered', async () => {
+    const entered = new Gate();
+    const signals: AbortSignal[] = [];
+
+    @Controller()
+    class ReportController {
+      @Get(':id')
+      async read(@Param('id') id: string, @ClientSignal() signal: AbortSignal): Promise<string> {
+        signals.push(signal);
+        if (id === 'held') {
+          entered.open();
+          return this.locked(id, signal);
+        }
+        return id;
+      }
+
+      @Fenced('report:{0}', { signal: (_id, signal) => signal, wait: '1m' })
+      async locked(id: string, _signal: AbortSignal): Promise<string> {
+        return id;
+      }
+    }
+
+    const nodes = createMemoryNodes(3);
+    const module = await startModule({ controllers: [ReportController] }, { nodes });
+    const app: INestApplication = closeLater(module.createNestApplication());
+    await app.listen(0, '127.0.0.1');
+    const url = await app.getUrl();
+    await using _other = await occupy(nodes, 'report:held');
+    expect(await (await fetch(`${url}/answered`)).text()).toBe('answered');
+    const hungUp = request(`${url}/held`).on('error', () => undefined);
+    hungUp.end();
+    await entered.opened;
+    hungUp.destroy();
+    const message = 'The client closed the connection before it had its answer.';
+    await eventually(() => expect(signals[1]?.reason).toMatchObject({ message }));
+    expect(signals[0]?.aborted).toBe(false);
+  });
+});

@@ -1,0 +1,97 @@
+import 'reflect-metadata';
+import { Injectable, Module } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  Fenced,
+  FencingToken,
+  fencingToken,
+  LockBusyError,
+  LockService,
+  RedlockModule,
+  REDLOCK_NODES,
+} from '../../lib/index.ts';
+import { createFencingToken, createMemoryNodes, occupy } from '../../lib/testing/index.ts';
+import { closeAll, closeLater, silentLogger } from './support/applications.ts';
+
+@Injectable()
+class Seats {
+  @Fenced('seat:{0}', { wait: 0 })
+  async book(id: string, @FencingToken() token = fencingToken()): Promise<string> {
+    return `${id} ${token.keys.join()}`;
+  }
+}
+
+// These ports refuse every connection: an application that used these nodes would not start.
+const nodes = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', 'redis://127.0.0.1:3'];
+
+@Module({
+  imports: [RedlockModule.forRoot({ nodes, keyPrefix: 'app:' })],
+  providers: [Seats],
+})
+class AppModule {}
+
+@Module({
+  imports: [RedlockModule.forRootAsync({ useFactory: () => ({ nodes, keyPrefix: 'app:' }) })],
+  providers: [Seats],
+})
+class AsyncAppModule {}
+
+describe('REDLOCK_NODES', () => {
+  afterEach(closeAll);
+
+  it.each([AppModule, AsyncAppModule])(
+    'replaces the nodes of the real %p, and keys can be made busy',
+    async (root) => {
+      const replaced = createMemoryNodes(3);
+      const module = closeLater(
+        await Test.createTestingModule({ imports: [root] })
+          .overrideProvider(REDLOCK_NODES)
+          .useValue(replaced)
+          .setLogger(silentLogger)
+          .compile(),
+      );
+      await module.init();
+      const seats = module.get(Seats);
+      expect(await seats.book('1')).toBe('1 seat:1');
+      const other = await occupy(replaced, 'seat:1', { keyPrefix: 'app:' });
+      await expect(seats.book('1')).rejects.toThrow(LockBusyError);
+      const again = occupy(replaced, 'seat:1', { keyPrefix: 'app:' });
+      await expect(again).rejects.toThrow(LockBusyError);
+      await other.release();
+      expect(await seats.book('1')).toBe('1 seat:1');
+    },
+  );
+});
+
+describe('occupy', () => {
+  afterEach(closeAll);
+
+  it('takes several keys over with a newer token, and leaves no connection behind', async () => {
+    const replaced = createMemoryNodes(3);
+    const module = closeLater(
+      await Test.createTestingModule({ imports: [AppModule] })
+        .overrideProvider(REDLOCK_NODES)
+        .useValue(replaced)
+        .setLogger(silentLogger)
+        .compile(),
+    );
+    await module.init();
+    const lock = await module.get(LockService).acquire(['a', 'b']);
+    const newer = await occupy(replaced, ['a', 'b'], { takeOver: true, keyPrefix: 'app:' });
+    expect(newer.token.value).toBeGreaterThan(lock.token.value);
+    await lock.extend().catch(() => undefined);
+    expect([lock.isHeld, lock.signal.reason]).toMatchObject([false, { reason: 'taken' }]);
+    await newer.release();
+    expect(await module.get(LockService).inspect('a')).toMatchObject({ holder: null });
+  });
+});
+
+describe('createFencingToken', () => {
+  it('makes tokens that a method can be called with, each of its own holder', () => {
+    const [old, newer] = [createFencingToken('seat:1', 41), createFencingToken(['seat:1'], 42)];
+    expect([old.keys, newer.value, old < newer]).toEqual([['seat:1'], 42, true]);
+    expect(old.holder).not.toBe(newer.holder);
+    expect(() => createFencingToken('seat:1', 0)).toThrow(RangeError);
+  });
+});
