@@ -38,7 +38,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   #opened = false;
 
   /** Connects to nothing. @throws RedlockConfigError */
-  constructor(options: RedlockModuleOptions, nodes = options.nodes) {
+  constructor(options: RedlockModuleOptions, nodes = options?.nodes) {
     const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
     checkOptionNames(taker, options, OPTIONS.split(' '));
     this.fence = options.fence ?? MISSING_FENCE;
