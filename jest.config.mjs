@@ -20,7 +20,7 @@ export const LONG_SPECS = [
 ];
 
 export default {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/spec-environment.ts',
   testMatch: ['<rootDir>/test/**/*.spec.ts', '<rootDir>/sample/test/**/*.spec.ts'],
   // These have commands of their own: npm run test:browser, npm run test:stress.
   testPathIgnorePatterns: [
