@@ -17,8 +17,7 @@ Object.assign(AsyncLocalStorage.prototype, {
 
 /**
  * Jest's environment for Node, which also ends what a spec leaves behind in its worker: until Node 24 every promise of a
- * process carries the store of each `AsyncLocalStorage` that is enabled. Those of ended specs made the later ones take
- * three times their CPU.
+ * process carries the store of each `AsyncLocalStorage` that is enabled. Those of ended specs doubled the CPU of later ones.
  */
 export default class SpecEnvironment extends TestEnvironment {
   override async teardown(): Promise<void> {
