@@ -3,7 +3,7 @@ import swc from './swc.cjs';
 // How much the specs do that can do any amount; `npm run test:stress` has them do more.
 process.env.FENCE_STRESS ??= '0.2';
 process.env.BATCH_RUNS ??= '300';
-process.env.SIMULATION_SEEDS ??= '100';
+process.env.SIMULATION_SEEDS ??= '20';
 process.env.SIMULATION_STEP ??= '7';
 
 /** Specs that only `npm run test:stress` runs, beside those named `*.stress.spec.ts`: what takes long and seldom changes. */
@@ -20,7 +20,7 @@ export const LONG_SPECS = [
 ];
 
 export default {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/spec-environment.ts',
   testMatch: ['<rootDir>/test/**/*.spec.ts', '<rootDir>/sample/test/**/*.spec.ts'],
   // These have commands of their own: npm run test:browser, npm run test:stress.
   testPathIgnorePatterns: [

@@ -4,23 +4,25 @@ import swc from './swc.cjs';
 // The same specs, compiled to CommonJS, against Nest 11 and ioredis 5 from test/nest11.
 const { extensionsToTreatAsEsm: _, ...rest } = base;
 
-// Minutes of work on what is the same beside every Nest: the core, the docs, the simulation, the stress and the stores of
-// databases load neither Nest nor ioredis, and the fault campaign starts processes of its own, which load the repository's ioredis and not this one.
-// All of them have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
-// (http-receiver, redis-conformance) stay.
+// What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
+// databases, which take the application's connection and import no driver, and the sample. Child processes (fault campaign, process,
+// call-path) load the repository's packages, not those of test/nest11. The scripts of a batch run on the server, whichever client sent them.
+// All of these have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones
+// beside them (http-receiver, redis-conformance) stay.
 const SAME_ON_EVERY_NEST = [
+  '<rootDir>/sample/test/',
+  '<rootDir>/test/architecture/call-path\\.spec\\.ts$',
   '<rootDir>/test/campaign/',
+  '<rootDir>/test/contract/(batches|broken-servers|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
+  '<rootDir>/test/fencing/(?!http-|redis-)',
   '<rootDir>/test/history/',
+  '<rootDir>/test/regressions/(abort-and-drain|joined-sections|key-sets|listeners|process|remembered-floors)\\.spec\\.ts$',
+  '<rootDir>/test/regressions/(reports|reserved-names|split-votes|suspended|wait-budgets|waiting-errors|wake-ups)\\.spec\\.ts$',
+  '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
-  '<rootDir>/test/unit/core/',
-  '<rootDir>/test/fencing/stress/',
-  '<rootDir>/test/fencing/wrong-stores\\.spec\\.ts$',
-  '<rootDir>/test/fencing/embedded-conformance\\.spec\\.ts$',
-  '<rootDir>/test/fencing/ended-transactions\\.spec\\.ts$',
-  '<rootDir>/test/fencing/fence-context\\.spec\\.ts$',
-  '<rootDir>/test/fencing/mariadb-conformance\\.spec\\.ts$',
-  '<rootDir>/test/fencing/postgres-conformance\\.spec\\.ts$',
+  '<rootDir>/test/support/',
+  '<rootDir>/test/unit/(core|testing)/',
 ];
 
 export default {

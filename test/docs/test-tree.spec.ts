@@ -8,7 +8,7 @@ import { describe, expect, it } from '@jest/globals';
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 126;
 const MOST_LINES_OF_LIB = 13_190;
-const MOST_LINES_OF_TEST = 44_600;
+const MOST_LINES_OF_TEST = 44_620;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
@@ -99,9 +99,11 @@ describe('test', () => {
 
   it('has a map that names every command of .ci/run that tests something', () => {
     const map = readFileSync('test/README.md', 'utf8');
-    const steps = readFileSync('.ci/run', 'utf8').matchAll(/^step .* npm (?:run )?(\S+)/gm);
+    const steps = readFileSync('.ci/run', 'utf8').matchAll(
+      /^(?:step|beside) .* npm (?:run )?(\S+)/gm,
+    );
     const commands = [...steps].map(([, name]) => name!);
-    const others = ['ci', 'lint', 'format:check', 'check:package', 'start'];
+    const others = ['ci', 'rebuild', 'lint', 'format:check', 'check:package', 'start'];
     const tests = commands.filter((name) => !others.includes(name));
     expect(tests.length).toBeGreaterThan(5);
     expect(tests.filter((name) => !new RegExp(`npm (run )?${name}\\b`).test(map))).toEqual([]);

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { PGlite } from '@electric-sql/pglite';
 import { sql } from 'drizzle-orm';
@@ -19,7 +19,7 @@ import { openPrismaClient } from './support/prisma-accounts.ts';
 
 // A transaction that ends inside the work has freed the row of the fence: what follows is not fenced.
 
-/** A fence, how its work runs a statement, and how to close it. */
+/** A fence, how its work runs a statement, and how to close it. Opening some takes seconds: the tests of a name share one. */
 interface Client {
   readonly fence: Fence;
   readonly run: (transaction: any, sql: string) => unknown;
@@ -30,27 +30,30 @@ const SEAT = 'CREATE TABLE seat (id text PRIMARY KEY, n integer)';
 const WRITE = 'UPDATE seat SET n = 1';
 
 let count = 0;
+const opened: Promise<Client>[] = [];
+
+async function closeAll(): Promise<void> {
+  for (const client of opened.splice(0)) await (await client).close();
+}
 
 function itNotices(name: string, endings: readonly string[][], open: () => Promise<Client>): void {
+  let client: Promise<Client> | undefined;
+  const shared = (): Promise<Client> => (opened.push((client = open())), client);
   it.each(endings.map((statements) => [statements.join('; '), statements] as const))(
     `${name} does not report success when the work runs %s`,
     async (_text, statements) => {
-      const { fence, run, close } = await open();
-      try {
-        const token = new FencingToken(1, [`ended:${(count += 1)}`], 'h');
-        const ended = fence.transaction(token, async (tx) => {
-          for (const statement of statements)
-            await Promise.resolve(run(tx, statement)).catch(() => undefined);
-        });
-        // Knex says instead that it can't roll back what SQLite has rolled back.
-        const code = expect.stringMatching(
-          name === 'Knex on SQLite' ? /SQLITE_ERROR|FENCED/ : /FENCED/,
-        );
-        await expect(ended).rejects.toMatchObject({ code });
-        await expect(fence.transaction(token, (tx) => run(tx, WRITE))).resolves.toBeDefined();
-      } finally {
-        await close();
-      }
+      const { fence, run } = await (client ?? shared());
+      const token = new FencingToken(1, [`ended:${(count += 1)}`], 'h');
+      const ended = fence.transaction(token, async (tx) => {
+        for (const statement of statements)
+          await Promise.resolve(run(tx, statement)).catch(() => undefined);
+      });
+      // Knex says instead that it can't roll back what SQLite has rolled back.
+      const code = expect.stringMatching(
+        name === 'Knex on SQLite' ? /SQLITE_ERROR|FENCED/ : /FENCED/,
+      );
+      await expect(ended).rejects.toMatchObject({ code });
+      await expect(fence.transaction(token, (tx) => run(tx, WRITE))).resolves.toBeDefined();
     },
   );
 }
@@ -65,9 +68,10 @@ const ENDINGS = [
 const SWALLOWED = [[WRITE, "INSERT INTO seat VALUES ('a', 2)"]];
 
 describe('on PostgreSQL', () => {
-  const database = usePostgres((pool) =>
-    pool.query(`${postgresFence(pool).ddl()} ${SEAT}; INSERT INTO seat VALUES ('a', 0)`),
-  );
+  const database = usePostgres(async (pool) => {
+    await pool.query(`${postgresFence(pool).ddl()} ${SEAT}; INSERT INTO seat VALUES ('a', 0)`);
+    return closeAll;
+  });
 
   const sent: string[] = [];
   async function pgPool(options: pg.PoolConfig): Promise<Client> {
@@ -132,7 +136,6 @@ describe('on PostgreSQL', () => {
     ...drizzleClient(database.url, 'postgresql'),
     run: (tx, text) => tx.execute(sql.raw(text)),
   }));
-  // Opening these two takes seconds.
   itNotices('Prisma', [['COMMIT'], ...SWALLOWED], async () => ({
     ...(await openPrismaClient(database.url)),
     run: (tx, text) => tx.$executeRawUnsafe(text),
@@ -146,6 +149,7 @@ describe('on PostgreSQL', () => {
 });
 
 describe('on SQLite', () => {
+  afterAll(closeAll);
   const endings = [
     ['COMMIT'],
     ['COMMIT', 'BEGIN IMMEDIATE'],

@@ -38,15 +38,20 @@ async function openMikroOrm(url: string): Promise<OpenStore> {
   return { store, close: () => orm.close() };
 }
 
-async function openPglite(): Promise<OpenStore> {
-  const database = await PGlite.create();
-  const fence = pgliteFence(database);
-  await database.exec(`${ACCOUNT_DDL.postgresql}; ${fence.ddl()}`);
-  const store = fencedAccounts(fence, {
-    read: async (resource) => firstText((await database.query(SELECT.postgresql, [resource])).rows),
+// Starting it takes seconds, so all tests share one.
+let pglite: PGlite;
+beforeAll(async () => {
+  pglite = await PGlite.create();
+  await pglite.exec(`${ACCOUNT_DDL.postgresql}; ${pgliteFence(pglite).ddl()}`);
+});
+afterAll(() => pglite.close());
+
+function openPglite(): OpenStore {
+  const store = fencedAccounts(pgliteFence(pglite), {
+    read: async (resource) => firstText((await pglite.query(SELECT.postgresql, [resource])).rows),
     write: (transaction, resource, text) => transaction.query(UPSERT.postgresql, [resource, text]),
   });
-  return { store, close: () => database.close() };
+  return { store, close: () => undefined };
 }
 
 const token = new FencingToken(1, ['outside'], 'a');
@@ -73,24 +78,18 @@ describe('on PostgreSQL', () => {
 });
 
 describe('on PGlite', () => {
-  let database: PGlite;
   let fence: PostgresFence<Transaction>;
-  beforeAll(async () => {
-    database = await PGlite.create();
-    fence = pgliteFence(database);
-    await database.exec(fence.ddl());
-  });
-  afterAll(() => database.close());
+  beforeAll(() => void (fence = pgliteFence(pglite)));
 
   it('advance works in a transaction of the user and is refused outside', async () => {
-    let ended = database as unknown as Transaction;
-    await database.transaction((transaction) => fence.advance((ended = transaction), token));
-    for (const outside of [database as unknown as Transaction, ended])
+    let ended = pglite as unknown as Transaction;
+    await pglite.transaction((transaction) => fence.advance((ended = transaction), token));
+    for (const outside of [pglite as unknown as Transaction, ended])
       await expect(fence.advance(outside, token)).rejects.toEqual(refusal);
   });
 
   it('statement checks the token and writes', async () => {
-    await database.exec('CREATE TABLE seat (owner text)');
+    await pglite.exec('CREATE TABLE seat (owner text)');
     const insert = 'INSERT INTO seat VALUES ($1) RETURNING owner';
     const [older, newer] = [1, 2].map((value) => new FencingToken(value, ['seat'], 'h'));
     await expect(fence.statement(newer, insert, ['ana'])).resolves.toEqual([{ owner: 'ana' }]);
@@ -98,7 +97,7 @@ describe('on PGlite', () => {
       code: 'STALE_TOKEN',
       currentToken: '2',
     });
-    expect((await database.query('SELECT * FROM seat')).rows).toHaveLength(1);
+    expect((await pglite.query('SELECT * FROM seat')).rows).toHaveLength(1);
   });
 });
 

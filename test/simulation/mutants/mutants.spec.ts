@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { runCampaign } from '../campaign.ts';
 import { MUTANTS } from './mutants.ts';
 
-/** Every mutant must be caught within so many runs from its seed on; nearly all are in the first. */
+/** Every mutant must be caught within so many runs from its seed on; they are in the first until a change moves them. */
 const SEEDS = 500;
 const LIMIT_MS = 600_000;
 /** `npm test` runs every seventh, `npm run test:stress` all. */
@@ -16,6 +16,8 @@ describe('The simulation catches', () => {
       const result = await runCampaign({
         from,
         seeds: SEEDS,
+        // The first run decides; what a second process does beside it is thrown away.
+        workers: 1,
         edits,
         minimise: false,
         ...(family && { family }),
