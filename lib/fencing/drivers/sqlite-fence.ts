@@ -70,7 +70,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
           query: async (sql, parameters) => transaction.prepare(sql).all(...parameters),
         }),
         isTransaction: isInSqliteTransaction,
-        hasOneConnection: true,
+        onlyConnection: database,
       },
       options,
     );

@@ -42,7 +42,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options: SqlFenceOptions = {},
   ) {
     this.table = fenceTable(options.table);
-    this.context = new FenceContext(adapter.hasOneConnection);
+    this.context = new FenceContext(adapter.onlyConnection);
     this.reporter = new FenceReporter(options);
   }
 
