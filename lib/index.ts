@@ -45,6 +45,7 @@ export type {
 } from './nest/fenced/fenced-options.ts';
 export { FencingToken } from './nest/fenced/fencing-token.decorator.ts';
 export { FencingTokenHeader } from './nest/http/fencing-token-header.decorator.ts';
+export type { FencingTokenHeaderOptions } from './nest/http/fencing-token-header.decorator.ts';
 export type { ResourceOfRequest } from './nest/http/fencing-token-header.decorator.ts';
 export { LockService } from './nest/lock.service.ts';
 export type {
