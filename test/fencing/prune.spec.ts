@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
@@ -154,6 +155,17 @@ describe('on PostgreSQL', () => {
     await database.pool.query(fence.ddl());
     await expect(fence.prune({ olderThan: '30d' })).resolves.toBeGreaterThan(0);
     await database.pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
+  });
+
+  it('admits new holders again after the repair of the documentation', async () => {
+    const page = readFileSync('docs/fencing/README.md', 'utf8');
+    const repair = /^UPDATE redlock_fence SET token = \d+, .*;/m.exec(page)![0];
+    await fence.claim(new FencingToken(tokenOf(key, -400).value, [key], 'far ahead'));
+    await expect(fence.claim(tokenOf(key, 0))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    const now = String(tokenOf(key, 0).value);
+    await database.pool.query(repair.replace(/\d{16}/, now).replace('seat:12A', key));
+    await fence.claim(tokenOf(key, -0.01));
+    await expect(fence.claim(tokenOf(key, 1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
   });
 
   it('counts no number of postgresTokenSource as a time', async () => {

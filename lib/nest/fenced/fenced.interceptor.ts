@@ -9,7 +9,6 @@ import {
 import { isObservable, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { StaleTokenError } from '../../core/errors.ts';
-import { isStaleTokenError } from '../../fencing/fence-reporter.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
@@ -107,7 +106,8 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     try {
       await Promise.race([this.host.fence.claim(token), lost]);
     } catch (error) {
-      if (isStaleTokenError(error) && lock.isHeld) return error;
+      const isRefused = isRedlockError(error) && error.code === 'STALE_TOKEN';
+      if (isRefused && lock.isHeld) return error as StaleTokenError;
       throw error;
     } finally {
       claimed.abort();
