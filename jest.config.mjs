@@ -27,7 +27,7 @@ export default {
     '/node_modules/',
     '<rootDir>/dist/',
     '<rootDir>/sample/test/browser/',
-    '\\.stress\\.spec\\.ts$',
+    '\\.(stress|stores)\\.spec\\.ts$',
     ...LONG_SPECS.map((path) => `<rootDir>/${path}`),
   ],
   extensionsToTreatAsEsm: ['.ts'],

@@ -49,7 +49,10 @@ export {
   LockSignal,
   lockSignal,
 } from './nest/fenced/lock-parameters.ts';
-export type { ResourceOfRequest } from './nest/transport/request-parameters.ts';
+export type {
+  FencingTokenHeaderOptions,
+  ResourceOfRequest,
+} from './nest/transport/request-parameters.ts';
 export { LockService } from './nest/lock.service.ts';
 export type {
   ModuleFence,

@@ -168,6 +168,14 @@ export class Redlock {
     }
   }
 
+  /**
+   * Makes the next token of these keys one above `token`, which a resource has seen. Nodes refuse what is more than a day ahead of
+   * them: then it is not.
+   */
+  exceed(keys: readonly string[], token: number): void {
+    this.#room.table.sawToken(normalizeKeys(keys), token);
+  }
+
   /** See `LockService.inspect`. */
   async inspect(key: string): Promise<LockInspection> {
     const [name] = normalizeKeys(key);

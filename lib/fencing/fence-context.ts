@@ -11,33 +11,35 @@ export interface HeldClaims {
 
 /** One run of a fence transaction's work. */
 interface Frame extends HeldClaims {
+  readonly of: FenceContext;
   readonly outer: Frame | undefined;
   /** Work that was not awaited outlives its transaction. */
   isOver: boolean;
 }
+
+/** Those of all fences: two of them may share the only connection. */
+const storage = new AsyncLocalStorage<Frame>();
 
 /**
  * Knows, in each async call, which rows of one fence the transactions around it hold. Asking for them on another connection
  * would wait for a transaction that waits for the asker: no database sees such a deadlock.
  */
 export class FenceContext {
-  readonly #storage = new AsyncLocalStorage<Frame>();
-
-  /** @param hasOneConnection a second transaction in the work of one would wait for it, of whatever key and holder */
-  constructor(private readonly hasOneConnection = false) {}
+  /** @param onlyConnection a second transaction on it, of whatever fence, key and holder, would wait for the one around it */
+  constructor(private readonly onlyConnection?: object) {}
 
   /**
    * Runs the work of a transaction that brought claims to the fence; synchronously when the work is synchronous. What only
    * can be awaited, such as the query of a query builder, runs inside.
    */
   run<Result>(held: HeldClaims, work: () => Promise<Result> | Result): Promise<Result> | Result {
-    const frame: Frame = { ...held, outer: this.#storage.getStore(), isOver: false };
+    const frame: Frame = { ...held, of: this, outer: storage.getStore(), isOver: false };
     const end = () => {
       frame.isOver = true;
     };
     let result: Promise<Result> | Result | undefined;
     try {
-      result = this.#storage.run(frame, () => {
+      result = storage.run(frame, () => {
         const made = work();
         return isThenable(made) ? Promise.resolve(made) : made;
       });
@@ -64,7 +66,9 @@ export class FenceContext {
         [claim.key],
       );
     }
-    if (!this.hasOneConnection || !this.#frames().next().value) return;
+    const { onlyConnection } = this;
+    const isBusy = (frame: Frame) => frame.of.onlyConnection === onlyConnection;
+    if (onlyConnection === undefined || ![...frames()].some(isBusy)) return;
     throw new FencedUsageError(
       'The enclosing transaction has the only connection; a second one would wait for it indefinitely. Bring this token to the enclosing one, fence.advance(tx, token), or begin outside its work. Nothing was written.',
       claims.map(({ key }) => key),
@@ -73,18 +77,19 @@ export class FenceContext {
 
   /** The innermost claim of the same row for the same holder. */
   #held({ key, holder }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
-    for (const frame of this.#frames()) {
+    for (const frame of frames()) {
+      if (frame.of !== this) continue;
       const claim = frame.claims.find((each) => each.key === key && each.holder === holder);
       if (claim) return { claim, frame };
     }
     return undefined;
   }
+}
 
-  /** Around this call, the innermost first. */
-  *#frames(): Generator<Frame, undefined> {
-    for (let frame = this.#storage.getStore(); frame !== undefined; frame = frame.outer)
-      if (!frame.isOver) yield frame;
-  }
+/** Around this call, the innermost first. */
+function* frames(): Generator<Frame, undefined> {
+  for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer)
+    if (!frame.isOver) yield frame;
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

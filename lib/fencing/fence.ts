@@ -66,8 +66,18 @@ export abstract class Fence<Transaction = any> {
    */
   abstract claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
 
-  /** The CREATE TABLE of the fence, for a migration. Never delete its rows: a deleted row admits every old token again. */
+  /** The CREATE TABLE of the fence, for a migration. Only `prune` may delete rows: another deleted row admits its old tokens again. */
   abstract ddl(): string;
+
+  /**
+   * Deletes the rows of keys that were not used for a while. It first raises the floor of the table, below which every token is
+   * refused from then on, so that no old token is admitted again. Everything else may go on meanwhile.
+   *
+   * @returns the number of keys that it deleted
+   * @throws FencedUsageError for tokens that are no times, such as those of `postgresTokenSource`: a counter has no age
+   * @throws RedlockConfigError when `olderThan` is less than a day
+   */
+  abstract prune(options: PruneOptions): Promise<number>;
 
   /** Calls `listener` for all that happens at this fence from now on, until the returned function is called. */
   abstract observe(listener: FenceEventListener): () => void;
@@ -101,6 +111,15 @@ export interface FenceTransactionOptions extends FenceKeys {
    * inside it can't block newer ones indefinitely. @default the server's (never)
    */
   readonly idleInTransactionTimeout?: Duration;
+}
+
+/** Options of {@link Fence.prune}. */
+export interface PruneOptions {
+  /**
+   * Keys whose newest token is older are deleted; at least a day, because clocks differ. It must be longer than any lock is held: a
+   * holder whose own token is older is refused with a StaleTokenError, and needs the lock again.
+   */
+  readonly olderThan: number | `${number}${'h' | 'd'}`;
 }
 
 /** Where a stale token was refused. */

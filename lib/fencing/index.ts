@@ -16,6 +16,7 @@ export type {
   FenceToken,
   FenceTransactionOptions,
   IsolationLevel,
+  PruneOptions,
   SqlFenceOptions,
   StaleContext,
 } from './fence.ts';

@@ -18,6 +18,7 @@ export const MISSING_FENCE: Fence = {
   transaction: reject,
   advance: reject,
   claim: reject,
+  prune: reject,
   ddl: refuse,
   observe: refuse,
 };

@@ -75,6 +75,26 @@ describe('on PostgreSQL', () => {
       await orm.close();
     }
   });
+
+  it.each([
+    [[], true],
+    [['redlock_fence'], false],
+  ])(
+    'MikroORM: its schema generator drops the table unless skipTables names it: %j',
+    async (skipTables, drops) => {
+      const orm = await MikroORM.init({
+        clientUrl: database.url,
+        entities: [accounts],
+        schemaGenerator: { skipTables },
+      });
+      try {
+        const sql = await orm.schema.getUpdateSchemaSQL();
+        expect(/drop table[^;]*redlock_fence/i.test(sql)).toBe(drops);
+      } finally {
+        await orm.close();
+      }
+    },
+  );
 });
 
 describe('on PGlite', () => {

@@ -254,7 +254,11 @@ describe('the fence inside its own transaction', () => {
       const fence: Fence = lite ? pgliteFence(lite) : fences['SQLite']!;
       await lite?.exec(fence.ddl());
       const [outer, other] = ['a', 'b'].map((holder) => new FencingToken(1, [holder], holder));
-      const uses = [() => fence.claim(other), () => fence.transaction(other, () => undefined)];
+      const second = lite ? pgliteFence(lite) : sqliteFence(sqlite);
+      const uses = [fence, second].flatMap((each) => [
+        () => each.claim(other),
+        () => each.transaction(other, () => undefined),
+      ]);
       await fence.transaction(outer, async (tx) => {
         for (const use of uses)
           await expect(use()).rejects.toMatchObject({ code: 'FENCED_USAGE', keys: ['b'] });

@@ -31,6 +31,9 @@ import { httpStore, PAUSES, POOL, startInstance, type Pauses } from './support/h
 
 const resource = (request: { params: { resource: string } }): string => request.params.resource;
 
+/** The conformance kit goes up to 2^63 - 1. */
+const ANY = { anyNumber: true };
+
 @Controller('accounts/:resource')
 @UseFilters(LockExceptionFilter)
 class AccountController {
@@ -44,15 +47,20 @@ class AccountController {
     return { text: firstText((await this.pool.query(SELECT.postgresql, [name])).rows) };
   }
 
+  @Put('dated')
+  async dated(@FencingTokenHeader(resource) token: ReceivedFencingToken): Promise<string> {
+    return token.value;
+  }
+
   @Put('claim')
-  async claim(@FencingTokenHeader(resource) token: ReceivedFencingToken): Promise<string> {
+  async claim(@FencingTokenHeader(resource, ANY) token: ReceivedFencingToken): Promise<string> {
     await postgresFence(this.pool).claim(token);
     return 'claimed';
   }
 
   @Put()
   async write(
-    @FencingTokenHeader(resource) token: ReceivedFencingToken,
+    @FencingTokenHeader(resource, ANY) token: ReceivedFencingToken,
     @Param('resource') name: string,
     @Body() body: { text: string; pause?: string },
   ): Promise<string> {
@@ -123,6 +131,18 @@ describe('another service as the resource', () => {
     for (const text of malformed)
       expect((await put(0, 'unfenced', { 'Fencing-Token': text }, 'x')).status).toBe(400);
     await expect(written('unfenced')).resolves.toBeNull();
+  });
+
+  it('answers a number more than a day ahead of its clock with 400, which would lock out all others', async () => {
+    const status = async (hoursAhead: number): Promise<number> => {
+      const value = (Date.now() + hoursAhead * 3_600_000) * 1_000;
+      return (await put(0, 'seat/dated', { 'Fencing-Token': `${value};h` }, 'x')).status;
+    };
+    await expect(status(-1_000)).resolves.toBe(200);
+    await expect(status(23.9)).resolves.toBe(200);
+    await expect(status(24.1)).resolves.toBe(400);
+    const largest = { 'Fencing-Token': `${2n ** 63n - 1n};evil` };
+    expect((await put(0, 'seat/dated', largest, 'x')).status).toBe(400);
   });
 
   it.each(['a%00b', 'x'.repeat(2_501)])(

@@ -107,6 +107,38 @@ describe('fence.transaction and transactions of one’s own on one pool', () => 
     expect(refused.map((each) => each.token)).toEqual(['1']);
   });
 
+  it.each([
+    ['FEHLER', undefined, 1],
+    ['FATAL', '57P01', 2],
+    ['FATAL', '25P03', 2],
+  ])(
+    'keeps a connection after a refusal in whatever language: %s, %s',
+    async (severity, code, connections) => {
+      const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+      let connected = 0;
+      pool.on('connect', (client) => {
+        connected += 1;
+        const query = client.query.bind(client) as (...all: any[]) => any;
+        // As the server words it under lc_messages; the other fields are in no language.
+        client.query = (...all: any[]) =>
+          Promise.resolve(query(...all)).catch((error: object) => {
+            throw Object.assign(error, { severity, ...(code && { code }) });
+          });
+      });
+      try {
+        await fence.claim(token(2));
+        const claim = postgresFence(pool).claim(token(1));
+        await (code
+          ? expect(claim).rejects.toMatchObject({ code })
+          : expect(claim).rejects.toEqual(stale));
+        await pool.query('SELECT 1');
+        expect(connected).toBe(connections);
+      } finally {
+        await pool.end();
+      }
+    },
+  );
+
   describe('on a connection whose last user left a transaction open', () => {
     const uses: Record<string, (alone: PostgresFence<any>, pool: pg.Pool) => Promise<unknown>> = {
       claim: (alone) => alone.claim(token(5)),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { postgresFence, postgresTokenSource } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
@@ -41,6 +42,23 @@ describe('postgresTokenSource', () => {
       expect(new Set(values).size).toBe(values.length);
     }
   });
+
+  it.each([[['strict:a', 'strict:b']], [['strict:c']]])(
+    'lets 40 issuers of %j wait for each other where transactions are serializable by default',
+    async (keys) => {
+      const options = '-c default_transaction_isolation=serializable';
+      const strict = new pg.Pool({ connectionString: database.url, max: 40, options });
+      try {
+        const source = postgresTokenSource(strict);
+        const issuers = Array.from({ length: 40 }, (_none, index) =>
+          source.issue({ keys, holder: `h${index}`, signal }),
+        );
+        expect(new Set(await Promise.all(issuers)).size).toBe(40);
+      } finally {
+        await strict.end();
+      }
+    },
+  );
 
   it('claims the fence in the same table, so that older holders are refused at once', async () => {
     const fence = postgresFence(database.pool);

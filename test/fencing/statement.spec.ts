@@ -216,6 +216,30 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     });
   });
 
+  it.each(['COPY seat (id) FROM STDIN', '-- data\n/* of /* all */ seats */ copy seat FROM stdin'])(
+    'refuses what waits for data that cannot be sent: %s',
+    async (sql) => {
+      const one = new pg.Pool({ connectionString: database.url, max: 1 });
+      try {
+        const copying = postgresFence(one, options).statement(token(1), sql);
+        await expect(copying).rejects.toMatchObject({
+          code: 'FENCED_USAGE',
+          message: expect.stringContaining('fence.transaction'),
+        });
+        await one.query('SELECT 1');
+      } finally {
+        await one.end();
+      }
+    },
+  );
+
+  it('copies out of and into files', async () => {
+    await pool.query('CREATE TABLE copied (id text)');
+    const copied = fence.statement(token(1), `COPY copied FROM PROGRAM 'echo STDIN'`);
+    await expect(copied).resolves.toEqual([]);
+    await pool.query('DROP TABLE copied');
+  });
+
   it.each([false, true])('takes one statement only, with pipeline %j', async (pipeline) => {
     const one = new pg.Pool({ connectionString: database.url, pipeline });
     try {

@@ -10,6 +10,7 @@ import {
   LockLostError,
   LockService,
   StaleTokenError,
+  type RedlockModuleOptions,
 } from '../../lib/index.ts';
 import { closeAll, startModule } from './support/applications.ts';
 import { Gate } from './support/critical-section.ts';
@@ -119,9 +120,9 @@ describe('@Fenced(key, { claim: true })', () => {
     await database.pool.query('INSERT INTO seat (id) VALUES ($1)', [id]);
   });
 
-  async function start() {
+  async function start(options: Partial<RedlockModuleOptions> = {}) {
     const fence = postgresFence(database.pool, { onEvent: (event) => void events.push(event) });
-    const module = await startModule({ providers: [Seats] }, { fence });
+    const module = await startModule({ providers: [Seats] }, { fence, ...options });
     return { fence, module, seats: module.get(Seats), locks: module.get(LockService) };
   }
 
@@ -149,6 +150,66 @@ describe('@Fenced(key, { claim: true })', () => {
     const free = await locks.tryAcquire(`seat:${id}`);
     expect(free).not.toBeNull();
     await free!.release();
+  });
+
+  describe('when the resource has seen a number ahead of our clocks', () => {
+    const HOUR_MICROS = 3_600_000_000;
+    const seen = (hoursAhead: number) => ({
+      value: Date.now() * 1_000 + hoursAhead * HOUR_MICROS,
+      keys: [`seat:${id}`],
+      holder: 'ahead',
+    });
+
+    it('takes the lock again, with a number above that one, and claims once more', async () => {
+      const { fence, seats } = await start();
+      const ahead = seen(23);
+      await fence.claim(ahead);
+      const { row, token } = await seats.atStart(id);
+      expect(token.value).toBeGreaterThan(ahead.value);
+      expect(row?.holder).toBe(token.holder);
+      expect(seats.ran).toBe(1);
+      expect(claims().map(({ type }) => type)).toEqual(['admitted', 'stale', 'admitted']);
+      await expect(seats.atStart(id)).resolves.toBeDefined();
+      expect(claims()).toHaveLength(4);
+    });
+
+    it('does not where nodes would refuse the number: more than a day ahead', async () => {
+      const { fence, seats } = await start();
+      await fence.claim(seen(25));
+      await expect(seats.atStart(id)).rejects.toThrow(StaleTokenError);
+      expect(seats.ran).toBe(0);
+      expect(claims()).toHaveLength(2);
+    });
+
+    it('does not in the middle of work under the lock', async () => {
+      const { fence, seats, locks } = await start();
+      await locks.withLock(`seat:${id}`, async () => {
+        await fence.claim(seen(1));
+        await expect(seats.atStart(id)).rejects.toThrow(StaleTokenError);
+      });
+      expect(seats.ran).toBe(0);
+    });
+
+    it('claims no third time when another number ahead came meanwhile', async () => {
+      const { fence, seats } = await start();
+      await fence.claim(seen(1));
+      const { claim } = fence;
+      let tries = 0;
+      fence.claim = async (token) => {
+        if ((tries += 1) === 2) await claim.call(fence, seen(2));
+        return claim.call(fence, token);
+      };
+      await expect(seats.atStart(id)).rejects.toThrow(StaleTokenError);
+      expect([tries, seats.ran]).toEqual([2, 0]);
+    });
+
+    it('does not with a source of tokens, which gives the next number all the same', async () => {
+      const tokens = { issue: async () => 7 };
+      const { fence, seats } = await start({ tokens });
+      await fence.claim({ ...seen(0), value: 9 });
+      await expect(seats.atStart(id)).rejects.toMatchObject({ token: '7', currentToken: '9' });
+      expect(claims()).toHaveLength(2);
+    });
   });
 
   // The late write of an earlier holder comes between a newer holder's read and its write.

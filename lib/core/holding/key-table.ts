@@ -291,6 +291,13 @@ export class KeyTable {
     for (const record of records) record.floor = Math.max(record.floor, floor);
   }
 
+  /** A resource has seen this number under one of the keys: the next ballots are above it. */
+  sawToken(keys: readonly string[], token: number): void {
+    const records = this.useAll(keys);
+    this.sawFloor(records, token);
+    for (const record of records) this.drop(record);
+  }
+
   /** From now on releases of this key in other processes are received. */
   subscribe(record: KeyRecord): void {
     record.subscribers += 1;

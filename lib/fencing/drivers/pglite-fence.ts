@@ -28,7 +28,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
       dialect: 'postgresql',
       executor,
       autocommit: executor(database),
-      hasOneConnection: true,
+      onlyConnection: database,
       isTransaction: (transaction) => transaction.closed === false && 'rollback' in transaction,
       run: (work, isolationLevel) =>
         database.transaction(async (transaction) => {

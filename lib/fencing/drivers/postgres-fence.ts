@@ -1,4 +1,4 @@
-import { RedlockConfigError } from '../../core/errors.ts';
+import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
@@ -101,6 +101,9 @@ export function postgresFence<Pool extends PostgresPool>(
 /** Statements that can't end the transaction they run in. */
 const NEVER_COMMITS = /^\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|VALUES|TABLE)\b/i;
 
+/** PostgreSQL waits for the data, and takes no end of the statement for an answer. */
+const WAITS_FOR_DATA = /\bCOPY\b[^]*\bFROM\s+STDIN\b/i;
+
 /** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
 type RunPair = (
   check: SqlStatement,
@@ -129,6 +132,13 @@ export class StatementFence<Transaction>
   ): Promise<readonly SqlRow[]> {
     const claims = fenceClaims(token, options.keys);
     this.context.refuseNested(claims);
+    const neverCommits = NEVER_COMMITS.test(sql);
+    if (!neverCommits && WAITS_FOR_DATA.test(sql)) {
+      throw new FencedUsageError(
+        'fence.statement sends no data, for which COPY … FROM STDIN waits. Copy inside fence.transaction, with a stream on its client (pg-copy-streams). Nothing was written.',
+        claims.map(({ key }) => key),
+      );
+    }
     const { table } = this;
     const sqlOfCheck = postgresFenceCheck(table, claims.length);
     const check = { sql: sqlOfCheck, parameters: claimParameters(claims) };
@@ -136,7 +146,7 @@ export class StatementFence<Transaction>
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
       runStatement(this.adapter.executor(transaction), write);
-    const runPair = NEVER_COMMITS.test(sql) ? this.runPair : undefined;
+    const runPair = neverCommits ? this.runPair : undefined;
     const attempt = async () =>
       (await runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));

@@ -44,6 +44,9 @@ export function runPostgresTransaction<Result>(
   return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
 }
 
+/** SQLSTATEs of errors that are, or may be, FATAL: of connections, resources, operators, systems, time-outs of idle sessions. */
+const ENDS_SESSION = /^(08|25P0[34]|28|53|57P|58|F0|XX)/;
+
 /** Runs one statement, or several in one implicit transaction. */
 export function withStatement<Result>(
   pool: PostgresPool,
@@ -51,8 +54,9 @@ export function withStatement<Result>(
 ): Promise<Result> {
   return withClient(pool, use, async (_client, error) => {
     const { cause = error } = isRedlockError(error) ? error : {};
-    // The server ends the session after an error that is more severe. After others the connection is clean.
-    if ((cause as { readonly severity?: unknown }).severity !== 'ERROR') throw error;
+    // The severity is in the server's language. After an error that doesn't end the session the connection is clean.
+    const { code, severity } = cause as { readonly code?: unknown; readonly severity?: unknown };
+    if (severity === undefined || ENDS_SESSION.test(String(code))) throw error;
   });
 }
 

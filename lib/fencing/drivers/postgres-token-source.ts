@@ -58,9 +58,10 @@ RETURNING CAST(token AS text) AS token`,
       for (let attempt = 1; ; attempt += 1) {
         signal.throwIfAborted();
         try {
-          return claims.length === 1
+          // At the stricter levels, which may be the database's own, issuers of one key abort each other instead of waiting.
+          return claims.length === 1 && attempt === 1
             ? await withStatement(pool, raise)
-            : await runPostgresTransaction(pool, raiseToOne);
+            : await runPostgresTransaction(pool, raiseToOne, 'read committed');
         } catch (error) {
           if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;
           throw fenceError(error, 'postgresql', table, claims);

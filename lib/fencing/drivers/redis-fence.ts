@@ -205,7 +205,12 @@ interface Writer {
   readonly field: string;
   next: number;
   readonly underWay: Set<number>;
+  /** Those that wait until fewer are under way, in their order. */
+  readonly waiting: (() => void)[];
 }
+
+/** Of one client. The fence remembers them, so that each costs Redis the more the more there are. */
+const MOST_UNDER_WAY = 64;
 
 const writers = new WeakMap<RedisFenceClient, Writer>();
 
@@ -213,7 +218,7 @@ function writerOf(client: RedisFenceClient): Writer {
   const known = writers.get(client);
   if (known) return known;
   const field = `w:${randomBytes(9).toString('base64url')}`;
-  const writer = { field, next: 1, underWay: new Set<number>() };
+  const writer: Writer = { field, next: 1, underWay: new Set(), waiting: [] };
   writers.set(client, writer);
   return writer;
 }
@@ -231,14 +236,20 @@ async function write(
     );
   }
   const writer = writerOf(client);
+  const { underWay, waiting } = writer;
   const number = (writer.next += 1);
-  writer.underWay.add(number);
+  underWay.add(number);
   try {
     // A set keeps the order in which its members came.
-    const [oldest = number] = writer.underWay;
-    return await evaluate(client, claims, fenceName, commands, [writer.field, number, oldest]);
+    const send = () => {
+      const [oldest = number] = underWay;
+      return evaluate(client, claims, fenceName, commands, [writer.field, number, oldest]);
+    };
+    if (underWay.size <= MOST_UNDER_WAY) return await send();
+    return await new Promise((resolve) => waiting.push(() => resolve(send())));
   } finally {
-    writer.underWay.delete(number);
+    underWay.delete(number);
+    waiting.shift()?.();
   }
 }
 

@@ -9,7 +9,7 @@ import {
   refuseEnded,
 } from '../sql/advance-fence.ts';
 import { advanceStatements } from '../sql/dialect.ts';
-import { renderStatement, type SqlRow } from '../sql/sql-executor.ts';
+import { renderStatement, type SqlExecutor, type SqlRow } from '../sql/sql-executor.ts';
 import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
 import { TableFence, type FenceCall } from '../sql/table-fence.ts';
 
@@ -70,7 +70,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
           query: async (sql, parameters) => transaction.prepare(sql).all(...parameters),
         }),
         isTransaction: isInSqliteTransaction,
-        hasOneConnection: true,
+        onlyConnection: database,
       },
       options,
     );
@@ -143,6 +143,21 @@ class SqliteTableFence<Database extends SqliteDatabase>
       return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
     } catch (error) {
       return rollback(error);
+    }
+  }
+
+  protected override async inTransaction<Result>(
+    work: (executor: SqlExecutor) => Promise<Result>,
+  ): Promise<Result> {
+    const { database } = this;
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = await work(this.adapter.executor(database));
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      database.exec('ROLLBACK');
+      throw error;
     }
   }
 

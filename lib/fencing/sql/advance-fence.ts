@@ -13,6 +13,7 @@ import {
 /**
  * Brings the claims to the fence and locks their rows until the transaction ends.
  *
+ * @param isAlone each statement of the executor is a transaction of its own
  * @throws StaleTokenError when the fence holds a newer token, or the same one of another holder, for one of the keys
  * @throws FencedUsageError when the fence table is missing; it names the migration
  */
@@ -20,13 +21,19 @@ export async function advanceFence(
   executor: SqlExecutor,
   table: string,
   claims: readonly FenceClaim[],
+  isAlone?: boolean,
 ): Promise<readonly SqlRow[]> {
   let rows: readonly SqlRow[] = [];
+  const { dialect } = executor;
   try {
-    for (const statement of advanceStatements(executor.dialect, table, claims))
+    for (const statement of advanceStatements(dialect, table, claims, isAlone))
       rows = await runStatement(executor, statement);
+    const newRow = rows.find((row) => row['is_new'] === true);
+    const sql = newRow && fenceSqlOf(dialect).checkFloor?.(table);
+    const { token } = claims[0]!;
+    if (sql) await runStatement(executor, { sql, parameters: [newRow['resource'], token] });
   } catch (error) {
-    throw fenceError(error, executor.dialect, table, claims);
+    throw fenceError(error, dialect, table, claims);
   }
   checkFenceRows(rows, claims);
   return rows;
@@ -96,6 +103,8 @@ export function checkFenceRows(rows: readonly SqlRow[], claims: readonly FenceCl
     if (token !== claim.token || holder !== claim.holder) {
       throw new StaleTokenError(claim.key, claim.token, token, holder);
     }
+    const floor = text(row['floor'] ?? 0);
+    if (BigInt(floor) > BigInt(token)) throw new StaleTokenError(claim.key, token, floor, '');
   }
 }
 

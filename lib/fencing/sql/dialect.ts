@@ -10,12 +10,19 @@ import { sqliteFenceSql } from './sqlite-sql.ts';
  * The SQL of one dialect. Its parameters are key, token and holder of each claim, in the order of their keys. `advance` runs
  * statement by statement on one connection; the last one returns a row `(resource, token, holder)`, all text, for each claim:
  * what the fence holds afterwards. A claim whose row shows another token or holder is stale.
+ *
+ * The row of the key '' has the floor of the table: the smallest token that was not pruned. A claim below it is stale. The
+ * rows of `advance` have it as text in `floor`, or say in `is_new` that it is still to be checked.
  */
 export interface FenceSql {
   /** Creates the table; safe to run again. */
   ddl(table: string): string;
   /** @param count of the claims, at least one */
   advance(table: string, count: number): readonly string[];
+  /** Where `advance` is not enough for a transaction of its own. */
+  advanceAlone?(table: string, count: number): readonly string[];
+  /** Fails when the floor is above the token in its second parameter, for the new key in its first. */
+  checkFloor?(table: string): string;
   /** Of keys and holders in its parameters. */
   readonly encode?: (text: string) => string;
   /** Runs after `advance`, where the rows of that don't tell transactions apart. */
@@ -40,14 +47,17 @@ export function fenceSqlOf(dialect: SqlDialect): FenceSql {
   return sql;
 }
 
+/** @param isAlone each statement is a transaction of its own */
 export function advanceStatements(
   dialect: SqlDialect,
   table: string,
   claims: readonly FenceClaim[],
+  isAlone = false,
 ): readonly SqlStatement[] {
   const fenceSql = fenceSqlOf(dialect);
   const parameters = claimParameters(claims, fenceSql.encode);
-  return fenceSql.advance(table, claims.length).map((sql) => ({ sql, parameters }));
+  const alone = isAlone ? fenceSql.advanceAlone?.(table, claims.length) : undefined;
+  return (alone ?? fenceSql.advance(table, claims.length)).map((sql) => ({ sql, parameters }));
 }
 
 /**

@@ -8,7 +8,7 @@ export const mysqlFenceSql: FenceSql = {
   resource VARBINARY(2500) NOT NULL PRIMARY KEY,
   token BIGINT NOT NULL CHECK (token > 0),
   holder VARBINARY(255) NOT NULL DEFAULT ''
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;`,
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC SELECT '' AS resource, 1 AS token, '' AS holder;`,
 
   // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally.
   encode: (text) => Buffer.from(text).toString('hex'),
@@ -29,9 +29,10 @@ export const mysqlFenceSql: FenceSql = {
 ON DUPLICATE KEY UPDATE
   holder = IF(VALUES(token) > token, VALUES(holder), holder),
   token = GREATEST(token, VALUES(token))`,
-      // A locking read sees the newest row whatever the snapshot. The count of affected rows says nothing here.
+      // Locking reads see the newest rows whatever the snapshot. The count of affected rows says nothing here.
       `SELECT CONVERT(resource USING utf8mb4) AS resource, CAST(token AS CHAR) AS token,
-  CONVERT(holder USING utf8mb4) AS holder
+  CONVERT(holder USING utf8mb4) AS holder,
+  (SELECT CAST(f.token AS CHAR) FROM ${table} AS f WHERE f.resource = '' LOCK IN SHARE MODE) AS floor
 FROM ${table} WHERE resource IN (${keys}) ORDER BY ${table}.resource FOR UPDATE`,
     ];
   },

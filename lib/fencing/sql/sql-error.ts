@@ -80,6 +80,11 @@ export function isMissingTableError(error: unknown): boolean {
   return hasCode(facts, MISSING_TABLE) || hasMessage(facts, /no such table/i);
 }
 
+/** Whether InnoDB gave up waiting for a row. */
+export function isLockTimeoutError(error: unknown): boolean {
+  return hasCode(sqlErrorFacts(error), ['1205', 'ER_LOCK_WAIT_TIMEOUT']);
+}
+
 /** Whether the database could not read the statement. */
 export function isSyntaxError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);

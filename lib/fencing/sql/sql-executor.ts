@@ -46,7 +46,7 @@ export interface SqlFenceAdapter<Transaction> {
     commit: CommitCheck,
   ): Promise<Result>;
   /** There is no second connection: a transaction in the work of another one would wait for it indefinitely, and is refused. */
-  readonly hasOneConnection?: boolean;
+  readonly onlyConnection?: object;
   /** `run` sends the statement of `commit` right before its COMMIT, in the same round trip. Absent: the fence sends it. */
   readonly checksAtCommit?: boolean;
   /** Outside any transaction, for statements that are one by themselves. Absent: a claim opens a transaction. */

@@ -4,7 +4,7 @@ import type { FenceTransactionOptions, SqlFenceOptions } from '../fence.ts';
 import { advanceFence, refuseEnded } from './advance-fence.ts';
 import { fenceSqlOf } from './dialect.ts';
 import { isAbortedTransactionError } from './sql-error.ts';
-import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
+import type { CommitCheck, SqlDialect, SqlExecutor, SqlFenceAdapter } from './sql-executor.ts';
 import { TableFence, type FenceCall } from './table-fence.ts';
 
 /** The fence over any SQL database: one table, whose row locks order the holders. */
@@ -42,6 +42,12 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
       }
     };
     return this.adapter.run(run, options.isolationLevel, commit);
+  }
+
+  protected override inTransaction<Result>(
+    work: (executor: SqlExecutor) => Promise<Result>,
+  ): Promise<Result> {
+    return this.adapter.run((tx) => work(this.adapter.executor(tx)), undefined, {});
   }
 }
 

@@ -23,7 +23,8 @@ export const sqliteFenceSql = {
 ON CONFLICT (resource) DO UPDATE SET
   holder = CASE WHEN excluded.token > f.token THEN excluded.holder ELSE f.holder END,
   token = MAX(f.token, excluded.token)
-RETURNING resource, CAST(token AS TEXT) AS token, holder`,
+RETURNING resource, CAST(token AS TEXT) AS token, holder,
+  (SELECT CAST(token AS TEXT) FROM ${table} WHERE resource = '') AS floor`,
     ];
   },
 } satisfies FenceSql;

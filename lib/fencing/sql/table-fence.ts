@@ -7,6 +7,7 @@ import type {
   FenceKeys,
   FenceToken,
   FenceTransactionOptions,
+  PruneOptions,
   SqlFenceOptions,
 } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
@@ -14,7 +15,8 @@ import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
 import { fenceSqlOf, fenceTable } from './dialect.ts';
 import { isRetryableSqlError } from './sql-error.ts';
-import type { SqlFenceAdapter } from './sql-executor.ts';
+import type { SqlExecutor, SqlFenceAdapter, SqlRow } from './sql-executor.ts';
+import { pruneFence } from '../upkeep/prune-fence.ts';
 
 const DEFAULT_ATTEMPTS = 10;
 const MAX_RETRY_DELAY_MS = 200;
@@ -42,7 +44,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options: SqlFenceOptions = {},
   ) {
     this.table = fenceTable(options.table);
-    this.context = new FenceContext(adapter.hasOneConnection);
+    this.context = new FenceContext(adapter.onlyConnection);
     this.reporter = new FenceReporter(options);
   }
 
@@ -113,7 +115,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     const { autocommit } = this.adapter;
     return this.retrying(claims, () =>
       autocommit
-        ? advanceFence(autocommit, this.table, claims)
+        ? advanceFence(autocommit, this.table, claims, true)
         : this.attempt({ claims, work: () => undefined, isClaim: true }),
     );
   }
@@ -134,6 +136,17 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       );
     }
   }
+
+  async prune(options: PruneOptions): Promise<number> {
+    const use = (work: (executor: SqlExecutor) => Promise<readonly SqlRow[]>) =>
+      this.inTurn(() => this.retrying([], () => this.inTransaction(work)));
+    return pruneFence(this.adapter.dialect, this.table, options, use);
+  }
+
+  /** Runs `work` in a transaction that does not touch the fence first. */
+  protected abstract inTransaction<Result>(
+    work: (executor: SqlExecutor) => Promise<Result>,
+  ): Promise<Result>;
 
   ddl(): string {
     return fenceSqlOf(this.adapter.dialect).ddl(this.table);

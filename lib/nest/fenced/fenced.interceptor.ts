@@ -8,6 +8,7 @@ import {
 } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
+import type { StaleTokenError } from '../../core/errors.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
@@ -27,7 +28,8 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
-    @Inject(REDLOCK_HOST) private readonly host: Pick<RedlockHost, 'fence' | 'isInTransaction'>,
+    @Inject(REDLOCK_HOST)
+    private readonly host: Pick<RedlockHost, 'fence' | 'isInTransaction' | 'redlock'>,
   ) {}
 
   /**
@@ -41,21 +43,39 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   /** Runs one call of a method under `@Fenced`. */
   async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
     let isWaiting = false;
+    let isJoined = false;
     const begin = (lock: Lock) => {
       writeParameters(definition, args, lock);
       return body();
     };
+    let overtaken: StaleTokenError | undefined;
+    const claimThen = async (lock: Lock) => {
+      const refusal = await this.claim(lock);
+      if (!refusal) return begin(lock);
+      const isFinal = isJoined || overtaken || this.host.redlock.options.tokenSource;
+      if (isFinal || !isCurable(refusal, definition)) throw refusal;
+      // The lock is released before the next try.
+      overtaken = refusal;
+      return undefined;
+    };
     const work = (lock: Lock) => {
       isWaiting = false;
-      return definition.claim ? this.claimThen(begin, lock) : begin(lock);
+      return definition.claim ? claimThen(lock) : begin(lock);
     };
     try {
       // What a caller passed there is forged: not even the key function may see it.
       writeParameters(definition, args, undefined);
       const keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
+      isJoined = definition.claim && this.locks.holds(keys);
       isWaiting = true;
-      const result = await this.locks.withLock(keys, work, optionsOf(definition, args));
+      const options = optionsOf(definition, args);
+      let result = await this.locks.withLock(keys, work, options);
+      if (overtaken) {
+        this.host.redlock.exceed(overtaken.keys, Number(overtaken.currentToken));
+        isWaiting = true;
+        result = await this.locks.withLock(keys, work, options);
+      }
       refuseStream(result, definition.where);
       return result;
     } catch (error) {
@@ -71,12 +91,13 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
    * Brings the lock's token to the fence. A claim may wait for a paused holder's transaction; it is waited for only while the
    * lock is held.
    *
+   * @returns the refusal although the lock is still held: the resource has seen a number that is ahead of us
    * @throws StaleTokenError when a newer holder reached the resource
    * @throws LockLostError when the lock was lost meanwhile
    */
-  private async claimThen(begin: (lock: Lock) => unknown, lock: Lock): Promise<unknown> {
+  private async claim(lock: Lock): Promise<StaleTokenError | undefined> {
     const { token, signal } = lock;
-    if (this.claimed.has(token)) return begin(lock);
+    if (this.claimed.has(token)) return undefined;
     lock.ensure();
     const claimed = new AbortController();
     const lost = new Promise<never>((_resolve, reject) => {
@@ -85,12 +106,16 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     });
     try {
       await Promise.race([this.host.fence.claim(token), lost]);
+    } catch (error) {
+      const isRefused = isRedlockError(error) && error.code === 'STALE_TOKEN';
+      if (isRefused && lock.isHeld) return error as StaleTokenError;
+      throw error;
     } finally {
       claimed.abort();
     }
     lock.ensure();
     this.claimed.add(token);
-    return begin(lock);
+    return undefined;
   }
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {
@@ -102,6 +127,17 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       keys,
     );
   }
+}
+
+const DAY_MICROS = 86_400_000_000;
+
+/**
+ * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day.
+ * With `minHold` the released lock is kept from everybody for a while.
+ */
+function isCurable({ currentToken }: StaleTokenError, { lockOptions }: FencedDefinition): boolean {
+  const isNear = Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
+  return isNear && lockOptions?.minHold === undefined;
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */

@@ -12,10 +12,15 @@ export type FenceStep = (store: FenceStore, resource: string) => Promise<void>;
 
 const LARGE = 9_007_199_254_740_992n; // 2^53, from where on numbers have gaps
 
+const LONG = 'x'.repeat(64);
+
 const claims = attempt('claim', 'accepted');
 const writes = attempt('write', 'accepted');
 const staleClaim = attempt('claim', 'refused');
 const staleWrite = attempt('write', 'refused');
+
+export const newerClaim = claims(2);
+export const olderWrite = staleWrite(1);
 
 /** What holds without any concurrency: the steps of each case, one after the other on a resource of its own. */
 export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
@@ -58,6 +63,32 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
     writes(LARGE + 1n, 'same'),
     staleWrite(LARGE, 'same'),
     staleClaim(LARGE, 'same'),
+  ],
+  'tokens around 2^31, 2^32, 10^15, the microseconds of today, and up to 2^63 - 1 are exact': [
+    2n ** 31n,
+    2n ** 32n,
+    10n ** 15n,
+    BigInt(Date.now()) * 1_000n,
+    2n ** 63n - 2n,
+  ].flatMap((middle) =>
+    [
+      writes(middle - 1n, 'same'),
+      writes(middle, 'same'),
+      writes(middle + 1n, 'same'),
+      staleWrite(middle, 'same'),
+      staleClaim(middle - 1n, 'same'),
+    ].map((step) => on(String(middle), step)),
+  ),
+  'resources that differ in a blank at the end, an accent, or after 64 characters do not know of each other':
+    ['e', 'e ', 'é', 'e\u0301', 'ss', 'ß', `${LONG}a`, `${LONG}b`].map((name, index) =>
+      on(name, writes(9 - index)),
+    ),
+  'holders of the same number that differ at their end only, or in case, exclude each other': [
+    claims(7, `${LONG}a`),
+    staleClaim(7, `${LONG}b`),
+    staleWrite(7, `${LONG}A`),
+    staleWrite(7, LONG),
+    writes(7, `${LONG}a`),
   ],
   'of many first holders at once the newest remains': [
     async (store, resource) => {

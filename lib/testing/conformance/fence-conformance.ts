@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { FENCE_CASES, type FenceStep } from './fence-conformance-cases.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FENCE_CASES, newerClaim, olderWrite, type FenceStep } from './fence-conformance-cases.ts';
 import { interleaveFenceWriters } from './fence-conformance-interleaving.ts';
 import { stressFence, type FenceStressOptions } from './fence-conformance-stress.ts';
-import type { FenceStore } from '../fence-store.ts';
+import type { FenceStore, FenceTicket } from '../fence-store.ts';
 
 /** Options of {@link fenceConformance}. */
 export interface FenceConformanceOptions extends FenceStressOptions {
@@ -13,6 +14,13 @@ export interface FenceConformanceOptions extends FenceStressOptions {
    * once. On a slow machine too short a time hides a wrong store. @default 1_000
    */
   readonly gateMs?: number;
+  /**
+   * Another instance of the store over the same data, as in a second process; holders use one or the other by turns. Without it
+   * a store passes that locks in the memory of its process.
+   */
+  readonly second?: FenceStore;
+  /** How long the fence lies idle before an older holder comes, which finds one that expires. @default 500 */
+  readonly idleMs?: number;
   /** How long one case may take before it counts as failed. @default 30_000 */
   readonly caseTimeoutMs?: number;
 }
@@ -42,12 +50,18 @@ export interface FenceConformanceReport {
  * ```
  */
 export async function fenceConformance(
-  store: FenceStore,
+  first: FenceStore,
   options: FenceConformanceOptions = {},
 ): Promise<FenceConformanceReport> {
-  const { resourcePrefix = `conformance:${randomUUID()}`, gateMs = 1_000 } = options;
+  const { resourcePrefix = `conformance:${randomUUID()}`, gateMs = 1_000, idleMs = 500 } = options;
+  const store = options.second ? byTurns(first, options.second) : first;
   const stepsOf: Readonly<Record<string, readonly FenceStep[]>> = {
     ...FENCE_CASES,
+    'an older holder is refused after the fence was idle': [
+      newerClaim,
+      () => sleep(idleMs),
+      olderWrite,
+    ],
     'a writer paused between its check and its write loses no update of a newer one': [
       (_store, resource) => interleaveFenceWriters(store, resource, gateMs),
     ],
@@ -62,6 +76,17 @@ export async function fenceConformance(
     cases.push(failure === undefined ? { name } : { name, failure });
   }
   return { passed: cases.every((each) => each.failure === undefined), cases };
+}
+
+/** Even tokens go to one instance, odd ones to the other. */
+function byTurns(first: FenceStore, second: FenceStore): FenceStore {
+  const of = ({ token }: FenceTicket): FenceStore => (BigInt(token) % 2n === 0n ? second : first);
+  return {
+    claim: (ticket) => of(ticket).claim(ticket),
+    read: (ticket) => of(ticket).read(ticket),
+    write: (ticket, text, pause) => of(ticket).write(ticket, text, pause),
+    ...(first.isStale && { isStale: (error: unknown) => first.isStale!(error) }),
+  };
 }
 
 /**

@@ -4,6 +4,8 @@ export interface DatabaseServer {
   readonly url: string;
   /** One line for people: which way serves. */
   readonly description: string;
+  /** Ends it without warning and starts it again, on the same port with what it had written. Where it is a process of this machine. */
+  crash?(): Promise<void>;
   /** Ends what was started here. Never rejects for a server that has ended before. */
   stop(): Promise<void>;
 }

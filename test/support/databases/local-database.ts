@@ -26,6 +26,8 @@ export interface LocalDatabase {
   readonly asRoot: boolean;
   /** Sent at the end: the server waits for its last clients, whose goodbyes may still be on their way. */
   readonly patientSignal?: NodeJS.Signals;
+  /** The server ends without finishing anything. */
+  readonly crashSignal: NodeJS.Signals;
   /** Sent after that; the server then ends at once. */
   readonly stopSignal: NodeJS.Signals;
 }
@@ -75,6 +77,41 @@ async function launch(
   environment: NodeJS.ProcessEnv,
 ): Promise<DatabaseServer | undefined> {
   const port = await freePort();
+  const start = () => serving(database, directory, environment, port);
+  let server = await start();
+  if (!server) return undefined;
+  return {
+    url: database.url(port),
+    description: database.description,
+    async crash() {
+      server!.signal(database.crashSignal);
+      await server!.exited(END_LIMIT_MS);
+      server!.releaseDirectory();
+      const again = await start();
+      if (!again) throw new Error(`${database.name}: port ${port} was taken`);
+      server = again;
+    },
+    async stop() {
+      if (database.patientSignal !== undefined) {
+        server!.signal(database.patientSignal);
+        await server!.exited(PATIENCE_MS);
+      }
+      server!.signal(database.stopSignal);
+      if (!(await server!.exited(END_LIMIT_MS))) server!.signal('SIGKILL');
+      await server!.exited(END_LIMIT_MS);
+      await rm(directory, { recursive: true, force: true });
+      server!.releaseDirectory();
+    },
+  };
+}
+
+/** Resolves when the server serves; undefined when somebody else has its port. */
+async function serving(
+  database: LocalDatabase,
+  directory: string,
+  environment: NodeJS.ProcessEnv,
+  port: number,
+): Promise<GuardedProcess | undefined> {
   const logFile = join(directory, 'server.log');
   const server = await GuardedProcess.start(
     asUser(database, database.command(directory, port)),
@@ -86,7 +123,7 @@ async function launch(
   for (;;) {
     const isRunning = server.isRunning;
     const log = await readFile(logFile, 'utf8').catch(() => '');
-    if (database.readyLine.test(log)) break;
+    if (database.readyLine.test(log)) return server;
     if (!isRunning) {
       server.releaseDirectory();
       if (/address already in use/i.test(log)) return undefined;
@@ -98,19 +135,4 @@ async function launch(
     }
     await sleep(20);
   }
-  return {
-    url: database.url(port),
-    description: database.description,
-    async stop() {
-      if (database.patientSignal !== undefined) {
-        server.signal(database.patientSignal);
-        await server.exited(PATIENCE_MS);
-      }
-      server.signal(database.stopSignal);
-      if (!(await server.exited(END_LIMIT_MS))) server.signal('SIGKILL');
-      await server.exited(END_LIMIT_MS);
-      await rm(directory, { recursive: true, force: true });
-      server.releaseDirectory();
-    },
-  };
 }

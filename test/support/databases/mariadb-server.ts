@@ -9,35 +9,36 @@ import { startLocalDatabase } from './local-database.ts';
 /**
  * A MariaDB (or MySQL) server with a database `app`: MYSQL_URL, else mariadbd of this machine, else a container, else the
  * Debian package. Ends with this process.
+ * @param options of mariadbd, the last of which count; a server at MYSQL_URL keeps its own
  */
-export function startMariadb(): Promise<DatabaseServer> {
+export function startMariadb(options: readonly string[] = []): Promise<DatabaseServer> {
   return startFirst('MariaDB', {
     given: { variable: 'MYSQL_URL', form: 'mysql://user:password@host/database' },
     install: 'mariadb-server',
-    installed,
-    container,
-    unpacked,
+    installed: () => installed(options),
+    container: () => container(options),
+    unpacked: () => unpacked(options),
   });
 }
 
-async function installed(): Promise<DatabaseServer | string> {
+async function installed(options: readonly string[]): Promise<DatabaseServer | string> {
   const [folder] = await foldersWith(['mariadbd'], ['/usr/sbin', '/usr/local/sbin']);
   if (folder === undefined) return 'no mariadbd on PATH or in /usr/sbin';
-  return start(join(folder, 'mariadbd'), [], `MariaDB of ${folder}`);
+  return start(join(folder, 'mariadbd'), options, `MariaDB of ${folder}`);
 }
 
-function container(): Promise<DatabaseServer | string> {
+function container(options: readonly string[]): Promise<DatabaseServer | string> {
   return startDockerDatabase({
     image: 'mariadb:11',
     port: 3306,
     environment: { MARIADB_ROOT_PASSWORD: 'mariadb', MARIADB_DATABASE: 'app' },
-    command: [],
+    command: options,
     ready: [/ready for connections/, 2],
     url: (host, port) => `mysql://root:mariadb@${host}:${port}/app`,
   });
 }
 
-async function unpacked(): Promise<DatabaseServer | string> {
+async function unpacked(options: readonly string[]): Promise<DatabaseServer | string> {
   const { folder, libraryPath } = await unpackDebianPackages(
     'mariadb',
     ['mariadb-server-core', 'mariadb-server'],
@@ -45,7 +46,7 @@ async function unpacked(): Promise<DatabaseServer | string> {
   );
   const messages = `--lc-messages-dir=${join(folder, 'usr/share/mysql')}`;
   const program = join(folder, 'usr/sbin/mariadbd');
-  return start(program, [messages], 'MariaDB of the Debian package', libraryPath);
+  return start(program, [messages, ...options], 'MariaDB of the Debian package', libraryPath);
 }
 
 function start(
@@ -55,12 +56,13 @@ function start(
   libraryPath?: string,
 ): Promise<DatabaseServer> {
   const user = process.getuid?.() === 0 ? ['--user=root'] : [];
+  const [messages = ''] = options.filter((option) => option.startsWith('--lc-messages-dir'));
   const base = (directory: string): string[] => [
     program,
     '--no-defaults',
     `--datadir=${join(directory, 'data')}`,
     ...user,
-    ...options,
+    ...(messages && [messages]),
   ];
   return startLocalDatabase({
     name: 'mariadb',
@@ -68,6 +70,7 @@ function start(
     libraryPath,
     readyLine: /ready for connections/,
     asRoot: true,
+    crashSignal: 'SIGKILL',
     stopSignal: 'SIGTERM',
     async initialize(directory, run) {
       const script = join(directory, 'make.sql');
@@ -85,6 +88,7 @@ function start(
       `--tmpdir=${directory}`,
       '--innodb-flush-log-at-trx-commit=0',
       '--max-connections=200',
+      ...options,
     ],
     url: (port) => `mysql://root@127.0.0.1:${port}/app`,
   });

@@ -124,6 +124,8 @@ function startIn(
     readyLine: /database system is ready to accept connections/,
     asRoot: false,
     patientSignal: 'SIGTERM',
+    // Its processes end at once, as in a crash; killed, it would leave them behind.
+    crashSignal: 'SIGQUIT',
     stopSignal: 'SIGINT',
     initialize: (directory, run) => {
       const options = '--username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync';

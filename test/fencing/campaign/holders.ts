@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Session } from '../stress/overlapping-holders.ts';
+import type { Record } from './record.ts';
+
+/** One holder of the worst possible lock. */
+export type Holder = Session;
+
+const HOUR_MS = 3_600_000;
+/** The run plays what happens in so long, up to a day ago, in which `prune` may raise the floor. */
+const PLAYED_MS = 46 * HOUR_MS;
+const BEGIN_MS = Date.now() - 72 * HOUR_MS;
+/** Nobody's clock is further behind. */
+const MARGIN_MS = HOUR_MS;
+
+/** Resources are used for a while, in windows, and then idle until they are pruned. */
+const WINDOWS = 15;
+const RESOURCES_PER_WINDOW = 32;
+
+export const resourcesOf = (store: string): string[] =>
+  Array.from({ length: WINDOWS * RESOURCES_PER_WINDOW }, (_none, index) => `${store}-${index}`);
+
+const chance = (share: number): boolean => Math.random() < share;
+
+/** Hands out tokens that overlap, by clocks that jump, and lets old holders come back. */
+export class Holders {
+  readonly #resources: readonly string[];
+  readonly #newest = new Map<string, number>();
+  readonly #past: Holder[] = [];
+  #started = 0;
+
+  constructor(
+    store: string,
+    private readonly total: number,
+    private readonly record: Record,
+    private readonly maxNapMs = 3,
+  ) {
+    this.#resources = resourcesOf(store);
+  }
+
+  get progress(): number {
+    return Math.min(1, this.#started / this.total);
+  }
+
+  /** For `prune`: no clock that gives new tokens is so far behind. */
+  get olderThanMs(): number {
+    return Date.now() - (BEGIN_MS + this.progress * PLAYED_MS) + MARGIN_MS;
+  }
+
+  next(): Holder | undefined {
+    if (this.#started >= this.total) return undefined;
+    this.#started += 1;
+    // A holder that was frozen for up to the whole run.
+    if (chance(0.04) && this.#past.length > 0)
+      return this.#past[Math.floor(Math.random() * this.#past.length)];
+    const window = Math.min(WINDOWS - 1, Math.floor(this.progress * WINDOWS));
+    const at = window * RESOURCES_PER_WINDOW + Math.floor(Math.random() * RESOURCES_PER_WINDOW);
+    const holder = this.issue(this.#resources[at]!, chance(0.1));
+    if (chance(0.05)) this.#past.push(holder);
+    return holder;
+  }
+
+  /** @param isRepeated the number was given to another holder before */
+  issue(resource: string, isRepeated = false): Holder {
+    const last = this.#newest.get(resource) ?? 0;
+    const jumpMs = chance(0.02) ? Math.random() * 12 * HOUR_MS : 0;
+    const behindMs = chance(0.02) ? Math.random() * 0.5 * HOUR_MS : 0;
+    const clockMs = BEGIN_MS + this.progress * PLAYED_MS + jumpMs - behindMs;
+    const value = isRepeated && last > 0 ? last : Math.max(last + 1, Math.floor(clockMs) * 1_000);
+    this.#newest.set(resource, value);
+    const holder = new Session(resource, value, this.maxNapMs);
+    this.record.issued(holder);
+    return holder;
+  }
+
+  /** One more for each resource of the last window: nobody is newer, so none of them may be refused. */
+  last(): Holder[] {
+    return this.#resources.slice(-RESOURCES_PER_WINDOW).map((resource) => this.issue(resource));
+  }
+}
+
+/** Runs all holders, so many at once; what fails is recorded. */
+export async function runHolders(
+  holders: Holders,
+  workers: number,
+  record: Record,
+  run: (holder: Holder) => Promise<void>,
+): Promise<void> {
+  const worker = async (): Promise<void> => {
+    for (let holder = holders.next(); holder; holder = holders.next()) {
+      await holder.nap();
+      try {
+        await run(holder);
+      } catch (error) {
+        record.failed(error);
+        // The server may be starting again.
+        if (record.crashes > 0) await sleep(5);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+}

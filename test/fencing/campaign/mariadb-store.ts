@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto';
+import { createPool, type PoolConnection, type RowDataPacket } from 'mysql2/promise';
+import { mysqlFence, type IsolationLevel } from '../../../lib/fencing/index.ts';
+import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
+import { startMariadb } from '../../support/databases/mariadb-server.ts';
+import { START, type CommittedWrite } from '../stress/commit-order.ts';
+import { retried, type Ledger } from '../stress/patterns.ts';
+import { inMariadb } from '../support/hand-written-transactions.ts';
+import { resourcesOf } from './holders.ts';
+import type { Record } from './record.ts';
+import { anyOf, noting, runRight, runWrong, type StressedStore } from './store.ts';
+
+const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
+const WORKERS = 16;
+
+/** A commit is in the log before it is answered, and its statement beside its rows. */
+const LOGGED =
+  '--log-bin=changes --server-id=1 --binlog-format=ROW --binlog-annotate-row-events=1 --innodb-flush-log-at-trx-commit=1 --innodb-lock-wait-timeout=20';
+
+const NOTE = /^INSERT INTO journal VALUES \('([^']*)', '([^']*)', (\d+), '([^']*)'\)/;
+
+/** Judged by the binary log. */
+export async function mariadbStore(record: Record): Promise<StressedStore> {
+  const server = await startMariadb(LOGGED.split(' '));
+  const pool = createPool({ uri: server.url, connectionLimit: WORKERS + 6 });
+  const fence = mysqlFence(pool, record.options);
+  await pool.query(fence.ddl());
+  await pool.query(
+    'CREATE OR REPLACE TABLE ledger (resource VARCHAR(100) PRIMARY KEY, writer VARCHAR(50)) ENGINE = InnoDB',
+  );
+  await pool.query(
+    'CREATE OR REPLACE TABLE journal (resource VARCHAR(100), writer VARCHAR(50), token BIGINT, read_from VARCHAR(50)) ENGINE = InnoDB',
+  );
+  const resources = [...resourcesOf('right'), ...resourcesOf('wrong')];
+  await pool.query('INSERT INTO ledger VALUES ?', [resources.map((name) => [name, START])]);
+
+  const ledger = (isolationLevel: IsolationLevel): Ledger<PoolConnection> => ({
+    fence,
+    read: async ({ resource }, tx) => {
+      const text = 'SELECT writer FROM ledger WHERE resource = ?';
+      const [rows] = await (tx ?? pool).query<RowDataPacket[]>(text, [resource]);
+      return rows[0]!['writer'] as string;
+    },
+    write: async (tx, { resource, token }, readFrom) => {
+      const writer = randomUUID();
+      await tx.query('UPDATE ledger SET writer = ? WHERE resource = ?', [writer, resource]);
+      await tx.query('INSERT INTO journal VALUES (?, ?, ?, ?)', [
+        resource,
+        writer,
+        token.value,
+        readFrom,
+      ]);
+      return writer;
+    },
+    fenced: ({ token }, work) => fence.transaction(token, work, { isolationLevel, attempts: 200 }),
+    ownTransaction: (work) => retried(() => inMariadb(pool, work), isRetryableSqlError),
+  });
+
+  return {
+    workers: WORKERS,
+    right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
+    wrong: (holder) => runWrong(ledger('repeatable read'), holder),
+    prune: (options) => fence.prune(options),
+    async crash() {
+      if (server.crash) return server.crash();
+      const [rows] = await pool.query<RowDataPacket[]>(
+        'SELECT id FROM information_schema.processlist WHERE id <> connection_id()',
+      );
+      for (const { id } of rows) await pool.query(`KILL ${id}`).catch(() => undefined);
+    },
+    async history() {
+      const [files] = await pool.query<RowDataPacket[]>('SHOW BINARY LOGS');
+      const writes: CommittedWrite[] = [];
+      for (const { Log_name: name } of files) {
+        const [events] = await pool.query<RowDataPacket[]>('SHOW BINLOG EVENTS IN ?', [name]);
+        for (const { Event_type: type, Info: text } of events) {
+          const [, resource, writer, token, readFrom] =
+            (type === 'Annotate_rows' && NOTE.exec(String(text))) || [];
+          if (resource && writer && token && readFrom)
+            writes.push({ resource, writer, token: BigInt(token), readFrom });
+        }
+      }
+      return writes;
+    },
+    async close() {
+      await pool.end();
+      await server.stop();
+    },
+  };
+}

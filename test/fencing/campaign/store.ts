@@ -1,0 +1,58 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { PruneOptions } from '../../../lib/fencing/index.ts';
+import type { CommittedWrite } from '../stress/commit-order.ts';
+import { RIGHT_PATTERNS, WRONG_PATTERNS, type Ledger } from '../stress/patterns.ts';
+import type { Holder } from './holders.ts';
+import type { Record } from './record.ts';
+
+/** A store under stress. Its resources are there, each with the writer `start`. */
+export interface StressedStore {
+  readonly workers: number;
+  /** Writes with a token in one of the right ways. */
+  right(holder: Holder): Promise<void>;
+  /** Writes without the fence, or without its first rule: the judge must see it. */
+  wrong(holder: Holder): Promise<void>;
+  /** Absent: its fence is not a table. */
+  prune?(options: PruneOptions): Promise<number>;
+  /** Ends the server, or the connections of the writers, without warning. */
+  crash(): Promise<void>;
+  /** In the order of commits. */
+  history(): Promise<readonly CommittedWrite[]>;
+  close(): Promise<void>;
+}
+
+export const anyOf = <Item>(items: readonly Item[]): Item =>
+  items[Math.floor(Math.random() * items.length)]!;
+
+const RIGHT = Object.values(RIGHT_PATTERNS);
+const WRONG = [WRONG_PATTERNS.noFence, WRONG_PATTERNS.readWithoutClaim];
+
+export const runRight = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
+  anyOf(RIGHT)(ledger, holder);
+
+export const runWrong = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
+  anyOf(WRONG)(ledger, holder);
+
+/** The ledger, with each write noted whose caller was told of success. */
+export function noting<Tx>(ledger: Ledger<Tx>, record: Record): Ledger<Tx> {
+  const current = new AsyncLocalStorage<{ writer?: string }>();
+  const noted = <Result>(transaction: () => Promise<Result>): Promise<Result> => {
+    const made: { writer?: string } = {};
+    return current.run(made, async () => {
+      const result = await transaction();
+      if (made.writer) record.acknowledged.add(made.writer);
+      return result;
+    });
+  };
+  return {
+    ...ledger,
+    write: async (tx, holder, readFrom) => {
+      const writer = await ledger.write(tx, holder, readFrom);
+      const made = current.getStore();
+      if (made) made.writer = writer;
+      return writer;
+    },
+    fenced: (holder, work) => noted(() => ledger.fenced(holder, work)),
+    ownTransaction: (work) => noted(() => ledger.ownTransaction(work)),
+  };
+}
