@@ -67,6 +67,20 @@ declare module 'bullmq' {
   class DelayedError extends Error {}
   interface Job<Data> { readonly data: Data; moveToDelayed(timestamp: number, token?: string): Promise<void> }
 }
+declare module 'postgres' {
+  interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
+  interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }
+  export default function postgres(url: string): Sql;
+}
+declare module 'sequelize' {
+  interface Transaction { rollback(): Promise<void> }
+  namespace Transaction { enum ISOLATION_LEVELS { SERIALIZABLE = 'SERIALIZABLE' } }
+  class Sequelize {
+    constructor(url: string);
+    query(text: string, options: { bind: unknown[]; transaction: Transaction }): Promise<[Record<string, unknown>[], unknown]>;
+    transaction<Result>(options: { isolationLevel?: string }, work: (tx: Transaction) => Promise<Result>): Promise<Result>;
+  }
+}
 declare module '@nestjs/bullmq' {
   function Processor(queue: string, options?: { concurrency?: number }): ClassDecorator;
   abstract class WorkerHost { abstract process(job: import('bullmq').Job<unknown>, token?: string): Promise<unknown> }
