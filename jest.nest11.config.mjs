@@ -5,7 +5,7 @@ import swc from './swc.cjs';
 const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // Minutes of work on what is the same beside every Nest: the core, the docs, the simulation, the stress and the stores of
-// databases load neither Nest nor ioredis, and the fault campaign starts processes of its own, which load the repository's ioredis and not this one.
+// databases load neither Nest nor ioredis, and the fault campaign and the counts start processes of their own, which load the repository's ioredis and not this one.
 // All of them have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
 // (http-receiver, redis-conformance) stay.
 const SAME_ON_EVERY_NEST = [
@@ -14,6 +14,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/history/',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/unit/core/',
+  '<rootDir>/test/e2e/operation-counts\\.spec\\.ts$',
   '<rootDir>/test/fencing/stress/',
   '<rootDir>/test/fencing/wrong-stores\\.spec\\.ts$',
   '<rootDir>/test/fencing/embedded-conformance\\.spec\\.ts$',
