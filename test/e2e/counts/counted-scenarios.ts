@@ -1,19 +1,20 @@
+import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 import type { Redlock } from '../../../lib/core/redlock.ts';
 
 /** What a scenario is given. */
 export interface Surroundings {
   readonly redlock: Redlock;
   /** A key that was never used, always of the same length. */
-  newKey(): string;
+  readonly newKey: () => string;
   /** Resolves when every request that was sent has been answered. */
-  settled(): Promise<void>;
+  readonly settled: () => Promise<void>;
   /** Resolves when so many locks more were extended. */
-  extended(count: number): Promise<void>;
+  readonly extended: (count: number) => Promise<void>;
 }
 
 export interface CountedScenario {
   readonly rounds: number;
-  readonly ttl?: string;
+  readonly ttl?: RedlockOptions['ttl'];
   /** So many locks are held around all rounds, which are not counted. */
   readonly held?: number;
   /** One round. */
