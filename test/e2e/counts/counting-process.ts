@@ -1,10 +1,10 @@
-import { Socket } from 'node:net';
 import { setImmediate as afterPoll } from 'node:timers/promises';
 import { GCProfiler } from 'node:v8';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import { answerQuestions, programSettings } from '../../support/program.ts';
-import { respRequest } from '../../support/redis-servers/resp-request.ts';
+import { countWrites } from '../../support/count-writes.ts';
+import { countsBetween, ServerCounters } from '../../support/redis-servers/server-counters.ts';
 import { COUNTED, type CountedName, type CountedScenario } from './counted-scenarios.ts';
 
 // A process of its own: its heap has nothing of jest in it, and its sockets are those of the locks.
@@ -35,68 +35,10 @@ export interface CountingQuestion {
   readonly nodes: number;
 }
 
-const OWN_COMMANDS = ['info', 'ping'];
 const { ports } = programSettings<CountingSettings>();
-let writes = 0;
 let keys = 0;
 
-countWrites('_write');
-countWrites('_writev');
-
-/** `write` of a socket that is not writing calls one of them at once, each for one system call. */
-function countWrites(method: '_write' | '_writev'): void {
-  const original = Socket.prototype[method]! as (...args: unknown[]) => void;
-  Socket.prototype[method] = function counted(this: Socket, ...args: unknown[]) {
-    writes += 1;
-    return original.apply(this, args);
-  };
-}
-
-/** What one server has counted since its start, without what is asked here. */
-class Tally {
-  #asked = { received: 0, sent: 0 };
-
-  constructor(readonly port: number) {}
-
-  async read(): Promise<Omit<Counts, 'writes' | 'allocated'>> {
-    const asked = { ...this.#asked };
-    const text = await this.#ask(['INFO', 'everything']);
-    const valueOf = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(text)![1]);
-    let messages = 0;
-    let calls = 0;
-    for (const [, name, count] of text.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)) {
-      if (name === 'evalsha') messages += Number(count);
-      else if (!OWN_COMMANDS.includes(name!)) calls += Number(count);
-    }
-    return {
-      messages,
-      calls,
-      // The request is in the count already, its answer is not.
-      received:
-        valueOf('total_net_input_bytes') - asked.received - lengthOf(['INFO', 'everything']),
-      sent: valueOf('total_net_output_bytes') - asked.sent,
-    };
-  }
-
-  /** A server answers one connection after the other: what was sent before this is answered before it. */
-  async settled(): Promise<void> {
-    await this.#ask(['PING']);
-  }
-
-  async #ask(command: readonly string[]): Promise<string> {
-    const reply = await respRequest({ address: { host: '127.0.0.1', port: this.port } }, command);
-    writes -= 1;
-    this.#asked.received += lengthOf(command);
-    this.#asked.sent += reply === 'PONG' ? '+PONG\r\n'.length : lengthOf([reply]) - '*1\r\n'.length;
-    return reply;
-  }
-}
-
-/** In the Redis protocol. */
-function lengthOf(command: readonly string[]): number {
-  const parts = command.map((part) => `$${part.length}\r\n${part}\r\n`.length);
-  return parts.reduce((sum, part) => sum + part, `*${command.length}\r\n`.length);
-}
+countWrites();
 
 /** Bytes that are allocated until the returned function is called: what collections took away counts, too. */
 function countAllocations(): () => number {
@@ -117,7 +59,7 @@ function countAllocations(): () => number {
 
 async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   const scenario: CountedScenario = COUNTED[name];
-  const tallies = ports.slice(0, nodes).map((port) => new Tally(port));
+  const servers = ports.slice(0, nodes).map((port) => new ServerCounters(port));
   let extensions = 0;
   let look = (): void => undefined;
   const redlock = new Redlock(
@@ -137,7 +79,7 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   redlock.open();
   if (!(await redlock.ready(20_000))) throw new Error('no quorum');
   const settled = async () => {
-    await Promise.all(tallies.map((tally) => tally.settled()));
+    await Promise.all(servers.map((server) => server.settled()));
     await afterPoll();
   };
   const rounds = async (count: number, settle: () => Promise<void>) => {
@@ -156,18 +98,17 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
       await settle();
     }
   };
-  const read = () => Promise.all(tallies.map((tally) => tally.read()));
+  const read = () => Promise.all(servers.map((server) => server.read()));
   const held = await Promise.all(
     Array.from({ length: scenario.held ?? 0 }, (_, index) => redlock.acquire(`held:${index}`)),
   );
   await rounds(1, settled);
+  const ownWrites = () => countWrites() - servers.reduce((sum, each) => sum + each.requests, 0);
   const before = await read();
-  const writesBefore = writes;
+  const writesBefore = ownWrites();
   await rounds(scenario.rounds, settled);
-  const written = writes - writesBefore;
-  const after = await read();
-  const sum = (kind: keyof (typeof after)[number]): number =>
-    after.reduce((total, each, index) => total + each[kind] - before[index]![kind], 0);
+  const writes = ownWrites() - writesBefore;
+  const counts = countsBetween(before, await read());
   let allocated = 0;
   if (scenario.rounds > 1) {
     await rounds(scenario.rounds * 10, afterPoll);
@@ -179,11 +120,11 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   await redlock.close();
   const perRound = (total: number) => total / scenario.rounds;
   return {
-    messages: perRound(sum('messages')),
-    calls: perRound(sum('calls')),
-    writes: perRound(written),
-    received: perRound(sum('received')),
-    sent: perRound(sum('sent')),
+    messages: perRound(counts.messages),
+    calls: perRound(counts.calls),
+    writes: perRound(writes),
+    received: perRound(counts.received),
+    sent: perRound(counts.sent),
     allocated: perRound(allocated),
   };
 }
