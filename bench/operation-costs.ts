@@ -15,7 +15,7 @@ export interface OperationCosts {
   readonly serverCpu: number;
 }
 
-const PLAN = { rounds: 3, warmUpRounds: 0 };
+const PLAN = { rounds: 2, warmUpRounds: 0 };
 
 /** Counters of the servers at these URLs. */
 export function countersOf(urls: readonly string[]): ServerCounters[] {

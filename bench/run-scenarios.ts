@@ -17,17 +17,42 @@ import { allKept, tables, type Result } from './report.ts';
 import { startUp } from './start-up.ts';
 import { abortCost, usedOnceCost } from './waiting-costs.ts';
 
-const NODES = [1, 3, 5, 7];
-const CALLERS = [1, 8, 64, 512, 4_096];
-const CONTENTION = [
-  { callers: 16, processes: 1, rounds: 3 },
-  { callers: 128, processes: 1, rounds: 3 },
-  { callers: 1_000, processes: 1, rounds: 1 },
-  { callers: 128, processes: 4, rounds: 3 },
-  { callers: 1_000, processes: 4, rounds: 1 },
+/** How many callers with keys of their own, by the number of servers. */
+const CALLERS: readonly (readonly [nodes: number, callers: number])[] = [
+  ...[1, 8, 64, 512, 4_096].map((callers) => [1, callers] as const),
+  ...[1, 64, 512].map((callers) => [3, callers] as const),
+  ...[1, 8, 64, 512, 4_096].map((callers) => [5, callers] as const),
+  ...[1, 64, 512].map((callers) => [7, callers] as const),
 ];
+const QUICK_CALLERS: typeof CALLERS = [
+  [1, 64],
+  [5, 64],
+];
+/** How many callers for one key, in how many processes, on how many servers. */
+const CONTENTION = [
+  { nodes: 1, callers: 128, processes: 1 },
+  { nodes: 1, callers: 128, processes: 4 },
+  { nodes: 5, callers: 16, processes: 1 },
+  { nodes: 5, callers: 128, processes: 1 },
+  { nodes: 5, callers: 128, processes: 4 },
+  { nodes: 5, callers: 1_000, processes: 1 },
+  { nodes: 5, callers: 1_000, processes: 4 },
+];
+const QUICK_CONTENTION: typeof CONTENTION = [{ nodes: 5, callers: 128, processes: 1 }];
 
-type Run = () => Promise<Result[]>;
+/** Yields what each of its parts found. */
+type Run = () => AsyncGenerator<Result[]>;
+
+async function* each<Item>(
+  items: readonly Item[],
+  measure: (item: Item) => Promise<Result[]>,
+): AsyncGenerator<Result[]> {
+  for (const item of items) yield await measure(item);
+}
+
+function once(measure: () => Promise<Result[]>): Run {
+  return () => each([measure], (call) => call());
+}
 
 /** What each scenario measures; less of it without `full`. */
 function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Scenario, Run> {
@@ -38,44 +63,33 @@ function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Sce
     warmUpRounds: full ? 10 : 5,
     cycles,
   });
-  const each = async <Item>(
-    items: readonly Item[],
-    measure: (item: Item) => Promise<Result[]>,
-  ): Promise<Result[]> => {
-    const results: Result[] = [];
-    for (const item of items) results.push(...(await measure(item)));
-    return results;
+  const callersOn = ([nodes, callers]: (typeof CALLERS)[number]) => {
+    // A round of many callers is long, and says more.
+    const count = callers > 1_000 ? 2 : 4;
+    const plan = { callers, rounds: count, warmUpRounds: 1, locks: Math.max(500, callers) };
+    return manyCallers(on(nodes), plan, progressOf);
   };
-  const callersOn = (nodes: number) =>
-    each(full ? CALLERS : [64], (callers) => {
-      const plan = {
-        callers,
-        rounds: full ? 5 : 4,
-        warmUpRounds: 1,
-        locks: Math.max(1_500, callers),
-      };
-      return manyCallers(on(nodes), plan, progressOf);
-    });
-  const contentionOn = (nodes: number) =>
-    each(full ? CONTENTION : [{ callers: 128, processes: 1, rounds: 1 }], (plan) =>
-      contention(on(nodes), plan, progressOf),
-    );
   return {
-    'N=1': () => acquireAndRelease(on(1), rounds(20, 60, 100), progressOf),
-    'N=5': () => acquireAndRelease(on(5), rounds(20, 60, 40), progressOf),
+    'N=1': once(() => acquireAndRelease(on(1), rounds(20, 60, 100), progressOf)),
+    'N=5': once(() => acquireAndRelease(on(5), rounds(20, 60, 40), progressOf)),
     sections: () =>
       each([1, 5], (nodes) => emptySection(on(nodes), rounds(15, 60, 50), progressOf)),
-    callers: () => each(full ? NODES : [1, 5], callersOn),
-    contention: () => each(full ? [1, 5] : [5], contentionOn),
-    frozen: () => frozenNodes(servers, rounds(20, 20, 40), progressOf),
-    slow: () => slowNode(on(5), { rounds: 5, warmUpRounds: 1, cycles: 20 }, progressOf),
+    callers: () => each(full ? CALLERS : QUICK_CALLERS, callersOn),
+    contention: () =>
+      each(full ? CONTENTION : QUICK_CONTENTION, (plan) =>
+        contention(on(plan.nodes), plan, progressOf),
+      ),
+    frozen: once(() => frozenNodes(servers, rounds(20, 20, 40), progressOf)),
+    slow: once(() => slowNode(on(5), { rounds: 5, warmUpRounds: 1, cycles: 20 }, progressOf)),
     held: () => each([1_000, 10_000], (count) => extensionCosts(on(5), count, progressOf)),
-    heap: () => heapOfLocks(on(5), 10_000, progressOf),
-    'start-up': () => startUp(on(5), progressOf),
-    abort: () => abortCost(on(3), progressOf('waiters aborted')),
-    'used-once': () => usedOnceCost(on(3), progressOf('keys used once')),
-    decorator: () => decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
-    fence: () => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 }),
+    heap: once(() => heapOfLocks(on(5), 10_000, progressOf)),
+    'start-up': once(() => startUp(on(5), progressOf)),
+    abort: once(() => abortCost(on(3), progressOf('waiters aborted'))),
+    'used-once': once(() => usedOnceCost(on(3), progressOf('keys used once'))),
+    decorator: once(() =>
+      decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
+    ),
+    fence: once(() => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 })),
   };
 }
 
@@ -88,13 +102,14 @@ export async function runScenarios({ scenarios, full, json, charts }: Arguments)
   try {
     const runs = scenariosOn(servers, full);
     for (const name of scenarios) {
-      const found = await runs[name]();
-      process.stdout.write(`\n${tables(found)}\n\n`);
-      results.push(...found);
-      // After each, because the whole may take half an hour.
-      if (json !== undefined)
-        writeFileSync(json, `${JSON.stringify({ machine: machine(), results }, null, 2)}\n`);
-      if (charts !== undefined) drawCharts(charts, results);
+      for await (const found of runs[name]()) {
+        process.stdout.write(`\n${tables(found)}\n\n`);
+        results.push(...found);
+        // After each part, because the whole may take half an hour.
+        if (json !== undefined)
+          writeFileSync(json, `${JSON.stringify({ machine: machine(), results }, null, 2)}\n`);
+        if (charts !== undefined) drawCharts(charts, results);
+      }
     }
     return allKept(results);
   } finally {
