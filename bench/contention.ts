@@ -92,14 +92,14 @@ async function contend(
   };
   const script = fileURLToPath(new URL('./contention-process.js', import.meta.url));
   const children = Array.from({ length: processes }, () => fork(script, [JSON.stringify(order)]));
-  const limit = new Promise<undefined>((resolve) =>
-    setTimeout(() => resolve(undefined), LIMIT_MS).unref(),
-  );
   try {
     await Promise.all(children.map((child) => message(child)));
     const servers = countersOf(urls);
     const before = await Promise.all(servers.map((server) => server.read()));
     const startedAtMs = performance.now();
+    const limit = new Promise<undefined>((resolve) =>
+      setTimeout(() => resolve(undefined), LIMIT_MS).unref(),
+    );
     const answers = Promise.all(
       children.map((child) => {
         const answer = message<ContentionAnswer>(child);

@@ -1,5 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { countWrites } from '../test/support/count-writes.ts';
-import { countsBetween, ServerCounters } from '../test/support/redis-servers/server-counters.ts';
+import {
+  countsBetween,
+  ServerCounters,
+  type ServerCounts,
+} from '../test/support/redis-servers/server-counters.ts';
 import type { Contestant } from './contestant.ts';
 import { median, takeTurns } from './measure.ts';
 
@@ -22,6 +27,17 @@ export function countersOf(urls: readonly string[]): ServerCounters[] {
   return urls.map((url) => new ServerCounters(Number(new URL(url).port)));
 }
 
+/** Once two readings are equal: what was handed to the sockets may take a while to get there. */
+async function settledCounts(read: () => Promise<ServerCounts[]>): Promise<ServerCounts[]> {
+  for (let counts = await read(); ;) {
+    await sleep(5);
+    const next = await read();
+    const { calls, messages } = countsBetween(counts, next);
+    if (calls + messages === 0) return counts;
+    counts = next;
+  }
+}
+
 /** Counted apart from the times, which the questions to the servers would disturb; `run` does so many operations. */
 export async function operationCosts<Kind extends Contestant>(
   contestants: readonly Kind[],
@@ -37,8 +53,7 @@ export async function operationCosts<Kind extends Contestant>(
     const writesBefore = countWrites();
     await run(contestant, round);
     const writes = countWrites() - writesBefore;
-    for (const server of servers) await server.settled();
-    const counts = countsBetween(before, await read());
+    const counts = countsBetween(before, await settledCounts(read));
     return {
       writes: writes / operations,
       calls: (counts.calls + counts.messages) / operations,
