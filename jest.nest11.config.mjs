@@ -6,7 +6,7 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
 // databases, which take the application's connection and import no driver, and the sample. Child processes (fault campaign, process,
-// call-path) load the repository's packages, not those of test/nest11. The scripts of a batch run on the server, whichever client sent them.
+// call-path, operation-counts) load the repository's packages, not those of test/nest11. The scripts of a batch run on the server, whichever client sent them.
 // All of these have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones
 // beside them (http-receiver, redis-conformance) stay.
 const SAME_ON_EVERY_NEST = [
@@ -21,6 +21,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/regressions/(reports|reserved-names|split-votes|suspended|wait-budgets|waiting-errors|wake-ups)\\.spec\\.ts$',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
+  '<rootDir>/test/e2e/operation-counts\\.spec\\.ts$',
   '<rootDir>/test/support/',
   '<rootDir>/test/unit/(core|testing)/',
 ];

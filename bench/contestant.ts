@@ -1,7 +1,16 @@
-/** Something that can lock, for comparison. */
+/** Something that can be measured beside others. */
 export interface Contestant {
   readonly name: string;
-  /** Acquires and releases `key` once, uncontended. Throws when it doesn't get the lock. */
+  /** Does once what is measured. Throws when it could not. */
   cycle(key: string): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Something that can lock. */
+export interface LockContestant extends Contestant {
+  /** Runs the work under the lock, once it is free. Throws when it gives up waiting. */
+  hold(key: string, work: () => Promise<void>): Promise<void>;
+}
+
+/** All libraries get the same. */
+export const TTL_MS = 10_000;

@@ -13,6 +13,6 @@ if (options?.help) {
   process.stdout.write(`${USAGE}\n`);
 } else if (options) {
   const { runScenarios } = await import('./run-scenarios.ts');
-  const areKept = await runScenarios(options.scenarios);
+  const areKept = await runScenarios(options);
   if (options.check && !areKept) process.exitCode = 1;
 }

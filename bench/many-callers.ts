@@ -1,60 +1,82 @@
-import type { Contestant } from './contestant.ts';
+import type { LockContestant } from './contestant.ts';
+import { ACQUIRE, connectAll, NOISE, RAW, RAW_FENCED, WITH_LOCK } from './lock-contestants.ts';
 import { median, takeTurns } from './measure.ts';
-import { RawLock } from './raw-lock.ts';
-import { connectRedlock, connectWithLock } from './redlock-contestant.ts';
+import { operationCosts } from './operation-costs.ts';
+import type { ProgressOf } from './progress.ts';
 import type { Result } from './report.ts';
-
-const CALLERS = 64;
-const PLAN = { rounds: 12, warmUpRounds: 3 };
-/** Of one contestant in one round. */
-const LOCKS = 3_000;
 
 /** Microseconds for each lock. */
 interface Cost {
   readonly wall: number;
   /** Processor time of this process. */
   readonly cpu: number;
+  /** Calls that gave up. */
+  readonly failed: number;
+}
+
+/** How many callers, how often, and how many locks of one contestant in one round. */
+export interface CallersPlan {
+  readonly callers: number;
+  readonly rounds: number;
+  readonly warmUpRounds: number;
+  readonly locks: number;
 }
 
 /** Many callers in one process, each with keys of its own: the rule in servers, and what few locks are made for. */
 export async function manyCallers(
   urls: readonly string[],
-  progressOf: (scenario: string) => (share: number) => void,
+  plan: CallersPlan,
+  progressOf: ProgressOf,
 ): Promise<Result[]> {
-  const scenario = `${CALLERS} callers, N=${urls.length}`;
-  const contestants = [
-    await RawLock.connect('raw SET + compare-and-delete', urls),
-    await RawLock.connect('the same again (noise)', urls),
-    await connectRedlock('acquire + release', urls),
-    await connectWithLock('withLock', urls),
-  ];
-  const costs = await takeTurns(contestants, PLAN, costOf, progressOf(scenario));
+  const { callers, locks } = plan;
+  const scenario = `${callers} callers with keys of their own, N=${urls.length}`;
+  const names = [RAW, NOISE, RAW_FENCED, ACQUIRE, WITH_LOCK];
+  const contestants = await connectAll(names, urls);
+  const run = (contestant: LockContestant) => costOf(contestant, callers, locks);
+  const taken = await takeTurns(contestants, plan, run, progressOf(scenario));
+  const costs = await operationCosts(contestants, urls, locks, async (contestant) => {
+    await run(contestant);
+  });
   await Promise.all(contestants.map((contestant) => contestant.close()));
-  return (['wall', 'cpu'] as const).flatMap((kind) =>
-    contestants.map(({ name }, index) => ({
-      scenario: kind === 'wall' ? scenario : `${scenario}, client CPU`,
+  const base = taken[0]!;
+  return contestants.map(({ name }, index) => {
+    const rounds = taken[index]!;
+    const failed = rounds.reduce((sum, round) => sum + round.failed, 0);
+    return {
+      scenario,
       contestant: name,
-      value: median(costs[index]!.map((cost, round) => cost[kind] / costs[0]![round]![kind])),
-      unit: '×' as const,
-      micros: median(costs[index]!.map((cost) => cost[kind])),
-    })),
-  );
+      // Throughput: more is better, unlike everywhere else.
+      value: median(rounds.map(({ wall }, round) => base[round]!.wall / wall)),
+      unit: '× throughput',
+      micros: median(rounds.map(({ wall }) => wall)),
+      clientCpu: median(rounds.map(({ cpu }) => cpu)),
+      ...costs[index],
+      callers,
+      nodes: urls.length,
+      ...(failed > 0 && { note: `${failed} of ${locks * rounds.length} calls gave up` }),
+    };
+  });
 }
 
-async function costOf(contestant: Contestant): Promise<Cost> {
+let runs = 0;
+
+async function costOf(contestant: LockContestant, callers: number, locks: number): Promise<Cost> {
+  runs += 1;
   const cpu = process.cpuUsage();
   const startedAtMs = performance.now();
-  let left = LOCKS;
+  let left = locks;
+  let failed = 0;
   const caller = async (_: unknown, index: number): Promise<void> => {
     for (let cycle = 0; left > 0; cycle += 1) {
       left -= 1;
-      await contestant.cycle(`bench:${contestant.name}:${index}:${cycle}`);
+      await contestant.cycle(`bench:${runs}:${index}:${cycle}`).catch(() => (failed += 1));
     }
   };
-  await Promise.all(Array.from({ length: CALLERS }, caller));
+  await Promise.all(Array.from({ length: callers }, caller));
   const { user, system } = process.cpuUsage(cpu);
   return {
-    wall: ((performance.now() - startedAtMs) * 1_000) / LOCKS,
-    cpu: (user + system) / LOCKS,
+    wall: ((performance.now() - startedAtMs) * 1_000) / locks,
+    cpu: (user + system) / locks,
+    failed,
   };
 }

@@ -1,8 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import type { Contestant } from './contestant.ts';
-
-const TTL_MS = 10_000;
+import { TTL_MS, type LockContestant } from './contestant.ts';
 
 /** KEYS: lock. ARGV: owner. Deletes the lock if it is the owner's. */
 const COMPARE_AND_DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
@@ -14,11 +12,13 @@ const SET_AND_COUNT = `if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2
  * The least that a lock on N servers can cost with ioredis: one command to each node, resolved as soon as a quorum has
  * answered, and the same again for the release. No fence that holds, no validity, no timeouts, no extension, no retry.
  */
-export class RawLock implements Contestant {
+export class RawLock implements LockContestant {
   readonly name: string;
   readonly #clients: Redis[];
   readonly #fenced: boolean;
   readonly #quorum: number;
+  /** The end of the last holder of each key in this process. */
+  readonly #ends = new Map<string, Promise<void>>();
 
   private constructor(name: string, clients: Redis[], fenced: boolean) {
     this.name = name;
@@ -41,12 +41,35 @@ export class RawLock implements Contestant {
 
   async cycle(key: string): Promise<void> {
     const owner = randomUUID();
-    await this.#atQuorum((client) =>
+    await this.#acquire(key, owner);
+    await this.#release(key, owner);
+  }
+
+  /** Callers of this process take turns; that is all that this lock has for them. */
+  async hold(key: string, work: () => Promise<void>): Promise<void> {
+    const before = this.#ends.get(key);
+    const held = (async () => {
+      await before;
+      const owner = randomUUID();
+      await this.#acquire(key, owner);
+      await work();
+      await this.#release(key, owner);
+    })();
+    this.#ends.set(key, held);
+    await held;
+    if (this.#ends.get(key) === held) this.#ends.delete(key);
+  }
+
+  #acquire(key: string, owner: string): Promise<void> {
+    return this.#atQuorum((client) =>
       this.#fenced
         ? client.evalsha(SET_AND_COUNT_SHA, 2, key, `${key}:fence`, owner, TTL_MS)
         : client.set(key, owner, 'PX', TTL_MS, 'NX'),
     );
-    await this.#atQuorum((client) => client.evalsha(COMPARE_AND_DELETE_SHA, 1, key, owner));
+  }
+
+  #release(key: string, owner: string): Promise<void> {
+    return this.#atQuorum((client) => client.evalsha(COMPARE_AND_DELETE_SHA, 1, key, owner));
   }
 
   async close(): Promise<void> {

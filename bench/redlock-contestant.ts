@@ -1,10 +1,16 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Fenced, RedlockModule } from '../lib/index.ts';
 import type { RedlockOptions } from '../lib/core/options/options.ts';
 import { Redlock } from '../lib/core/redlock.ts';
 import { RedisLockNode } from '../lib/redis/redis-lock-node.ts';
-import type { Contestant } from './contestant.ts';
+import type { LockContestant } from './contestant.ts';
 
 // Without the restart guard, which would only delay the start: it costs nothing once a node votes.
 const OPTIONS: RedlockOptions = { restartGuard: false };
+/** Long enough for the last of many callers. One object: what is worked out from it is kept with it. */
+const WAITING = Object.freeze({ wait: '10m' } as const);
 
 /** An open lock service over these servers. */
 export async function openRedlock(
@@ -21,7 +27,10 @@ export async function openRedlock(
 }
 
 /** This package, as users get it: default options, automatic extension on. */
-export async function connectRedlock(name: string, urls: readonly string[]): Promise<Contestant> {
+export async function connectRedlock(
+  name: string,
+  urls: readonly string[],
+): Promise<LockContestant> {
   const redlock = await openRedlock(urls);
   return {
     name,
@@ -29,16 +38,51 @@ export async function connectRedlock(name: string, urls: readonly string[]): Pro
       const lock = await redlock.acquire(key);
       await lock.release();
     },
+    hold: (key, work) => redlock.withLock(key, work, WAITING),
     close: () => redlock.close(),
   };
 }
 
 /** The same by `withLock`, which answers when the release was sent. */
-export async function connectWithLock(name: string, urls: readonly string[]): Promise<Contestant> {
+export async function connectWithLock(
+  name: string,
+  urls: readonly string[],
+): Promise<LockContestant> {
   const redlock = await openRedlock(urls);
   return {
     name,
     cycle: (key) => redlock.withLock(key, () => undefined),
+    hold: (key, work) => redlock.withLock(key, work, WAITING),
     close: () => redlock.close(),
+  };
+}
+
+@Injectable()
+class Work {
+  @Fenced('{0}', WAITING)
+  async run(_key: string, work?: () => Promise<void>): Promise<void> {
+    await work?.();
+  }
+}
+
+/** The same by the decorator. */
+export async function connectFenced(
+  name: string,
+  urls: readonly string[],
+): Promise<LockContestant> {
+  const application = await NestFactory.createApplicationContext(
+    {
+      module: class Application {},
+      imports: [RedlockModule.forRoot({ nodes: [...urls], ...OPTIONS })],
+      providers: [Work],
+    },
+    { logger: false },
+  );
+  const work = application.get(Work);
+  return {
+    name,
+    cycle: (key) => work.run(key),
+    hold: (key, section) => work.run(key, section),
+    close: () => application.close(),
   };
 }

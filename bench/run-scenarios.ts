@@ -1,111 +1,130 @@
+import { cpus, totalmem } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { startRedisServers } from '../test/support/redis-servers/index.ts';
 import type { RedisServer } from '../test/support/redis-servers/redis-server.ts';
-import type { Scenario } from './arguments.ts';
+import type { Arguments, Scenario } from './arguments.ts';
+import { drawCharts } from './charts.ts';
+import { contention } from './contention.ts';
 import { decoratorCost } from './decorator-cost.ts';
+import { frozenNodes, slowNode } from './faulty-nodes.ts';
 import { fenceCost } from './fence-cost.ts';
-import { measureHeldHeap } from './held-heap.ts';
+import { extensionCosts, heapOfLocks } from './held-locks.ts';
 import { manyCallers } from './many-callers.ts';
-import { measure, type RoundPlan } from './measure.ts';
-import { RawLock } from './raw-lock.ts';
-import { connectRedlock } from './redlock-contestant.ts';
-import { allKept, table, type Result } from './report.ts';
+import { acquireAndRelease, emptySection } from './one-caller.ts';
+import { peersHint } from './peers.ts';
+import { progressOf } from './progress.ts';
+import { allKept, tables, type Result } from './report.ts';
+import { startUp } from './start-up.ts';
 import { abortCost, usedOnceCost } from './waiting-costs.ts';
 
-const SEQUENTIAL_BAR = 1.15;
-const FROZEN_BAR = 1.15;
-const HELD_BAR_BYTES = 1_000;
-const HELD_LOCKS = 10_000;
+/** How many callers with keys of their own, by the number of servers. */
+const CALLERS: readonly (readonly [nodes: number, callers: number])[] = [
+  ...[1, 8, 64, 512, 4_096].map((callers) => [1, callers] as const),
+  ...[1, 64, 512].map((callers) => [3, callers] as const),
+  ...[1, 8, 64, 512, 4_096].map((callers) => [5, callers] as const),
+  ...[1, 64, 512].map((callers) => [7, callers] as const),
+];
+const QUICK_CALLERS: typeof CALLERS = [
+  [1, 64],
+  [5, 64],
+];
+/** How many callers for one key, in how many processes, on how many servers. */
+const CONTENTION = [
+  { nodes: 1, callers: 128, processes: 1 },
+  { nodes: 1, callers: 128, processes: 4 },
+  { nodes: 5, callers: 16, processes: 1 },
+  { nodes: 5, callers: 128, processes: 1 },
+  { nodes: 5, callers: 128, processes: 4 },
+  { nodes: 5, callers: 1_000, processes: 1 },
+  { nodes: 5, callers: 1_000, processes: 4 },
+];
+const QUICK_CONTENTION: typeof CONTENTION = [{ nodes: 5, callers: 128, processes: 1 }];
 
-function progressOf(scenario: string): (share: number) => void {
-  const write = process.stderr.isTTY;
-  if (!write) process.stderr.write(`${scenario} …\n`);
-  return (share) => {
-    if (write)
-      process.stderr.write(
-        `\r\x1b[K${scenario} ${Math.round(share * 100)} %${share >= 1 ? '\n' : ''}`,
-      );
+/** Yields what each of its parts found. */
+type Run = () => AsyncGenerator<Result[]>;
+
+async function* each<Item>(
+  items: readonly Item[],
+  measure: (item: Item) => Promise<Result[]>,
+): AsyncGenerator<Result[]> {
+  for (const item of items) yield await measure(item);
+}
+
+function once(measure: () => Promise<Result[]>): Run {
+  return () => each([measure], (call) => call());
+}
+
+/** What each scenario measures; less of it without `full`. */
+function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Scenario, Run> {
+  const urls = servers.map(({ url }) => url);
+  const on = (nodes: number) => urls.slice(0, nodes);
+  const rounds = (few: number, many: number, cycles: number) => ({
+    rounds: full ? many : few,
+    warmUpRounds: full ? 10 : 5,
+    cycles,
+  });
+  const callersOn = ([nodes, callers]: (typeof CALLERS)[number]) => {
+    // A round of many callers is long, and says more.
+    const count = callers > 1_000 ? 2 : 4;
+    const plan = { callers, rounds: count, warmUpRounds: 1, locks: Math.max(500, callers) };
+    return manyCallers(on(nodes), plan, progressOf);
+  };
+  return {
+    'N=1': once(() => acquireAndRelease(on(1), rounds(20, 60, 100), progressOf)),
+    'N=5': once(() => acquireAndRelease(on(5), rounds(20, 60, 40), progressOf)),
+    sections: () =>
+      each([1, 5], (nodes) => emptySection(on(nodes), rounds(15, 60, 50), progressOf)),
+    callers: () => each(full ? CALLERS : QUICK_CALLERS, callersOn),
+    contention: () =>
+      each(full ? CONTENTION : QUICK_CONTENTION, (plan) =>
+        contention(on(plan.nodes), plan, progressOf),
+      ),
+    frozen: once(() => frozenNodes(servers, rounds(20, 20, 40), progressOf)),
+    slow: once(() => slowNode(on(5), { rounds: 5, warmUpRounds: 1, cycles: 20 }, progressOf)),
+    held: () => each([1_000, 10_000], (count) => extensionCosts(on(5), count, progressOf)),
+    heap: once(() => heapOfLocks(on(5), 10_000, progressOf)),
+    'start-up': once(() => startUp(on(5), progressOf)),
+    abort: once(() => abortCost(on(3), progressOf('waiters aborted'))),
+    'used-once': once(() => usedOnceCost(on(3), progressOf('keys used once'))),
+    decorator: once(() =>
+      decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
+    ),
+    fence: once(() => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 })),
   };
 }
 
-/** One client, one lock at a time. */
-async function sequential(urls: readonly string[], plan: RoundPlan): Promise<Result[]> {
-  const scenario = `acquire + release, N=${urls.length}`;
-  const contestants = [
-    await RawLock.connect('raw SET + compare-and-delete', urls),
-    await RawLock.connect('the same again (noise)', urls),
-    await RawLock.connect('raw SET + INCR script', urls, true),
-    await connectRedlock('nestjs-fenced-lock', urls),
-  ];
-  const measured = await measure(contestants, plan, progressOf(scenario));
-  await Promise.all(contestants.map((contestant) => contestant.close()));
-  return measured.map(({ name, micros, ratio }) => ({
-    scenario,
-    contestant: name,
-    value: ratio,
-    unit: '×',
-    micros,
-    ...(name === 'nestjs-fenced-lock' && { bar: SEQUENTIAL_BAR }),
-  }));
-}
-
-/** Five nodes, one of them stopped, against five that answer. */
-async function oneFrozen(servers: readonly RedisServer[], plan: RoundPlan): Promise<Result[]> {
-  const scenario = 'one of five frozen';
-  const urls = servers.map(({ url }) => url);
-  const [spare] = servers.slice(5);
-  const contestants = [
-    await connectRedlock('all five answer', urls.slice(0, 5)),
-    await connectRedlock('one frozen', [...urls.slice(0, 4), spare!.url]),
-  ];
-  await spare!.freeze();
+/** Measures what was asked for and prints what was found. Resolves with whether every bar is kept. */
+export async function runScenarios({ scenarios, full, json, charts }: Arguments): Promise<boolean> {
+  const hint = peersHint();
+  if (hint !== undefined) process.stderr.write(`${hint}\n`);
+  const servers = await startRedisServers(7, { own: true });
+  const results: Result[] = [];
   try {
-    const measured = await measure(contestants, plan, progressOf(scenario));
-    return measured.map(({ name, micros, ratio }, index) => ({
-      scenario,
-      contestant: name,
-      value: ratio,
-      unit: '×',
-      micros,
-      ...(index === 1 && { bar: FROZEN_BAR }),
-    }));
-  } finally {
-    await spare!.resume();
-    await Promise.all(contestants.map((contestant) => contestant.close()));
-  }
-}
-
-async function held(urls: readonly string[]): Promise<Result[]> {
-  const scenario = `heap of ${HELD_LOCKS} held locks, N=${urls.length}`;
-  const bytes = await measureHeldHeap(urls, HELD_LOCKS, progressOf(scenario));
-  return [{ scenario, contestant: 'each lock', value: bytes, unit: 'B', bar: HELD_BAR_BYTES }];
-}
-
-/** Measures these scenarios and prints what was found. Resolves with whether every bar is kept. */
-export async function runScenarios(names: readonly Scenario[]): Promise<boolean> {
-  const servers = await startRedisServers(6);
-  try {
-    const urls = servers.slice(0, 5).map(({ url }) => url);
-    const canFreeze = servers.every(({ canFault }) => canFault);
-    const scenarios: Record<Scenario, () => Promise<Result[]>> = {
-      'N=1': () => sequential(urls.slice(0, 1), { rounds: 60, warmUpRounds: 10, cycles: 200 }),
-      'N=5': () => sequential(urls, { rounds: 60, warmUpRounds: 10, cycles: 80 }),
-      callers: async () => [
-        ...(await manyCallers(urls.slice(0, 1), progressOf)),
-        ...(await manyCallers(urls, progressOf)),
-      ],
-      frozen: async () =>
-        canFreeze ? oneFrozen(servers, { rounds: 40, warmUpRounds: 10, cycles: 80 }) : [],
-      heap: () => held(urls),
-      abort: () => abortCost(urls.slice(0, 3), progressOf('waiters aborted')),
-      'used-once': () => usedOnceCost(urls.slice(0, 3), progressOf('keys used once')),
-      decorator: () => decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
-      fence: () => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 }),
-    };
-    const results: Result[] = [];
-    for (const name of names) results.push(...(await scenarios[name]()));
-    process.stdout.write(`\n${table(results)}\n`);
+    const runs = scenariosOn(servers, full);
+    for (const name of scenarios) {
+      for await (const found of runs[name]()) {
+        process.stdout.write(`\n${tables(found)}\n\n`);
+        results.push(...found);
+        // After each part, because the whole may take half an hour.
+        if (json !== undefined)
+          writeFileSync(json, `${JSON.stringify({ machine: machine(), results }, null, 2)}\n`);
+        if (charts !== undefined) drawCharts(charts, results);
+      }
+    }
     return allKept(results);
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
   }
+}
+
+function machine(): object {
+  const [processor] = cpus();
+  return {
+    date: new Date().toISOString(),
+    processor: processor?.model,
+    cores: cpus().length,
+    memoryGb: Math.round(totalmem() / 2 ** 30),
+    system: `${process.platform} ${process.arch}`,
+    node: process.version,
+  };
 }

@@ -1,0 +1,55 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connectContestant } from './lock-contestants.ts';
+
+// One of the processes whose callers want one key. The parent says how, and when to begin.
+
+/** What the parent sends. */
+export interface ContentionOrder {
+  readonly contestant: string;
+  readonly urls: readonly string[];
+  readonly key: string;
+  readonly callers: number;
+  readonly holdMs: number;
+}
+
+/** What it gets back. */
+export interface ContentionAnswer {
+  /** How long each caller waited, ms. */
+  readonly waits: readonly number[];
+  /** How often a call gave up and was made again. */
+  readonly gaveUp: number;
+  /** Processor time, microseconds. */
+  readonly cpu: number;
+  /** How often a caller came in while another one of this process was in. */
+  readonly overlaps: number;
+}
+
+process.on('disconnect', () => process.exit());
+const order = JSON.parse(process.argv[2]!) as ContentionOrder;
+const contestant = await connectContestant(order.contestant, order.urls);
+await contestant.cycle(`warm-up:${process.pid}`);
+process.once('message', () => void run().then((answer) => process.send!(answer)));
+process.send!('ready');
+
+async function run(): Promise<ContentionAnswer> {
+  const { key, callers, holdMs } = order;
+  const cpu = process.cpuUsage();
+  const startedAtMs = performance.now();
+  const waits: number[] = [];
+  let [gaveUp, inside, overlaps] = [0, 0, 0];
+  const caller = async (): Promise<void> => {
+    let isDone = false;
+    const work = async (): Promise<void> => {
+      isDone = true;
+      inside += 1;
+      if (inside > 1) overlaps += 1;
+      waits.push(performance.now() - startedAtMs);
+      await sleep(holdMs);
+      inside -= 1;
+    };
+    while (!isDone) await contestant.hold(key, work).catch(() => (gaveUp += 1));
+  };
+  await Promise.all(Array.from({ length: callers }, caller));
+  const { user, system } = process.cpuUsage(cpu);
+  return { waits, gaveUp, cpu: user + system, overlaps };
+}

@@ -1,0 +1,129 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { Program, type Edit } from '../support/program.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import type { CountedName } from './counts/counted-scenarios.ts';
+import type { Counts, CountingQuestion, CountingSettings } from './counts/counting-process.ts';
+
+// What an operation costs, in counts: they are the same on every machine, where times are not. A change that makes one of
+// them worse fails here; one that makes it better lowers the bar.
+
+type Bar = Omit<Counts, 'allocated'> & {
+  /** Kilobytes; a quarter more than were measured, because the compiler of V8 decides, too. */
+  readonly allocatedKb: number;
+  /** Commands, messages and writes may be fewer, because timers decide, too. */
+  readonly isLimit?: true;
+};
+
+/**
+ * Of one round on all servers together. Scripts, commands and writes must be exactly these, bytes at most a fiftieth more.
+ */
+const BARS: readonly (readonly [CountedName, nodes: number, Bar])[] = [
+  ['acquire and release', 1, bar(2, 7, 2, 396, 8, 20)],
+  ['acquire and release', 5, bar(10, 35, 10, 1_980, 40, 42)],
+  ['withLock', 1, bar(2, 7, 2, 396, 8, 24)],
+  ['withLock', 5, bar(10, 35, 10, 1_980, 40, 42)],
+  ['withLock that confirms its release', 5, bar(10, 35, 10, 1_980, 40, 45)],
+  ['withLock with a joined call', 1, bar(2, 7, 2, 396, 8, 29)],
+  ['withLock with a joined call', 5, bar(10, 35, 10, 1_980, 40, 48)],
+  ['64 callers with keys of their own', 1, bar(6, 267, 6, 15_692, 24, 900)],
+  ['64 callers with keys of their own', 5, bar(30, 1_335, 30, 78_460, 120, 1_310)],
+  ['128 callers for one key', 1, bar(256, 896, 256, 50_688, 1_024, 3_000)],
+  ['128 callers for one key', 5, bar(1_026, 4_734, 1_026, 239_470, 4_104, 5_300)],
+  ['one lock, extended once', 5, bar(5, 30, 5, 1_060, 60, 0)],
+  ['100 locks, extended once', 5, { ...bar(60, 3_100, 60, 65_000, 6_300, 0), isLimit: true }],
+];
+
+function bar(
+  messages: number,
+  calls: number,
+  writes: number,
+  received: number,
+  sent: number,
+  allocatedKb: number,
+): Bar {
+  return { messages, calls, writes, received, sent, allocatedKb };
+}
+
+/** Changes that each make something worse, and what. */
+const WORSE: readonly (readonly [what: keyof Counts, where: CountedName, Edit])[] = [
+  [
+    'messages',
+    '64 callers with keys of their own',
+    {
+      file: 'lib/redis/connection/redis-connection.ts',
+      find: 'this.#sendsBatches && commands.length > 1',
+      replace: 'false',
+    },
+  ],
+  [
+    'writes',
+    '64 callers with keys of their own',
+    {
+      file: 'lib/redis/connection/redis-connection.ts',
+      find: 'if (!mayWait) this.flush();',
+      replace: 'this.flush();',
+    },
+  ],
+  [
+    'calls',
+    'acquire and release',
+    {
+      file: 'lib/redis/scripts/release.ts',
+      find: "if call('GET', K[i]) == holder then",
+      replace: "if call('EXISTS', K[i]) == 1 and call('GET', K[i]) == holder then",
+    },
+  ],
+  [
+    'allocated',
+    'acquire and release',
+    {
+      file: 'lib/redis/connection/redis-connection.ts',
+      find: 'this.#collected.push(new',
+      replace: '[...Array(1_000).keys()].pop(), this.#collected.push(new',
+    },
+  ],
+];
+
+/** What is above its bar, or beside it. */
+function worse(counts: Counts, { allocatedKb, isLimit, ...limits }: Bar): string[] {
+  const limitsOfAll = { ...limits, allocated: allocatedKb * 1_000 };
+  const exact = isLimit ? [] : ['messages', 'calls', 'writes'];
+  return (Object.keys(limitsOfAll) as (keyof Counts)[])
+    .filter((name) => {
+      const limit = limitsOfAll[name];
+      return exact.includes(name) ? counts[name] !== limit : counts[name] > limit * 1.02;
+    })
+    .map((name) => `${name}: ${counts[name]}, the bar is ${limitsOfAll[name]}`);
+}
+
+describe('the cost of an operation', () => {
+  const servers = useRedisServers(5, { own: true });
+  const programs: Program<CountingQuestion>[] = [];
+  afterAll(() => Promise.all(programs.map((program) => program.kill())));
+
+  async function counting(edits: readonly Edit[] = []): Promise<Program<CountingQuestion>> {
+    const settings: CountingSettings = { ports: servers.map(({ port }) => port) };
+    const script = 'test/e2e/counts/counting-process.ts';
+    const program = new Program<CountingQuestion>(script, settings, edits);
+    programs.push(program);
+    await program.first();
+    return program;
+  }
+
+  let unchanged: Promise<Program<CountingQuestion>> | undefined;
+
+  it.each(BARS)('is not above the bar of %s, nodes: %i', async (name, nodes, limits) => {
+    const program = await (unchanged ??= counting());
+    const counts = await program.ask<Counts>({ name, nodes });
+    expect(worse(counts, limits)).toEqual([]);
+    expect(counts.messages).toBeGreaterThan(0);
+  });
+
+  it.each(WORSE)('would fail for more %s: %s', async (what, name, edit) => {
+    const [, nodes, limits] = BARS.find(([each, count]) => each === name && count === 5)!;
+    const program = await counting([edit]);
+    expect(worse(await program.ask<Counts>({ name, nodes }), limits)).toContainEqual(
+      expect.stringContaining(`${what}: `),
+    );
+  });
+});
