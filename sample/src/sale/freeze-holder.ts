@@ -44,13 +44,13 @@ export async function freezeHolder(
   stage.tell(`worker ${worker.number} wakes up and goes on where it was: it writes`);
   const result = await late;
   if (next?.outcome !== 'booked') {
-    throw new Error(`${successor.customer} did not get the seat: ${reasonOf(next)}`);
+    throw new Error(`${successor.customer} did not get the seat (${reasonOf(next)})`);
   }
   tellOutcome(stage, result, next);
 }
 
 function failEarly(result: BookingResult | undefined): never {
-  throw new Error(`nobody could pay: ${reasonOf(result)}`);
+  throw new Error(`nobody could pay (${reasonOf(result)})`);
 }
 
 function reasonOf(result: BookingResult | undefined): string {
