@@ -6,6 +6,7 @@ const POSSIBLE = { up: ['freeze', 'kill'], frozen: ['kill', 'heal'], killed: ['h
 const STATES = { up: '● up', frozen: '◌ frozen', killed: '✖ killed' };
 
 const freezeHolder = document.getElementById('freeze-holder');
+const playBoth = document.getElementById('play-both');
 const fence = document.getElementById('fence');
 const answer = document.getElementById('answer');
 
@@ -29,15 +30,13 @@ function connect(button, path) {
 
 export function connectControls() {
   connect(freezeHolder, () => 'holder/freeze');
+  connect(playBoth, () => 'holder/freeze-both');
   connect(fence, () => `fence/${fence.getAttribute('aria-checked') === 'true' ? 'off' : 'on'}`);
 }
 
 export function showControls(state) {
   setAttribute(freezeHolder, 'aria-disabled', String(state.isFreezing));
-  setText(
-    freezeHolder,
-    state.isFreezing ? 'A holder is being frozen…' : 'Freeze the current holder',
-  );
+  setAttribute(playBoth, 'aria-disabled', String(state.isFreezing));
   setAttribute(fence, 'aria-checked', String(state.isFenced));
   showNodes(state);
 }
@@ -90,12 +89,31 @@ function nodeCard(number) {
 
 function showNode(card, node, index, state) {
   const address = state.addresses[index];
-  const guardMs = node === 'up' ? (state.quarantineUntilMs[address] ?? 0) - state.atMs : 0;
   card.dataset.state = node;
   setText(card.querySelector('.address'), address);
-  setText(card.querySelector('.state'), guardMs > 0 ? '● up, may not vote yet' : STATES[node]);
   for (const button of card.querySelectorAll('button')) {
     const isPossible = state.canFault && POSSIBLE[node].includes(button.dataset.action);
     setAttribute(button, 'aria-disabled', String(!isPossible));
   }
+}
+
+/** A restarted node may not vote for a while: it may have forgotten a lock that is still held. */
+export function showVotes(state, nowMs) {
+  const { children } = document.getElementById('nodes');
+  state.stage.nodes.forEach((node, index) => {
+    const address = state.addresses[index];
+    const guardMs = node === 'up' ? (state.quarantineUntilMs[address] ?? 0) - nowMs : 0;
+    const isRejoining = node === 'up' && state.rejoining.includes(address);
+    const text = isRejoining
+      ? '◔ restarted, no vote yet'
+      : guardMs > 0
+        ? `◔ votes in ${(guardMs / 1000).toFixed(1)} s`
+        : STATES[node];
+    setAttribute(
+      children[index],
+      'data-votes',
+      String(node === 'up' && !isRejoining && guardMs <= 0),
+    );
+    setText(children[index].querySelector('.state'), text);
+  });
 }

@@ -7,7 +7,9 @@ const LANE_HEIGHT = 44;
 const BAR_HEIGHT = 28;
 /** Room for validity that lies ahead. */
 const AHEAD_MS = 2200;
-const MARKS = { booked: '✓', refused: '✕ refused', taken: 'sold before', failed: '✕ failed' };
+const MARKS = { booked: '✓', refused: '✕', failed: '✕' };
+/** Room on both sides of a label. */
+const PADDING = 5;
 
 const svg = document.getElementById('lanes');
 const title = svg.querySelector('title');
@@ -30,7 +32,13 @@ export function showLanes(state, nowMs) {
     Math.min(width - 1, Math.max(LABEL_WIDTH, LABEL_WIDTH + (ms - nowMs + behindMs) * scale));
 
   const parts = state.stage.workers.flatMap((worker, index) => lane(worker, index, width));
-  for (const holding of state.holdings) parts.push(...bars(holding, nowMs, nowMs - behindMs, xAt));
+  for (const holding of state.holdings) {
+    const next = state.holdings.find(
+      ({ worker, fromMs }) => worker === holding.worker && fromMs > holding.fromMs,
+    );
+    const freeMs = next?.fromMs ?? Infinity;
+    parts.push(...bars({ ...holding, freeMs }, nowMs, nowMs - behindMs, xAt));
+  }
   const x = xAt(nowMs);
   parts.push(make('line', { class: 'now', x1: x, x2: x, y1: 0, y2: height - 14 }));
   parts.push(make('text', { class: 'quiet', x, y: height - 2, 'text-anchor': 'middle' }, 'now'));
@@ -47,7 +55,7 @@ function lane(worker, index, width) {
 }
 
 function bars(holding, nowMs, firstMs, xAt) {
-  const { worker, fromMs, endedMs, lostAtMs, leaseUntilMs, outcome } = holding;
+  const { worker, fromMs, endedMs, lostAtMs, leaseUntilMs, freeMs, outcome } = holding;
   const untilMs = endedMs ?? nowMs;
   if (untilMs < firstMs) return [];
   const y = (worker - 1) * LANE_HEIGHT + (LANE_HEIGHT - BAR_HEIGHT) / 2;
@@ -62,25 +70,25 @@ function bars(holding, nowMs, firstMs, xAt) {
   if (lostAtMs !== undefined) parts.push(bar(lostAtMs, untilMs, 'stale'));
   else if (endedMs === undefined && leaseUntilMs > nowMs)
     parts.push(bar(nowMs, leaseUntilMs, 'ahead'));
-  const text = `${seatName(holding.seatId)} ${holding.customer} ${MARKS[outcome] ?? ''}`;
-  parts.push(
-    make(
-      'text',
-      { x: xAt(fromMs) + 4, y: y + BAR_HEIGHT / 2 + 4, ...clip(xAt(fromMs), xAt(untilMs), text) },
-      text,
-    ),
-  );
+  // A label leaves the hatched part alone, and a bar that begins above this one.
+  const solidUntil = xAt(Math.min(lostAtMs ?? untilMs, untilMs, freeMs));
+  const text = label(holding, solidUntil - xAt(fromMs) - 2 * PADDING);
+  if (text) {
+    parts.push(make('text', { x: xAt(fromMs) + PADDING, y: y + BAR_HEIGHT / 2 + 4 }, text));
+  }
   return parts;
 }
 
-/** Text that is a little longer than its bar is drawn closer; what can't be read anyway is left out by its opacity. */
-function clip(from, until, text) {
-  const room = until - from - 8;
-  const wanted = text.trim().length * 6.5;
-  if (room >= wanted) return {};
-  return room > wanted * 0.6
-    ? { textLength: room, lengthAdjust: 'spacingAndGlyphs' }
-    : { opacity: 0 };
+const measure = document.createElement('canvas').getContext('2d');
+measure.font = `12px ${getComputedStyle(svg).fontFamily}`;
+
+/** The longest text that fits into this much room, or none: letters are never squeezed and never leave their bar. */
+function label({ seatId, customer, outcome }, room) {
+  const mark = MARKS[outcome] ?? '';
+  const seat = seatName(seatId);
+  return [`${seat} ${customer} ${mark}`, `${seat} ${mark}`, seat, mark]
+    .map((text) => text.trim())
+    .find((text) => text !== '' && measure.measureText(text).width <= room);
 }
 
 function stalePattern() {

@@ -1,5 +1,6 @@
 // Seats, counts, refusals, double bookings, and the timeline.
 import { element, seatName, setText, showNewest } from './elements.js';
+import { strongDigits, wholeToken } from './tokens.js';
 
 const byId = (id) => document.getElementById(id);
 
@@ -70,10 +71,17 @@ function showCounts({ stage }) {
 }
 
 function refusalItem({ seatId, customer, worker, token, newerToken }) {
-  const text =
-    `${seatName(seatId)}: the late write of ${customer} (worker ${worker}, token ${token}) was refused, ` +
-    `the database had seen ${newerToken ?? 'a newer token'}. `;
-  return element('li', {}, text, element('span', { className: 'refund' }));
+  const strong = strongDigits([token, newerToken ?? token]);
+  return element(
+    'li',
+    {},
+    `${seatName(seatId)}: the late write of ${customer} (worker ${worker}, token `,
+    ...wholeToken(token, strong),
+    ') was refused, the database had seen ',
+    ...(newerToken ? wholeToken(newerToken, strong) : ['a newer token']),
+    '. ',
+    element('span', { className: 'refund' }),
+  );
 }
 
 function showRefund(item, { customer, isRefunded }) {

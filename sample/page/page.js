@@ -1,8 +1,9 @@
 // The page: follows the stream of states, and draws the newest one. Nothing is computed here that the server did not say,
 // except how much time has passed since it said it.
-import { connectControls, showControls } from './controls.js';
+import { connectControls, showControls, showVotes } from './controls.js';
 import { showLanes } from './lanes.js';
 import { showLists } from './lists.js';
+import { showStories } from './stories.js';
 import { showTable } from './table.js';
 
 /** What moves by itself is redrawn this often. */
@@ -26,6 +27,8 @@ function redraw() {
   if (!state || document.hidden) return;
   showTable(state, nowMs());
   showLanes(state, nowMs());
+  showStories(state, nowMs());
+  showVotes(state, nowMs());
 }
 
 const events = new EventSource('events');

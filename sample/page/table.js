@@ -1,10 +1,11 @@
 // One row per worker: what it holds, or believes to hold.
 import { element, seatName, setAttribute, setText } from './elements.js';
+import { showWholeToken, strongDigits } from './tokens.js';
 
 /** The ttl of the sample's locks: a full bar. */
 const FULL_MS = 2000;
 
-const WORKER_STATES = { working: 'working', stopped: '⏸ stopped', gone: '✖ gone' };
+const WORKER_STATES = { working: 'working', stopped: '◌ stopped', gone: '✖ gone' };
 
 export function showTable(state, nowMs) {
   const body = document.getElementById('holders');
@@ -12,12 +13,18 @@ export function showTable(state, nowMs) {
   if (body.children.length !== workers.length) {
     body.replaceChildren(...workers.map((_, index) => row(index + 1)));
   }
+  const strong = strongDigits(
+    state.holdings.filter(({ endedMs }) => endedMs === undefined).map(({ token }) => token),
+  );
   workers.forEach((worker, index) => {
     const holding = state.holdings.findLast(
       (each) => each.worker === index + 1 && each.endedMs === undefined,
     );
-    const asked = state.asked.findLast((each) => each.worker === index + 1);
-    showRow(body.children[index], { worker, holding, asked, addresses: state.addresses }, nowMs);
+    const asked = state.asked.findLast(
+      (each) => each.worker === index + 1 && (!holding || each.customer === holding.customer),
+    );
+    const { addresses } = state;
+    showRow(body.children[index], { worker, holding, asked, addresses, strong }, nowMs);
   });
 }
 
@@ -30,29 +37,34 @@ function row(number) {
     element('td'),
     element('td'),
     element('td', {}, element('span'), element('span', { className: 'bar', ariaHidden: 'true' })),
+    element('td', { className: 'idle', colSpan: 4 }),
   );
 }
 
-function showRow({ children }, { worker, holding, asked, addresses }, nowMs) {
-  const [name, seat, token, nodes, validity] = children;
+function showRow({ children }, { worker, holding, asked, addresses, strong }, nowMs) {
+  const [name, seat, token, nodes, validity, idle] = children;
   name.lastChild.dataset.state = worker;
   setText(name.lastChild, WORKER_STATES[worker]);
-  setText(seat.firstChild, asked ? seatName((holding ?? asked).seatId) : '–');
-  setText(seat.lastChild, asked ? customerText(asked, holding) : '');
-  setText(token, holding?.token ?? '');
-  const isKnown = holding !== undefined && (holding.leaseUntilMs ?? holding.lostAtMs) !== undefined;
-  setText(nodes, isKnown ? votes(holding, addresses) : '');
-  setAttribute(
-    nodes,
-    'aria-label',
-    isKnown ? `${holding.nodes.length} of ${addresses.length} nodes` : 'none',
-  );
+  for (const cell of [seat, token, nodes, validity]) cell.hidden = !holding;
+  idle.hidden = holding !== undefined;
+  setText(idle, idleText(worker, asked));
+  if (!holding) return;
+  setText(seat.firstChild, seatName(holding.seatId));
+  setText(seat.lastChild, customerText(asked, holding));
+  showWholeToken(token, holding.token, strong);
+  const isKnown = (holding.leaseUntilMs ?? holding.lostAtMs) !== undefined;
+  setText(nodes, isKnown ? votes(holding, addresses) : 'asking…');
+  setAttribute(nodes, 'aria-label', `${holding.nodes.length} of ${addresses.length} nodes`);
   showValidity(validity, holding, nowMs);
 }
 
+function idleText(worker, asked) {
+  if (worker === 'gone') return 'has ended';
+  return asked ? `${asked.customer} waits for ${seatName(asked.seatId)}` : 'no customer, no lock';
+}
+
 function customerText(asked, holding) {
-  if (!holding) return `${asked.customer} waits`;
-  return `${holding.customer}${holding.isPaid ? ' has paid' : ''}${asked.fenced ? '' : ', no fence'}`;
+  return `${holding.customer}${holding.isPaid ? ' has paid' : ''}${asked?.fenced === false ? ', no fence' : ''}`;
 }
 
 /** One mark per node, in their order: which of them have the lock. */
@@ -62,7 +74,7 @@ function votes({ nodes }, addresses) {
 }
 
 function showValidity({ firstChild: text, lastChild: bar }, holding, nowMs) {
-  const { leaseUntilMs, lostAtMs } = holding ?? {};
+  const { leaseUntilMs, lostAtMs } = holding;
   const remainingMs = Math.max(0, (leaseUntilMs ?? 0) - nowMs);
   const isOver = lostAtMs !== undefined;
   text.className = isOver ? 'over' : '';
@@ -73,5 +85,5 @@ function showValidity({ firstChild: text, lastChild: bar }, holding, nowMs) {
 
 function validityText(leaseUntilMs, remainingMs, isOver) {
   if (isOver) return 'ran out';
-  return leaseUntilMs === undefined ? '' : `${(remainingMs / 1000).toFixed(1)} s`;
+  return leaseUntilMs === undefined ? 'asking…' : `${(remainingMs / 1000).toFixed(1)} s`;
 }

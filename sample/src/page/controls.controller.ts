@@ -41,6 +41,13 @@ export class ControlsController {
     this.sale.beginFreeze();
   }
 
+  /** The same story with the fence and without, at once. */
+  @Post('holder/freeze-both')
+  @HttpCode(204)
+  freezeBoth(): void {
+    this.sale.beginFreeze([true, false]);
+  }
+
   @Post('fence/:state')
   @HttpCode(204)
   switchFence(@Param('state') state: string): void {

@@ -6,6 +6,7 @@ import { chooseBooking } from './choose-booking.ts';
 import { freezeHolder } from './freeze-holder.ts';
 import { seatsOf } from './hall.ts';
 import { SaleConflict } from './sale-conflict.ts';
+import type { StoryCast } from './story.ts';
 
 const CUSTOMERS = ['ana', 'ben', 'cleo', 'dan', 'eve', 'fay', 'gil', 'hal'];
 
@@ -32,7 +33,8 @@ export class EndlessSale {
   readonly #unsubscribe: () => void;
   #evening = 0;
   #unsold = new Set<string>();
-  #reservedSeat: string | undefined;
+  /** No customer chooses these by themselves. */
+  readonly #reservedSeats = new Set<string>();
   #isFenced = true;
   #isFreezing = false;
   #running: Promise<void> | undefined;
@@ -79,50 +81,68 @@ export class EndlessSale {
   }
 
   /**
-   * Has the next customer who pays meet a worker that stops. The log tells when that is over.
-   * @throws SaleConflict when it is under way already.
+   * Stops a holder for longer than its lock lives, once for each of `kinds`: with the fence (true) or without.
+   * Answers at once; the log tells how it goes on.
+   * @throws SaleConflict when one is under way already, or workers are missing.
    */
-  beginFreeze(): void {
+  beginFreeze(kinds: readonly boolean[] = [this.#isFenced]): void {
     if (this.#isFreezing) throw new SaleConflict('A holder is being frozen already.');
+    const casts = this.#cast(kinds);
     this.#isFreezing = true;
-    void this.#freeze();
+    void this.#freeze(casts);
   }
 
-  async #freeze(): Promise<void> {
+  /** Holders at workers that serve nobody if possible; one more worker serves all successors. */
+  #cast(kinds: readonly boolean[]): StoryCast[] {
+    const busy = this.#busyWorkers();
+    const workers = this.stage.workers
+      .filter(({ state }) => state === 'working')
+      .map(({ number }) => number)
+      .sort((one, other) => Number(busy.has(one)) - Number(busy.has(other)));
+    const successor = workers[kinds.length];
+    if (successor === undefined) throw new SaleConflict('There is no other worker to go on.');
+    // Nobody has to wait for the next evening when the hall is sold out.
+    if (this.#choice().freeSeats.length < kinds.length) this.#openEvening();
+    const { freeSeats, idleCustomers } = this.#choice();
+    return kinds.map((fenced, index) => ({
+      fenced,
+      seatId: freeSeats[index]!,
+      holder: { worker: workers[index]!, customer: idleCustomers[2 * index]! },
+      successor: { worker: successor, customer: idleCustomers[2 * index + 1]! },
+    }));
+  }
+
+  async #freeze(casts: readonly StoryCast[]): Promise<void> {
+    for (const { seatId } of casts) this.#reservedSeats.add(seatId);
     this.stage.log.append({ type: 'holder-freeze', isUnderWay: true });
+    await Promise.all(casts.map((cast) => this.#play(cast)));
+    this.#reservedSeats.clear();
+    this.#isFreezing = false;
+    this.stage.log.append({ type: 'holder-freeze', isUnderWay: false });
+  }
+
+  async #play(cast: StoryCast): Promise<void> {
+    const { signal } = this.#stopped;
     try {
-      await freezeHolder(this);
+      await freezeHolder(this, cast, signal);
     } catch (error) {
-      if (this.#stopped.signal.aborted) return;
-      this.stage.tell(
-        `no holder was frozen: ${error instanceof Error ? error.message : String(error)}`,
-      );
-    } finally {
-      this.#reservedSeat = undefined;
-      this.#isFreezing = false;
-      this.stage.log.append({ type: 'holder-freeze', isUnderWay: false });
+      if (signal.aborted) return;
+      const reason = error instanceof Error ? error.message : String(error);
+      this.stage.log.append({ type: 'story-broken-off', fenced: cast.fenced, reason });
+      this.stage.tell(`no holder was frozen: ${reason}`);
     }
-  }
-
-  /** From now on no customer chooses this seat by themselves, until the freeze is over. */
-  reserve(seatId: string): void {
-    this.#reservedSeat = seatId;
-  }
-
-  /** A customer who is not waiting for anything. */
-  idleCustomer(): string {
-    return this.#idleCustomers()[0] ?? 'ida';
   }
 
   /** Asks a worker for a booking, now. */
   book(
     booking: Pick<OpenBooking, 'worker' | 'seatId' | 'customer' | 'fenced'>,
+    { holdAnswer = false }: { readonly holdAnswer?: boolean } = {},
   ): Promise<BookingResult | undefined> {
     const { worker, seatId, customer, fenced } = booking;
     this.stage.log.append({ type: 'booking-asked', worker, seatId, customer, fenced });
     const result = this.stage
       .worker(worker)
-      .book(seatId, customer, { fenced })
+      .book(seatId, customer, { fenced, holdAnswer })
       // The worker is gone, which the log tells.
       .catch(() => undefined)
       .finally(() => this.#open.delete(open));
@@ -137,7 +157,8 @@ export class EndlessSale {
       await sleep(PACE_MS * (0.7 + 0.6 * this.random()), undefined, { signal });
       if (this.#unsold.size === 0 && this.#open.size === 0) {
         await sleep(INTERVAL_MS, undefined, { signal });
-        this.#openEvening();
+        // A freeze may have opened it meanwhile.
+        if (this.#unsold.size === 0) this.#openEvening();
       }
       this.#welcomeCustomer();
     }
@@ -152,7 +173,7 @@ export class EndlessSale {
   }
 
   #welcomeCustomer(): void {
-    const busy = new Set([...this.#open].map(({ worker }) => worker));
+    const busy = this.#busyWorkers();
     const idle = this.stage.workers.filter(
       ({ number, state }) => state === 'working' && !busy.has(number),
     );
@@ -164,12 +185,16 @@ export class EndlessSale {
 
   #choice(): Parameters<typeof chooseBooking>[0] {
     const contended = new Set([...this.#open].map(({ seatId }) => seatId));
-    const unsold = [...this.#unsold].filter((seatId) => seatId !== this.#reservedSeat);
+    const unsold = [...this.#unsold].filter((seatId) => !this.#reservedSeats.has(seatId));
     return {
       freeSeats: unsold.filter((seatId) => !contended.has(seatId)),
       contendedSeats: unsold.filter((seatId) => contended.has(seatId)),
       idleCustomers: this.#idleCustomers(),
     };
+  }
+
+  #busyWorkers(): Set<number> {
+    return new Set([...this.#open].map(({ worker }) => worker));
   }
 
   #idleCustomers(): string[] {

@@ -1,68 +1,75 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BookingResult } from '../stage/booking-result.ts';
 import type { Stage } from '../stage/stage.ts';
-import type { EndlessSale, OpenBooking } from './endless-sale.ts';
+import type { EndlessSale } from './endless-sale.ts';
+import type { StoryCast } from './story.ts';
+
+/** Eyes need a moment between the successor's write and the late one. */
+const PAUSE_MS = 900;
 
 /**
- * Stops the worker of the next customer who pays, until another customer was served at another worker. The payment
- * provider takes a while to answer, so the worker is stopped between paying and writing. Then it wakes up and writes.
- * @throws Error when no customer pays, or no other worker is there.
+ * Stops the holder's worker between paying and writing, until the successor has the seat. Then it wakes up and writes.
+ * The payment provider's answer is held back, so that the worker never stops in the middle of a transaction.
+ * @throws Error when the holder never pays, or the sale ends.
  */
-export async function freezeHolder(sale: EndlessSale): Promise<void> {
+export async function freezeHolder(
+  sale: EndlessSale,
+  cast: StoryCast,
+  signal: AbortSignal,
+): Promise<void> {
   const { stage } = sale;
-  const holder = await nextPaid(sale);
+  const { fenced, seatId, holder, successor } = cast;
   const worker = stage.worker(holder.worker);
-  const other = stage.workers.find(
-    ({ number, state }) => state === 'working' && number !== holder.worker,
-  );
-  if (!other) throw new Error('there is no other worker to go on');
-  const { seatId, customer, fenced } = holder;
-  sale.reserve(seatId);
-  worker.stop();
-  const next = sale.idleCustomer();
-  let successor: BookingResult | undefined;
+  stage.log.append({ type: 'story-begun', ...cast });
+  const paid = stage.step('paid', holder.customer);
+  const others = sale.openBookings.filter((booking) => booking.worker === holder.worker);
+  const late = sale.book({ ...holder, seatId, fenced }, { holdAnswer: true });
+  let next: BookingResult | undefined;
   try {
+    await Promise.race([paid, late.then(failEarly)]);
+    await Promise.all(others.map(({ result }) => result));
+    worker.stop();
     stage.tell(
-      `${customer} has paid for ${seatId}; worker ${worker.number} is stopped, holding it`,
+      `${holder.customer} has paid for ${seatId}; worker ${worker.number} is stopped, holding it`,
     );
     stage.tell(
-      `${next} asks for ${seatId} at worker ${other.number}, and waits for the lock to run out`,
+      `${successor.customer} asks for ${seatId} at worker ${successor.worker}, and waits for the lock to run out`,
     );
-    successor = await sale.book({ worker: other.number, seatId, customer: next, fenced });
+    next = await sale.book({ ...successor, seatId, fenced });
+    await sleep(PAUSE_MS, undefined, { signal });
   } finally {
+    worker.letAnswerThrough(holder.customer);
     worker.wakeUp();
   }
   stage.tell(`worker ${worker.number} wakes up and goes on where it was: it writes`);
-  tellOutcome(stage, await holder.result, successor);
+  const result = await late;
+  if (next?.outcome !== 'booked') {
+    throw new Error(`${successor.customer} did not get the seat (${reasonOf(next)})`);
+  }
+  tellOutcome(stage, result, next);
 }
 
-/** The next customer who pays under the rules of now. */
-async function nextPaid(sale: EndlessSale): Promise<OpenBooking> {
-  let holder: OpenBooking | undefined;
-  await sale.stage.log.next((event) => {
-    if (event.type !== 'step' || event.step.name !== 'paid') return false;
-    const { seatId, customer } = event.step;
-    holder = sale.openBookings.find(
-      (booking) =>
-        booking.seatId === seatId &&
-        booking.customer === customer &&
-        booking.fenced === sale.isFenced,
-    );
-    return holder !== undefined;
-  }, 'no customer pays. Is a majority of the nodes up?');
-  return holder!;
+function failEarly(result: BookingResult | undefined): never {
+  throw new Error(`nobody could pay (${reasonOf(result)})`);
+}
+
+function reasonOf(result: BookingResult | undefined): string {
+  if (!result) return 'the worker is gone';
+  const { error, outcome } = result;
+  return error?.code === 'QUORUM_UNAVAILABLE'
+    ? 'a majority of the nodes is away'
+    : (error?.code ?? error?.name ?? outcome);
 }
 
 /** Reports what became of the two, as their workers know it. What the database has is read apart from this. */
 function tellOutcome(
   stage: Stage,
   holder: BookingResult | undefined,
-  successor: BookingResult | undefined,
+  { seatId, customer }: BookingResult,
 ): void {
-  if (!holder || !successor) return;
-  if (holder.error?.code === 'STALE_TOKEN') {
-    const { seatId, customer } = successor;
+  if (holder?.error?.code === 'STALE_TOKEN') {
     stage.tell(`${seatId} belongs to ${customer}; ${holder.customer} has the money back`, 'good');
-  } else if (holder.error?.code === 'LOCK_LOST' && successor.outcome === 'booked') {
+  } else if (holder?.error?.code === 'LOCK_LOST') {
     stage.tell(
       `the worker of ${holder.customer} learns that the lock was lost, but has written already`,
       'bad',

@@ -1,5 +1,6 @@
 import type { LockInspection } from 'nestjs-fenced-lock';
 import type { Books } from '../stage/books.ts';
+import type { StoryCast } from './story.ts';
 
 /** What happens in a sale without end, besides what happens on every stage. */
 export type SaleEvent =
@@ -20,6 +21,9 @@ export type SaleEvent =
   | { readonly type: 'fence-switched'; readonly isOn: boolean }
   /** Somebody asked to have the current holder stopped for longer than its lock lives. */
   | { readonly type: 'holder-freeze'; readonly isUnderWay: boolean }
+  /** A holder is about to be stopped. */
+  | ({ readonly type: 'story-begun' } & StoryCast)
+  | { readonly type: 'story-broken-off'; readonly fenced: boolean; readonly reason: string }
   /** What the nodes said about a lock. */
   | {
       readonly type: 'lock-inspected';

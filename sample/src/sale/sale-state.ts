@@ -3,6 +3,7 @@ import type { StageEvent, StageRecord } from '../stage/stage-event.ts';
 import { after, INITIAL_STATE, type StageState } from '../stage/stage-state.ts';
 import { timelineLine } from '../view/timeline-line.ts';
 import { holdingsAfter, type Holding } from './holding.ts';
+import { storiesAfter, type Story } from './story.ts';
 
 /** How many refusals, double bookings and lines of the timeline are kept. */
 const KEPT_NOTICES = 8;
@@ -61,6 +62,8 @@ export interface SaleState {
   readonly addresses: readonly string[];
   /** Until when each node may not vote, by address, in ms since the start. */
   readonly quarantineUntilMs: Readonly<Record<string, number>>;
+  /** Addresses of restarted nodes that no worker has met again. */
+  readonly rejoining: readonly string[];
   readonly canFault: boolean;
   readonly isFenced: boolean;
   readonly isFreezing: boolean;
@@ -68,6 +71,8 @@ export interface SaleState {
   readonly seats: readonly SeatState[];
   readonly asked: readonly AskedBooking[];
   readonly holdings: readonly Holding[];
+  /** At most one with the fence and one without. */
+  readonly stories: readonly Story[];
   /** The newest first. */
   readonly refusals: readonly Refusal[];
   readonly refusalCount: number;
@@ -84,6 +89,7 @@ export const INITIAL_SALE_STATE: SaleState = Object.freeze({
   stage: INITIAL_STATE,
   addresses: [],
   quarantineUntilMs: {},
+  rejoining: [],
   canFault: false,
   isFenced: true,
   isFreezing: false,
@@ -91,6 +97,7 @@ export const INITIAL_SALE_STATE: SaleState = Object.freeze({
   seats: [],
   asked: [],
   holdings: [],
+  stories: [],
   refusals: [],
   refusalCount: 0,
   doubleBookings: [],
@@ -106,6 +113,7 @@ export function saleAfter(before: SaleState, record: StageRecord): SaleState {
     stage: after(before.stage, record.event),
     asked: askedAfter(before.asked, record.event),
     holdings: holdingsAfter(before.holdings, record),
+    stories: storiesAfter(before.stories, record),
   };
   return withLine(withEvent(state, record), record);
 }
@@ -114,6 +122,10 @@ function withEvent(state: SaleState, { atMs, event }: StageRecord): SaleState {
   switch (event.type) {
     case 'opened':
       return { ...state, addresses: event.nodes, canFault: event.canFault };
+    case 'node':
+      return event.state === 'killed'
+        ? withRejoining(state, state.addresses[event.node - 1])
+        : state;
     case 'evening-opened': {
       const seats = event.seats.map((id) => ({ id, customers: [] }));
       return { ...state, evening: event.evening, seats };
@@ -181,7 +193,16 @@ function withBooks(state: SaleState, { tickets }: Books, atMs: number): SaleStat
 /** Every worker reports on its own; the latest end counts. */
 function withQuarantine(state: SaleState, address: string, untilMs: number): SaleState {
   const latest = Math.max(untilMs, state.quarantineUntilMs[address] ?? 0);
-  return { ...state, quarantineUntilMs: { ...state.quarantineUntilMs, [address]: latest } };
+  const rejoining = state.rejoining.filter((each) => each !== address);
+  return {
+    ...state,
+    rejoining,
+    quarantineUntilMs: { ...state.quarantineUntilMs, [address]: latest },
+  };
+}
+
+function withRejoining(state: SaleState, address = ''): SaleState {
+  return { ...state, rejoining: [...state.rejoining, address] };
 }
 
 function withStep(

@@ -62,12 +62,20 @@ async function expectMoreBookings(page: Page, atLeast: number): Promise<void> {
 }
 
 async function freezeHolder(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Freeze the current holder' }).click();
+  await page.getByRole('button', { name: 'Freeze a holder' }).click();
 }
 
 /** Waits until the last freeze is over, so that the next test can begin one. */
 async function untilFreezeIsOver(page: Page): Promise<void> {
   await page.locator('#freeze-holder[aria-disabled="false"]').waitFor();
+}
+
+/** Runs in the page: the numbers in a text, whatever their digits are grouped with. */
+function numbersOf({ textContent }: { readonly textContent: string | null }): number[] {
+  const text = textContent ?? '';
+  return [...text.matchAll(/\d[\d\u202f]*/gu)].map(([digits]) =>
+    Number(digits.replace(/\D/gu, '')),
+  );
 }
 
 describe('the page of the sample', () => {
@@ -81,6 +89,40 @@ describe('the page of the sample', () => {
         .filter({ hasText: /\d{16}.*[●○]{5} [345]\/5.*\d\.\d s/s });
       await row.first().waitFor();
       await page.locator('.seat[data-state="sold"]').first().waitFor();
+      for (const cell of await page.locator('#holders td:visible').allTextContents()) {
+        expect(cell).not.toMatch(/^[–\s]*$/u);
+      }
+      expect(await page.locator('#holders .shared').first().textContent()).toMatch(/^\d{5,7}$/);
+    });
+  });
+
+  it('says what package this is and what fencing means, and links to its README', async () => {
+    await onPage(async (page) => {
+      expect(await page.title()).toContain('nestjs-fenced-lock');
+      expect(await page.locator('h1').textContent()).toContain('nestjs-fenced-lock');
+      expect(await page.locator('header').textContent()).toContain(
+        'refuses a write that brings a lower one',
+      );
+      await page.getByRole('link', { name: 'About this package' }).click();
+      await page.getByText('# nestjs-fenced-lock').waitFor();
+    });
+  });
+
+  it('labels bars only with what fits into them, and explains their colours to everybody', async () => {
+    await onPage(async (page) => {
+      await page.locator('#lanes rect[data-tone="booked"] + text').nth(2).waitFor();
+      expect(await page.locator('#lanes [textLength]').count()).toBe(0);
+      const overflows = await page.locator('#lanes').evaluate((svg) => {
+        const bars = [...svg.querySelectorAll('rect')].map((bar) => bar.getBoundingClientRect());
+        return [...svg.querySelectorAll('rect + text')].map((text) => {
+          const { left, right, top } = text.getBoundingClientRect();
+          return !bars.some((bar) => bar.left <= left && bar.right >= right && bar.top <= top + 8);
+        });
+      });
+      expect(overflows.length).toBeGreaterThan(0);
+      expect(overflows).not.toContain(true);
+      const legend = page.getByRole('list', { name: 'Colours of the bars' });
+      expect(await legend.getByRole('listitem').allTextContents()).toContain('came too late');
     });
   });
 
@@ -97,6 +139,8 @@ describe('the page of the sample', () => {
       await page.getByRole('button', { name: 'Heal node 2' }).click();
       await page.getByRole('button', { name: 'Heal node 3' }).click();
       await second.filter({ hasText: 'up' }).waitFor();
+      // It may have forgotten a lock that is still held.
+      await third.filter({ hasText: /votes in \d\.\d s/ }).waitFor();
       await third.filter({ hasText: 'up' }).waitFor();
       await page.locator('#holders').getByText('5/5').first().waitFor();
       expect(await page.locator('.node[data-state="up"]').count()).toBe(5);
@@ -148,17 +192,81 @@ describe('the page of the sample', () => {
     });
   });
 
-  it('freezes a holder of the next evening when the hall is sold out', async () => {
+  it('draws the database that refuses the lower number, and answers the click step by step', async () => {
     await onPage(async (page) => {
-      const before = Number(await page.locator('#refusal-count').textContent());
+      const scene = page.locator('.scene[data-fenced="true"]');
+      await freezeHolder(page);
+      for (const number of [1, 2, 3, 4]) {
+        await page
+          .locator('#story')
+          .filter({ hasText: `${number} of 5` })
+          .waitFor();
+      }
+      await page.locator('#story').filter({ hasText: 'the late write is refused' }).waitFor();
+      await scene.locator('.verdict').filter({ hasText: 'is refunded' }).waitFor();
+      const [old, newer] = await scene.locator('.verdict b').evaluate(numbersOf);
+      expect(old).toBeLessThan(newer!);
+      expect(await scene.locator('.database .token').evaluate(numbersOf)).toEqual([newer]);
+      expect(await scene.locator('.holder .token').evaluate(numbersOf)).toEqual([old]);
+      expect(await scene.locator('.successor .token').evaluate(numbersOf)).toEqual([newer]);
+      expect(await scene.locator('.verdict b').textContent()).toMatch(
+        /^…[\d\u202f]+ < …[\d\u202f]+ ✗$/u,
+      );
+      expect(await scene.locator('.steps [aria-current="step"]').textContent()).toBe('refused');
+      await untilFreezeIsOver(page);
+    });
+  });
+
+  it('plays the story with the fence and without it, side by side', async () => {
+    await onPage(
+      async (page) => {
+        const doubles = Number(await page.locator('#double-count').textContent());
+        const refusals = Number(await page.locator('#refusal-count').textContent());
+        await page.getByRole('button', { name: /^Play both/ }).click();
+        await page.locator('.scene[data-fenced="true"][data-phase="stopped"]').waitFor();
+        await page.locator('.scene[data-fenced="true"][data-phase="refused"]').waitFor();
+        const without = page.locator('.scene[data-fenced="false"][data-phase="sold-twice"]');
+        await without.waitFor();
+        expect(await without.locator('.verdict').textContent()).toMatch(
+          /[A-D]\d is sold twice: to \w+ and to \w+/,
+        );
+        expect(Number(await page.locator('#double-count').textContent())).toBe(doubles + 1);
+        expect(Number(await page.locator('#refusal-count').textContent())).toBe(refusals + 1);
+        // Nobody has to scroll to see it.
+        for (const scene of await page.locator('.scene').all()) {
+          const { y, height } = (await scene.boundingBox())!;
+          expect(y).toBeGreaterThanOrEqual(0);
+          expect(y + height).toBeLessThanOrEqual(900);
+        }
+        await untilFreezeIsOver(page);
+      },
+      { viewport: { width: 1400, height: 900 } },
+    );
+  });
+
+  it('says at the button why a story can not be played', async () => {
+    await onPage(async (page) => {
+      await freezeHolder(page);
+      await page.locator('.scene[data-fenced="true"][data-phase="stopped"]').waitFor();
+      const second = await page.request.post(`${url}controls/holder/freeze-both`, {
+        headers: { origin: new URL(url).origin },
+      });
+      expect(second.status()).toBe(409);
+      expect(await second.text()).toContain('A holder is being frozen already.');
+      await untilFreezeIsOver(page);
+    });
+  });
+
+  it('freezes a holder at once when the hall is sold out: the next evening opens', async () => {
+    await onPage(async (page) => {
       await page
         .locator('#seats:not(:has(.seat:not([data-state="sold"]):not([data-state="double"])))')
         .waitFor();
+      const evening = await page.locator('#evening').textContent();
       await freezeHolder(page);
-      await page
-        .locator('#refusal-count')
-        .getByText(String(before + 1))
-        .waitFor();
+      await page.locator('.scene[data-fenced="true"][data-phase="stopped"]').waitFor();
+      expect(await page.locator('#evening').textContent()).not.toBe(evening);
+      await page.locator('.scene[data-fenced="true"][data-phase="refused"]').waitFor();
       await untilFreezeIsOver(page);
       expect(await page.locator('#timeline').getByText('no holder was frozen').count()).toBe(0);
     });
@@ -191,8 +299,10 @@ describe('the page of the sample', () => {
   it('can be used by keyboard alone, with a focus that is seen and stays', async () => {
     await onPage(async (page) => {
       const focused = page.locator(':focus');
-      await page.keyboard.press('Tab');
-      expect(await focused.getAttribute('id')).toBe('freeze-holder');
+      for (const id of ['package', 'play-both', 'freeze-holder']) {
+        await page.keyboard.press('Tab');
+        expect(await focused.getAttribute('id')).toBe(id);
+      }
       const outline = await page.evaluate('getComputedStyle(document.activeElement).outline');
       expect(outline).toMatch(/solid 3px/);
       const before = Number(await page.locator('#refusal-count').textContent());
@@ -229,7 +339,10 @@ describe('the page of the sample', () => {
     });
   });
 
-  it.each([320, 390])('fits a screen of %i px without scrolling sideways', async (width) => {
+  it.each([
+    [320, 3000],
+    [390, 2600],
+  ])('fits a screen of %i px without scrolling sideways', async (width, longest) => {
     await onPage(
       async (page) => {
         await expectMoreBookings(page, 1);
@@ -241,8 +354,13 @@ describe('the page of the sample', () => {
         for (const row of await page.locator('#holders tr').all()) {
           expect((await row.boundingBox())!.height).toBeLessThan(160);
         }
-        const { height } = (await page.locator('#freeze-holder').boundingBox())!;
-        expect(height).toBeGreaterThanOrEqual(44);
+        for (const button of await page.getByRole('button').all()) {
+          const box = (await button.boundingBox())!;
+          expect(Math.min(box.width, box.height)).toBeGreaterThanOrEqual(44);
+        }
+        // 2,672 px once, without the two stories.
+        const height = await page.evaluate<number>('document.documentElement.scrollHeight');
+        expect(height).toBeLessThan(longest);
       },
       { viewport: { width, height: 800 }, isMobile: true, hasTouch: true },
     );
