@@ -13,10 +13,10 @@ interface Row {
 
 /** How a store sees what it is given, and how long its fence lasts. */
 interface Sight {
-  token?(value: bigint): bigint;
-  resource?(name: string): string;
-  holder?(name: string): string;
-  lastsMs?: number;
+  readonly token?: (value: bigint) => bigint;
+  readonly resource?: (name: string) => string;
+  readonly holder?: (name: string) => string;
+  readonly lastsMs?: number;
 }
 
 /** A store in memory, right unless its sight is bad: it checks and writes behind a lock of its own for each resource. */

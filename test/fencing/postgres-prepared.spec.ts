@@ -46,7 +46,8 @@ describe('postgresFence with prepared statements', () => {
     await useAll(postgresFence(pool, { prepared: true }));
     const statements = await prepared();
     expect(statements.map(({ statement }) => statement)).toEqual([
-      expect.stringContaining('holder, CAST(txid_current() AS text) AS transaction FROM fence'),
+      expect.stringContaining('AS token, holder FROM fence'),
+      expect.stringContaining('is_new, CAST(txid_current() AS text) AS transaction FROM fence'),
       expect.stringContaining('min(token)'),
       WRITE,
     ]);

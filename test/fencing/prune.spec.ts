@@ -39,8 +39,8 @@ beforeEach(() => void (key = `seat:${(count += 1)}`));
 
 interface Target {
   /** A fence over a new table. */
-  open(table: string): Fence;
-  run(sql: string): unknown;
+  readonly open: (table: string) => Fence;
+  readonly run: (sql: string) => unknown;
 }
 
 function itPrunes({ open, run }: Target): void {
@@ -138,9 +138,10 @@ describe('on PostgreSQL', () => {
         await lockIsAwaited(pool);
       });
       await pool.query('ALTER ROLE CURRENT_USER RESET default_transaction_isolation');
-      const outcome = await late;
-      const isAborted = (outcome as { code?: string }).code === '40001';
-      if (form !== 'advance' || !isAborted) expect(outcome).toEqual(stale(25));
+      // What is aborted in a transaction of its own is not tried again here.
+      const aborted = expect.objectContaining({ code: '40001' });
+      const isStrict = form === 'advance' && level !== 'read committed';
+      await expect(late).resolves.toEqual(isStrict ? aborted : stale(25));
       const { rows } = await pool.query('SELECT 1 FROM redlock_fence WHERE resource = $1', [key]);
       expect(rows).toEqual([]);
       await pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");

@@ -50,13 +50,18 @@ export class Holders {
     if (this.#started >= this.total) return undefined;
     this.#started += 1;
     // A holder that was frozen for up to the whole run.
-    if (chance(0.04) && this.#past.length > 0)
-      return this.#past[Math.floor(Math.random() * this.#past.length)];
+    if (chance(0.04) && this.#past.length > 0) {
+      const at = Math.floor(Math.random() * this.#past.length);
+      return this.#past.splice(at, 1)[0];
+    }
     const window = Math.min(WINDOWS - 1, Math.floor(this.progress * WINDOWS));
     const at = window * RESOURCES_PER_WINDOW + Math.floor(Math.random() * RESOURCES_PER_WINDOW);
-    const holder = this.issue(this.#resources[at]!, chance(0.1));
-    if (chance(0.05)) this.#past.push(holder);
-    return holder;
+    return this.issue(this.#resources[at]!, chance(0.1));
+  }
+
+  /** It may come back, but not beside itself: nothing keeps a holder from its own writes. */
+  ended(holder: Holder): void {
+    if (chance(0.1)) this.#past.push(holder);
   }
 
   /** @param isRepeated the number was given to another holder before */
@@ -95,6 +100,7 @@ export async function runHolders(
         // The server may be starting again.
         if (record.crashes > 0) await sleep(5);
       }
+      holders.ended(holder);
     }
   };
   await Promise.all(Array.from({ length: workers }, worker));

@@ -25,13 +25,14 @@ export const anyOf = <Item>(items: readonly Item[]): Item =>
   items[Math.floor(Math.random() * items.length)]!;
 
 const RIGHT = Object.values(RIGHT_PATTERNS);
-const WRONG = [WRONG_PATTERNS.noFence, WRONG_PATTERNS.readWithoutClaim];
 
 export const runRight = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
   anyOf(RIGHT)(ledger, holder);
 
 export const runWrong = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
-  anyOf(WRONG)(ledger, holder);
+  Math.random() < 0.5
+    ? WRONG_PATTERNS.noFence(ledger, holder)
+    : WRONG_PATTERNS.readWithoutClaim(ledger, holder);
 
 /** The ledger, with each write noted whose caller was told of success. */
 export function noting<Tx>(ledger: Ledger<Tx>, record: Record): Ledger<Tx> {

@@ -24,7 +24,7 @@ export function startMariadb(options: readonly string[] = []): Promise<DatabaseS
 async function installed(options: readonly string[]): Promise<DatabaseServer | string> {
   const [folder] = await foldersWith(['mariadbd'], ['/usr/sbin', '/usr/local/sbin']);
   if (folder === undefined) return 'no mariadbd on PATH or in /usr/sbin';
-  return start(join(folder, 'mariadbd'), options, `MariaDB of ${folder}`);
+  return start(join(folder, 'mariadbd'), [], options, `MariaDB of ${folder}`);
 }
 
 function container(options: readonly string[]): Promise<DatabaseServer | string> {
@@ -44,25 +44,25 @@ async function unpacked(options: readonly string[]): Promise<DatabaseServer | st
     ['mariadb-server-core', 'mariadb-server'],
     'usr/sbin/mariadbd',
   );
-  const messages = `--lc-messages-dir=${join(folder, 'usr/share/mysql')}`;
+  const messages = [`--lc-messages-dir=${join(folder, 'usr/share/mysql')}`];
   const program = join(folder, 'usr/sbin/mariadbd');
-  return start(program, [messages, ...options], 'MariaDB of the Debian package', libraryPath);
+  return start(program, messages, options, 'MariaDB of the Debian package', libraryPath);
 }
 
 function start(
   program: string,
+  messages: readonly string[],
   options: readonly string[],
   description: string,
   libraryPath?: string,
 ): Promise<DatabaseServer> {
   const user = process.getuid?.() === 0 ? ['--user=root'] : [];
-  const [messages = ''] = options.filter((option) => option.startsWith('--lc-messages-dir'));
   const base = (directory: string): string[] => [
     program,
     '--no-defaults',
     `--datadir=${join(directory, 'data')}`,
     ...user,
-    ...(messages && [messages]),
+    ...messages,
   ];
   return startLocalDatabase({
     name: 'mariadb',

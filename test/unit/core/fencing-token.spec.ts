@@ -15,6 +15,11 @@ describe('FencingToken', () => {
     expect(String(token(Number.MAX_SAFE_INTEGER))).toBe('9007199254740991');
   });
 
+  it('is in JSON what a queue or a log needs, and no more', () => {
+    const text = '{"value":1790000000000001,"keys":["a"],"holder":"holder"}';
+    expect(JSON.stringify(token(1_790_000_000_000_001))).toBe(text);
+  });
+
   it('cannot be changed', () => {
     const fixed = token(5) as { value: number };
     expect(() => {

@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+import { expect, it } from '@jest/globals';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { postgresFence } from '../../lib/fencing/index.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+
+const [, TRIGGER] = /```sql\n(CREATE FUNCTION require_token[^]*?)```/.exec(
+  readFileSync('docs/fencing/recipes.md', 'utf8'),
+)!;
+const SET = "SELECT set_config('app.token', $1, true), set_config('app.holder', $2, true)";
+
+const database = usePostgres((pool) =>
+  pool.query(`${postgresFence(pool).ddl()} CREATE TABLE seat (id text PRIMARY KEY, owner text);
+    INSERT INTO seat VALUES ('1', 'nobody'), ('2', 'nobody'); ${TRIGGER!}`),
+);
+
+it('the trigger of the documentation refuses writes without the token that the fence has', async () => {
+  const { pool } = database;
+  const fence = postgresFence(pool);
+  const token = (value: number) => new FencingToken(value, ['seat:1'], `holder-${value}`);
+  const write = (by: FencingToken, said: FencingToken | undefined, id = '1') =>
+    fence.transaction(by, async (tx) => {
+      if (said) await tx.query(SET, [String(said), said.holder]);
+      await tx.query('UPDATE seat SET owner = $2 WHERE id = $1', [id, String(by)]);
+    });
+  await write(token(5), token(5));
+  const stale = { code: 'RLF01' };
+  const missing = { code: 'RLF02' };
+  await expect(write(token(6), token(5))).rejects.toMatchObject(stale);
+  await expect(write(token(6), token(6), '2')).rejects.toMatchObject(stale);
+  // On a connection that had one, and on one that had none.
+  for (const _ of [1, 2]) await expect(write(token(6), undefined)).rejects.toMatchObject(missing);
+  await expect(pool.query("UPDATE seat SET owner = 'x'")).rejects.toMatchObject(missing);
+  const { rows } = await pool.query('SELECT owner FROM seat ORDER BY id');
+  expect(rows).toEqual([{ owner: '5' }, { owner: 'nobody' }]);
+});
