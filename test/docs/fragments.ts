@@ -49,6 +49,7 @@ declare const error: unknown;
 declare const seats: { book(id: string, customer: string): Promise<string>; write(id: string, token: FencingToken): Promise<void> };
 declare const store: FenceStore;
 declare function work(argument?: unknown): Promise<void>;
+declare function codeOfOthers(transaction: unknown): Promise<void>;
 `;
 
 /**
