@@ -3,17 +3,14 @@ import { TestEnvironment } from 'jest-environment-node';
 
 const used = new Set<AsyncLocalStorage<unknown>>();
 
-const { run, enterWith } = AsyncLocalStorage.prototype;
-Object.assign(AsyncLocalStorage.prototype, {
-  run(this: AsyncLocalStorage<unknown>, ...args: Parameters<typeof run>) {
+const { prototype } = AsyncLocalStorage;
+for (const name of ['run', 'enterWith']) {
+  const method = Reflect.get(prototype, name) as (...args: unknown[]) => unknown;
+  Reflect.set(prototype, name, function (this: AsyncLocalStorage<unknown>, ...args: unknown[]) {
     used.add(this);
-    return run.apply(this, args);
-  },
-  enterWith(this: AsyncLocalStorage<unknown>, store: unknown) {
-    used.add(this);
-    enterWith.call(this, store);
-  },
-});
+    return Reflect.apply(method, this, args);
+  });
+}
 
 /**
  * Jest's environment for Node, which also ends what a spec leaves behind in its worker: until Node 24 every promise of a
