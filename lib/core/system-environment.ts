@@ -1,9 +1,9 @@
 import { randomFillSync } from 'node:crypto';
 import { uptime } from 'node:os';
-import { performance } from 'node:perf_hooks';
 import type { Clock, Environment, Random, Timers } from './environment.ts';
 import { inModuleContext } from './module-context.ts';
 
+// The global `performance`, looked up at each call: the fake timers of a test move it together with `Date` and `setTimeout`.
 let wallOffsetMs = Date.now() - performance.now();
 
 /**

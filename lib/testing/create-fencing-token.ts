@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { FencingToken } from '../core/fencing-token.ts';
+import { normalizeKeys } from '../core/options/lock-keys.ts';
 
 /**
  * A fencing token for a plain unit test, which calls a method under `@Fenced` on an object of its own or a fence by hand. Each
@@ -8,6 +9,7 @@ import { FencingToken } from '../core/fencing-token.ts';
  * @param keys the keys that it was granted for
  * @param value its number: a larger one is newer
  * @throws RangeError when `value` is no positive safe integer
+ * @throws FencedUsageError when `keys` are no lock keys
  *
  * @example
  * ```ts
@@ -17,6 +19,5 @@ import { FencingToken } from '../core/fencing-token.ts';
  * ```
  */
 export function createFencingToken(keys: string | readonly string[], value = 1): FencingToken {
-  const list = typeof keys === 'string' ? [keys] : [...keys];
-  return new FencingToken(value, Object.freeze(list), `test-${randomUUID()}`);
+  return new FencingToken(value, normalizeKeys(keys), `test-${randomUUID()}`);
 }

@@ -1,6 +1,8 @@
 import type { FencingToken } from '../core/fencing-token.ts';
+import { RedlockConfigError } from '../core/errors.ts';
 import type { Duration } from '../core/options/duration.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
+import { checkOptionNames } from '../core/options/resolve-options.ts';
 import { Redlock } from '../core/redlock.ts';
 import { createMemoryNodes } from './create-memory-nodes.ts';
 import type { MemoryLockNode } from './memory/memory-lock-node.ts';
@@ -27,6 +29,12 @@ export interface OccupiedKeys extends AsyncDisposable {
   release(): Promise<void>;
 }
 
+const OF_MEMORY = 'give what createMemoryNodes returned, the same nodes as to the application';
+
+/** Not `instanceof`: it may be of another copy of this package. */
+const isMemoryNode = (node: Partial<MemoryLockNode> | undefined) =>
+  typeof node?.server?.deleteLock === 'function';
+
 /**
  * Makes keys busy for a test: another process holds them until `release`.
  *
@@ -42,8 +50,12 @@ export interface OccupiedKeys extends AsyncDisposable {
 export async function occupy(
   nodes: readonly MemoryLockNode[],
   keys: string | readonly string[],
-  { takeOver = false, ttl, keyPrefix = REDLOCK_DEFAULTS.keyPrefix }: OccupyOptions = {},
+  options: OccupyOptions = {},
 ): Promise<OccupiedKeys> {
+  checkOptionNames('occupy', options, ['takeOver', 'ttl', 'keyPrefix']);
+  const { takeOver = false, ttl, keyPrefix = REDLOCK_DEFAULTS.keyPrefix } = options;
+  if (!Array.isArray(nodes) || !nodes.every(isMemoryNode))
+    throw new RedlockConfigError('nodes', undefined, OF_MEMORY, 'something else');
   const servers = nodes.map(({ server }) => server);
   if (takeOver) {
     for (const key of [keys].flat())

@@ -1,15 +1,26 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
-import { Controller, Get, Param, UseFilters, type INestApplication } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Module,
+  Param,
+  Res,
+  UseFilters,
+  type INestApplication,
+  type MiddlewareConsumer,
+  type NestModule,
+} from '@nestjs/common';
 import { Args, GraphQLModule, Query, Resolver } from '@nestjs/graphql';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { WebSocket } from 'ws';
-import { LockExceptionFilter } from '../../lib/index.ts';
+import { LockBusyError, LockExceptionFilter, StaleTokenError } from '../../lib/index.ts';
 import { closeAll, closeLater, startModule } from './support/applications.ts';
 import { answersToAll, guardedNodes, GuardedSeats, MEANINGS } from './support/guarded-seats.ts';
 import type { Answer } from './support/guarded-seats.ts';
@@ -72,6 +83,44 @@ describe('LockExceptionFilter', () => {
       other: { status: 500 },
       outage: { status: 503, retryAfter: '1' },
     });
+  });
+
+  it('answers on Fastify before a handler, and breaks off what had begun', async () => {
+    @Controller()
+    class Streams {
+      @Get('begun')
+      async begun(@Res() reply: { raw: ServerResponse }) {
+        reply.raw.write('begun');
+        throw new StaleTokenError('seat:1', '33', '34');
+      }
+
+      @Get('first')
+      first() {
+        return 'not reached';
+      }
+    }
+
+    class Application implements NestModule {
+      configure(consumer: MiddlewareConsumer) {
+        const refuse = () => {
+          throw new LockBusyError(['seat:1'], 0, 1_500);
+        };
+        consumer.apply(refuse).forRoutes('first');
+      }
+    }
+    Module({ controllers: [Streams] })(Application);
+
+    const module = await startModule({ imports: [Application] });
+    const app = closeLater(
+      module.createNestApplication<NestFastifyApplication>(new FastifyAdapter()),
+    );
+    app.useGlobalFilters(new LockExceptionFilter());
+    await app.listen(0, '127.0.0.1');
+    const busy = await fetch(`${await app.getUrl()}/first`);
+    expect([busy.status, busy.headers.get('retry-after')]).toEqual([409, '2']);
+    expect(await busy.json()).toMatchObject({ code: 'LOCK_BUSY' });
+    const begun = await fetch(`${await app.getUrl()}/begun`);
+    await expect(begun.text()).rejects.toThrow('terminated');
   });
 
   it('puts the answer into the extensions of a GraphQL error', async () => {

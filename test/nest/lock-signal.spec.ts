@@ -1,7 +1,15 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
-import { request } from 'node:http';
-import { Controller, Get, Injectable, Param, type INestApplication } from '@nestjs/common';
+import { request, type IncomingMessage } from 'node:http';
+import {
+  Controller,
+  Get,
+  Injectable,
+  Param,
+  UseGuards,
+  type ExecutionContext,
+  type INestApplication,
+} from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   ClientSignal,
@@ -142,9 +150,22 @@ describe('the signal option of @Fenced', () => {
 
   it('with @ClientSignal() ends when the client hangs up, and not when it was answered', async () => {
     const entered = new Gate();
+    const arrived = new Gate();
     const signals: AbortSignal[] = [];
 
+    /** Takes until the client has hung up. */
+    class SlowGuard {
+      async canActivate(context: ExecutionContext): Promise<boolean> {
+        const { req } = context.switchToHttp().getResponse<{ req: IncomingMessage }>();
+        if (!req.url!.endsWith('late')) return true;
+        arrived.open();
+        await eventually(() => expect(req.socket.destroyed).toBe(true));
+        return true;
+      }
+    }
+
     @Controller()
+    @UseGuards(SlowGuard)
     class ReportController {
       @Get(':id')
       async read(@Param('id') id: string, @ClientSignal() signal: AbortSignal): Promise<string> {
@@ -173,6 +194,11 @@ describe('the signal option of @Fenced', () => {
     hungUp.end();
     await entered.opened;
     hungUp.destroy();
+    const left = request(`${url}/late`).on('error', () => undefined);
+    left.end();
+    await arrived.opened;
+    left.destroy();
+    await eventually(() => expect(signals[2]?.reason).toMatchObject({ status: 499 }));
     const message = 'The client closed the connection before it had its answer.';
     await eventually(() => expect(signals[1]?.reason).toMatchObject({ message }));
     expect(signals[0]?.aborted).toBe(false);

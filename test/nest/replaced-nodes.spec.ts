@@ -87,11 +87,29 @@ describe('occupy', () => {
   });
 });
 
+describe('what is no replacement', () => {
+  afterEach(closeAll);
+
+  it('is refused: nothing connects to the nodes of the options, or to nodes of nobody', async () => {
+    const building = Test.createTestingModule({ imports: [AppModule] })
+      .overrideProvider(REDLOCK_NODES)
+      .useValue(undefined)
+      .setLogger(silentLogger);
+    await expect(building.compile()).rejects.toMatchObject({ option: 'nodes' });
+    await expect(occupy(['redis://127.0.0.1'] as never, 'a')).rejects.toMatchObject({
+      option: 'nodes',
+    });
+    const misspelled = { takeover: true } as never;
+    await expect(occupy(createMemoryNodes(1), 'a', misspelled)).rejects.toThrow('takeover');
+  });
+});
+
 describe('createFencingToken', () => {
   it('makes tokens that a method can be called with, each of its own holder', () => {
     const [old, newer] = [createFencingToken('seat:1', 41), createFencingToken(['seat:1'], 42)];
     expect([old.keys, newer.value, old < newer]).toEqual([['seat:1'], 42, true]);
     expect(old.holder).not.toBe(newer.holder);
     expect(() => createFencingToken('seat:1', 0)).toThrow(RangeError);
+    expect(() => createFencingToken([])).toThrow('A lock needs a key');
   });
 });

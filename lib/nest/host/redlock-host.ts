@@ -12,7 +12,7 @@ import {
 } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
 import { MISSING_FENCE } from '../module-fence.ts';
-import type { ModuleFence, RedlockModuleOptions } from '../redlock-module-options.ts';
+import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
 import { startRedlock } from './startup.ts';
@@ -38,7 +38,7 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
   #opened = false;
 
   /** Connects to nothing. @throws RedlockConfigError */
-  constructor(options: RedlockModuleOptions, nodes = options?.nodes) {
+  constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
     const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
     checkOptionNames(taker, options, OPTIONS.split(' '));
     this.fence = options.fence ?? MISSING_FENCE;

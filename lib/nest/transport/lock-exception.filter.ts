@@ -1,4 +1,5 @@
 import { Catch, Logger, Optional, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
+import type { ServerResponse } from 'node:http';
 import { throwError } from 'rxjs';
 import {
   isRedlockError,
@@ -7,7 +8,7 @@ import {
   type RedlockErrorCode,
   type StaleTokenError,
 } from '../../core/errors.ts';
-import { oneOf } from '../../core/options/resolve-options.ts';
+import { checkOptionNames, oneOf } from '../../core/options/resolve-options.ts';
 
 /** Options of {@link LockExceptionFilter}. */
 export interface LockExceptionFilterOptions {
@@ -83,6 +84,7 @@ export class LockExceptionFilter implements ExceptionFilter {
 
   // Nest, which makes it where a class was given to `@UseFilters`, has no options to inject.
   constructor(@Optional() options: LockExceptionFilterOptions = {}) {
+    checkOptionNames('LockExceptionFilter', options, ['busyStatus']);
     this.#busyStatus = oneOf('busyStatus', options.busyStatus ?? 409, [409, 423]);
   }
 
@@ -93,7 +95,7 @@ export class LockExceptionFilter implements ExceptionFilter {
     if (error.code === 'QUORUM_UNAVAILABLE') this.#logger.warn(error.message);
     switch (transport) {
       case 'http':
-        return this.#respond(host.switchToHttp().getResponse(), answer);
+        return this.#respond(host.switchToHttp().getResponse(), error, answer);
       case 'graphql': {
         const { message, ...extensions } = answer;
         throw Object.assign(new Error(message, { cause: error }), { extensions });
@@ -107,20 +109,28 @@ export class LockExceptionFilter implements ExceptionFilter {
     }
   }
 
-  /** Express and Fastify name these the same. */
-  #respond(response: HttpResponse, answer: LockExceptionAnswer): void {
-    if (response.headersSent ?? response.sent) {
-      // The status has left already: ending the answer is all that is left.
-      (response.raw ?? response).end();
+  /** By Node's own response, which Express extends and Fastify keeps in `raw`; in a middleware of Fastify there is only that. */
+  #respond(response: HttpResponse, error: RedlockError, answer: LockExceptionAnswer): void {
+    const raw = response.raw ?? response;
+    if (raw.headersSent) {
+      // The status has left already. A body that breaks off shows that something is wrong; one that ends does not.
+      this.#logger.warn(`${error.message} The answer had begun, and was broken off.`);
+      raw.destroy();
       return;
     }
-    const [status, error] = MEANINGS[answer.code]!;
+    const [status, name] = MEANINGS[answer.code]!;
     const statusCode = answer.code === 'LOCK_BUSY' ? this.#busyStatus : status;
-    if (answer.retryAfterSeconds !== undefined)
-      response.header('Retry-After', String(answer.retryAfterSeconds));
-    response
-      .status(statusCode)
-      .send({ statusCode, error: statusCode === 423 ? 'Locked' : error, ...answer });
+    const body = { statusCode, error: statusCode === 423 ? 'Locked' : name, ...answer };
+    const { retryAfterSeconds } = answer;
+    if (response.header === undefined) {
+      if (retryAfterSeconds !== undefined) raw.setHeader('Retry-After', String(retryAfterSeconds));
+      raw.setHeader('Content-Type', 'application/json; charset=utf-8');
+      raw.statusCode = statusCode;
+      raw.end(JSON.stringify(body));
+      return;
+    }
+    if (retryAfterSeconds !== undefined) response.header('Retry-After', String(retryAfterSeconds));
+    response.status(statusCode).send(body);
   }
 }
 
@@ -136,12 +146,10 @@ function answerOf(error: RedlockError): LockExceptionAnswer {
   return { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) };
 }
 
-interface HttpResponse {
-  readonly headersSent?: boolean;
-  readonly sent?: boolean;
-  readonly raw?: { end(): void };
-  end(): void;
-  header(name: string, value: string): unknown;
+/** Express and Fastify name `header`, `status` and `send` the same. */
+interface HttpResponse extends ServerResponse {
+  readonly raw?: ServerResponse;
+  header?(name: string, value: string): unknown;
   status(status: number): { send(body: unknown): unknown };
 }
 

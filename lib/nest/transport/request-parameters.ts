@@ -76,7 +76,8 @@ const receivedToken = createParamDecorator(
 
 /**
  * Gives an HTTP handler (of Express or Fastify) an `AbortSignal` that aborts when the client closes the connection before it
- * has its answer. As the `signal` of `@Fenced` it ends the wait for a lock that nobody waits for any more.
+ * has its answer, with an `HttpException` of status 499 as its reason. As the `signal` of `@Fenced` it ends the wait for a lock
+ * that nobody waits for any more.
  *
  * @example
  * ```ts
@@ -90,16 +91,22 @@ export const ClientSignal: () => ParameterDecorator = createParamDecorator(
     const response = context.switchToHttp().getResponse<HttpResponse>();
     const stream = response.raw ?? response;
     const controller = new AbortController();
-    // Comes once, after every answer, so nothing is left on a connection that is kept alive.
-    stream.once('close', () => {
-      if (!stream.writableFinished)
-        controller.abort(new Error('The client closed the connection before it had its answer.'));
-    });
+    const closed = () => {
+      // Nest logs no HttpException: a client that leaves is no defect.
+      if (!stream.writableFinished) controller.abort(new HttpException(HUNG_UP, 499));
+    };
+    // Comes once, after every answer, so nothing is left on a connection that is kept alive. A guard may have taken its time.
+    if (stream.closed || stream.destroyed) closed();
+    else stream.once('close', closed);
     return controller.signal;
   },
 );
 
+const HUNG_UP = 'The client closed the connection before it had its answer.';
+
 interface ResponseStream {
+  readonly closed: boolean;
+  readonly destroyed: boolean;
   readonly writableFinished: boolean;
   once(event: 'close', listener: () => void): unknown;
 }

@@ -90,6 +90,30 @@ describe('fake timers of a test', () => {
   });
 });
 
+describe('under fake timers', () => {
+  it('waits end, locks are extended and expire when the test moves the time', async () => {
+    const nodes = createMemoryNodes(3);
+    const redlock = new Redlock(nodes, { ttl: 3_000 });
+    redlock.open();
+    expect(await redlock.ready(1_000)).toBe(true);
+    jest.useFakeTimers();
+    try {
+      const held = await redlock.acquire('held');
+      const short = await redlock.acquire('short', { extend: false });
+      const waiting = redlock.acquire('held', { wait: 2_000 }).catch((error: unknown) => error);
+      await jest.advanceTimersByTimeAsync(2_500);
+      expect(await waiting).toMatchObject({ code: 'LOCK_BUSY' });
+      await jest.advanceTimersByTimeAsync(60_000);
+      expect([held.isHeld, short.isHeld]).toEqual([true, false]);
+      expect((await redlock.inspect('held')).holder).toBe(held.token.holder);
+      await held.release();
+    } finally {
+      jest.useRealTimers();
+      await redlock.close();
+    }
+  });
+});
+
 describe('the timers of a memory node', () => {
   it('do not keep a process alive, neither after a request nor while its server is dead', async () => {
     const program = `
