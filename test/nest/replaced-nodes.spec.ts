@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable, Module } from '@nestjs/common';
+import { Injectable, Module, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
@@ -37,6 +37,17 @@ class AppModule {}
 })
 class AsyncAppModule {}
 
+const started = async (root: Type, replaced: ReturnType<typeof createMemoryNodes>) => {
+  const module = closeLater(
+    await Test.createTestingModule({ imports: [root] })
+      .overrideProvider(REDLOCK_NODES)
+      .useValue(replaced)
+      .setLogger(silentLogger)
+      .compile(),
+  );
+  return module.init();
+};
+
 describe('REDLOCK_NODES', () => {
   afterEach(closeAll);
 
@@ -44,15 +55,7 @@ describe('REDLOCK_NODES', () => {
     'replaces the nodes of the real %p, and keys can be made busy',
     async (root) => {
       const replaced = createMemoryNodes(3);
-      const module = closeLater(
-        await Test.createTestingModule({ imports: [root] })
-          .overrideProvider(REDLOCK_NODES)
-          .useValue(replaced)
-          .setLogger(silentLogger)
-          .compile(),
-      );
-      await module.init();
-      const seats = module.get(Seats);
+      const seats = (await started(root, replaced)).get(Seats);
       expect(await seats.book('1')).toBe('1 seat:1');
       const other = await occupy(replaced, 'seat:1', { keyPrefix: 'app:' });
       await expect(seats.book('1')).rejects.toThrow(LockBusyError);
@@ -69,14 +72,7 @@ describe('occupy', () => {
 
   it('takes several keys over with a newer token, and leaves no connection behind', async () => {
     const replaced = createMemoryNodes(3);
-    const module = closeLater(
-      await Test.createTestingModule({ imports: [AppModule] })
-        .overrideProvider(REDLOCK_NODES)
-        .useValue(replaced)
-        .setLogger(silentLogger)
-        .compile(),
-    );
-    await module.init();
+    const module = await started(AppModule, replaced);
     const lock = await module.get(LockService).acquire(['a', 'b']);
     const newer = await occupy(replaced, ['a', 'b'], { takeOver: true, keyPrefix: 'app:' });
     expect(newer.token.value).toBeGreaterThan(lock.token.value);

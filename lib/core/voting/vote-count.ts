@@ -181,6 +181,14 @@ export class VoteCount {
     return NOBODY;
   }
 
+  /** The key that most nodes named as held: its index, or -1 when none named one. */
+  get mostNamedIndex(): number {
+    const names: number[] = [];
+    for (const reply of this.replies)
+      if (reply?.kind === 'held') names[reply.index] = (names[reply.index] ?? 0) + 1;
+    return names.reduce((most, count, index) => (count > (names[most] ?? 0) ? index : most), -1);
+  }
+
   /** The holder that every node named which named one; undefined when they named several, or none. */
   get soleHolder(): string | undefined {
     let sole: string | undefined;

@@ -300,7 +300,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (reply?.kind === 'held') this.#records[reply.index]!.namedAtMs = nowMs;
   }
 
-  /** Returns the record it is blocked on, if nodes agree on one. */
+  /** Returns the record it is blocked on, as far as nodes said: a caller for another of its keys does not wait behind it. */
   #planNextTry(outcome: FailedAttempt, hints: readonly number[]): KeyRecord | undefined {
     const { set } = this.#room;
     const { votes, endedAtMs, causes } = outcome;
@@ -336,7 +336,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         ? untilFreeMs
         : endedAtMs + Math.min(pauseMs, ttlMs);
     }
-    return record;
+    return record ?? this.#records[votes.mostNamedIndex];
   }
 
   #subscribe(): void {

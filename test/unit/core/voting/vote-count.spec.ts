@@ -35,6 +35,7 @@ const FACTS: Record<string, (votes: VoteCount) => unknown> = {
   extension: (votes) => votes.decideExtension(),
   expected: (votes) => votes.expected,
   names: ({ namedHolder: { holder, index } }) => `${holder ?? 'nobody'}@${index}`,
+  mostNamed: (votes) => votes.mostNamedIndex,
   freeIn: (votes) => votes.freeInMs,
   quarantine: (votes) => votes.shortestQuarantineMs,
   floor: (votes) => votes.highestFloor,
@@ -83,6 +84,11 @@ const TABLE: Record<string, string> = {
     2 | held:y:9 held:x:5 held:x:5         | names=x@0
     2 | held:x:9 yes -                     | names=nobody@-1
     3 | held:x:9 held:x:5 yes - -          | names=nobody@-1`,
+  'say which key most nodes named': `
+    3 | held:x@0:9 held:y@1:9 held:z@1:9 - - | mostNamed=1
+    3 | yes held:x@1:9 refused - -         | mostNamed=1
+    2 | held:x@0:9 held:y@1:9 -            | mostNamed=0
+    2 | yes refused -                      | mostNamed=-1`,
   'say when a quorum of nodes could vote for us': `
     2 | held:x:900 held:x:300 held:x:600   | freeIn=600
     2 | yes held:x:300 held:x:600          | freeIn=300

@@ -147,6 +147,14 @@ describe('a set that waits', () => {
     expect(keyOf(set)).toBe('e');
   });
 
+  it('stands in the line of the key that single nodes named', async () => {
+    const set = room.call('ef');
+    await room.answer(held(1), OOM, ACCEPTED);
+    room.call('e');
+    await room.flush();
+    expect([keyOf(set), room.tries()]).toEqual(['f', ['e']]);
+  });
+
   it('breaks the row of grants only of the key that is held elsewhere', async () => {
     const records = ['e', 'f'].map(room.record);
     for (const record of records) record.grantsInARow = 2;
