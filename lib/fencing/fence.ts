@@ -79,6 +79,16 @@ export abstract class Fence<Transaction = any> {
    */
   abstract prune(options: PruneOptions): Promise<number>;
 
+  /**
+   * Looks whether the table can do what the fence needs: it exists, its columns have types and collations that keep keys and
+   * numbers apart, it is in an engine with transactions, a crash does not empty it, and it has its floor. Reads only.
+   * `RedlockModule` does it when the application starts: it refuses an `error`, and logs a `warning`.
+   *
+   * @returns what is wrong; empty when nothing is
+   * @throws what the database throws
+   */
+  abstract check(): Promise<readonly FenceFinding[]>;
+
   /** Calls `listener` for all that happens at this fence from now on, until the returned function is called. */
   abstract observe(listener: FenceEventListener): () => void;
 }
@@ -111,6 +121,14 @@ export interface FenceTransactionOptions extends FenceKeys {
    * inside it can't block newer ones indefinitely. @default the server's (never)
    */
   readonly idleInTransactionTimeout?: Duration;
+}
+
+/** What {@link Fence.check} found. */
+export interface FenceFinding {
+  /** `error`: stale tokens may be admitted. `warning`: calls will fail, or the table has forgotten what it had refused. */
+  readonly severity: 'error' | 'warning';
+  /** What is wrong, and what to do. */
+  readonly message: string;
 }
 
 /** Options of {@link Fence.prune}. */

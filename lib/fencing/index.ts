@@ -11,6 +11,7 @@ export { Fence } from './fence.ts';
 export type {
   FenceEvent,
   FenceEventListener,
+  FenceFinding,
   FenceKeys,
   FenceOptions,
   FenceToken,

@@ -19,6 +19,7 @@ export const MISSING_FENCE: Fence = {
   advance: reject,
   claim: reject,
   prune: reject,
+  check: reject,
   ddl: refuse,
   observe: refuse,
 };

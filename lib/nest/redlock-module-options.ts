@@ -3,7 +3,7 @@ import type { FencingToken } from '../core/fencing-token.ts';
 import type { LockNode } from '../core/nodes/lock-node.ts';
 import type { Duration } from '../core/options/duration.ts';
 import type { RedlockOptions } from '../core/options/options.ts';
-import type { FenceEventListener } from '../fencing/fence.ts';
+import type { FenceEventListener, FenceFinding } from '../fencing/fence.ts';
 import type { RedisNodeInput } from '../redis/connection/connection-source.ts';
 
 /**
@@ -21,6 +21,8 @@ export interface ModuleFence {
   claim(token: FencingToken): Promise<void>;
   /** Calls `listener` for all that happens at the fence, until the returned function is called. Without it refusals are not counted. */
   observe?(listener: FenceEventListener): () => void;
+  /** Whether the resource can refuse stale tokens. Asked when the application starts: it refuses an `error`, and logs a `warning`. */
+  check?(): Promise<readonly FenceFinding[]>;
 }
 
 /** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */

@@ -90,6 +90,7 @@ describe('public exports', () => {
       'type DrizzleTransaction',
       'type FenceEvent',
       'type FenceEventListener',
+      'type FenceFinding',
       'type FenceKeys',
       'type FenceOptions',
       'type FenceToken',

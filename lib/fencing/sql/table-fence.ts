@@ -4,6 +4,7 @@ import { advanceFence, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
+  FenceFinding,
   FenceKeys,
   FenceToken,
   FenceTransactionOptions,
@@ -16,6 +17,7 @@ import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporte
 import { fenceSqlOf, fenceTable } from './dialect.ts';
 import { isRetryableSqlError } from './sql-error.ts';
 import type { SqlExecutor, SqlFenceAdapter, SqlRow } from './sql-executor.ts';
+import { checkFence } from '../upkeep/check-fence.ts';
 import { pruneFence } from '../upkeep/prune-fence.ts';
 
 const DEFAULT_ATTEMPTS = 10;
@@ -141,6 +143,10 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     const use = (work: (executor: SqlExecutor) => Promise<readonly SqlRow[]>) =>
       this.inTurn(() => this.retrying([], () => this.inTransaction(work)));
     return pruneFence(this.adapter.dialect, this.table, options, use);
+  }
+
+  check(): Promise<readonly FenceFinding[]> {
+    return this.inTurn(() => this.inTransaction((executor) => checkFence(executor, this.table)));
   }
 
   /** Runs `work` in a transaction that does not touch the fence first. */

@@ -1,4 +1,9 @@
-import { Logger, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import {
+  Logger,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+  type OnModuleInit,
+} from '@nestjs/common';
 import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
@@ -15,14 +20,16 @@ import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
-import { startRedlock } from './startup.ts';
+import { checkModuleFence, startRedlock } from './startup.ts';
 
 /** A test finds them in docs/options.md. */
 const OPTIONS =
   'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout shutdownTimeout isInTransaction fence onEvent';
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
-export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
+export class RedlockHost
+  implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown
+{
   readonly logger = new Logger('RedlockModule');
   /** Of the nodes. */
   readonly addresses: readonly string[];
@@ -83,6 +90,16 @@ export class RedlockHost implements OnModuleInit, BeforeApplicationShutdown {
       await startRedlock(redlock, this.#nodes, this.#strict, this.#startupTimeoutMs, logger);
     } catch (error) {
       // An application that does not start must not be kept alive by these connections.
+      await this.#close();
+      throw error;
+    }
+  }
+
+  /** Later than the hooks that connect to the database, or migrate it. */
+  async onApplicationBootstrap(): Promise<void> {
+    try {
+      if (this.hasFence) await checkModuleFence(this.fence, this.#startupTimeoutMs, this.logger);
+    } catch (error) {
       await this.#close();
       throw error;
     }

@@ -3,6 +3,8 @@ import { RedlockConfigError } from '../../core/errors.ts';
 import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
+import type { FenceFinding } from '../../fencing/fence.ts';
+import type { ModuleFence } from '../redlock-module-options.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
 
 /** How long nodes that are late may still answer once a quorum was examined; a dead one delays the start by this much. */
@@ -56,6 +58,34 @@ export async function startRedlock(
   logger.log(
     `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
   );
+}
+
+/**
+ * Logs what is doubtful about the table of the fence. A database that does not answer delays the start by the timeout.
+ *
+ * @throws RedlockConfigError when the fence could not refuse stale tokens
+ */
+export async function checkModuleFence(
+  fence: ModuleFence,
+  timeoutMs: number,
+  logger: Pick<Logger, 'warn'>,
+): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const silent = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  });
+  let findings: readonly FenceFinding[] = [];
+  try {
+    findings = (await Promise.race([fence.check?.(), silent])) ?? [];
+  } catch (error) {
+    logger.warn(`The table of the fence could not be checked: ${String(error)}`);
+  } finally {
+    clearTimeout(timer);
+  }
+  for (const { severity, message } of findings) {
+    if (severity === 'warning') logger.warn(message);
+    else throw new RedlockConfigError('fence', fence, message.replace(/\.$/, ''), 'used');
+  }
 }
 
 /**

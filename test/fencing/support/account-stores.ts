@@ -48,7 +48,7 @@ export async function createMariadbAccounts(pool: MariadbPool): Promise<void> {
 
 /** An account store over one driver or ORM, and how to close it. */
 export interface OpenStore {
-  readonly store: FenceStore;
+  readonly store: FenceStore & { readonly check?: Fence['check'] };
   readonly close: () => unknown;
 }
 
@@ -75,8 +75,9 @@ export function tokenOf({ token, resource, holder }: FenceTicket): {
 export function fencedAccounts<Transaction>(
   fence: Fence<Transaction>,
   accounts: Accounts<Transaction>,
-): FenceStore {
+): OpenStore['store'] {
   return {
+    check: () => fence.check(),
     claim: (ticket) => fence.claim(tokenOf(ticket)),
     read: ({ resource }) => accounts.read(resource),
     write: (ticket, text, pause) =>
@@ -95,6 +96,7 @@ export function itConforms(name: string, open: () => OpenStore | Promise<OpenSto
       const { cases } = await fenceConformance(store);
       expect(cases.filter(({ failure }) => failure !== undefined)).toEqual([]);
       expect(cases).toHaveLength(17);
+      expect((await store.check?.()) ?? []).toEqual([]);
     } finally {
       await close();
     }

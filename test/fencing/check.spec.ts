@@ -1,0 +1,140 @@
+import { PGlite } from '@electric-sql/pglite';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import Database from 'better-sqlite3';
+import { mysqlFence, pgliteFence, postgresFence, sqliteFence } from '../../lib/fencing/index.ts';
+import type { Fence } from '../../lib/fencing/index.ts';
+import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
+
+/** Where the tables of these tests are made. */
+interface Target {
+  readonly open: (table: string) => Fence;
+  readonly run: (sql: string) => unknown;
+  /** Changes of the text of `ddl`, and what is found then. */
+  readonly wrong: readonly (readonly [from: string | RegExp, to: string, found: RegExp])[];
+}
+
+function itChecks({ open, run, wrong }: Target): void {
+  let tables = 0;
+  const newName = (): string => `checked_${(tables += 1)}`;
+
+  it('finds nothing wrong with the table of ddl, also when it was used', async () => {
+    const fence = open(newName());
+    await run(fence.ddl());
+    expect(await fence.check()).toEqual([]);
+    await fence.claim({ value: 7, keys: ['seat'], holder: 'a' });
+    expect(await fence.check()).toEqual([]);
+  });
+
+  it('warns where there is no table, with the SQL that creates it', async () => {
+    const fence = open(newName());
+    const message = expect.stringContaining(fence.ddl());
+    expect(await fence.check()).toEqual([{ severity: 'warning', message }]);
+    await run(fence.ddl());
+    expect(await fence.check()).toEqual([]);
+  });
+
+  it.each(wrong)('finds a table whose ddl has, for %p, %p', async (from, to, found) => {
+    const fence = open(newName());
+    const ddl = fence.ddl().replace(from, to);
+    expect(ddl).not.toBe(fence.ddl());
+    await run(ddl);
+    const message = expect.stringMatching(found);
+    expect(await fence.check()).toEqual([{ severity: 'error', message }]);
+  });
+}
+
+/** The row of the floor says that nobody emptied the table. */
+function itMissesTheFloor({ open, run }: Omit<Target, 'wrong'>): void {
+  it('warns where the table was emptied, with the SQL that repairs it', async () => {
+    const fence = open('emptied');
+    await run(fence.ddl());
+    await fence.claim({ value: 7, keys: ['seat'], holder: 'a' });
+    await run('DELETE FROM emptied');
+    const [finding, ...others] = await fence.check();
+    expect([finding?.severity, others]).toEqual(['warning', []]);
+    await run(finding!.message.slice(finding!.message.indexOf('INSERT')));
+    expect(await fence.check()).toEqual([]);
+  });
+}
+
+const IN_POSTGRES: Target['wrong'] = [
+  ['CREATE TABLE', 'CREATE UNLOGGED TABLE', /a crash of the server empties it/],
+  ['resource text COLLATE "C"', 'resource char(40)', /resource has the type character\(40\)/],
+  [
+    'token bigint NOT NULL CHECK',
+    'token double precision NOT NULL CHECK',
+    /token has the type double precision/,
+  ],
+  ['token bigint', 'token integer', /token has the type integer/],
+  ["holder text NOT NULL DEFAULT ''", 'owner text', /has no column holder/],
+];
+
+describe('on PostgreSQL', () => {
+  const database = usePostgres((pool) =>
+    pool.query(
+      "CREATE SCHEMA app; CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+    ),
+  );
+  const target = {
+    open: (table: string) => postgresFence(database.pool, { table }),
+    run: (sql: string) => database.pool.query(sql),
+  };
+  const collation = ['"C"', 'loose', /takes different keys for one/] as const;
+  itChecks({ ...target, wrong: [...IN_POSTGRES, collation] });
+  itMissesTheFloor(target);
+
+  it('finds a table in its schema, and takes no table of another one for it', async () => {
+    const [fence, other] = [target.open('app.seats_fence'), target.open('seats_fence')];
+    await target.run(fence.ddl());
+    expect([await fence.check(), (await other.check()).length]).toEqual([[], 1]);
+  });
+});
+
+describe('in PGlite', () => {
+  let lite: PGlite;
+  beforeAll(async () => void (lite = await PGlite.create()));
+  afterAll(() => lite.close());
+  const target = {
+    open: (table: string) => pgliteFence(lite, { table }),
+    run: (sql: string) => lite.exec(sql),
+  };
+  itChecks({ ...target, wrong: IN_POSTGRES });
+  itMissesTheFloor(target);
+});
+
+describe('on MariaDB', () => {
+  const database = useMariadb(async () => undefined);
+  const target = {
+    open: (table: string) => mysqlFence(database.pool, { table }),
+    run: (sql: string) => database.pool.query(sql),
+  };
+  const wrong: Target['wrong'] = [
+    [/2500([^]*)InnoDB ROW_FORMAT = DYNAMIC/, '250$1MyISAM', /engine MyISAM has no transactions/],
+    ['VARBINARY(2500)', 'VARCHAR(700)', /resource has the type varchar\(700\)/],
+    ['VARBINARY(255)', 'CHAR(255)', /holder has the type char\(255\)/],
+    ['token BIGINT', 'token DOUBLE', /token has the type double/],
+    [' PRIMARY KEY', '', /resource must be the primary key, alone/],
+    [
+      /NOT NULL PRIMARY KEY([^]*)''\n\)/,
+      "NOT NULL$1'', PRIMARY KEY (resource, token))",
+      /resource must be the primary key, alone/,
+    ],
+  ];
+  itChecks({ ...target, wrong });
+  itMissesTheFloor(target);
+});
+
+describe('on SQLite', () => {
+  const database = new Database(':memory:');
+  afterAll(() => void database.close());
+  const wrong: Target['wrong'] = [
+    ['TEXT NOT NULL', 'TEXT COLLATE NOCASE NOT NULL', /takes different keys for one/],
+    ['token INTEGER', 'token REAL', /token has the type real/],
+    ['resource TEXT', 'resource', /resource has the type/],
+  ];
+  itChecks({
+    open: (table) => sqliteFence(database, { table }),
+    run: (sql) => database.exec(sql),
+    wrong,
+  });
+});

@@ -1,0 +1,59 @@
+import 'reflect-metadata';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import Database from 'better-sqlite3';
+import { sqliteFence } from '../../lib/fencing/index.ts';
+import { RedlockConfigError, type ModuleFence } from '../../lib/index.ts';
+import { closeAll, closeLater, redlockInMemory } from './support/applications.ts';
+
+/** What was logged when an application with this fence started. */
+async function start(fence: ModuleFence, providers = [] as any[]): Promise<string[]> {
+  const warnings: string[] = [];
+  const logger = { log() {}, error() {}, warn: (message: string) => void warnings.push(message) };
+  const imports = [redlockInMemory({ fence, startupTimeout: 200 })];
+  const module = await Test.createTestingModule({ imports, providers }).setLogger(logger).compile();
+  await closeLater(module).init();
+  return warnings;
+}
+
+describe('an application that starts with a fence', () => {
+  let database: Database.Database;
+  beforeEach(() => void (database = new Database(':memory:')));
+  afterEach(closeAll);
+  afterEach(() => void database.close());
+
+  it('does not start when its table could not refuse stale tokens, and is not kept alive', async () => {
+    const fence = sqliteFence(database);
+    database.exec(fence.ddl().replace('TEXT', 'TEXT COLLATE NOCASE'));
+    const error: unknown = await start(fence).catch((failure: unknown) => failure);
+    expect(error).toBeInstanceOf(RedlockConfigError);
+    expect(String(error)).toMatch(
+      /^RedlockConfigError: Option 'fence' can't be used: The fence table 'redlock_fence' .*takes different keys for one.*ddl\(\) does\.$/,
+    );
+  });
+
+  it('warns of a table that is missing, but not of one that a module creates when it starts', async () => {
+    const fence = sqliteFence(database);
+    expect(await start(fence)).toEqual([expect.stringContaining(fence.ddl())]);
+    @Injectable()
+    class Migration implements OnModuleInit {
+      onModuleInit(): void {
+        database.exec(fence.ddl());
+      }
+    }
+    expect(await start(fence, [Migration])).toEqual([]);
+  });
+
+  it.each([
+    ['is out of reach', () => Promise.reject(new Error('refused')), 'Error: refused'],
+    ['does not answer', () => new Promise<never>(() => {}), 'no answer within 200 ms'],
+  ])('starts although the database %s', async (_, check, why) => {
+    const fence = { claim: async () => undefined, check };
+    expect(await start(fence)).toEqual([expect.stringContaining(why)]);
+  });
+
+  it('starts with a fence that can not be checked', async () => {
+    expect(await start({ claim: async () => undefined })).toEqual([]);
+  });
+});
