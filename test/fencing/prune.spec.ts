@@ -210,9 +210,11 @@ describe('on MariaDB', () => {
 
   it('waits a second at most at a time for holders that are in their transactions', async () => {
     await fence.claim(tokenOf(`${key}:idle`, 40));
-    let pruned: Promise<number> | undefined;
+    let begin = (): void => undefined;
+    const begun = new Promise<void>((resolve) => (begin = resolve));
+    const pruned = begun.then(() => fence.prune({ olderThan: '30d' }));
     await fence.transaction(tokenOf(key, 0), async () => {
-      pruned = fence.prune({ olderThan: '30d' });
+      begin();
       await new Promise((resolve) => setTimeout(resolve, 1_800));
       // Others are not held up meanwhile.
       await fence.claim(tokenOf(`${key}:other`, 0));

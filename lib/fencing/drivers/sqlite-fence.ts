@@ -9,7 +9,8 @@ import {
   refuseEnded,
 } from '../sql/advance-fence.ts';
 import { advanceStatements } from '../sql/dialect.ts';
-import { renderStatement, type SqlExecutor, type SqlRow } from '../sql/sql-executor.ts';
+import { renderStatement, type SqlRow, type SqlStatement } from '../sql/sql-executor.ts';
+import { runStepsNow, type SqlSteps } from '../sql/sql-steps.ts';
 import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
 import { TableFence, type FenceCall } from '../sql/table-fence.ts';
 
@@ -146,13 +147,16 @@ class SqliteTableFence<Database extends SqliteDatabase>
     }
   }
 
-  protected override async inTransaction<Result>(
-    work: (executor: SqlExecutor) => Promise<Result>,
-  ): Promise<Result> {
+  /** Without an `await`: what others write on this connection meanwhile would belong to it. */
+  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Result {
     const { database } = this;
+    if (isInSqliteTransaction(database))
+      throw new FencedUsageError(
+        'A transaction is open on this connection, and a second one cannot be begun. Call it when no transaction is open, or give the fence a connection of its own.',
+      );
     database.exec('BEGIN IMMEDIATE');
     try {
-      const result = await work(this.adapter.executor(database));
+      const result = runStepsNow((statement) => this.runNow(statement), steps());
       database.exec('COMMIT');
       return result;
     } catch (error) {
@@ -161,13 +165,16 @@ class SqliteTableFence<Database extends SqliteDatabase>
     }
   }
 
+  private runNow(statement: SqlStatement): readonly SqlRow[] {
+    const { sql, parameters } = renderStatement(statement, 'question-mark');
+    return this.database.prepare(sql).all(...parameters);
+  }
+
   private advanceNow(claims: readonly FenceClaim[]): void {
     let rows: readonly SqlRow[] = [];
     try {
-      for (const statement of advanceStatements('sqlite', this.table, claims)) {
-        const { sql, parameters } = renderStatement(statement, 'question-mark');
-        rows = this.database.prepare(sql).all(...parameters);
-      }
+      for (const statement of advanceStatements('sqlite', this.table, claims))
+        rows = this.runNow(statement);
     } catch (error) {
       throw fenceError(error, 'sqlite', this.table, claims);
     }

@@ -28,7 +28,8 @@ export async function advanceFence(
   try {
     for (const statement of advanceStatements(dialect, table, claims, isAlone))
       rows = await runStatement(executor, statement);
-    const newRow = rows.find((row) => row['is_new'] === true);
+    // A value that the driver gives in another form counts as new: the check is then made once too often.
+    const newRow = isAlone ? undefined : rows.find((row) => !NO.has(row['is_new']));
     const sql = newRow && fenceSqlOf(dialect).checkFloor?.(table);
     const { token } = claims[0]!;
     if (sql) await runStatement(executor, { sql, parameters: [newRow['resource'], token] });
@@ -38,6 +39,9 @@ export async function advanceFence(
   checkFenceRows(rows, claims);
   return rows;
 }
+
+/** False, as drivers give it. */
+const NO: ReadonlySet<unknown> = new Set([false, 'f', 'false', 0, '0', 0n]);
 
 /** The error of a fence statement in our words: stale, no table, or unchanged. */
 export function fenceError(

@@ -80,9 +80,9 @@ export function isMissingTableError(error: unknown): boolean {
   return hasCode(facts, MISSING_TABLE) || hasMessage(facts, /no such table/i);
 }
 
-/** Whether InnoDB gave up waiting for a row. */
+/** Whether the database gave up waiting for a lock, or for a statement that waits for some. */
 export function isLockTimeoutError(error: unknown): boolean {
-  return hasCode(sqlErrorFacts(error), ['1205', 'ER_LOCK_WAIT_TIMEOUT']);
+  return hasCode(sqlErrorFacts(error), ['1205', 'ER_LOCK_WAIT_TIMEOUT', '55P03', '57014']);
 }
 
 /** Whether the database could not read the statement. */

@@ -4,7 +4,8 @@ import type { FenceTransactionOptions, SqlFenceOptions } from '../fence.ts';
 import { advanceFence, refuseEnded } from './advance-fence.ts';
 import { fenceSqlOf } from './dialect.ts';
 import { isAbortedTransactionError } from './sql-error.ts';
-import type { CommitCheck, SqlDialect, SqlExecutor, SqlFenceAdapter } from './sql-executor.ts';
+import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
+import { runSteps, type SqlSteps } from './sql-steps.ts';
 import { TableFence, type FenceCall } from './table-fence.ts';
 
 /** The fence over any SQL database: one table, whose row locks order the holders. */
@@ -44,12 +45,19 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     return this.adapter.run(run, options.isolationLevel, commit);
   }
 
-  protected override inTransaction<Result>(
-    work: (executor: SqlExecutor) => Promise<Result>,
-  ): Promise<Result> {
-    return this.adapter.run((tx) => work(this.adapter.executor(tx)), undefined, {});
+  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
+    const { adapter } = this;
+    const run = (transaction: Transaction) => runSteps(adapter.executor(transaction), steps());
+    return adapter.run(run, PLAIN_READS[adapter.dialect], {});
   }
 }
+
+/** Levels whose reads lock nothing, also where the default of the database is stricter. */
+const PLAIN_READS = {
+  postgresql: 'read committed',
+  mysql: 'repeatable read',
+  sqlite: undefined,
+} as const;
 
 /** SET LOCAL of PostgreSQL; the values are checked numbers, so no parameter is needed (and SET takes none). */
 function transactionSettings(options: FenceTransactionOptions, dialect: SqlDialect): string[] {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { advanceFence, outsideTransaction } from './advance-fence.ts';
+import { advanceFence, fenceError, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
@@ -16,7 +16,8 @@ import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
 import { fenceSqlOf, fenceTable } from './dialect.ts';
 import { isRetryableSqlError } from './sql-error.ts';
-import type { SqlExecutor, SqlFenceAdapter, SqlRow } from './sql-executor.ts';
+import type { SqlFenceAdapter } from './sql-executor.ts';
+import type { SqlSteps } from './sql-steps.ts';
 import { checkFence } from '../upkeep/check-fence.ts';
 import { pruneFence } from '../upkeep/prune-fence.ts';
 
@@ -140,19 +141,26 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   }
 
   async prune(options: PruneOptions): Promise<number> {
-    const use = (work: (executor: SqlExecutor) => Promise<readonly SqlRow[]>) =>
-      this.inTurn(() => this.retrying([], () => this.inTransaction(work)));
-    return pruneFence(this.adapter.dialect, this.table, options, use);
+    this.context.refuseInside();
+    const { dialect } = this.adapter;
+    const use = <Result>(steps: () => SqlSteps<Result>) =>
+      this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
+    try {
+      return await pruneFence(dialect, this.table, options, use);
+    } catch (error) {
+      throw fenceError(error, dialect, this.table, []);
+    }
   }
 
-  check(): Promise<readonly FenceFinding[]> {
-    return this.inTurn(() => this.inTransaction((executor) => checkFence(executor, this.table)));
+  async check(): Promise<readonly FenceFinding[]> {
+    this.context.refuseNested([]);
+    const { dialect } = this.adapter;
+    const steps = () => checkFence(dialect, this.table);
+    return this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
   }
 
-  /** Runs `work` in a transaction that does not touch the fence first. */
-  protected abstract inTransaction<Result>(
-    work: (executor: SqlExecutor) => Promise<Result>,
-  ): Promise<Result>;
+  /** Runs the statements in a transaction that does not touch the fence first. */
+  protected abstract inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> | Result;
 
   ddl(): string {
     return fenceSqlOf(this.adapter.dialect).ddl(this.table);

@@ -1,6 +1,7 @@
 import type { FenceFinding } from '../fence.ts';
 import { fenceSqlOf } from '../sql/dialect.ts';
-import type { SqlDialect, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
+import type { SqlDialect, SqlRow } from '../sql/sql-executor.ts';
+import type { SqlSteps } from '../sql/sql-steps.ts';
 
 /** What a table of each dialect must be, and how to look at it. */
 interface CheckSql {
@@ -53,15 +54,11 @@ WHERE m.type = 'table' AND lower(m.name) = lower('${table}')`,
 };
 
 /** Looks at the table as the database describes it. Reads only. */
-export async function checkFence(
-  executor: SqlExecutor,
-  name: string,
-): Promise<readonly FenceFinding[]> {
-  const { dialect } = executor;
+export function* checkFence(dialect: SqlDialect, name: string): SqlSteps<readonly FenceFinding[]> {
   const [table = name, schema] = name.split('.').toReversed();
   const { columns, types, hasFloor } = CHECK_SQL[dialect];
   const found = new Map<string, SqlRow>();
-  for (const row of await executor.query(columns(schema, table), []))
+  for (const row of yield { sql: columns(schema, table), parameters: [] })
     found.set(textOf(row['name']), row);
   if (found.size === 0) {
     const message = `The fence table '${name}' does not exist in this database, so nothing can be written under a lock. Create it in a migration; fence.ddl() returns this SQL:\n${fenceSqlOf(dialect).ddl(name)}`;
@@ -81,7 +78,7 @@ export async function checkFence(
   }
   if (!hasFloor) return [];
   const floor = `SELECT 1 AS found FROM ${name} WHERE resource = ''`;
-  if ((await executor.query(floor, [])).length > 0) return [];
+  if ((yield { sql: floor, parameters: [] }).length > 0) return [];
   const message = `The fence table '${name}' has no row for its floor: it was emptied, or made by another tool. A table that was emptied admits old tokens again. Keep other tools from the table, and add the row: INSERT INTO ${name} (resource, token) VALUES ('', 1);`;
   return [{ severity: 'warning', message }];
 }

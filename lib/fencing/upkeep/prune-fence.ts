@@ -1,21 +1,16 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { PruneOptions } from '../fence.ts';
 import { isLockTimeoutError } from '../sql/sql-error.ts';
-import { fenceSqlOf } from '../sql/dialect.ts';
-import {
-  runStatement,
-  type SqlDialect,
-  type SqlExecutor,
-  type SqlRow,
-} from '../sql/sql-executor.ts';
+import type { SqlDialect } from '../sql/sql-executor.ts';
+import type { SqlSteps } from '../sql/sql-steps.ts';
 
 const DAY_MS = 86_400_000;
 
 /** In 2001; what is smaller is no time in microseconds. */
 const FIRST_TIME = '1000000000000000';
 
-/** At the floor of a table of MariaDB or MySQL. */
+/** At the floor of a table whose holders are in their transactions. */
 const FLOOR_ATTEMPTS = 30;
 const FLOOR_DELAY_MS = 500;
 
@@ -25,99 +20,130 @@ const KEYS_PER_TRANSACTION = 1_000;
 interface PruneSql {
   /** The type of tokens. */
   readonly integer: string;
-  /** A key from its parameter. */
+  /** A key as it is shown, from its parameter. */
   readonly key: (placeholder: string) => string;
-  /** The column of keys as text. */
+  /** The column of keys as it comes here, and goes back. */
   readonly shownKey: string;
+  /** What was shown, for people. */
+  readonly textOf: (shown: string) => string;
   /** Makes sure that the floor is at least `$1`; returns no row where there is none. */
   raise(table: string): string;
   /** Milliseconds by the clock of the database. */
   readonly now: string;
+  /** Followed by the condition. */
+  readonly delete: (table: string) => string;
   readonly keysPerDelete: number;
-  /** After a DELETE: drivers of SQLite want to know whether a statement has rows. */
+  /** After a DELETE, which then has a row for each deleted one. Absent: `ROW_COUNT()` tells. */
   readonly returning?: string;
-  /** Around the wait for the row of the floor. */
-  readonly patience?: readonly [before: string, after: string];
+  /** Before and after the wait for the row of the floor. */
+  readonly patience?: { before(table: string): readonly string[]; readonly after?: string };
+  /** Lets those that come later wait behind, where they would share the row of the floor with those before. */
+  queue?(table: string): readonly string[];
 }
+
+const asShown = (shown: string): string => shown;
 
 const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
   postgresql: {
     integer: 'bigint',
     key: (placeholder) => `CAST(${placeholder} AS text)`,
     shownKey: 'resource',
+    textOf: asShown,
     raise: (table) => `WITH raised AS (
 UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource = '' RETURNING token
 ) SELECT CAST(token AS text) AS floor FROM raised`,
     now: 'EXTRACT(EPOCH FROM clock_timestamp()) * 1000',
+    delete: (table) => `DELETE FROM ${table}`,
     keysPerDelete: KEYS_PER_TRANSACTION,
+    returning: 'RETURNING 1',
+    // Not lock_timeout: the row is waited for again for each of those that share it.
+    patience: { before: () => ["SET LOCAL statement_timeout = '1s'"] },
+    queue: (table) => [`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`],
   },
   mysql: {
     integer: 'SIGNED',
     key: (placeholder) => `UNHEX(${placeholder})`,
-    shownKey: 'CONVERT(resource USING utf8mb4)',
+    // As text it would depend on the character set of the connection.
+    shownKey: 'HEX(resource)',
+    textOf: (shown) => Buffer.from(shown, 'hex').toString('utf8'),
     raise: (table) =>
       `INSERT INTO ${table} (resource, token) VALUES ('', CAST($1 AS SIGNED)) ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
     now: 'UNIX_TIMESTAMP(NOW(3)) * 1000',
-    // For many at once InnoDB may look at all rows, and lock them.
-    keysPerDelete: 1,
+    // Without the index it may look at all rows, and lock them.
+    delete: (table) => `DELETE f FROM ${table} AS f FORCE INDEX (PRIMARY)`,
+    keysPerDelete: 100,
     // It waits for all that use the fence, and others queue behind it.
-    patience: [
-      'SET @redlock_fence_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = 1',
-      'SET innodb_lock_wait_timeout = @redlock_fence_wait',
-    ],
+    patience: {
+      before: (table) => [
+        // A SET alone begins no transaction.
+        `SELECT 1 AS begun FROM ${table} WHERE resource = ''`,
+        'SET @redlock_fence_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = 1',
+      ],
+      after: 'SET innodb_lock_wait_timeout = @redlock_fence_wait',
+    },
   },
   sqlite: {
     integer: 'INTEGER',
     key: (placeholder) => placeholder,
     shownKey: 'resource',
+    textOf: asShown,
     raise: (table) =>
       `INSERT INTO ${table} (resource, token) VALUES ('', CAST($1 AS INTEGER)) ON CONFLICT (resource) DO UPDATE SET token = MAX(token, excluded.token) RETURNING 1`,
     now: "(julianday('now') - 2440587.5) * 86400000",
+    delete: (table) => `DELETE FROM ${table}`,
     keysPerDelete: KEYS_PER_TRANSACTION,
     returning: 'RETURNING 1',
   },
 };
 
-type Use = (
-  work: (executor: SqlExecutor) => Promise<readonly SqlRow[]>,
-) => Promise<readonly SqlRow[]>;
+/** Runs the statements in a transaction of their own, again when the database aborts it. */
+type Use = <Result>(steps: () => SqlSteps<Result>) => Promise<Result>;
 
 /**
  * Raises the floor of the table in a transaction of its own, and then deletes what is below it.
  *
  * A claim may have read the old floor, wait for a deleted row, and insert its own: it reads the floor again, or for the first
  * time, after that.
- *
- * @param use runs its argument in a new transaction
  */
 export async function pruneFence(
   dialect: SqlDialect,
   table: string,
-  { olderThan }: PruneOptions,
+  options: PruneOptions,
   use: Use,
 ): Promise<number> {
-  const ageMs = agePerhaps(olderThan);
-  if (!(ageMs >= DAY_MS)) {
-    const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
-    throw new RedlockConfigError('olderThan', olderThan, fix);
-  }
+  const ageMs = ageOf(options);
   const sql = PRUNE_SQL[dialect];
-  const floor = await patiently(() => raiseFloor(sql, table, ageMs, use));
-  const { encode = (text: string) => text } = fenceSqlOf(dialect);
+  const floor = await use(() => chooseFloor(sql, table, ageMs));
+  if (floor < FIRST_TIME) return 0;
+  await patiently((isSecond) => use(() => raiseFloor(sql, table, floor, isSecond)));
   let count = 0;
-  for (let last = ''; ;) {
-    const keys = await deletePage(sql, table, floor, encode(last), encode, use);
-    count += keys.length;
-    if (keys.length < KEYS_PER_TRANSACTION) return count;
-    last = keys.at(-1)!;
+  for (let last: string | undefined = ''; last !== undefined;) {
+    const after: string = last;
+    const page = await use(() => deletePage(sql, table, floor, after));
+    count += page.deleted;
+    last = page.last;
+    // A database in this process would leave no turn to anything else.
+    await nextTurn();
   }
+  return count;
+}
+
+/** @throws RedlockConfigError */
+function ageOf({ olderThan }: Partial<PruneOptions> = {}): number {
+  const text = typeof olderThan === 'string' ? olderThan : '';
+  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
+  const written = Number(count) * (unit === 'd' ? DAY_MS : DAY_MS / 24);
+  const ageMs = Math.round(typeof olderThan === 'number' ? olderThan : written);
+  if (ageMs >= DAY_MS && Number.isSafeInteger(ageMs)) return ageMs;
+  const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
+  throw new RedlockConfigError('olderThan', olderThan, fix);
 }
 
 /** Repeats what waited a second for holders that are in their transactions. */
-async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
+async function patiently(work: (isSecond: boolean) => Promise<void>): Promise<void> {
   for (let count = 1; ; count += 1) {
     try {
-      return await work();
+      return await work(count > 1);
     } catch (error) {
       if (count === FLOOR_ATTEMPTS || !isLockTimeoutError(error)) throw error;
       await delay(FLOOR_DELAY_MS);
@@ -125,71 +151,77 @@ async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** NaN when it is no age. */
-function agePerhaps(olderThan: unknown): number {
-  if (typeof olderThan === 'number') return Math.round(olderThan);
-  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(String(olderThan)) ?? [];
-  return Math.round(Number(count) * (unit === 'd' ? DAY_MS : DAY_MS / 24));
-}
-
-async function raiseFloor(sql: PruneSql, table: string, ageMs: number, use: Use): Promise<string> {
+/** @throws FencedUsageError when the table has the tokens of a counter */
+function* chooseFloor(sql: PruneSql, table: string, ageMs: number): SqlSteps<string> {
   const counters = `SELECT ${sql.shownKey} AS resource FROM ${table} WHERE token < ${FIRST_TIME} AND resource > '' LIMIT 1`;
-  let floor = '';
-  await use(async (executor) => {
-    const query = (text: string, ...parameters: unknown[]) =>
-      runStatement(executor, { sql: text, parameters });
-    const [counter] = await query(counters);
-    if (counter)
-      throw refusal(
-        `its key '${String(counter['resource'])}' has the token of a counter, which tells no age. Prune only what the quorum numbers.`,
-      );
-    const [clock] = await query(`SELECT ${sql.now} AS now`);
-    // A clock that is ahead would refuse holders.
-    const nowMs = Math.min(Date.now(), Math.floor(Number(clock!['now'])));
-    floor = String(BigInt(nowMs - ageMs) * 1_000n);
-    const [before, after] = sql.patience ?? [];
-    if (before) await query(before);
-    try {
-      const rows = await query(sql.raise(table), floor);
-      const isRaised = executor.dialect !== 'postgresql' || rows.length > 0;
-      if (!isRaised)
-        throw refusal('it has no row for its floor. Run fence.ddl() again, which adds it.');
-    } finally {
-      if (after) await query(after);
-    }
-    return [];
-  });
-  return floor;
-
-  function refusal(why: string): FencedUsageError {
-    return new FencedUsageError(
-      `The fence table '${table}' can't be pruned: ${why} Nothing was deleted.`,
-    );
+  const [counter] = yield { sql: counters, parameters: [] };
+  if (counter) {
+    const key = sql.textOf(String(counter['resource']));
+    const why = `its key '${key}' has the token of a counter, which tells no age. Prune only what the quorum numbers.`;
+    throw refusal(table, why);
   }
+  const [clock] = yield { sql: `SELECT ${sql.now} AS now`, parameters: [] };
+  // A clock that is ahead would refuse holders.
+  const nowMs = Math.min(Date.now(), Math.floor(Number(clock!['now'])));
+  return String(BigInt(Math.max(nowMs - ageMs, 0)) * 1_000n).padStart(FIRST_TIME.length, '0');
 }
 
-/** @returns the next keys after `last` whose tokens are below the floor, which it deletes */
-async function deletePage(
+function* raiseFloor(
   sql: PruneSql,
   table: string,
   floor: string,
-  last: string,
-  encode: (text: string) => string,
-  use: Use,
-): Promise<readonly string[]> {
-  const page = `SELECT ${sql.shownKey} AS resource FROM ${table}
-WHERE resource > ${sql.key('$2')} AND token < CAST($1 AS ${sql.integer}) ORDER BY ${table}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
-  const rows = await use(async (executor) => {
-    const found = await runStatement(executor, { sql: page, parameters: [floor, last] });
-    for (let at = 0; at < found.length; at += sql.keysPerDelete) {
-      const keys = found
-        .slice(at, at + sql.keysPerDelete)
-        .map((row) => encode(String(row['resource'])));
-      const list = keys.map((_key, index) => sql.key(`$${index + 2}`)).join(', ');
-      const text = `DELETE FROM ${table} WHERE resource IN (${list}) AND token < CAST($1 AS ${sql.integer}) ${sql.returning ?? ''}`;
-      await runStatement(executor, { sql: text, parameters: [floor, ...keys] });
+  isSecond: boolean,
+): SqlSteps<void> {
+  const after = sql.patience?.after;
+  const before = sql.patience?.before(table) ?? [];
+  const queue = (isSecond ? sql.queue?.(table) : undefined) ?? [];
+  for (const text of [...before, ...queue]) yield { sql: text, parameters: [] };
+  let isRaised = true;
+  try {
+    const rows = yield { sql: sql.raise(table), parameters: [floor] };
+    isRaised = rows.length > 0 || sql.queue === undefined;
+  } catch (error) {
+    try {
+      if (after) yield { sql: after, parameters: [] };
+    } catch {
+      // The first error says why. It may have ended the transaction, which is then said of this statement.
     }
-    return found;
-  });
-  return rows.map((row) => String(row['resource']));
+    throw error;
+  }
+  if (after) yield { sql: after, parameters: [] };
+  const why = 'it has no row for its floor. Run fence.ddl() again, which adds it.';
+  if (!isRaised) throw refusal(table, why);
+}
+
+function refusal(table: string, why: string): FencedUsageError {
+  return new FencedUsageError(
+    `The fence table '${table}' can't be pruned: ${why} Nothing was deleted.`,
+  );
+}
+
+/** Deletes those of the next keys after `after` whose tokens are below the floor; `last` is undefined at the end of the table. */
+function* deletePage(
+  sql: PruneSql,
+  table: string,
+  floor: string,
+  after: string,
+): SqlSteps<{ readonly deleted: number; readonly last: string | undefined }> {
+  const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN token < CAST($1 AS ${sql.integer}) THEN 1 ELSE 0 END AS is_old FROM ${table}
+WHERE resource > ${sql.key('$2')} ORDER BY ${table}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
+  const rows = yield { sql: page, parameters: [floor, after] };
+  const old = rows.filter((row) => Number(row['is_old']) === 1).map((row) => String(row['shown']));
+  let deleted = 0;
+  for (let at = 0; at < old.length; at += sql.keysPerDelete) {
+    const keys = old.slice(at, at + sql.keysPerDelete);
+    const list = keys.map((_key, index) => sql.key(`$${index + 2}`)).join(', ');
+    const text = `${sql.delete(table)} WHERE resource IN (${list}) AND token < CAST($1 AS ${sql.integer}) ${sql.returning ?? ''}`;
+    const gone = yield { sql: text, parameters: [floor, ...keys] };
+    if (sql.returning) deleted += gone.length;
+    else {
+      const [counted] = yield { sql: 'SELECT ROW_COUNT() AS count', parameters: [] };
+      deleted += Number(counted!['count']);
+    }
+  }
+  const isLast = rows.length < KEYS_PER_TRANSACTION;
+  return { deleted, last: isLast ? undefined : String(rows.at(-1)!['shown']) };
 }
