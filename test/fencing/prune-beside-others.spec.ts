@@ -153,7 +153,11 @@ describe('on MariaDB', () => {
   async function withPool<Result>(sql: string, use: (pool: MysqlPool) => Promise<Result>) {
     const pool = createPool({ uri: database.url, connectionLimit: 8 });
     pool.on('connection', (connection) => void connection.query(sql));
-    return use(pool).finally(() => pool.end());
+    try {
+      return await use(pool);
+    } finally {
+      await pool.end();
+    }
   }
 
   it('is tried again where the database refuses rows that changed since its snapshot', async () => {
