@@ -66,6 +66,20 @@ describe('a look at the clocks', () => {
     }
   });
 
+  it('never takes one for shorter because its process paused between two clocks', async () => {
+    const { environment } = world;
+    const { clock } = environment;
+    const sinceBootMs = clock.sinceBootMs.bind(clock);
+    let reads = 0;
+    clock.sinceBootMs = () => {
+      const readMs = sinceBootMs();
+      if (reads++ === 0) environment.skip(500);
+      return readMs;
+    };
+    environment.suspend(20_000);
+    expect(await look()).toEqual([20_000, 1]);
+  });
+
   it('says so at the end of the tick: who looks may be a getter', async () => {
     world.environment.suspend(20_000);
     expect(world.set.nowMs).toBe(1_000);
