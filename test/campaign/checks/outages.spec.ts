@@ -244,6 +244,9 @@ describe('reports of a node', () => {
     const guard = { from: 950, to: 1_950 };
     expect(rules(joined(1), outage(900, 950, { guard }), left(1_001))).toEqual([]);
     expect(rules(joined(1), cut, left(3_001))).toEqual(wrong);
+    const pause = stalled('process-a', 900, 2_500);
+    expect(rules(joined(1), cut, pause, left(4_499))).toEqual([]);
+    expect(rules(joined(1), cut, pause, left(4_501))).toEqual(wrong);
   });
 
   it('say that it fails only when it does not vote in time', () => {
@@ -252,6 +255,9 @@ describe('reports of a node', () => {
     expect(rules(joined(1), outage(5_000, 9_000, { nodes: [1, 2] }), failing(5_100))).toEqual(
       wrong,
     );
+    const past = [joined(1), outage(5_000, 6_000), stalled('process-a', 5_900, 8_000)];
+    expect(rules(...past, failing(9_999))).toEqual([]);
+    expect(rules(...past, failing(10_051))).toEqual(wrong);
   });
 
   it('say once that it refuses every vote, and that it votes again', () => {
