@@ -188,8 +188,18 @@ function untilNoticed({ from, to, brokeAt = Infinity }: Away, pauses: Timeline):
   return { from, to: back };
 }
 
+/** When none of its processes ran: one that was killed is followed by the next. */
 function pausesOf({ processes, limits }: NodeFacts, worker: string): Timeline {
-  const own = Array.from(processes).filter(([process]) => placeOf(process) === worker);
-  const pauses = own.flatMap(([, { downtime }]) => downtime.filter(({ to }) => to < Infinity));
-  return longStalls(union(pauses), limits.nodeTimeoutMs);
+  const own = Array.from(processes).flatMap(([process, observed]) =>
+    placeOf(process) === worker ? [observed] : [],
+  );
+  const pauses = own.flatMap(({ downtime }) =>
+    downtime.map(({ from, to }) => {
+      if (to < Infinity) return { from, to };
+      const later = own.map(({ startedAt }) => startedAt).filter((at) => at > from);
+      return { from, to: Math.min(...later) };
+    }),
+  );
+  const ended = pauses.filter(({ to }) => to < Infinity);
+  return longStalls(union(ended), limits.nodeTimeoutMs);
 }

@@ -150,6 +150,15 @@ describe('a caller that is refused because of an outage', () => {
       node,
     }));
     expect(kindOf(restart, pause, ...byOther)).toBe('none');
+    // Killed, and killed again before it had written anything.
+    const kills = [2_000, 2_900].map((at, start) =>
+      mark(at, { mark: 'worker-killed', worker: `process-a/${start}` }),
+    );
+    const started = (at: number) => mark(at, { mark: 'worker-started', worker: 'process-a' });
+    expect(kindOf(restart, ...kills, started(3_900))).toBe('real');
+    expect(kindOf(restart, ...kills, started(3_300))).toBe('none');
+    expect(kindOf(restart, ...kills, started(3_900), ...byOther)).toBe('none');
+    expect(kindOf(restart, started(3_900))).toBe('none');
   });
 
   it('is right while connections that were forgotten are in use, up to 15 s', () => {
