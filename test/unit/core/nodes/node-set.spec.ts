@@ -105,6 +105,14 @@ describe('a look at the clocks', () => {
   );
 });
 
+describe('the round trip', () => {
+  it('is never measured longer than a node may take: what is beyond that, this process did not run', () => {
+    const { set } = world;
+    for (const elapsedMs of [2_500, 2_500, 100]) set.measured(elapsedMs, 3_000, 1_000);
+    expect(set.roundTripMs).toBe(300 - 200 / 8);
+  });
+});
+
 describe('what nodes have collected', () => {
   it('is flushed on every node once, at the end of the tick, and then counts as sent', async () => {
     const { set, nodes, environment } = world;
