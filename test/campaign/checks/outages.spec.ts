@@ -161,6 +161,14 @@ describe('a caller that is refused because of an outage', () => {
     expect(kindOf(restart, started(3_900))).toBe('none');
   });
 
+  it('is right in the guard of a server that was frozen before anybody had joined it, and not after', () => {
+    const restart = outage(2_100, 2_300, { isOffline: true, guard: { from: 2_300, to: 3_300 } });
+    const join = [0, 1, 2].map((node) => ({ ...nodeReport(2_450, 'joined'), process: 'b', node }));
+    expect(kindOf(restart, outage(2_500, 3_900))).toBe('real');
+    expect(kindOf(restart, outage(2_500, 3_500))).toBe('none');
+    expect(kindOf(restart, outage(2_500, 3_900), ...join)).toBe('none');
+  });
+
   it('is right while connections that were forgotten are in use, up to 15 s', () => {
     const forgotten = (from: number, at: number) => cuts('process-a', at, { from });
     expect(kindOf(...forgotten(2_000, 4_600))).toBe('real');
