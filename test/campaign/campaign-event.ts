@@ -161,6 +161,11 @@ export type MarkEvent = {
       readonly worker: string;
     }
   | {
+      /** A worker process runs from here on; what it needs to get that far says nothing about locks. */
+      readonly mark: 'worker-started';
+      readonly worker: string;
+    }
+  | {
       /** For people who read the history. */
       readonly mark: 'note';
       readonly text: string;

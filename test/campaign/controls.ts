@@ -155,8 +155,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'servers stopped for long',
     caughtBy: ['broken-promise', 'wrong-node-report'],
     file: 'lib/redis/connection/redis-link.ts',
-    find: 'else if (this.#successor === undefined && this.#timer === undefined) this.#connect();',
-    replace: "else connection.drop('silent');",
+    find: 'if (this.#successor === undefined && this.#timer === undefined) this.#connect();',
+    replace: "if (!this.#isClosed) connection.drop('silent');",
   }),
   broken('no-admission', {
     claim: 'all tries of a burst are sent at once',

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { parseSync } from '@swc/core';
 import { CONTROLS } from './controls.ts';
 import { planRuns } from './plan-runs.ts';
 import { SCHEDULES } from './schedules/index.ts';
@@ -38,10 +39,16 @@ describe('the plan of a fault campaign', () => {
   });
 
   it.each(CONTROLS.map((control) => [control.name, control] as const))(
-    'control %s changes code that is there, exactly once',
+    'control %s changes code that is there, exactly once, and leaves code',
     (_name, { edits }) => {
-      for (const { file, find } of edits) {
-        expect([file, readFileSync(file, 'utf8').split(find).length - 1]).toEqual([file, 1]);
+      const texts = new Map(edits.map(({ file }) => [file, readFileSync(file, 'utf8')]));
+      for (const { file, find, replace } of edits) {
+        const parts = texts.get(file)!.split(find);
+        expect([file, parts.length - 1]).toEqual([file, 1]);
+        texts.set(file, parts.join(replace));
+      }
+      for (const text of texts.values()) {
+        expect(() => parseSync(text, { syntax: 'typescript', decorators: true })).not.toThrow();
       }
     },
   );

@@ -179,9 +179,9 @@ export class NodeSet {
 
   /** A quorum answered after `elapsedMs`. */
   measured(elapsedMs: number, ttlMs: number, nowMs: number): void {
-    this.roundTripMs = this.#measured
-      ? this.roundTripMs + (elapsedMs - this.roundTripMs) / 8
-      : elapsedMs;
+    // What is beyond that, this process did not run: callers must not wait so long before a try, or end so early without one.
+    const tripMs = Math.min(elapsedMs, this.options.acquire.nodeTimeoutMs);
+    this.roundTripMs = this.#measured ? this.roundTripMs + (tripMs - this.roundTripMs) / 8 : tripMs;
     this.#measured = true;
     if (elapsedMs <= ttlMs / 10) return;
     if (nowMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
@@ -226,7 +226,9 @@ export class NodeSet {
 
   #readBootAheadMs(): number {
     const { clock } = this.environment;
-    return clock.sinceBootMs() - clock.monotonicMs();
+    const read = () => clock.sinceBootMs() - clock.monotonicMs();
+    // A process that pauses between the two finds too little; hardly twice in a row.
+    return Math.max(read(), read());
   }
 
   #listenerFailed(error: unknown): void {

@@ -215,14 +215,17 @@ export class VoteCount {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
-  /** In how many ms enough leases and quarantines have ended for a quorum; undefined if unknown. */
+  /**
+   * In how many ms enough leases and quarantines have ended for a quorum; undefined if unknown. Nodes that were not waited for
+   * count as free: a try too early costs a round, one too late up to a whole lease.
+   */
   get freeInMs(): number | undefined {
     const times: number[] = [];
     for (const reply of this.replies) {
       if (reply?.kind === 'quarantined') times.push(reply.remainingMs);
       else if (reply?.kind === 'held' && reply.remainingMs >= 0) times.push(reply.remainingMs);
     }
-    const missing = Math.max(1, this.quorum - this.yes - this.wrongNumber);
+    const missing = Math.max(1, this.quorum - this.yes - this.wrongNumber - this.pending);
     return times.sort((a, b) => a - b)[missing - 1];
   }
 

@@ -93,14 +93,15 @@ export class Verdict {
     // What stood in its way in the end is a slot, unless a node named a holder since it came.
     if (answer === 'busy' && (slots === undefined || this.#wasNamed))
       return this.#busy(nowMs, waitedMs);
-    const causes = typeof answer === 'object' ? answer.causes() : this.#tooSlow?.causes();
+    const own = this.#tooSlow ?? (slots === undefined ? this.#outage : undefined);
+    const found = typeof answer === 'object' ? answer : own;
     const { quorum, sessions } = this.#set;
     return new QuorumUnavailableError(
       this.#subject.keys,
       waitedMs,
       quorum,
       sessions.length,
-      causes ?? [notTried(waitedMs, slots)],
+      found?.causes() ?? [notTried(waitedMs, slots)],
     );
   }
 

@@ -1,4 +1,5 @@
 import { ms } from '../../history/holding.ts';
+import { intervalAt } from './intervals.ts';
 import { dueBy, lateBy } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding } from './run-verdict.ts';
@@ -57,13 +58,15 @@ function checkTasks(
   return { violations, longestMs };
 }
 
-function acquiresOf({ calls, limits }: RunFacts): Task[] {
+function acquiresOf({ calls, limits, processes }: RunFacts): Task[] {
   const [rule, limitMs] = ['acquire-over-budget', limits.callOverrunMs] as const;
   return calls.map(({ asked, keys, answered }) => {
     const { call, process, at, waitMs } = asked;
     const key = keys.join();
     const what = `'${key}': acquire ${call} of ${process}, asked at ${ms(at)} with a wait of ${waitMs} ms,`;
-    const dueAt = at + Math.max(waitMs, limits.nodeTimeoutMs);
+    // It was written down before the call: stopped in between, it called when it ran again.
+    const calledAt = intervalAt(processes.get(process)!.downtime, at)?.to ?? at;
+    const dueAt = calledAt + Math.max(waitMs, limits.nodeTimeoutMs);
     return { process, key, what, rule, dueAt, limitMs, endedAt: answered?.at };
   });
 }

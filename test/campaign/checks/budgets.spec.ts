@@ -94,6 +94,20 @@ describe.each(KINDS)('%s', (_, events, limitMs, rule) => {
   });
 });
 
+describe('an acquire that was asked for while its process did not run', () => {
+  it('begins when that ran again: its caller wrote before it called', () => {
+    const rules = (from: number, tookMs: number) =>
+      brokenRules([
+        asked('a', 1_000, { waitMs: 1_000 }),
+        stalled(P, from, 3_000),
+        answered('a', 3_000 + tookMs, BUSY),
+      ]);
+    expect(rules(999, 1_000 + callOverrunMs)).toEqual([]);
+    expect(rules(999, 1_001 + callOverrunMs)).toEqual(['acquire-over-budget']);
+    expect(rules(1_001, 1_000)).toEqual(['acquire-over-budget']);
+  });
+});
+
 describe('a call that never ends', () => {
   const open = asked('a', 1_000, { waitMs: 100 });
   const lateLife = [asked('b', 9_000, { process: P }), answered('b', 9_001, { process: P })];

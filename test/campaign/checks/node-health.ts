@@ -1,6 +1,14 @@
 import type { CutEvent, FaultEvent, MarkEvent, NodeEvent } from '../campaign-event.ts';
 import { groupBy } from '../../history/group-by.ts';
-import { ALWAYS, complement, coveredBy, difference, intersection, union } from './intervals.ts';
+import {
+  ALWAYS,
+  complement,
+  coveredBy,
+  difference,
+  intersection,
+  touching,
+  union,
+} from './intervals.ts';
 import type { Interval, Timeline } from './intervals.ts';
 import { longStalls, placeOf, type ObservedProcess } from './processes.ts';
 import type { RunLimits } from './run-limits.ts';
@@ -71,18 +79,25 @@ export function nodeTimes(
     ),
     ...faults
       .filter(({ guard }) => guard !== undefined)
-      .map((fault) => awayDuring(fault, hasSlack))
-      .map((each) => ({ from: each.from, to: joinedBy(each) + limits.ttlMs })),
+      .map((fault) => ({ each: awayDuring(fault, hasSlack), endedAt: fault.at }))
+      .map(({ each, endedAt }) => ({
+        from: each.from,
+        to: joinedBy(each, endedAt) + limits.ttlMs,
+      })),
   ];
 
   /** The guard begins with the first join: later than usual when those that could have joined did not run. */
-  function joinedBy(each: Away): number {
+  function joinedBy(each: Away, endedAt: number): number {
     const report = facts.reports.find(
-      ({ node: of, change, at }) => of === node && change === 'joined' && at > each.to,
+      ({ node: of, change, at }) => of === node && change === 'joined' && at > endedAt,
     );
     // What it exactly was, when nobody ran that could have joined it, stands in the first report only.
     if (!hasSlack) return report?.at ?? each.to;
-    return Math.max(each.to, Math.min(untilNoticed(each, pauses).to, report?.at ?? Infinity));
+    const noticedAt = untilNoticed(each, pauses).to;
+    // It may have been away once more before.
+    const [answering = { from: Infinity }] = touching(answers, noticedAt, Infinity);
+    const joinable = Math.max(noticedAt, answering.from);
+    return Math.max(each.to, Math.min(joinable, report?.at ?? Infinity));
   }
   return { answers, votes: difference(answers, union(guards)) };
 }
@@ -188,8 +203,18 @@ function untilNoticed({ from, to, brokeAt = Infinity }: Away, pauses: Timeline):
   return { from, to: back };
 }
 
+/** When none of its processes ran: one that was killed is followed by the next. */
 function pausesOf({ processes, limits }: NodeFacts, worker: string): Timeline {
-  const own = Array.from(processes).filter(([process]) => placeOf(process) === worker);
-  const pauses = own.flatMap(([, { downtime }]) => downtime.filter(({ to }) => to < Infinity));
-  return longStalls(union(pauses), limits.nodeTimeoutMs);
+  const own = Array.from(processes).flatMap(([process, observed]) =>
+    placeOf(process) === worker ? [observed] : [],
+  );
+  const pauses = own.flatMap(({ downtime }) =>
+    downtime.map(({ from, to }) => {
+      if (to < Infinity) return { from, to };
+      const later = own.map(({ startedAt }) => startedAt).filter((at) => at > from);
+      return { from, to: Math.min(...later) };
+    }),
+  );
+  const ended = pauses.filter(({ to }) => to < Infinity);
+  return longStalls(union(ended), limits.nodeTimeoutMs);
 }

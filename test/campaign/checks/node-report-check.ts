@@ -3,7 +3,7 @@ import { ms } from '../../history/holding.ts';
 import type { FaultEvent, NodeEvent } from '../campaign-event.ts';
 import { intervalAt } from './intervals.ts';
 import { nodeTimes } from './node-health.ts';
-import { placeOf } from './processes.ts';
+import { placeOf, ranSince } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding } from './run-verdict.ts';
 
@@ -16,7 +16,7 @@ const FOLLOWS: Readonly<Record<State, readonly NodeEvent['change'][]>> = {
   failing: ['joined'],
 };
 const LEADS_TO = { joined: 'voting', left: 'away', failing: 'failing' } as const;
-/** Under load a node that refuses every vote is reported within this time, and that it votes again as well. */
+/** What a node does is reported within this time, also under load; not counting when the process did not run. */
 const REPORT_MS = 2_000;
 
 /**
@@ -58,11 +58,12 @@ export function checkNodeReports(facts: RunFacts): Finding {
 function hasReason({ change, process, node, at }: NodeEvent, facts: RunFacts): boolean {
   const worker = placeOf(process);
   if (change === 'joined') return true;
+  const reportableFrom = ranSince(facts.processes.get(process)!, at, REPORT_MS);
   if (change === 'failing') {
     const { votes } = nodeTimes(facts, worker, node, 'for clients');
-    return (intervalAt(votes, at)?.from ?? at) > at - REPORT_MS;
+    return (intervalAt(votes, at)?.from ?? at) > reportableFrom;
   }
-  const isNear = (from: number, to: number): boolean => from <= at && at <= to + REPORT_MS;
+  const isNear = (from: number, to: number): boolean => from <= at && reportableFrom <= to;
   return (
     facts.cuts.some(
       (cut) => cut.worker === worker && cut.node === node && isNear(cut.from, cut.at),

@@ -150,6 +150,23 @@ describe('a caller that is refused because of an outage', () => {
       node,
     }));
     expect(kindOf(restart, pause, ...byOther)).toBe('none');
+    // Killed, and killed again before it had written anything.
+    const kills = [2_000, 2_900].map((at, start) =>
+      mark(at, { mark: 'worker-killed', worker: `process-a/${start}` }),
+    );
+    const started = (at: number) => mark(at, { mark: 'worker-started', worker: 'process-a' });
+    expect(kindOf(restart, ...kills, started(3_900))).toBe('real');
+    expect(kindOf(restart, ...kills, started(3_300))).toBe('none');
+    expect(kindOf(restart, ...kills, started(3_900), ...byOther)).toBe('none');
+    expect(kindOf(restart, started(3_900))).toBe('none');
+  });
+
+  it('is right in the guard of a server that was frozen before anybody had joined it, and not after', () => {
+    const restart = outage(2_100, 2_300, { isOffline: true, guard: { from: 2_300, to: 3_300 } });
+    const join = [0, 1, 2].map((node) => ({ ...nodeReport(2_450, 'joined'), process: 'b', node }));
+    expect(kindOf(restart, outage(2_500, 3_900))).toBe('real');
+    expect(kindOf(restart, outage(2_500, 3_500))).toBe('none');
+    expect(kindOf(restart, outage(2_500, 3_900), ...join)).toBe('none');
   });
 
   it('is right while connections that were forgotten are in use, up to 15 s', () => {
@@ -244,6 +261,9 @@ describe('reports of a node', () => {
     const guard = { from: 950, to: 1_950 };
     expect(rules(joined(1), outage(900, 950, { guard }), left(1_001))).toEqual([]);
     expect(rules(joined(1), cut, left(3_001))).toEqual(wrong);
+    const pause = stalled('process-a', 900, 2_500);
+    expect(rules(joined(1), cut, pause, left(4_499))).toEqual([]);
+    expect(rules(joined(1), cut, pause, left(4_501))).toEqual(wrong);
   });
 
   it('say that it fails only when it does not vote in time', () => {
@@ -252,6 +272,9 @@ describe('reports of a node', () => {
     expect(rules(joined(1), outage(5_000, 9_000, { nodes: [1, 2] }), failing(5_100))).toEqual(
       wrong,
     );
+    const past = [joined(1), outage(5_000, 6_000), stalled('process-a', 5_900, 8_000)];
+    expect(rules(...past, failing(9_999))).toEqual([]);
+    expect(rules(...past, failing(10_051))).toEqual(wrong);
   });
 
   it('say once that it refuses every vote, and that it votes again', () => {

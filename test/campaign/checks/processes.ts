@@ -7,6 +7,8 @@ import { touching, union, type Interval, type Timeline } from './intervals.ts';
 export interface ObservedProcess {
   /** When it did not run: by its own account, or because it was stopped or killed. Ends with infinity when it was killed. */
   readonly downtime: Timeline;
+  /** It certainly ran then; infinity when it was killed before. */
+  readonly startedAt: number;
   /** The last time it wrote something down. */
   readonly lastSeenAt: number;
 }
@@ -26,24 +28,32 @@ export function observeProcesses(events: readonly CampaignEvent[]): Map<string, 
   const notes = new Map<string, Notes>();
   const notesOf = (process: string): Notes => {
     let own = notes.get(process);
-    if (!own) notes.set(process, (own = { stalls: [], marks: [], lastSeenAt: -Infinity }));
+    if (!own) {
+      own = { stalls: [], marks: [], startedAt: Infinity, lastSeenAt: -Infinity };
+      notes.set(process, own);
+    }
     return own;
   };
   for (const event of events) {
     if (event.type === 'mark') {
-      if ('worker' in event) notesOf(event.worker).marks.push(event);
+      if (!('worker' in event)) continue;
+      const own = notesOf(event.worker);
+      if (event.mark === 'worker-started') own.startedAt = Math.min(own.startedAt, event.at);
+      else own.marks.push(event);
       continue;
     }
     const own = notesOf(event.process);
     if (event.type === 'stalled') own.stalls.push(event);
     // A problem may be written down by others, about a process that is dead.
     if (event.type === 'problem') continue;
-    own.lastSeenAt = Math.max(own.lastSeenAt, event.type === 'stalled' ? event.to : event.at);
+    const at = event.type === 'stalled' ? event.to : event.at;
+    own.startedAt = Math.min(own.startedAt, at);
+    own.lastSeenAt = Math.max(own.lastSeenAt, at);
   }
   return new Map(
     Array.from(notes, ([process, own]) => [
       process,
-      { downtime: downtimeOf(own), lastSeenAt: own.lastSeenAt },
+      { downtime: downtimeOf(own), startedAt: own.startedAt, lastSeenAt: own.lastSeenAt },
     ]),
   );
 }
@@ -85,6 +95,7 @@ export function dueBy({ downtime }: ObservedProcess, at: number, toleranceMs: nu
 interface Notes {
   readonly stalls: StalledEvent[];
   readonly marks: WorkerMark[];
+  startedAt: number;
   lastSeenAt: number;
 }
 

@@ -17,6 +17,8 @@ export class MachineEnvironment implements Environment {
   readonly clock: Environment['clock'] = {
     ...systemEnvironment.clock,
     monotonicMs: () => this.now(),
+    // All clocks stand still together, or time since the start would look like a suspend.
+    sinceBootMs: () => systemEnvironment.clock.sinceBootMs() + this.now() - historyNow(),
   };
   readonly random: Environment['random'] = {
     ...systemEnvironment.random,

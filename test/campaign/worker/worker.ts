@@ -32,7 +32,7 @@ let suffering: WorkerCommand | undefined;
 /** What happens when the next caller has asked for a lock. */
 let uponNextAsk: (() => void) | undefined;
 
-function mark(what: 'worker-stopped' | 'worker-resumed' | 'worker-blocked'): void {
+function mark(what: 'worker-started' | 'worker-stopped' | 'worker-resumed' | 'worker-blocked') {
   file.append({ type: 'mark', process: 'campaign', at: historyNow(), mark: what, worker: name });
 }
 
@@ -82,6 +82,7 @@ async function openTools(): Promise<CallerTools> {
 }
 
 async function main(): Promise<void> {
+  mark('worker-started');
   process.on('unhandledRejection', (error) => recorder.problem('unhandled-rejection', error));
   process.on('uncaughtExceptionMonitor', (error) => recorder.problem('uncaught-exception', error));
   setWallClockSkew(settings.wallSkewMs);

@@ -66,6 +66,20 @@ describe('a look at the clocks', () => {
     }
   });
 
+  it('never takes one for shorter because its process paused between two clocks', async () => {
+    const { environment } = world;
+    const { clock } = environment;
+    const sinceBootMs = clock.sinceBootMs.bind(clock);
+    let reads = 0;
+    clock.sinceBootMs = () => {
+      const readMs = sinceBootMs();
+      if (reads++ === 0) environment.skip(500);
+      return readMs;
+    };
+    environment.suspend(20_000);
+    expect(await look()).toEqual([20_000, 1]);
+  });
+
   it('says so at the end of the tick: who looks may be a getter', async () => {
     world.environment.suspend(20_000);
     expect(world.set.nowMs).toBe(1_000);
@@ -89,6 +103,14 @@ describe('a look at the clocks', () => {
       await set.close();
     },
   );
+});
+
+describe('the round trip', () => {
+  it('is never measured longer than a node may take: what is beyond that, this process did not run', () => {
+    const { set } = world;
+    for (const elapsedMs of [2_500, 2_500, 100]) set.measured(elapsedMs, 3_000, 1_000);
+    expect(set.roundTripMs).toBe(300 - 200 / 8);
+  });
 });
 
 describe('what nodes have collected', () => {

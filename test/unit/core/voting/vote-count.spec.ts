@@ -36,7 +36,7 @@ const FACTS: Record<string, (votes: VoteCount) => unknown> = {
   expected: (votes) => votes.expected,
   names: ({ namedHolder: { holder, index } }) => `${holder ?? 'nobody'}@${index}`,
   mostNamed: (votes) => votes.mostNamedIndex,
-  freeIn: (votes) => votes.freeInMs,
+  freeIn: (votes) => ((votes.pending = votes.liveOpen), votes.freeInMs),
   quarantine: (votes) => votes.shortestQuarantineMs,
   floor: (votes) => votes.highestFloor,
   next: (votes) => votes.nextBallot(100),
@@ -93,7 +93,10 @@ const TABLE: Record<string, string> = {
     2 | held:x:900 held:x:300 held:x:600   | freeIn=600
     2 | yes held:x:300 held:x:600          | freeIn=300
     2 | stale:7 held:x:300 held:x:600      | freeIn=300
-    3 | quarantined:2 held:x:3 held:x:6 - held:x:9 | freeIn=6 quarantine=2
+    3 | quarantined:2 held:x:3 held:x:6 (-) held:x:9 | freeIn=6 quarantine=2
+    3 | quarantined:2 held:x:3 held:x:6 - held:x:9 | freeIn=3 quarantine=2
+    3 | held:x:90 held:x:80 held:x:900 - -       | freeIn=80
+    3 | quarantined:9 quarantined:5 - - quarantined:90 | freeIn=5 quarantined=true
     2 | quarantined:8 quarantined:5 yes    | freeIn=5 quarantine=5 quarantined=true
     2 | quarantined:5 held:x:2 held:y:3    | freeIn=3 quarantined=false
     2 | held:x:-1 held:x:-1 -              | freeIn=undefined quarantine=undefined

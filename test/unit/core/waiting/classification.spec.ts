@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
 import { processFactory } from '../support/cluster.ts';
+import { newRoom } from '../support/waiting-room.ts';
 
 const newProcess = processFactory();
 type State = 'free' | 'held' | 'dead';
@@ -104,5 +105,19 @@ describe('an outage', () => {
     for (const server of cluster.servers.slice(0, 2)) server.restart({ keepData: false });
     await cluster.settle(acquired);
     expect(cluster.nowMs - backAtMs).toBeLessThan(200);
+  });
+
+  it('that a caller found is its answer, also when it has ended since', async () => {
+    const room = newRoom();
+    const { outcome } = room.call('a', { wait: 2_000 });
+    // The second time when half of its time is over.
+    for (const [key, remainingMs] of Object.entries({ y: 3_000, z: 2_000 })) {
+      await room.answer({ kind: 'quarantined', remainingMs });
+      await room.advance(500);
+      await room.hold(key);
+      await room.advance(500);
+    }
+    const causes = [{ reason: 'quarantined' }, { reason: 'quarantined' }, {}];
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
   });
 });
