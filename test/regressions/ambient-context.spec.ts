@@ -38,7 +38,7 @@ describe('the ambient context of a request', () => {
       },
     });
     const handle = async (name: string) => {
-      const lock = await redlock.acquire(name, { ttl: 300 });
+      const lock = await redlock.acquire(name, { ttl: 1_500 });
       await eventually(() =>
         expect(calls).toContainEqual(expect.objectContaining({ what: `extended ${name}` })),
       );
