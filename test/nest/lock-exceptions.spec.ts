@@ -57,6 +57,7 @@ describe('LockExceptionFilter', () => {
       lost: { status: 409, retryAfter: null },
       stale: { status: 412, error: 'Precondition Failed', retryAfter: null },
       foreign: { status: 412 },
+      misuse: { status: 500, message: 'Internal server error' },
       other: { status: 500, message: 'Internal server error' },
       outage: { status: 503, error: 'Service Unavailable', retryAfter: '1' },
     });

@@ -1,4 +1,4 @@
-import { StaleTokenError } from '../../../lib/core/errors.ts';
+import { FencedUsageError, StaleTokenError } from '../../../lib/core/errors.ts';
 import { Fenced, LockSignal, lockSignal, type FencedOptions } from '../../../lib/index.ts';
 import { createMemoryNodes, occupy } from '../../../lib/testing/index.ts';
 import type { MemoryLockNode } from '../../../lib/testing/index.ts';
@@ -39,6 +39,11 @@ export class GuardedSeats {
     });
   }
 
+  /** A fault of the application. */
+  async misuse(): Promise<string> {
+    throw new FencedUsageError('used wrongly');
+  }
+
   async other(): Promise<string> {
     throw new Error('something else');
   }
@@ -66,6 +71,7 @@ export async function answersToAll(
   await newer.release();
   answers.stale = await call('stale');
   answers.foreign = await call('foreign');
+  answers.misuse = await call('misuse');
   answers.other = await call('other');
   for (const node of nodes) node.kill();
   answers.outage = await call('book');

@@ -254,6 +254,18 @@ describe('a loss', () => {
 });
 
 describe('a suspend of the system', () => {
+  it('extends at once what is kept extended, and nothing else', async () => {
+    const asked: number[] = [];
+    for (const extend of [true, false]) {
+      const { cluster, lock, extensionTimes } = await holding({ extend });
+      cluster.environment.suspend(500);
+      expect(lock.isHeld).toBe(true);
+      await cluster.advance(50);
+      asked.push(extensionTimes().length);
+    }
+    expect(asked).toEqual([1, 0]);
+  });
+
   it.each([
     ['suspended', 100, 20_000],
     ['suspended', 2_000, 980],
