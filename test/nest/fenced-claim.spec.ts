@@ -87,6 +87,11 @@ class Seats {
     return { row: await fenceRow(`seat:${id}`), token: token! };
   }
 
+  @Fenced('seat:{0}', { claim: true, onBusy: 'skip' })
+  async orSkip(id: string) {
+    return (await this.atStart(id)) as object | undefined;
+  }
+
   @Fenced('seat:{0}', { claim: true })
   async outer(id: string) {
     return this.atStart(id);
@@ -180,6 +185,16 @@ describe('@Fenced(key, { claim: true })', () => {
       expect(seats.ran).toBe(0);
       expect(claims()).toHaveLength(2);
     });
+
+    it.each(['atStart', 'orSkip'] as const)(
+      'does not with the minHold of the module, which keeps the lock: %s',
+      async (method) => {
+        const { fence, seats } = await start({ minHold: '5s', wait: 100 });
+        await fence.claim(seen(1));
+        await expect(seats[method](id)).rejects.toThrow(StaleTokenError);
+        expect(claims()).toHaveLength(2);
+      },
+    );
 
     it('does not in the middle of work under the lock', async () => {
       const { fence, seats, locks } = await start();

@@ -12,6 +12,7 @@ import type { StaleTokenError } from '../../core/errors.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
+import { resolveAcquire, type ResolvedOptions } from '../../core/options/resolve-options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
@@ -52,8 +53,8 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     const claimThen = async (lock: Lock) => {
       const refusal = await this.claim(lock);
       if (!refusal) return begin(lock);
-      const isFinal = isJoined || overtaken || this.host.redlock.options.tokenSource;
-      if (isFinal || !isCurable(refusal, definition)) throw refusal;
+      const isFinal = isJoined || overtaken;
+      if (isFinal || !isCurable(refusal, definition, this.host.redlock.options)) throw refusal;
       // The lock is released before the next try.
       overtaken = refusal;
       return undefined;
@@ -132,12 +133,16 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 const DAY_MICROS = 86_400_000_000;
 
 /**
- * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day.
- * With `minHold` the released lock is kept from everybody for a while.
+ * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day,
+ * and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
  */
-function isCurable({ currentToken }: StaleTokenError, { lockOptions }: FencedDefinition): boolean {
-  const isNear = Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
-  return isNear && lockOptions?.minHold === undefined;
+function isCurable(
+  { currentToken }: StaleTokenError,
+  { lockOptions }: FencedDefinition,
+  options: ResolvedOptions,
+): boolean {
+  if (options.tokenSource || resolveAcquire(options, lockOptions).minHoldMs > 0) return false;
+  return Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
