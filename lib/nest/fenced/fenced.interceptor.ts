@@ -49,14 +49,15 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       writeParameters(definition, args, lock);
       return body();
     };
-    let overtaken: StaleTokenError | undefined;
+    /** Each of another key, and followed by another lock. */
+    const refusals: StaleTokenError[] = [];
     const claimThen = async (lock: Lock) => {
       const refusal = await this.claim(lock);
       if (!refusal) return begin(lock);
-      const isFinal = isJoined || overtaken;
+      const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
       if (isFinal || !isCurable(refusal, definition, this.host.redlock.options)) throw refusal;
       // The lock is released before the next try.
-      overtaken = refusal;
+      refusals.push(refusal);
       return undefined;
     };
     const work = (lock: Lock) => {
@@ -69,11 +70,11 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       const keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       isJoined = definition.claim && this.locks.holds(keys);
-      isWaiting = true;
       const options = optionsOf(definition, args);
-      let result = await this.locks.withLock(keys, work, options);
-      if (overtaken) {
-        this.host.redlock.exceed(overtaken.keys, Number(overtaken.currentToken));
+      let result: unknown;
+      for (let tries = 0; tries <= refusals.length; tries += 1) {
+        const last = refusals.at(-1);
+        if (last) this.host.redlock.exceed(last.keys, Number(last.currentToken));
         isWaiting = true;
         result = await this.locks.withLock(keys, work, options);
       }
@@ -82,9 +83,12 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     } catch (error) {
       // A busy lock inside the method is the method's own error: half of its work may be done.
       const isBusy = isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY';
-      if (isBusy && definition.skipWhenBusy) return undefined;
-      locateError(error, definition.where);
-      throw error;
+      // The holder that has it by now may be the newer one of the refusal.
+      const [refusal] = isBusy ? refusals : [];
+      if (isBusy && !refusal && definition.skipWhenBusy) return undefined;
+      const final = refusal ?? error;
+      locateError(final, definition.where);
+      throw final;
     }
   }
 
