@@ -255,6 +255,19 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     },
   );
 
+  it.each(['COMMIT', 'END', 'ROLLBACK', '/* */ ABORT'])(
+    'says that the statement ended its transaction: %s',
+    async (sql) => {
+      const ending = fence.statement(token(1), sql);
+      await expect(ending).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        keys: [key],
+        message: expect.stringMatching(/^The statement ended the transaction/),
+      });
+      await expect(fence.statement(token(2), WRITE, [key, 'ana'])).resolves.toHaveLength(1);
+    },
+  );
+
   it('copies out of and into files', async () => {
     await pool.query('CREATE TABLE copied (id text)');
     const copied = fence.statement(token(1), `COPY copied FROM PROGRAM 'echo STDIN'`);

@@ -1,4 +1,4 @@
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { FencedUsageError, isRedlockError, RedlockConfigError } from '../../core/errors.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
@@ -152,12 +152,13 @@ export class StatementFence<Transaction>
     options: FenceKeys = {},
   ): Promise<readonly SqlRow[]> {
     const claims = fenceClaims(token, options.keys);
+    const keys = claims.map(({ key }) => key);
     this.context.refuseNested(claims);
     const neverCommits = NEVER_COMMITS.test(sql);
     if (!neverCommits && waitsForData(sql)) {
       throw new FencedUsageError(
         'fence.statement sends no data, for which COPY … FROM STDIN waits. Copy inside fence.transaction, with a stream on its client (pg-copy-streams). Nothing was written.',
-        claims.map(({ key }) => key),
+        keys,
       );
     }
     const { table } = this;
@@ -166,7 +167,14 @@ export class StatementFence<Transaction>
     const write = { sql, parameters };
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
-      runStatement(this.adapter.executor(transaction), write);
+      runStatement(this.adapter.executor(transaction), write).catch((error: unknown) => {
+        if (!isRedlockError(error)) throw error;
+        throw new FencedUsageError(
+          'The statement ended the transaction in which fence.statement runs it. Give it no COMMIT, END, ROLLBACK, ABORT or PREPARE TRANSACTION: the fence commits by itself.',
+          keys,
+          { cause: error },
+        );
+      });
     const runPair = neverCommits ? this.runPair : undefined;
     const attempt = async () =>
       (await runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
