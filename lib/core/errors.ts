@@ -1,3 +1,5 @@
+import { systemEnvironment } from './system-environment.ts';
+
 /** What went wrong, for `switch`. Closed: a new code is a breaking change. */
 export type RedlockErrorCode =
   | 'LOCK_BUSY'
@@ -182,7 +184,10 @@ const LOSS: Record<LockLossReason, string> = {
   short: 'less validity is left than the next step needs',
 };
 
-/** The resource has seen a newer token: this holder is stale and its write was refused. */
+/**
+ * The resource has seen a newer token: this holder is stale and its write was refused. The number may also be that of no holder:
+ * the floor of a pruned table, or one ahead of the clocks.
+ */
 export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN';
 
@@ -196,15 +201,32 @@ export class StaleTokenError extends RedlockError {
     readonly token: string,
     /** The newest token the resource has seen, decimal, when it said so. */
     readonly currentToken?: string,
+    /** `''` where no holder had it: the floor of a pruned table, or a row that was repaired. */
     readonly currentHolder?: string,
     options?: ErrorOptions,
   ) {
+    const seen = currentToken === undefined ? '' : `: the resource has seen ${currentToken}`;
     super(
-      `Stale fencing token ${token} for '${key}'${currentToken === undefined ? '' : `: the resource has seen ${currentToken}`}. A newer holder exists; nothing was written. Undo what this holder did elsewhere (for example refund), do not retry with this token.`,
+      `Stale fencing token ${token} for '${key}'${seen}. ${staleAdvice(token, currentToken, currentHolder)} Nothing was written; do not retry with this token.`,
       [key],
       options,
     );
   }
+}
+
+function staleAdvice(token: string, currentToken?: string, currentHolder?: string): string {
+  const [ownDays, days] = [daysAhead(token), daysAhead(currentToken)];
+  // Where our own number is ahead as well, it comes from another issuer, and is no time.
+  if (days > 1 && !(ownDays > 1))
+    return `That is ${Math.floor(days)} days ahead of the clock here, and every holder until then is refused: see 'Repair' in docs/fencing/README.md.`;
+  if (currentHolder === '')
+    return 'That number is of no holder: it is the floor of a table that was pruned, or a repaired row, and this token is older. Take the lock again for a new one.';
+  return 'A newer holder exists. Undo what this holder did elsewhere (for example refund).';
+}
+
+/** Of a number that is a time in microseconds. */
+function daysAhead(token?: string): number {
+  return (Number(token) - systemEnvironment.clock.wallMicros()) / 86_400_000_000;
 }
 
 /** Wrong wiring or wrong use in code; the message says whether anything ran or was written. */

@@ -216,20 +216,55 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     });
   });
 
-  it.each(['COPY seat (id) FROM STDIN', '-- data\n/* of /* all */ seats */ copy seat FROM stdin'])(
-    'refuses what waits for data that cannot be sent: %s',
+  it.each([
+    'COPY seat (id) FROM STDIN',
+    '-- data\n/* of /* all */ seats */ copy seat FROM stdin',
+    'COPY seat(id)FROM/* the */STDIN',
+    'COPY seat (id) FROM -- the\n STDIN',
+    '; COPY"seat"FROM /* /* */ */ STDOUT',
+    'COPY "seat" ("id") FROM STDIN (NULL \'/*\')',
+  ])('refuses what waits for data that cannot be sent: %s', async (sql) => {
+    const one = new pg.Pool({ connectionString: database.url, max: 1 });
+    try {
+      const copying = postgresFence(one, options).statement(token(1), sql);
+      await expect(copying).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        message: expect.stringContaining('fence.transaction'),
+      });
+      await one.query('SELECT 1');
+    } finally {
+      await one.end();
+    }
+  });
+
+  it.each([
+    '/* replaces COPY seat FROM STDIN */ UPDATE seat SET n = 3 WHERE id = $1',
+    '-- COPY seat FROM STDIN\n; UPDATE seat SET n = 3 WHERE id = $1',
+    `/**/UPDATE seat SET n = 3, owner = 'COPY seat FROM STDIN' WHERE id = $1`,
+  ])('does not take for such a one what only speaks of it: %s', async (sql) => {
+    await expect(fence.statement(token(1), sql, [key])).resolves.toEqual([]);
+    const { rows } = await pool.query('SELECT n FROM seat WHERE id = $1', [key]);
+    expect(rows).toEqual([{ n: 3 }]);
+  });
+
+  it.each(['/**/', '-- \r', ' ;', '/* /* */ */', ' \n'])(
+    'finds it behind 100,000 times %j',
+    async (piece) => {
+      const copying = fence.statement(token(1), `${piece.repeat(100_000)}COPY seat FROM STDIN`);
+      await expect(copying).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    },
+  );
+
+  it.each(['COMMIT', 'END', 'ROLLBACK', '/* */ ABORT'])(
+    'says that the statement ended its transaction: %s',
     async (sql) => {
-      const one = new pg.Pool({ connectionString: database.url, max: 1 });
-      try {
-        const copying = postgresFence(one, options).statement(token(1), sql);
-        await expect(copying).rejects.toMatchObject({
-          code: 'FENCED_USAGE',
-          message: expect.stringContaining('fence.transaction'),
-        });
-        await one.query('SELECT 1');
-      } finally {
-        await one.end();
-      }
+      const ending = fence.statement(token(1), sql);
+      await expect(ending).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        keys: [key],
+        message: expect.stringMatching(/^The statement ended the transaction/),
+      });
+      await expect(fence.statement(token(2), WRITE, [key, 'ana'])).resolves.toHaveLength(1);
     },
   );
 

@@ -87,6 +87,21 @@ class Seats {
     return { row: await fenceRow(`seat:${id}`), token: token! };
   }
 
+  @Fenced('seat:{0}', { claim: true, wait: 100 })
+  async briefly(id: string) {
+    return this.atStart(id);
+  }
+
+  @Fenced('seat:{0}', { claim: true, onBusy: 'skip' })
+  async orSkip(id: string) {
+    return (await this.atStart(id)) as object | undefined;
+  }
+
+  @Fenced(['seat:{0}', 'row:{0}'], { claim: true })
+  async withRow(_id: string, @FencingToken() token?: FencingToken) {
+    return token!;
+  }
+
   @Fenced('seat:{0}', { claim: true })
   async outer(id: string) {
     return this.atStart(id);
@@ -180,6 +195,55 @@ describe('@Fenced(key, { claim: true })', () => {
       expect(seats.ran).toBe(0);
       expect(claims()).toHaveLength(2);
     });
+
+    it.each(['atStart', 'orSkip'] as const)(
+      'does not with the minHold of the module, which keeps the lock: %s',
+      async (method) => {
+        const { fence, seats } = await start({ minHold: '5s', wait: 100 });
+        await fence.claim(seen(1));
+        await expect(seats[method](id)).rejects.toThrow(StaleTokenError);
+        expect(claims()).toHaveLength(2);
+      },
+    );
+
+    it('does so for each key of a set', async () => {
+      const { fence, seats } = await start();
+      await fence.claim({ ...seen(1), keys: [`row:${id}`] });
+      const ahead = seen(2);
+      await fence.claim(ahead);
+      const { value } = await seats.withRow(id);
+      expect(value).toBeGreaterThan(ahead.value);
+      expect(claims().map(({ type }) => type)).toEqual(['admitted', 'stale', 'stale', 'admitted']);
+    });
+
+    it.each(['briefly', 'orSkip'] as const)(
+      'rejects with the refusal when a newer holder has the lock then: %s',
+      async (method) => {
+        const { fence, seats, locks } = await start();
+        const [isRefused, isQueued] = [new Gate(), new Gate()];
+        const claim = fence.claim.bind(fence);
+        await claim(seen(1));
+        // Outside of the section, where it does not join the lock.
+        const newer = isRefused.opened.then(() => {
+          const waiting = locks.acquire(`seat:${id}`);
+          isQueued.open();
+          return waiting;
+        });
+        fence.claim = async (token) => {
+          isRefused.open();
+          await isQueued.opened;
+          await new Promise((resolve) => setImmediate(resolve));
+          return claim(token);
+        };
+        await expect(seats[method](id)).rejects.toMatchObject({
+          code: 'STALE_TOKEN',
+          currentHolder: 'ahead',
+          where: `Seats.${method}`,
+        });
+        expect(seats.ran).toBe(0);
+        await (await newer).release();
+      },
+    );
 
     it('does not in the middle of work under the lock', async () => {
       const { fence, seats, locks } = await start();

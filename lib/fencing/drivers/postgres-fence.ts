@@ -1,4 +1,4 @@
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { FencedUsageError, isRedlockError, RedlockConfigError } from '../../core/errors.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
@@ -101,8 +101,29 @@ export function postgresFence<Pool extends PostgresPool>(
 /** Statements that can't end the transaction they run in. */
 const NEVER_COMMITS = /^\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|VALUES|TABLE)\b/i;
 
-/** PostgreSQL waits for the data, and takes no end of the statement for an answer. */
-const WAITS_FOR_DATA = /\bCOPY\b[^]*\bFROM\s+STDIN\b/i;
+/** COPY of a table whose first FROM is this, or the other name that PostgreSQL takes for it. It has no text in front of that. */
+const COPY_FROM_STDIN =
+  /^[ \t-\r;]*COPY(?![ \t-\r]*\()(?:(?![ \t-\r)]FROM[ \t-\r])[^])*[ \t-\r)]FROM[ \t-\r]+STD(?:IN|OUT)(?![\w$\u0080-\uffff])/i;
+
+/** PostgreSQL then takes no end of the statement for an answer, so that the connection would be lost. */
+function waitsForData(sql: string): boolean {
+  const outside = /"[^"]*"|--[^\n\r]*|\/\*/g;
+  const inComment = /\/\*|\*\//g;
+  let bare = '';
+  let depth = 0;
+  for (let at = 0; at < sql.length;) {
+    const next = depth > 0 ? inComment : outside;
+    next.lastIndex = at;
+    const found = next.exec(sql);
+    if (depth === 0)
+      bare += `${sql.slice(at, found?.index)} ${found?.[0].startsWith('"') ? '"" ' : ''}`;
+    if (!found) break;
+    if (found[0] === '/*') depth += 1;
+    if (found[0] === '*/') depth -= 1;
+    at = next.lastIndex;
+  }
+  return COPY_FROM_STDIN.test(bare);
+}
 
 /** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
 type RunPair = (
@@ -131,12 +152,13 @@ export class StatementFence<Transaction>
     options: FenceKeys = {},
   ): Promise<readonly SqlRow[]> {
     const claims = fenceClaims(token, options.keys);
+    const keys = claims.map(({ key }) => key);
     this.context.refuseNested(claims);
     const neverCommits = NEVER_COMMITS.test(sql);
-    if (!neverCommits && WAITS_FOR_DATA.test(sql)) {
+    if (!neverCommits && waitsForData(sql)) {
       throw new FencedUsageError(
         'fence.statement sends no data, for which COPY … FROM STDIN waits. Copy inside fence.transaction, with a stream on its client (pg-copy-streams). Nothing was written.',
-        claims.map(({ key }) => key),
+        keys,
       );
     }
     const { table } = this;
@@ -145,7 +167,14 @@ export class StatementFence<Transaction>
     const write = { sql, parameters };
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
-      runStatement(this.adapter.executor(transaction), write);
+      runStatement(this.adapter.executor(transaction), write).catch((error: unknown) => {
+        if (!isRedlockError(error)) throw error;
+        throw new FencedUsageError(
+          'The statement ended the transaction in which fence.statement runs it. Give it no COMMIT, END, ROLLBACK, ABORT or PREPARE TRANSACTION: the fence commits by itself.',
+          keys,
+          { cause: error },
+        );
+      });
     const runPair = neverCommits ? this.runPair : undefined;
     const attempt = async () =>
       (await runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));

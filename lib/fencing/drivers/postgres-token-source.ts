@@ -21,6 +21,27 @@ export interface PostgresTokenSource extends TokenSource {
 
 const ATTEMPTS = 10;
 
+/** A text that is no number: the floor was raised while the statement waited for the row. */
+const BELOW_FLOOR = '22P02';
+
+interface SqlError {
+  readonly code?: unknown;
+}
+
+/**
+ * Locks the rows in the order of their keys, and raises each by one. A new one begins at the floor of the table, above all that
+ * was pruned. The statement may have read that before a prune whose deleted row it waited for; so it looks again, under a lock.
+ */
+function raiseSql(table: string, count: number): string {
+  const floor = `SELECT token FROM ${table} WHERE resource = ''`;
+  const rows = listOfClaims(count, (key, token, holder) =>
+    postgresFenceRow(key, `COALESCE((${floor}), ${token})`, holder),
+  );
+  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
+ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token + 1, EXCLUDED.token), holder = EXCLUDED.holder
+RETURNING CAST(CASE WHEN xmax = 0 AND token < (${floor} FOR SHARE) THEN 'below the floor' ELSE CAST(token AS text) END AS bigint) AS token`;
+}
+
 /**
  * Fencing tokens from counter rows in PostgreSQL, for `RedlockModule.forRoot({ tokens: postgresTokenSource(pool) })`: small
  * numbers (1, 2, 3 …), issued while the lock is held. With the fence in the same table, issuing is claiming at once.
@@ -37,14 +58,10 @@ export function postgresTokenSource(
     ddl: () => postgresFenceSql.ddl(table),
     async issue({ keys, holder, signal }) {
       const claims = fenceClaims({ value: 1, keys, holder });
-      /** Locks the rows in the order of their keys, and raises each by one. */
       const raise = async (client: PostgresClient): Promise<number> => {
-        const { rows } = await client.query(
-          `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(claims.length, postgresFenceRow)}
-ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder
-RETURNING CAST(token AS text) AS token`,
-          [...claimParameters(claims)],
-        );
+        const { rows } = await client.query(raiseSql(table, claims.length), [
+          ...claimParameters(claims),
+        ]);
         return Math.max(...rows.map((row) => Number(row.token)));
       };
       const raiseToOne = async (client: PostgresClient): Promise<number> => {
@@ -63,7 +80,8 @@ RETURNING CAST(token AS text) AS token`,
             ? await withStatement(pool, raise)
             : await runPostgresTransaction(pool, raiseToOne, 'read committed');
         } catch (error) {
-          if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;
+          const isAgain = isRetryableSqlError(error) || (error as SqlError).code === BELOW_FLOOR;
+          if (attempt < ATTEMPTS && isAgain) continue;
           throw fenceError(error, 'postgresql', table, claims);
         }
       }

@@ -12,6 +12,7 @@ import type { StaleTokenError } from '../../core/errors.ts';
 import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
+import { resolveAcquire, type ResolvedOptions } from '../../core/options/resolve-options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
@@ -48,14 +49,15 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       writeParameters(definition, args, lock);
       return body();
     };
-    let overtaken: StaleTokenError | undefined;
+    /** Each of another key, and followed by another lock. */
+    const refusals: StaleTokenError[] = [];
     const claimThen = async (lock: Lock) => {
       const refusal = await this.claim(lock);
       if (!refusal) return begin(lock);
-      const isFinal = isJoined || overtaken || this.host.redlock.options.tokenSource;
-      if (isFinal || !isCurable(refusal, definition)) throw refusal;
+      const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
+      if (isFinal || !isCurable(refusal, definition, this.host.redlock.options)) throw refusal;
       // The lock is released before the next try.
-      overtaken = refusal;
+      refusals.push(refusal);
       return undefined;
     };
     const work = (lock: Lock) => {
@@ -68,11 +70,11 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       const keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       isJoined = definition.claim && this.locks.holds(keys);
-      isWaiting = true;
       const options = optionsOf(definition, args);
-      let result = await this.locks.withLock(keys, work, options);
-      if (overtaken) {
-        this.host.redlock.exceed(overtaken.keys, Number(overtaken.currentToken));
+      let result: unknown;
+      for (let tries = 0; tries <= refusals.length; tries += 1) {
+        const last = refusals.at(-1);
+        if (last) this.host.redlock.exceed(last.keys, Number(last.currentToken));
         isWaiting = true;
         result = await this.locks.withLock(keys, work, options);
       }
@@ -81,9 +83,12 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     } catch (error) {
       // A busy lock inside the method is the method's own error: half of its work may be done.
       const isBusy = isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY';
-      if (isBusy && definition.skipWhenBusy) return undefined;
-      locateError(error, definition.where);
-      throw error;
+      // The holder that has it by now may be the newer one of the refusal.
+      const [refusal] = isBusy ? refusals : [];
+      if (isBusy && !refusal && definition.skipWhenBusy) return undefined;
+      const final = refusal ?? error;
+      locateError(final, definition.where);
+      throw final;
     }
   }
 
@@ -132,12 +137,16 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 const DAY_MICROS = 86_400_000_000;
 
 /**
- * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day.
- * With `minHold` the released lock is kept from everybody for a while.
+ * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day,
+ * and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
  */
-function isCurable({ currentToken }: StaleTokenError, { lockOptions }: FencedDefinition): boolean {
-  const isNear = Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
-  return isNear && lockOptions?.minHold === undefined;
+function isCurable(
+  { currentToken }: StaleTokenError,
+  { lockOptions }: FencedDefinition,
+  options: ResolvedOptions,
+): boolean {
+  if (options.tokenSource || resolveAcquire(options, lockOptions).minHoldMs > 0) return false;
+  return Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */

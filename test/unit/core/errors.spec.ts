@@ -70,6 +70,25 @@ describe('a message says what happened and what to do', () => {
       /^Stale fencing token 17 for 'seat:1': the resource has seen 18\..* not retry with/;
     expect(error.message).toMatch(message);
     expect([error.keys, error.cause]).toEqual([['seat:1'], cause]);
+    expect(error.message).toMatch(/A newer holder exists\. Undo what/);
+  });
+
+  it('when stale by a number of no holder: that the lock is to be taken again', () => {
+    const { message } = new StaleTokenError('seat:1', '17', '18', '');
+    expect(message).toMatch(/has seen 18\. .* no holder: .* floor .* Take the lock again/);
+    expect(message).not.toMatch(/newer holder exists|Undo/);
+  });
+
+  it.each([
+    [49, /2 days ahead of the clock here.*Repair.*docs\/fencing\/README\.md/],
+    [23, /A newer holder exists/],
+  ])('when stale by a number %d hours ahead: what it is', (hours, expected) => {
+    const now = Date.now() * 1_000;
+    const ahead = now + hours * 3_600_000_000;
+    for (const holder of ['holder', undefined])
+      expect(new StaleTokenError('a', `${now}`, `${ahead}`, holder).message).toMatch(expected);
+    // Another issuer's numbers are no times.
+    expect(new StaleTokenError('a', `${ahead * 2}`, `${ahead * 3}`).message).toMatch(/A newer/);
   });
 });
 
