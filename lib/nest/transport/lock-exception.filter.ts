@@ -41,7 +41,7 @@ const MEANINGS: Partial<
   STALE_TOKEN: [
     412,
     'Precondition Failed',
-    'A newer holder has used this resource; nothing was written. Do not repeat the call with this token.',
+    'The resource has seen a newer token; nothing was written. Do not repeat the call with this token.',
   ],
   QUORUM_UNAVAILABLE: [503, 'Service Unavailable', 'Locks are unavailable. Try again later.'],
   REDLOCK_CLOSED: [503, 'Service Unavailable', 'This server is shutting down. Try again.'],
