@@ -169,6 +169,18 @@ describe('on PostgreSQL', () => {
     await expect(fence.claim(tokenOf(key, 1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
   });
 
+  it('admits new keys again after the repair of the floor of the documentation', async () => {
+    const page = readFileSync('docs/fencing/README.md', 'utf8');
+    const repair = /^UPDATE redlock_fence SET token = \d+ WHERE resource = '';/m.exec(page)![0];
+    const { pool } = database;
+    await pool.query(repair.replace(/\d{16}/, String(tokenOf(key, -400).value)));
+    await expect(fence.claim(tokenOf(key, 0))).rejects.toMatchObject({ currentHolder: '' });
+    await pool.query(repair.replace(/\d{16}/, String(tokenOf(key, 1).value)));
+    await expect(fence.claim(tokenOf(key, 2))).rejects.toMatchObject({ currentHolder: '' });
+    await fence.claim(tokenOf(key, 0));
+    await pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
+  });
+
   it('counts no number of postgresTokenSource as a time', async () => {
     const source = postgresTokenSource(database.pool);
     const { signal } = new AbortController();

@@ -112,6 +112,28 @@ describe('@FencingToken()', () => {
     await expect(module.get(Seats).both('1')).resolves.toEqual(['a:1', 'b:1']);
   });
 
+  it('fills each parameter of a method that it marks, and none of a method that this one overrides', async () => {
+    @Injectable()
+    class Twice {
+      @Fenced('seat:{0}')
+      async book(_id: string, @FencingToken() a?: unknown, @FencingToken() b?: unknown) {
+        return [a, b];
+      }
+    }
+    @Injectable()
+    class Once extends Twice {
+      @Fenced('seat:{0}')
+      override async book(_id: string, mine?: unknown, @FencingToken() token?: unknown) {
+        return [mine, token];
+      }
+    }
+    const module = await startModule({ providers: [Twice, Once] });
+    const [first, second] = (await module.get(Twice).book('1')) as FencingToken[];
+    expect([first, second?.keys]).toEqual([second, ['seat:1']]);
+    const [mine, token] = await module.get(Once).book('1', 'mine');
+    expect([mine, (token as FencingToken).keys]).toEqual(['mine', ['seat:1']]);
+  });
+
   it('is refused on a constructor', () => {
     expect(() => {
       class Wrong {
