@@ -5,4 +5,6 @@ export default {
   ...base,
   testMatch: ['<rootDir>/test/stores/*.stores.spec.ts'],
   testPathIgnorePatterns: ['/node_modules/'],
+  // Prisma's schema engine keeps its process alive when its connections have ended.
+  forceExit: true,
 };

@@ -15,7 +15,7 @@ import {
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { nodeSqlite } from './support/node-sqlite.ts';
 import { drizzleClient, knexClient, kyselyClient, typeormClient } from './support/open-clients.ts';
-import { openPrismaClient } from './support/prisma-accounts.ts';
+import { openPrismaClient, prismaPg } from './support/prisma-accounts.ts';
 
 // A transaction that ends inside the work has freed the row of the fence: what follows is not fenced.
 
@@ -139,7 +139,7 @@ describe('on PostgreSQL', () => {
     run: (tx, text) => tx.execute(sql.raw(text)),
   }));
   itNotices('Prisma', [['COMMIT'], ...SWALLOWED], async () => ({
-    ...(await openPrismaClient(database.url)),
+    ...(await openPrismaClient(prismaPg(database.url))),
     run: (tx, text) => tx.$executeRawUnsafe(text),
   }));
   itNotices('PGlite', [['COMMIT'], ...SWALLOWED], async () => {

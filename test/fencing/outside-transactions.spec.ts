@@ -14,7 +14,7 @@ import {
   typeormClient,
   type OpenClient,
 } from './support/open-clients.ts';
-import { openPrismaClient } from './support/prisma-accounts.ts';
+import { openPrismaClient, prismaPg } from './support/prisma-accounts.ts';
 
 // Outside a transaction the lock on the row of the fence ends with the statement: the write that follows is not fenced.
 
@@ -68,7 +68,7 @@ describe('on PostgreSQL', () => {
   itRefuses('Kysely', () => kyselyClient(database.url, 'postgresql'));
   itRefuses('Drizzle', () => drizzleClient(database.url, 'postgresql'));
   itRefuses('Prisma', async () => {
-    const { prisma, fence, close } = await openPrismaClient(database.url);
+    const { prisma, fence, close } = await openPrismaClient(prismaPg(database.url));
     return { fence, outside: [prisma], run: (work) => prisma.$transaction(work), close };
   });
 });

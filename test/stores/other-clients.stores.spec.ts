@@ -1,26 +1,21 @@
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { describe, expect, it } from '@jest/globals';
+import { describe } from '@jest/globals';
 import pg from 'pg';
-import {
-  FencingToken,
-  SqlFence,
-  type Fence,
-  type SqlFenceAdapter,
-} from '../../lib/fencing/index.ts';
+import { SqlFence, type SqlFenceAdapter } from '../../lib/fencing/index.ts';
 import {
   createPostgresAccounts,
-  fencedAccounts,
   firstText,
-  itConforms,
   SELECT,
   UPSERT,
 } from '../fencing/support/account-stores.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
+import {
+  itFences,
+  itNoticesTheEnd,
+  loadPackage,
+  type FencedClient,
+} from './support/fenced-client.ts';
 
-// Clients without an adapter of ours, as docs/fencing/orms.md connects them; their packages are in this folder alone.
-
-const require = createRequire(join(process.cwd(), 'test/stores/package.json'));
+// Clients without an adapter of ours, as docs/fencing/orms.md connects them.
 
 function postgresJsAdapter(sql: any): SqlFenceAdapter<any> {
   return {
@@ -30,7 +25,15 @@ function postgresJsAdapter(sql: any): SqlFenceAdapter<any> {
       placeholder: 'numbered',
       query: async (text, parameters) => tx.unsafe(text, parameters),
     }),
-    isTransaction: (tx) => 'savepoint' in tx,
+    isTransaction: async (tx) =>
+      'savepoint' in tx &&
+      tx.unsafe('LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE').then(
+        () => true,
+        (error: { code?: string }) => {
+          if (error.code === '25P01') return false;
+          throw error;
+        },
+      ),
     run: (work, level) => sql.begin(level ? `ISOLATION LEVEL ${level}` : '', work),
   };
 }
@@ -51,68 +54,41 @@ function sequelizeAdapter(sequelize: any): SqlFenceAdapter<any> {
 describe('on PostgreSQL', () => {
   const database = usePostgres(createPostgresAccounts);
 
-  const openPostgresJs = () => {
-    const sql = require('postgres')(database.url, { max: 30, onnotice: () => undefined });
-    return { sql, fence: new SqlFence(postgresJsAdapter(sql)) as Fence };
+  const openPostgresJs = (): FencedClient => {
+    const sql = loadPackage('postgres')(database.url, { max: 30, onnotice: () => undefined });
+    return {
+      fence: new SqlFence(postgresJsAdapter(sql)),
+      accounts: {
+        read: async (resource) => firstText(await sql.unsafe(SELECT.postgresql, [resource])),
+        write: (tx, resource, text) => tx.unsafe(UPSERT.postgresql, [resource, text]),
+      },
+      outside: [sql],
+      run: (work) => sql.begin(work),
+      execute: (tx, text) => tx.unsafe(text),
+      close: () => sql.end(),
+    };
   };
-  const openSequelize = () => {
-    const { Sequelize } = require('sequelize');
+  const openSequelize = (): FencedClient => {
+    const { Sequelize } = loadPackage('sequelize');
     const options = { dialectModule: pg, dialect: 'postgres', logging: false, pool: { max: 30 } };
     const sequelize = new Sequelize(database.url, options);
-    return { sequelize, fence: new SqlFence(sequelizeAdapter(sequelize)) as Fence };
+    return {
+      fence: new SqlFence(sequelizeAdapter(sequelize)),
+      accounts: {
+        read: async (resource) =>
+          firstText((await sequelize.query(SELECT.postgresql, { bind: [resource] }))[0]),
+        write: (transaction, resource, text) =>
+          sequelize.query(UPSERT.postgresql, { bind: [resource, text], transaction }),
+      },
+      outside: [sequelize],
+      run: (work) => sequelize.transaction(work),
+      execute: (transaction, text) => sequelize.query(text, { transaction }),
+      close: () => sequelize.close(),
+    };
   };
 
-  itConforms('postgres.js', () => {
-    const { sql, fence } = openPostgresJs();
-    const store = fencedAccounts(fence, {
-      read: async (resource) => firstText(await sql.unsafe(SELECT.postgresql, [resource])),
-      write: (tx, resource, text) => tx.unsafe(UPSERT.postgresql, [resource, text]),
-    });
-    return { store, close: () => sql.end() };
-  });
-
-  itConforms('Sequelize', () => {
-    const { sequelize, fence } = openSequelize();
-    const store = fencedAccounts(fence, {
-      read: async (resource) =>
-        firstText((await sequelize.query(SELECT.postgresql, { bind: [resource] }))[0]),
-      write: (transaction, resource, text) =>
-        sequelize.query(UPSERT.postgresql, { bind: [resource, text], transaction }),
-    });
-    return { store, close: () => sequelize.close() };
-  });
-
-  it.each(['postgres.js', 'Sequelize'])(
-    '%s: a stale token is refused and rolled back at every level, in transactions of the user too, and outside',
-    async (name) => {
-      const { sql, sequelize, fence } = {
-        sql: undefined,
-        sequelize: undefined,
-        ...(name === 'Sequelize' ? openSequelize() : openPostgresJs()),
-      };
-      const token = (value: number) => new FencingToken(value, [name], `holder-${value}`);
-      const begin = (work: (tx: unknown) => Promise<void>): Promise<void> =>
-        sequelize ? sequelize.transaction(work) : sql.begin(work);
-      try {
-        await begin((tx) => fence.advance(tx, token(9)));
-        const stale = { code: 'STALE_TOKEN', currentToken: '9' };
-        await expect(begin((tx) => fence.advance(tx, token(8)))).rejects.toMatchObject(stale);
-        for (const isolationLevel of [
-          'read committed',
-          'repeatable read',
-          'serializable',
-        ] as const) {
-          await fence.transaction(token(9), () => undefined, { isolationLevel });
-          await expect(
-            fence.transaction(token(8), () => undefined, { isolationLevel }),
-          ).rejects.toMatchObject(stale);
-        }
-        await expect(fence.advance(sql ?? sequelize, token(10))).rejects.toThrow(
-          /outside a transaction/,
-        );
-      } finally {
-        await (sequelize ? sequelize.close() : sql.end());
-      }
-    },
-  );
+  itFences('postgres.js', openPostgresJs);
+  itNoticesTheEnd('postgres.js', openPostgresJs);
+  itFences('Sequelize', openSequelize);
+  itNoticesTheEnd('Sequelize', openSequelize);
 });

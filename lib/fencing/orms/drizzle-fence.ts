@@ -1,6 +1,7 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { isOutside } from '../drivers/mysql-fence.ts';
+import { isInPostgresTransaction } from '../drivers/postgres-pool.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -10,11 +11,11 @@ export interface DrizzleTransaction {
   /** A database has none. */
   rollback?(): unknown;
   execute(query: any): PromiseLike<any>;
-  /** Of node-postgres it has the client. */
+  /** It has the client of the driver. */
   readonly session?: any;
 }
 
-/** What the fence needs of a Drizzle database (node-postgres, pglite, mysql2). */
+/** What the fence needs of a Drizzle database (node-postgres, postgres.js, pglite, mysql2). */
 export interface DrizzleDatabase extends DrizzleTransaction {
   transaction(work: (transaction: any) => Promise<any>, config?: any): Promise<any>;
 }
@@ -42,8 +43,8 @@ export interface DrizzleFenceOptions extends SqlFenceOptions {
 }
 
 /**
- * The fence over Drizzle on PostgreSQL (node-postgres, PGlite) or MySQL (mysql2): `drizzleFence(db, { sql })`, with `sql` of
- * drizzle-orm. `tx` is the Drizzle transaction. For SQLite give the driver's connection to `sqliteFence`.
+ * The fence over Drizzle on PostgreSQL (node-postgres, postgres.js, PGlite) or MySQL (mysql2): `drizzleFence(db, { sql })`, with
+ * `sql` of drizzle-orm. `tx` is the Drizzle transaction. For SQLite give the driver's connection to `sqliteFence`.
  *
  * @throws RedlockConfigError when `sql` is missing
  */
@@ -78,8 +79,16 @@ export function drizzleFence<Database extends DrizzleDatabase>(
           return rowsOf(answer);
         },
       }),
-      isTransaction: (transaction) =>
-        typeof (transaction as DrizzleTransaction).rollback === 'function',
+      isTransaction: (transaction) => {
+        const drizzle = transaction as DrizzleTransaction;
+        if (typeof drizzle.rollback !== 'function') return false;
+        const client = drizzle.session?.client;
+        // A transaction of postgres.js doesn't know that it is over either, and its answers don't tell.
+        return (
+          typeof client?.unsafe !== 'function' ||
+          isInPostgresTransaction({ query: (text: any) => client.unsafe(text) })
+        );
+      },
       run: (work, isolationLevel) =>
         database.transaction(work, isolationLevel ? { isolationLevel } : undefined),
     },

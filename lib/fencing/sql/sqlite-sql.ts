@@ -19,11 +19,11 @@ export const sqliteFenceSql = {
       (key, token, holder) => `(${key}, CAST(${token} AS INTEGER), ${holder})`,
     );
     return [
+      // MikroORM 6 looks for RETURNING with a blank before it, to know that there are rows.
       `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
 ON CONFLICT (resource) DO UPDATE SET
   holder = CASE WHEN excluded.token > f.token THEN excluded.holder ELSE f.holder END,
-  token = MAX(f.token, excluded.token)
-RETURNING resource, CAST(token AS TEXT) AS token, holder,
+  token = MAX(f.token, excluded.token) RETURNING resource, CAST(token AS TEXT) AS token, holder,
   (SELECT CAST(token AS TEXT) FROM ${table} WHERE resource = '') AS floor`,
     ];
   },

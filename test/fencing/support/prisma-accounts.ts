@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { prismaFence } from '../../../lib/fencing/index.ts';
 import { runCommand } from '../../support/redis-servers/run-command.ts';
-import { fencedAccounts, type OpenStore } from './account-stores.ts';
+import { fencedAccounts, type Accounts, type OpenStore } from './account-stores.ts';
 
-const SCHEMA = `
+const schema = (dialect: 'postgresql' | 'mysql'): string => `
 generator client {
   provider = "prisma-client-js"
   output   = "./client"
 }
 datasource db {
-  provider = "postgresql"
+  provider = "${dialect}"
 }
 model Account {
   resource String @id
@@ -42,12 +42,15 @@ interface Client {
   };
 }
 
-/** Generates a real Prisma client in a folder that `close` removes and opens it over the pg driver adapter. */
-export async function openPrismaClient(url: string) {
+/** Generates a real Prisma client in a folder that `close` removes and opens it over a driver adapter. */
+export async function openPrismaClient(
+  adapter: object,
+  dialect: 'postgresql' | 'mysql' = 'postgresql',
+) {
   // Inside the project: Prisma looks for its packages from the schema upwards.
   await mkdir('.cache', { recursive: true });
   const folder = await mkdtemp(join(process.cwd(), '.cache/prisma-'));
-  await writeFile(join(folder, 'schema.prisma'), SCHEMA);
+  await writeFile(join(folder, 'schema.prisma'), schema(dialect));
   await runCommand(
     process.execPath,
     [
@@ -71,8 +74,8 @@ export async function openPrismaClient(url: string) {
   const { PrismaClient } = load(join(folder, 'client/index.js')) as {
     PrismaClient: new (options: object) => Client;
   };
-  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 30 }) });
-  const fence = prismaFence(prisma, { timeout: '20s', maxWait: '20s' });
+  const prisma = new PrismaClient({ adapter });
+  const fence = prismaFence(prisma, { dialect, timeout: '20s', maxWait: '20s' });
   const close = async (): Promise<void> => {
     await prisma.$disconnect();
     await rm(folder, { recursive: true, force: true });
@@ -80,9 +83,11 @@ export async function openPrismaClient(url: string) {
   return { prisma, fence, close };
 }
 
-export async function openPrisma(url: string): Promise<OpenStore> {
-  const { prisma, fence, close } = await openPrismaClient(url);
-  const store = fencedAccounts(fence, {
+export const prismaPg = (url: string) => new PrismaPg({ connectionString: url, max: 30 });
+
+/** Accounts through the model of the generated client. */
+export function prismaAccounts(prisma: Client): Accounts<any> {
+  return {
     read: async (resource) =>
       (await prisma.account.findUnique({ where: { resource } }))?.text ?? null,
     write: (transaction, resource, text) =>
@@ -91,6 +96,10 @@ export async function openPrisma(url: string): Promise<OpenStore> {
         create: { resource, text },
         update: { text },
       }),
-  });
-  return { store, close };
+  };
+}
+
+export async function openPrisma(url: string): Promise<OpenStore> {
+  const { prisma, fence, close } = await openPrismaClient(prismaPg(url));
+  return { store: fencedAccounts(fence, prismaAccounts(prisma)), close };
 }
