@@ -1,10 +1,12 @@
 import 'reflect-metadata';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { sqliteFence } from '../../lib/fencing/index.ts';
+import { Redlock } from '../../lib/core/redlock.ts';
 import { RedlockConfigError, type ModuleFence } from '../../lib/index.ts';
+import { checkModuleFence } from '../../lib/nest/host/startup.ts';
 import { closeAll, closeLater, redlockInMemory } from './support/applications.ts';
 
 /** What was logged when an application with this fence started. */
@@ -26,7 +28,10 @@ describe('an application that starts with a fence', () => {
   it('does not start when its table could not refuse stale tokens, and is not kept alive', async () => {
     const fence = sqliteFence(database);
     database.exec(fence.ddl().replace('TEXT', 'TEXT COLLATE NOCASE'));
+    const closed = jest.spyOn(Redlock.prototype, 'close');
     const error: unknown = await start(fence).catch((failure: unknown) => failure);
+    expect(closed).toHaveBeenCalledTimes(1);
+    closed.mockRestore();
     expect(error).toBeInstanceOf(RedlockConfigError);
     expect(String(error)).toMatch(
       /^RedlockConfigError: Option 'fence' can't be used: The fence table 'redlock_fence' .*takes different keys for one.*ddl\(\) does\.$/,
@@ -51,6 +56,14 @@ describe('an application that starts with a fence', () => {
   ])('starts although the database %s', async (_, check, why) => {
     const fence = { claim: async () => undefined, check };
     expect(await start(fence)).toEqual([expect.stringContaining(why)]);
+  });
+
+  it('keeps no timer after the answer', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
+    const before = timers().length;
+    const fence = { claim: async () => undefined, check: async () => [] };
+    await checkModuleFence(fence, 60_000, { warn() {} });
+    expect(timers()).toHaveLength(before);
   });
 
   it('starts with a fence that can not be checked', async () => {
