@@ -25,6 +25,26 @@ async function finishedOf(tries: readonly Played[], more: object = {}) {
   return { failure: run!.failure, tries: run!.tries };
 }
 
+describe('runs of a campaign', () => {
+  it('go on beside each other, except those that need the machine', async () => {
+    let playing = 0;
+    const beside: number[] = [];
+    const play = async (): Promise<RunResult> => {
+      beside.push((playing += 1));
+      await new Promise((resolve) => setImmediate(resolve));
+      playing -= 1;
+      return { violations: [] } as unknown as RunResult;
+    };
+    const schedules = SCHEDULES.toSorted((a, b) => Number(b.alone ?? 0) - Number(a.alone ?? 0));
+    const plan = [schedules[0]!, schedules[0]!, ...schedules.slice(-4)].map((schedule, seed) => {
+      return { schedule, seed };
+    });
+    const finished = await runCampaign(plan, 2, () => undefined, play);
+    expect(beside).toEqual([1, 2, 2, 2, 1, 1]);
+    expect(finished.map(({ seed }) => seed)).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+});
+
 describe('a run', () => {
   const nothing = { rules: ['nothing-happened'] };
 

@@ -36,15 +36,23 @@ export async function runCampaign(
   play = runSchedule,
 ): Promise<FinishedRun[]> {
   const finished = new Map<PlannedRun, FinishedRun>();
-  const left = plan.values();
-  const lane = async (): Promise<void> => {
-    for (const planned of left) {
-      const run = await carryOut(planned, play);
-      finished.set(planned, run);
-      onFinished(run, finished.size);
-    }
+  const lanes = async (runs: readonly PlannedRun[], count: number): Promise<void> => {
+    const left = runs.values();
+    const lane = async (): Promise<void> => {
+      for (const planned of left) {
+        const run = await carryOut(planned, play);
+        finished.set(planned, run);
+        onFinished(run, finished.size);
+      }
+    };
+    await Promise.all(Array.from({ length: count }, lane));
   };
-  await Promise.all(Array.from({ length: parallel }, lane));
+  const isAlone = ({ schedule }: PlannedRun): boolean => schedule.alone === true;
+  await lanes(
+    plan.filter((run) => !isAlone(run)),
+    parallel,
+  );
+  await lanes(plan.filter(isAlone), 1);
   return plan.map((planned) => finished.get(planned)!);
 }
 

@@ -14,6 +14,8 @@ export interface Schedule {
   readonly what: string;
   /** Whether it belongs to the selection for every change. */
   readonly quick?: true;
+  /** No other run beside it, because it keeps the cores busy by itself. */
+  readonly alone?: true;
   /** How many servers. @default 5 */
   readonly nodes?: number;
   /** How many processes. @default 4 */

@@ -84,6 +84,8 @@ const underLoad: Schedule = {
   what: 'for 20 s up to two servers and three of five workers at a time freeze or die: token order on ten records',
   quick: true,
   workers: LOAD_WORKERS,
+  // A process that starts in place of a killed one takes a second of a core.
+  alone: true,
   load: { keys: KEYS, waitsMs: [0, 100, 1_000], longShare: 0.05, setShare: 0.2, pauseMs: 10 },
   async play(stage) {
     const both = { until: performance.now() + LOAD_MS, pausesMs: [200, 900] as const };
