@@ -40,7 +40,10 @@ export function excusesFor(
   };
   for (const [process, spans] of involved) {
     const involvement = union(spans);
-    for (const { from, to } of longStalls(processes.get(process)!.downtime, nodeTimeoutMs)) {
+    const { downtime } = processes.get(process)!;
+    // Those in a row together; and each long one by itself, because the process may have asked in between.
+    const ownLong = downtime.filter(({ from, to }) => to - from >= nodeTimeoutMs / 2);
+    for (const { from, to } of [...longStalls(downtime, nodeTimeoutMs), ...ownLong]) {
       if (touching(involvement, from, to).length === 0) continue;
       excuse(from, Math.min(to - from, ttlMs + nodeTimeoutMs));
     }

@@ -191,6 +191,11 @@ describe('excused is', () => {
     expect(isLongest(1_700, asked('v', 10), stop(1_000), kill(1_900))).toBe(true);
   });
 
+  it('a kill from when the process last ran, be it for a moment after a stop', () => {
+    const events = [stalled('process-v', 20, 990), asked('v', 995), kill(1_000)];
+    expect(isLongest(1_700, ...events)).toBe(true);
+  });
+
   it('a block by the account of the process', () => {
     const events = [...withGap(900), ...WAITER, ...other, block(1_100)];
     expect(idle([...events, stalled('process-v', 1_120, 1_400)])).toBe(false);
