@@ -22,6 +22,8 @@ export interface Waiter {
   isImpatient: boolean;
   /** Inside a section held here, which others may wait for: no claim binds it. */
   readonly isInSection: boolean;
+  /** Its latest try: whether a node has named another holder so far. */
+  readonly attempt: { readonly namesHolder: boolean } | undefined;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;

@@ -90,6 +90,11 @@ export class Attempt implements RoundOwner {
     });
   }
 
+  /** Whether a node has named another holder in its latest round. */
+  get namesHolder(): boolean {
+    return this.#round !== undefined && this.#round.votes.held > 0;
+  }
+
   /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
     this.#isCancelled = true;

@@ -43,6 +43,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   nextInLine: Waiter | undefined = undefined;
   /** Tries made so far. */
   tries = 0;
+  attempt: Attempt | undefined = undefined;
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
@@ -54,7 +55,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   readonly #halfTimeMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
-  #attempt: Attempt | undefined;
   #abort: AbortController | undefined;
   #resume: (() => void) | undefined;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
@@ -125,7 +125,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Ends it: `run` rejects with `error` and nothing is held. */
   cancel(error: unknown): void {
     this.cancelled ??= { error };
-    this.#attempt?.cancel();
+    this.attempt?.cancel();
     this.#abort?.abort(error);
     this.wake();
   }
@@ -261,7 +261,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const hints: number[] = [];
     for (const record of this.#records) hints.push(record.hints);
     this.tries += 1;
-    this.#attempt = new Attempt(set, {
+    this.attempt = new Attempt(set, {
       names: lockNames(set.options.keyPrefix, this.keys, set.marker),
       ttlMs,
       timeoutMs: nodeTimeoutMs,
@@ -269,14 +269,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       ballot: table.nextBallot(this.#records),
       listener: this,
     });
-    const outcome = await this.#attempt.run(nowMs);
+    const outcome = await this.attempt.run(nowMs);
     for (const record of this.#records) record.trying = undefined;
     admission.exit();
     if (outcome.kind === 'granted') {
       this.#claim?.end();
       return grant(outcome, this.#records);
     }
-    this.#failed(outcome, hints, this.#attempt.holder);
+    this.#failed(outcome, hints, this.attempt.holder);
     return undefined;
   }
 

@@ -126,7 +126,11 @@ export class Verdict {
   #isInUse(nowMs: number): boolean {
     const { records, settings } = this.#subject;
     if (this.#contention !== undefined) return true;
-    return records.some(({ namedAtMs }) => nowMs - namedAtMs <= 2 * settings.nodeTimeoutMs);
+    const recentMs = 2 * settings.nodeTimeoutMs;
+    return records.some(
+      ({ namedAtMs, trying }) =>
+        nowMs - namedAtMs <= recentMs || trying?.attempt?.namesHolder === true,
+    );
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

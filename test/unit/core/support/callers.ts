@@ -8,6 +8,7 @@ export class Caller implements Waiter {
   nextInLine: Waiter | undefined;
   passes = 0;
   readonly isInSection = false;
+  readonly attempt = undefined;
   readonly ticket: number;
   readonly isImpatient: boolean;
   readonly #woken: number[];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
 import { processFactory } from '../support/cluster.ts';
-import { newRoom } from '../support/waiting-room.ts';
+import { ACCEPTED, held, newRoom } from '../support/waiting-room.ts';
 
 const newProcess = processFactory();
 type State = 'free' | 'held' | 'dead';
@@ -106,6 +106,23 @@ describe('an outage', () => {
     await cluster.settle(acquired);
     expect(cluster.nowMs - backAtMs).toBeLessThan(200);
   });
+
+  it.each([
+    ['is none', held(), 'LOCK_BUSY'],
+    ['is not excluded', ACCEPTED, 'QUORUM_UNAVAILABLE'],
+  ])(
+    '%s where the try ahead, which is still under way at the end, has this answer: %j',
+    async (_, answer, code) => {
+      const room = newRoom();
+      room.call('a', { wait: 60_000 });
+      // Its node timeout is 60 ms, that of the try ahead 500.
+      const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+      await room.flush();
+      room.nodes[1]!.answer('acquire', answer);
+      await room.advance(60);
+      expect((await outcome).code).toBe(code);
+    },
+  );
 
   it('that a caller found is its answer, also when it has ended since', async () => {
     const room = newRoom();
