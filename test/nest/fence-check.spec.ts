@@ -15,7 +15,7 @@ async function start(fence: ModuleFence, providers = [] as any[]): Promise<strin
   const logger = { log() {}, error() {}, warn: (message: string) => void warnings.push(message) };
   const imports = [redlockInMemory({ fence, startupTimeout: 200 })];
   const module = await Test.createTestingModule({ imports, providers }).setLogger(logger).compile();
-  await closeLater(module).init();
+  closeLater(await module.init());
   return warnings;
 }
 
