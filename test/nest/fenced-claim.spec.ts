@@ -199,7 +199,7 @@ describe('@Fenced(key, { claim: true })', () => {
     it.each(['atStart', 'orSkip'] as const)(
       'does not with the minHold of the module, which keeps the lock: %s',
       async (method) => {
-        const { fence, seats } = await start({ minHold: '5s', wait: 100 });
+        const { fence, seats } = await start({ minHold: 100, wait: '5s' });
         await fence.claim(seen(1));
         await expect(seats[method](id)).rejects.toThrow(StaleTokenError);
         expect(claims()).toHaveLength(2);
