@@ -74,6 +74,8 @@ export interface StalledEvent {
   readonly process: string;
   readonly from: number;
   readonly to: number;
+  /** It was killed then; the campaign wrote this down, from the last sign of life. */
+  readonly killed?: true;
 }
 
 /** Now, on the clock of the history. */

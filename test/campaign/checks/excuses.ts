@@ -40,10 +40,12 @@ export function excusesFor(
   };
   for (const [process, spans] of involved) {
     const involvement = union(spans);
-    const { downtime } = processes.get(process)!;
+    const { downtime, ranUntil } = processes.get(process)!;
     // Those in a row together; and each long one by itself, because the process may have asked in between.
     const ownLong = downtime.filter(({ from, to }) => to - from >= nodeTimeoutMs / 2);
-    for (const { from, to } of [...longStalls(downtime, nodeTimeoutMs), ...ownLong]) {
+    // What a killed process sent in the middle of its last stall is not taken back either.
+    const kill = { from: ranUntil, to: Infinity };
+    for (const { from, to } of [...longStalls(downtime, nodeTimeoutMs), ...ownLong, kill]) {
       if (touching(involvement, from, to).length === 0) continue;
       excuse(from, Math.min(to - from, ttlMs + nodeTimeoutMs));
     }

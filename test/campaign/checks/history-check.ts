@@ -33,9 +33,10 @@ export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 
 /** A process that was stopped may be killed before it has written down that it did not run. */
 function withAllStalls({ lockHistory, processes }: RunFacts): LockHistoryEvent[] {
   const others = lockHistory.filter(({ type }) => type !== 'stalled');
-  for (const [process, { downtime }] of processes) {
+  for (const [process, { downtime, ranUntil }] of processes) {
     for (const { from, to } of downtime) {
-      if (to < Infinity) others.push({ type: 'stalled', process, from, to });
+      const until = Math.min(to, ranUntil);
+      if (from < until) others.push({ type: 'stalled', process, from, to: until });
     }
   }
   return others;

@@ -11,6 +11,8 @@ export interface ObservedProcess {
   readonly startedAt: number;
   /** The last time it wrote something down. */
   readonly lastSeenAt: number;
+  /** When it ran for the last time before it was killed or stopped for good; infinity when it was neither. */
+  readonly ranUntil: number;
 }
 
 type WorkerMark = Extract<MarkEvent, { worker: string }>;
@@ -46,15 +48,16 @@ export function observeProcesses(events: readonly CampaignEvent[]): Map<string, 
     if (event.type === 'stalled') own.stalls.push(event);
     // A problem may be written down by others, about a process that is dead.
     if (event.type === 'problem') continue;
-    const at = event.type === 'stalled' ? event.to : event.at;
+    const at = event.type === 'stalled' ? (event.killed ? event.from : event.to) : event.at;
     own.startedAt = Math.min(own.startedAt, at);
     own.lastSeenAt = Math.max(own.lastSeenAt, at);
   }
   return new Map(
-    Array.from(notes, ([process, own]) => [
-      process,
-      { downtime: downtimeOf(own), startedAt: own.startedAt, lastSeenAt: own.lastSeenAt },
-    ]),
+    Array.from(notes, ([process, own]) => {
+      const { startedAt, lastSeenAt } = own;
+      const downtime = downtimeOf(own);
+      return [process, { downtime, startedAt, lastSeenAt, ranUntil: ranUntil(own, downtime) }];
+    }),
   );
 }
 
@@ -99,9 +102,20 @@ interface Notes {
   lastSeenAt: number;
 }
 
+/** Also in the middle of its last stall, for a moment without a tick, of which it wrote something down. */
+function ranUntil({ marks, lastSeenAt }: Notes, downtime: Timeline): number {
+  const last = downtime.at(-1);
+  if (last?.to !== Infinity) return Infinity;
+  return Math.max(last.from, Math.min(lastSeenAt, killedAt(marks)));
+}
+
+function killedAt(marks: readonly WorkerMark[]): number {
+  return marks.find(({ mark }) => mark === 'worker-killed')?.at ?? Infinity;
+}
+
 function downtimeOf({ stalls, marks, lastSeenAt }: Notes): Timeline {
   const spans: Interval[] = stalls.map(({ from, to }) => ({ from, to }));
-  const killedAt = marks.find(({ mark }) => mark === 'worker-killed')?.at ?? Infinity;
+  const endedAt = killedAt(marks);
   let stoppedAt = Infinity;
   for (const { mark, at } of [...marks].sort((a, b) => a.at - b.at)) {
     if (mark === 'worker-stopped') stoppedAt = Math.min(stoppedAt, at);
@@ -111,7 +125,7 @@ function downtimeOf({ stalls, marks, lastSeenAt }: Notes): Timeline {
     stoppedAt = Infinity;
   }
   // What was stopped and not resumed is over from there on, also when it was killed only later.
-  spans.push({ from: Math.min(stoppedAt, killedAt), to: Infinity });
+  spans.push({ from: Math.min(stoppedAt, endedAt), to: Infinity });
   return union(spans);
 
   /** By its own account afterwards. Killed while it was blocked, it gave none. */
@@ -119,6 +133,6 @@ function downtimeOf({ stalls, marks, lastSeenAt }: Notes): Timeline {
     const latestBegin = at + BLOCK_BEGINS_WITHIN_MS;
     const block = stalls.find(({ from, to }) => to > at && from <= latestBegin);
     if (block) return block.to;
-    return lastSeenAt <= latestBegin ? killedAt : at;
+    return lastSeenAt <= latestBegin ? endedAt : at;
   }
 }

@@ -196,6 +196,16 @@ describe('excused is', () => {
     expect(isLongest(1_700, ...events)).toBe(true);
   });
 
+  it('a kill in the middle of a stall, from when the process last ran', () => {
+    const killed = [stalled('process-v', 1_000, 1_600, true), kill(1_600)];
+    expect(isLongest(1_700, asked('v', 10), ...killed)).toBe(true);
+    // It ran for a moment without a tick, and votes that it sent then live a ttl from there.
+    expect(isLongest(2_200, asked('v', 1_500), ...killed)).toBe(true);
+    // Before 1 000 it ran, and so it did up to a kill without a stall.
+    expect(isLongest(GAP_MS, ...waiter('v', 10, 899), ...killed)).toBe(true);
+    expect(idle([...withGap(1_101), ...WAITER, asked('v', 10), kill(1_600)])).toBe(true);
+  });
+
   it('a block by the account of the process', () => {
     const events = [...withGap(900), ...WAITER, ...other, block(1_100)];
     expect(idle([...events, stalled('process-v', 1_120, 1_400)])).toBe(false);

@@ -23,6 +23,7 @@ describe('the history of locks', () => {
   const by = (at: number, what: 'stopped' | 'resumed' | 'killed') =>
     mark(at, { mark: `worker-${what}`, worker: 'process-a' });
   const late = [granted('a', 0), lost('a', 3_000)];
+  const moment = held('b', 2_000, 2_001, { process: 'process-a', keys: ['row'], token: 2 });
 
   it.each<[string, CampaignEvent[], string[]]>([
     ['holders one after the other', [...held('a', 0, 10), ...held('b', 10, 20, { token: 2 })], []],
@@ -51,6 +52,16 @@ describe('the history of locks', () => {
       [],
     ],
     ['the silence in which one died', [late[0]!, by(5_000, 'killed')], []],
+    [
+      'the silence of a stall in which one died, although it ran for a moment in between',
+      [late[0]!, ...moment, stalled('process-a', 900, 2_990, true), by(2_990, 'killed')],
+      [],
+    ],
+    [
+      'the silence of one that ran on for some time before that stall',
+      [late[0]!, ...moment, stalled('process-a', 1_089, 2_990, true), by(2_990, 'killed')],
+      ['untold-loss'],
+    ],
   ])('is checked: %s', (_, events, rules) => {
     expect(brokenRules(events)).toEqual(rules);
   });

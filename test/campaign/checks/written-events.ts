@@ -1,4 +1,4 @@
-import type { GrantedEvent, LockHistoryEvent } from '../../history/lock-history.ts';
+import type { GrantedEvent } from '../../history/lock-history.ts';
 import type { CampaignEvent, CutEvent, Mark, NodeEvent, ProblemEvent } from '../campaign-event.ts';
 import { checkRun } from './check-run.ts';
 import type { EventOf } from './run-facts.ts';
@@ -56,8 +56,13 @@ export function held(
   ];
 }
 
-export function stalled(process: string, from: number, to: number): LockHistoryEvent {
-  return { type: 'stalled', process, from, to };
+export function stalled(
+  process: string,
+  from: number,
+  to: number,
+  killed?: true,
+): EventOf<'stalled'> {
+  return { type: 'stalled', process, from, to, ...(killed && { killed }) };
 }
 
 /** Ready to wait for ten seconds. */

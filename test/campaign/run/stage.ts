@@ -39,9 +39,11 @@ export class Stage {
     return this.ttlMs;
   }
 
-  mark(mark: Mark): void {
+  /** Returns when. */
+  mark(mark: Mark): number {
     const at = historyNow();
     this.cast.file.append({ type: 'mark', process: 'campaign', at, ...mark } as MarkEvent);
+    return at;
   }
 
   note(text: string): void {
@@ -191,8 +193,9 @@ export class Stage {
 
   /** SIGKILL, and a new process after `downMs`. */
   async killWorker(worker: WorkerProcess, downMs: number): Promise<void> {
-    this.mark({ mark: 'worker-killed', worker: worker.name });
-    await worker.kill();
+    const killedAt = this.mark({ mark: 'worker-killed', worker: worker.name });
+    const stall = await worker.kill(killedAt);
+    if (stall) this.cast.file.append(stall);
     await this.pause(downMs);
     worker.restart();
   }

@@ -1,5 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { historyNow, type StalledEvent } from '../../history/lock-history.ts';
+import { stallBeforeKill } from '../../history/record-stalls.ts';
 import { Program, type Edit } from '../../support/program.ts';
 import type { WorkerCommand, WorkerSettings } from '../worker/worker-settings.ts';
 
@@ -13,7 +15,7 @@ export interface WorkerPlan {
   /** Folder of the history files, one for each start. */
   readonly historyFolder: string;
   readonly edits: readonly Edit[];
-  readonly settings: Omit<WorkerSettings, 'name' | 'historyPath' | 'seed'>;
+  readonly settings: Omit<WorkerSettings, 'name' | 'historyPath' | 'notePath' | 'seed'>;
 }
 
 /** A worker that is started again after each kill, every time under a new name. */
@@ -41,6 +43,11 @@ export class WorkerProcess {
 
   get historyPaths(): string[] {
     return Array.from({ length: this.#starts }, (_, start) => this.#historyPath(start));
+  }
+
+  /** Where the present process keeps the time of its last tick. */
+  get notePath(): string {
+    return `${this.#historyPath(this.#starts - 1)}.tick`;
   }
 
   /** Of the present process. */
@@ -73,9 +80,10 @@ export class WorkerProcess {
     this.#program = this.#start();
   }
 
-  /** SIGKILL. */
-  async kill(): Promise<void> {
+  /** SIGKILL. Resolves with the stall up to `killedAt` that it could not write down any more, when there was one. */
+  async kill(killedAt = historyNow()): Promise<StalledEvent | undefined> {
     await this.#program.kill();
+    return stallBeforeKill(this.notePath, this.name, killedAt);
   }
 
   /** Lets the worker finish what it holds, and end. */
@@ -90,9 +98,10 @@ export class WorkerProcess {
     this.#starts += 1;
     const { name } = this;
     const historyPath = this.#historyPath(start);
-    // It may be killed before it gets as far as opening it.
-    writeFileSync(historyPath, '');
-    const own = { name, historyPath, seed: seed + index * 10_000 + start * 100 };
+    const { notePath } = this;
+    // It may be killed before it gets as far as opening them.
+    for (const path of [historyPath, notePath]) writeFileSync(path, '');
+    const own = { name, historyPath, notePath, seed: seed + index * 10_000 + start * 100 };
     const program = new Program<WorkerCommand>(SCRIPT, { ...settings, ...own }, edits);
     program.child.once('exit', (code, signal) => {
       if (code === 0 || signal === 'SIGKILL') return;

@@ -14,14 +14,18 @@ type RecordedEvent = Unsigned<
 export class LockRecorder {
   readonly #held = new Map<string, { readonly lock: Lock; readonly startedAt: number }>();
 
-  /** @param addresses of the nodes, in their order */
+  /**
+   * @param addresses of the nodes, in their order
+   * @param notePath where the time of the last tick stands
+   */
   constructor(
     private readonly file: HistoryFile<CampaignEvent>,
     private readonly process: string,
     private readonly environment: MachineEnvironment,
     private readonly addresses: readonly string[],
+    notePath: string,
   ) {
-    recordStalls(file, process);
+    recordStalls(file, process, notePath);
   }
 
   /** Receives the events of the lock service. */

@@ -24,6 +24,8 @@ export interface WorkerSettings {
   /** Name of this start in the history. */
   readonly name: string;
   readonly historyPath: string;
+  /** Where the time of its last tick stands. */
+  readonly notePath: string;
   readonly seed: number;
   /** The servers as this worker reaches them. */
   readonly urls: readonly string[];

@@ -20,7 +20,7 @@ const { name, urls, keyPrefix, ttlMs, options, load } = settings;
 const environment = new MachineEnvironment();
 const file = new HistoryFile<CampaignEvent>(settings.historyPath);
 const addresses = urls.map((url) => new URL(url).host);
-const recorder = new LockRecorder(file, name, environment, addresses);
+const recorder = new LockRecorder(file, name, environment, addresses, settings.notePath);
 const READY_LIMIT_MS = 3_000;
 let stopping = false;
 /** Resolves when callers may go on. */
