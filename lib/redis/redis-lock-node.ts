@@ -18,6 +18,7 @@ import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import { examineServer } from './preflight/examine-server.ts';
+import { gateName } from './scripts/acquire.ts';
 import { BATCH } from './scripts/batch.ts';
 import { JOIN } from './scripts/join.ts';
 
@@ -151,7 +152,14 @@ export class RedisLockNode implements port.LockNode {
 function askToJoin(connection: RedisConnection, request: port.JoinRequest): Promise<unknown> {
   const { markerName, restartGuardMs, floorRetentionMs } = request;
   return connection.ask((client) =>
-    client.call('eval', [JOIN.text, 1, markerName, restartGuardMs, floorRetentionMs]),
+    client.call('eval', [
+      JOIN.text,
+      2,
+      markerName,
+      gateName(markerName),
+      restartGuardMs,
+      floorRetentionMs,
+    ]),
   );
 }
 

@@ -98,8 +98,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'worker killed',
     caughtBy: ['leaked-key', 'idle-too-long', 'slow-recovery'],
     file: 'lib/redis/scripts/acquire.ts',
-    find: "call('SET', K[2], holder, 'PX', ttl, 'NX')",
-    replace: "call('SET', K[2], holder, 'NX')",
+    find: "call('SET', K[3], holder, 'PX', ttl, 'NX')",
+    replace: "call('SET', K[3], holder, 'NX')",
   }),
   broken('raw-errors', {
     claim: 'an outage ends in an error without type',

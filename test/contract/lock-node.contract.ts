@@ -3,6 +3,7 @@ import { acquireChecks } from './checks/acquire-checks.ts';
 import { connectionChecks } from './checks/connection-checks.ts';
 import { extendChecks } from './checks/extend-checks.ts';
 import { floorChecks } from './checks/floor-checks.ts';
+import { gateChecks } from './checks/gate-checks.ts';
 import { joinChecks } from './checks/join-checks.ts';
 import { multiKeyChecks } from './checks/multi-key-checks.ts';
 import { releaseChecks } from './checks/release-checks.ts';
@@ -18,6 +19,7 @@ export const contractChecks: readonly ContractCheck[] = [
   ...multiKeyChecks,
   ...joinChecks,
   ...floorChecks,
+  ...gateChecks,
   ...connectionChecks,
 ];
 

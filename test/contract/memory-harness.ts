@@ -50,6 +50,9 @@ export function createMemoryHarness(
     async takeMarkerOfAnother() {
       const marker = state.markers.get(markerName(PREFIX))!;
       state.markers.set(markerName(PREFIX), { ...marker, runId: 'another' });
+      const gate = state.gates.get(markerName(PREFIX));
+      if (gate !== undefined)
+        state.gates.replace(markerName(PREFIX), { ...gate, runId: 'another' });
     },
     flush: async () => server.flush(),
     forgetScripts: async () => server.forgetScripts(),

@@ -1,15 +1,20 @@
 import { Redis } from 'ioredis';
 import { lockNames, markerName } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { gateName } from '../../lib/redis/scripts/acquire.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 import { lacks } from './lock-node.contract.ts';
 
 const FLOOR_DIGITS = 16;
 let harnesses = 0;
+const offsetsMs = new WeakMap<RedisServer, number>();
 
 /** The contract's harness around a real server; it must have been started with an append-only file. */
-export async function createRedisHarness(server: RedisServer): Promise<ContractHarness> {
+export async function createRedisHarness(
+  server: RedisServer,
+  { hasMovableClock = false } = {},
+): Promise<ContractHarness> {
   const prefix = `contract-${++harnesses}:`;
   const nodes: RedisLockNode[] = [];
   const admin = new Redis(server.url, { maxRetriesPerRequest: 3, retryStrategy: () => 20 });
@@ -54,6 +59,9 @@ export async function createRedisHarness(server: RedisServer): Promise<ContractH
     async takeMarkerOfAnother() {
       const [voteAfter, , ...rest] = (await admin.get(markerName(prefix)))!.split(' ');
       await admin.set(markerName(prefix), [voteAfter, 'f'.repeat(40), ...rest].join(' '));
+      const gate = await admin.get(gateName(markerName(prefix)));
+      const another = gate === null ? '' : gate.slice(0, 32) + 'f'.repeat(8) + gate.slice(40);
+      if (gate !== null) await admin.set(gateName(markerName(prefix)), another, 'KEEPTTL');
     },
     async flush() {
       await admin.flushall();
@@ -62,7 +70,12 @@ export async function createRedisHarness(server: RedisServer): Promise<ContractH
       await admin.script('FLUSH');
     },
     restart: (options) => server.restart(options),
-    advance: async () => lacks('clock'),
+    async advance(durationMs) {
+      if (!hasMovableClock) lacks('clock');
+      const offsetMs = (offsetsMs.get(server) ?? 0) + durationMs;
+      offsetsMs.set(server, offsetMs);
+      await server.moveClock(offsetMs);
+    },
     async close() {
       await Promise.all(nodes.map((node) => node.close()));
       admin.disconnect();

@@ -236,9 +236,10 @@ describe('three servers', () => {
     const { redlock } = await cluster.process({ wait: '25s' });
     const key = cluster.newKey();
     await cluster.occupy(key, [0, 1, 2], 60_000);
-    const before = (await cluster.calls('evalsha'))[0]!;
+    // Every vote reads its keys so; the release that follows one which came too late to be counted does not.
+    const before = (await cluster.calls('mget'))[0]!;
     await outcomeOf(redlock.acquire(key, { wait: 0 }));
-    expect((await cluster.calls('evalsha'))[0]! - before).toBeLessThanOrEqual(1);
+    expect((await cluster.calls('mget'))[0]! - before).toBeLessThanOrEqual(1);
   });
 
   it('no keys → no lock', async () => {

@@ -9,7 +9,7 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/module-context.ts';
-import { ACQUIRE } from '../scripts/acquire.ts';
+import { ACQUIRE, gateName } from '../scripts/acquire.ts';
 import { EXTEND } from '../scripts/extend.ts';
 import { INSPECT } from '../scripts/inspect.ts';
 import { RELEASE } from '../scripts/release.ts';
@@ -67,7 +67,7 @@ function valuesOf(request: ScriptRequest): string[] {
 
 /** The names and values of one request in the Redis protocol, for all nodes. */
 export interface EncodedRequest {
-  /** Without the marker. */
+  /** Without marker and gate. */
   readonly keyCount: number;
   readonly keys: string;
   /** EVALSHA of its own script; in a vote the start of the server is still missing, which is the last argument. */
@@ -82,28 +82,41 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
   const isVote = letter === 'a' || letter === 'e';
+  const ownKeyCount = letter === 'a' ? 2 : isVote ? 1 : 0;
   /** What stands in front of the names, alone and in a batch, by their number. */
   const heads: (readonly [alone: string, inBatch: string])[] = [];
   let last: Request | undefined;
   let encoded: EncodedRequest;
+  let lastMarker = '';
+  let ownKeys = '';
   const encode = (request: Request): EncodedRequest => {
     if (request === last) return encoded;
     const { marker, pairs } = request.names;
-    const keyCount = pairs.length;
+    // What was held keeps its floor, so only the locks are needed.
+    const step = 'granted' in request && request.granted ? 2 : 1;
+    const keyCount = pairs.length / step;
     let keys = '';
     let values = '';
-    for (const name of pairs) keys += bulk(name);
+    for (let index = 0; index < pairs.length; index += step) keys += bulk(pairs[index]!);
     const all = valuesOf(request);
     for (const value of all) values += bulk(value);
     const [alone, inBatch] = (heads[keyCount] ??= [
-      evalsha(script, keyCount + (isVote ? 1 : 0), keyCount + all.length + (isVote ? 2 : 0)),
+      evalsha(
+        script,
+        keyCount + ownKeyCount,
+        keyCount + ownKeyCount + all.length + (isVote ? 1 : 0),
+      ),
       letter === undefined ? '' : bulk(`${letter}${keyCount}`),
     ]);
+    if (marker !== lastMarker) {
+      lastMarker = marker;
+      ownKeys = [marker, gateName(marker)].slice(0, ownKeyCount).map(bulk).join('');
+    }
     last = request;
     encoded = {
       keyCount,
       keys,
-      alone: (isVote ? alone + bulk(marker) : alone) + keys + values,
+      alone: alone + ownKeys + keys + values,
       inBatch: inBatch + values,
     };
     return encoded;
@@ -267,8 +280,9 @@ function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
 
     get text(): string {
       const [first] = this.commands;
-      let keyCount = 1;
-      let keys = bulk((first!.request as AcquireRequest).names.marker);
+      const { marker } = (first!.request as AcquireRequest).names;
+      let keyCount = 2;
+      let keys = bulk(marker) + bulk(gateName(marker));
       let values = first!.owner.start;
       for (const { encoded } of this.commands) {
         keyCount += encoded.keyCount;

@@ -20,7 +20,7 @@ const functions = Object.entries({ a: ACQUIRE, e: EXTEND, r: RELEASE })
  */
 export const BATCH = defineScript(`
 -- BATCH: several requests in their order; one that fails harms no other.
--- KEYS: marker, then the keys of each request without the marker
+-- KEYS: marker, gate, then the keys of each request without them
 -- ARGV: start (from JOIN), then for each request: a letter for its script with the number of its keys, its values without
 --   the start
 -- Returns 1 when every script returned 1, which is the common case and cheap to read; otherwise a list: the reply of each
@@ -28,65 +28,57 @@ export const BATCH = defineScript(`
 local scripts = {
 ${functions}
 }
-local call, K, A = redis.call, KEYS, ARGV
+local try, K, A = redis.pcall, KEYS, ARGV
 
 -- The common case of ACQUIRE.
-local function accept(lock, name, floor, ballot, holder, ttl, keep)
-  call('PSETEX', name, keep, ballot .. ' ' .. string.sub(floor or '0000000000000000', 1, 16))
-  if call('SET', lock, holder, 'PX', ttl, 'NX') then return 1 end
-  if floor then call('SET', name, floor, 'KEEPTTL') else call('DEL', name) end
+local function accept(lock, name, floor, ballot, holder, ttl, floorEnd)
+  local reply = try('SET', name, ballot .. ' ' .. string.sub(floor or '0000000000000000', 1, 16), 'PXAT', floorEnd)
+  if reply.err then return reply end
+  reply = try('SET', lock, holder, 'PX', ttl, 'NX')
+  if reply then return reply.err and reply or 1 end
+  if floor then try('SET', name, floor, 'KEEPTTL') else try('DEL', name) end
   return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
 end
 
 -- The common case of RELEASE.
 local function free(lock, holder, notify)
-  call('DEL', lock)
-  local reached = notify == '1' and redis.pcall('PUBLISH', lock, holder)
+  local reply = try('DEL', lock)
+  if reply ~= 1 or notify ~= '1' then return reply end
+  local reached = try('PUBLISH', lock, holder)
   if type(reached) == 'number' and reached > 0 then return {1, reached} end
   return 1
 end
 
 -- As they are before the first request; changed names the locks for which that is over.
-local values, changed = call('MGET', unpack(K)), {}
--- Ballots above clock are accepted; nil where this server does not vote.
-local now, clock = 0, nil
-local voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
-if voteAfter and string.sub(runId, 1, 8) == A[1] then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-  if voteAfter - now / 1000 <= 0 then
-    clock = now - R * 500
-    if tonumber(W) > 0 then clock = math.max(clock, voteAfter * 1000 - W * 500) end
-  end
+local values, changed = redis.call('MGET', unpack(K)), {}
+local gate, low, high, floorEnd = values[2], nil, nil, nil
+if gate and values[1] and string.sub(gate, 33, 40) == A[1] then
+  low, high, floorEnd = string.sub(gate, 1, 16), string.sub(gate, 17, 32), tonumber(string.sub(gate, 41))
 end
 
 local function single(what, first, last, ...)
   local keys = {}
   if what ~= 'r' then keys[1] = K[1] end
+  if what == 'a' then keys[2] = K[2] end
   for i = first, last do keys[#keys + 1] = K[i] end
-  for i = first, last, 2 do changed[K[i]] = true end
+  for i = first, last do changed[K[i]] = true end
   return pcall(scripts[what], keys, {...})
 end
 
-local replies, isPlain, key, value = {}, true, 2, 2
+local replies, isPlain, key, value = {}, true, 3, 2
 while A[value] do
   local what, a, b, c = A[value], A[value + 1], A[value + 2], A[value + 3]
-  local lock, floor, isDone, reply = K[key], values[key + 1], nil, nil
+  local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
   local last = key + 1
   local isKnown = not changed[lock]
-  if isKnown and what == 'r2' and b == '1' and values[key] == a then
-    isDone, reply = pcall(free, lock, a, c)
+  if isKnown and what == 'r1' and values[key] == a then
+    last, reply = key, free(lock, a, c)
     changed[lock] = true
-  elseif isKnown and what == 'a2' and clock and not values[key] and (not floor or #floor == 33 and a > floor) then
-    local p = tonumber(a)
-    if p > clock and p <= now + 86400000000 then
-      local keep = c + R
-      if p > now then keep = keep + math.ceil((p - now) / 1000) end
-      isDone, reply = pcall(accept, lock, K[last], floor, a, b, c, keep)
-      changed[lock] = true
-    end
-  end
-  if isDone == nil then
+  elseif isKnown and what == 'a2' and low and not values[key] and (not floor or #floor == 33 and a > floor)
+    and a > low and a <= high then
+    reply = accept(lock, K[last], floor, a, b, c, c + floorEnd)
+    changed[lock] = true
+  else
     last = key + string.sub(what, 2) - 1
     isDone, reply = single(string.sub(what, 1, 1), key, last, a, b, c, A[1])
   end

@@ -3,9 +3,9 @@ import { defineScript } from './script.ts';
 /** First on every connection: makes the server remember when it may vote. */
 export const JOIN = defineScript(`
 -- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
--- KEYS: marker
+-- KEYS: marker gate
 -- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms)
--- marker: "<voteAfterMs> <runId> <W ms> <R ms>", no TTL.
+-- marker: "<voteAfterMs> <runId> <W ms> <R ms>", no TTL.  gate: see ACQUIRE; what it says is from the marker before.
 -- Returns {1, ms, start} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run id
 --         {-5, R} DISAGREE: the marker was written with this other R; nothing was written
 local call, K, A = redis.call, KEYS, ARGV
@@ -29,6 +29,9 @@ else
     voteAfter, write = voteAfter - markerW + W, true
   end
 end
-if write then call('SET', K[1], string.format('%.0f %s %.0f %s', voteAfter, runId, W, R)) end
+if write then
+  call('DEL', K[2])
+  call('SET', K[1], string.format('%.0f %s %.0f %s', voteAfter, runId, W, R))
+end
 return {1, math.max(0, voteAfter - now), string.sub(runId, 1, 8)}
 `);

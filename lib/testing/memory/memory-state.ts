@@ -17,11 +17,22 @@ export interface Marker {
   readonly floorRetentionMs: number;
 }
 
+/** What marker and clock said of ballots for free keys, kept for a while. */
+export interface Gate {
+  readonly runId: string;
+  /** Ballots above it, up to `high`, are accepted. */
+  readonly low: number;
+  readonly high: number;
+  /** When a floor ends at the earliest, by the server's clock; the ttl of its lock counts on top. */
+  readonly floorEndMs: number;
+}
+
 /** The data of one server at one moment, as in a dump file. Opaque. */
 export interface MemorySnapshot {
   readonly locks: ReadonlyMap<string, unknown>;
   readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
+  readonly gates: ReadonlyMap<string, unknown>;
 }
 
 /** The keys of one server and its own clock: what the commands read and write. */
@@ -30,6 +41,8 @@ export class MemoryState {
   readonly locks: ExpiringMap<string>;
   readonly floors: ExpiringMap<Floor>;
   markers = new Map<string, Marker>();
+  /** By the name of the marker. */
+  readonly gates: ExpiringMap<Gate>;
   /** Changes with every start of the server. */
   runId: string;
   /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
@@ -41,6 +54,7 @@ export class MemoryState {
     this.hasServedGuard = hasServedGuard;
     this.locks = new ExpiringMap(() => this.nowMs());
     this.floors = new ExpiringMap(() => this.nowMs());
+    this.gates = new ExpiringMap(() => this.nowMs());
   }
 
   nowMs(): number {
@@ -48,18 +62,24 @@ export class MemoryState {
   }
 
   clear(): void {
-    this.load({ locks: new Map(), floors: new Map(), markers: new Map() });
+    this.load({ locks: new Map(), floors: new Map(), markers: new Map(), gates: new Map() });
     this.hasServedGuard = false;
   }
 
   dump(): MemorySnapshot {
-    return { locks: this.locks.dump(), floors: this.floors.dump(), markers: new Map(this.markers) };
+    return {
+      locks: this.locks.dump(),
+      floors: this.floors.dump(),
+      markers: new Map(this.markers),
+      gates: this.gates.dump(),
+    };
   }
 
-  load({ locks, floors, markers }: MemorySnapshot): void {
+  load({ locks, floors, markers, gates }: MemorySnapshot): void {
     this.locks.load(locks);
     this.floors.load(floors);
     this.markers = new Map(markers);
+    this.gates.load(gates);
   }
 }
 

@@ -3,7 +3,7 @@ import type { RedisServer } from '../../support/redis-servers/redis-server.ts';
 
 /**
  * What is left on the servers that should not be: locks, and anything that would never expire. Ask when everybody has
- * let go and a ttl has passed: fences stay for minutes, and the one marker of a server for good.
+ * let go and a ttl has passed: floors and the gate expire later, and the one marker of a server stays for good.
  */
 export async function findLeakedKeys(
   servers: readonly RedisServer[],
@@ -22,7 +22,9 @@ async function leakedAt({ url, port }: RedisServer, keyPrefix: string): Promise<
     return names
       .filter((name, index) => {
         if (name === `${keyPrefix}#marker`) return false;
-        return !(name.startsWith(`${keyPrefix}#floor:`) && ttls[index]! > 0);
+        const mayStay =
+          name.startsWith(`${keyPrefix}#floor:`) || name === `${keyPrefix}#marker:gate`;
+        return !(mayStay && ttls[index]! > 0);
       })
       .map((name) => `${name} on the server at port ${port}`);
   } finally {

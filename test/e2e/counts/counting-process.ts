@@ -1,7 +1,10 @@
 import { setImmediate as afterPoll } from 'node:timers/promises';
 import { GCProfiler } from 'node:v8';
+import { Redis } from 'ioredis';
+import { markerName } from '../../../lib/core/nodes/node-names.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
+import { gateName } from '../../../lib/redis/scripts/acquire.ts';
 import { answerQuestions, programSettings } from '../../support/program.ts';
 import { countWrites } from '../../support/count-writes.ts';
 import { countsBetween, ServerCounters } from '../../support/redis-servers/server-counters.ts';
@@ -57,6 +60,12 @@ function countAllocations(): () => number {
   };
 }
 
+async function closeGate(port: number): Promise<void> {
+  const redis = new Redis(port);
+  await redis.del(gateName(markerName('lock:')));
+  await redis.quit();
+}
+
 async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   const scenario: CountedScenario = COUNTED[name];
   const servers = ports.slice(0, nodes).map((port) => new ServerCounters(port));
@@ -98,6 +107,10 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
       await settle();
     }
   };
+  // Opened again by the next vote, and so for longer than is counted.
+  await Promise.all(ports.slice(0, nodes).map(closeGate));
+  await (await redlock.acquire('gate')).release();
+  await settled();
   const read = () => Promise.all(servers.map((server) => server.read()));
   const held = await Promise.all(
     Array.from({ length: scenario.held ?? 0 }, (_, index) => redlock.acquire(`held:${index}`)),

@@ -53,7 +53,7 @@ describe('a request on the wire', () => {
 
   it('carries digest, keys and values in the order in which the script reads them', () => {
     const { sha1 } = ACQUIRE_CALL.script;
-    const keys = ['3', 'lock:#marker', 'lock:a', 'lock:#floor:a'];
+    const keys = ['4', 'lock:#marker', 'lock:#marker:gate', 'lock:a', 'lock:#floor:a'];
     // Floors are compared as strings: 16 digits.
     const values = ['0000000000000007', 'holder', '10000', '1a2b3c4d'];
     expect(textOf(ACQUIRE_CALL, vote)).toBe(written([sha1, ...keys, ...values]));

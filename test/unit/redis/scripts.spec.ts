@@ -13,13 +13,14 @@ const { ScriptCommand } = commands.scriptCommands();
 const owner = { start: commands.bulk('1a2b3c4d'), rejected: () => undefined };
 const release = { names, holder: 'holder', granted: true, notify: false };
 
-/** Script, what is sent for two locks after the command's name, and how many keys and values its header must name. */
-const CASES: readonly (readonly [string, Script, readonly (string | number)[]])[] = [
+/** Script, what is sent for two locks after the command's name, and which of the forms that its header names that is. */
+const CASES: readonly (readonly [string, Script, readonly (string | number)[], form?: number])[] = [
   sent('ACQUIRE', commands.ACQUIRE_CALL, vote),
   sent('EXTEND', commands.EXTEND_CALL, vote),
   sent('RELEASE', commands.RELEASE_CALL, release),
+  [...sent('RELEASE', commands.RELEASE_CALL, { ...release, granted: false }), 1],
   sent('INSPECT', commands.INSPECT_CALL, { names }),
-  ['JOIN', JOIN, [JOIN.sha1, 1, 'lock:#marker', 10_000, 600_000]],
+  ['JOIN', JOIN, [JOIN.sha1, 2, 'lock:#marker', 'lock:#marker:gate', 10_000, 600_000]],
   ['PROBE', PROBE, [PROBE.sha1, 2, 'probe', 'probe floor']],
 ];
 
@@ -32,7 +33,7 @@ function sent<Request>(
   return [name, call.script, commands.argumentsOf(text).slice(1).map(String)];
 }
 
-describe.each(CASES)('the script %s', (name, script, sent) => {
+describe.each(CASES)('the script %s', (name, script, sent, form = 0) => {
   const header = script.text.split('\n').filter((line) => line.startsWith('--'));
   const body = script.text.split('\n').filter((line) => !line.startsWith('--'));
 
@@ -50,8 +51,8 @@ describe.each(CASES)('the script %s', (name, script, sent) => {
 
   it('gets as many keys and values as the header names', () => {
     const [, numberOfKeys, ...rest] = sent;
-    const keys = /^-- KEYS: (.*)$/m.exec(script.text)![1]!;
-    const perLock = keys.includes('lock1') ? 2 : 0;
+    const keys = /^-- KEYS: (.*)$/m.exec(script.text)![1]!.split('; ')[form]!;
+    const perLock = /(?:lock1|floor1) /g[Symbol.match](keys)?.length ?? 0;
     const fixed = keys
       .replace(/lock1.*$/, '')
       .split(/[\s,]+/)

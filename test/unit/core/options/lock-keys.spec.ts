@@ -13,7 +13,16 @@ describe('normalizeKeys', () => {
   const wrong = [[], '', ['a', ''], undefined, ['a', undefined], null, 5, { id: 1 }, 'a\uD800'];
   const long = ['k'.repeat(1_025), Array.from({ length: 1_001 }, (_, index) => `key${index}`)];
   /** Names of our own, also those of a longer prefix. */
-  const own = ['#', '#marker', 'b:#marker', 'b#marker', 'b:#probe', 'b:#floor:x', 'b#floor:'];
+  const own = [
+    '#',
+    '#marker',
+    'b:#marker',
+    'b:#marker:gate',
+    'b#marker',
+    'b:#probe',
+    'b:#floor:x',
+    'b#floor:',
+  ];
 
   it.each<unknown>([...wrong, ...long, ...own, ['a', '#']])(
     'refuses %p and says that nothing was locked',

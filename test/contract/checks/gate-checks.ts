@@ -1,0 +1,174 @@
+import { expect } from '@jest/globals';
+import { ContractClient, oneKey, RETENTION_MS } from '../contract-client.ts';
+import { eventually } from '../contract-harness.ts';
+import type { ContractCheck, ContractHarness } from '../contract-harness.ts';
+
+const TTL_MS = 10_000;
+/** Expiries are whole milliseconds, and the server's clock is read beside them. */
+const READING_MICROS = 3_000;
+
+/** What leaves a gate beside no marker, or beside another one. */
+const UNJOINED = (
+  [
+    [
+      'gate: one that belongs to the data of another server opens nothing here',
+      (harness) => harness.takeMarkerOfAnother(),
+    ],
+    ['gate: without a marker it opens nothing', (harness) => harness.deleteMarker()],
+    ['gate: FLUSHALL closes it', (harness) => harness.flush()],
+  ] satisfies [string, (harness: ContractHarness) => Promise<void>][]
+).map(([name, change]): ContractCheck => ({
+  name,
+  run: (harness) => unjoinedAfter(harness, change),
+}));
+
+/** What a vote for a free key leaves behind so that the next one needs neither marker nor clock. */
+export const gateChecks: readonly ContractCheck[] = [
+  {
+    name: 'gate: whatever is accepted is remembered for R past the ballot and past the clock',
+    async run(harness) {
+      const client = await ContractClient.joined(harness);
+      await openGate(harness, client);
+      const [halfMs, eighthMs] = [RETENTION_MS / 2, RETENTION_MS / 8];
+      const aheadMs = [
+        [-halfMs + 1_000, -halfMs + 60_000, -1_000, 0, eighthMs / 2],
+        [eighthMs - 1_000, eighthMs + 1_000, 2 * eighthMs, 3 * eighthMs, 8 * eighthMs, 43_200_000],
+      ].flat();
+      for (const [index, ahead] of aheadMs.entries()) {
+        const names = harness.names(`a${index}`);
+        const beforeMicros = await harness.nowMicros();
+        const ballot = beforeMicros + ahead * 1000;
+        expect(await client.acquire(names, 'holder', ballot, TTL_MS)).toEqual({ kind: 'accepted' });
+        const floor = await harness.readFloor(names.pairs[1]!);
+        const goneAtMicros = (await harness.nowMicros()) + floor!.remainingMs * 1000;
+        const dueMicros = Math.max(ballot, beforeMicros) + RETENTION_MS * 1000;
+        expect(goneAtMicros + READING_MICROS).toBeGreaterThanOrEqual(dueMicros);
+      }
+    },
+  },
+  {
+    name: 'gate: it lets no ballot through that the clock refuses, up to its end and after it',
+    async run(harness) {
+      const retentionMs = 2_000;
+      const client = await ContractClient.connect(harness);
+      expect((await client.join(0, retentionMs)).kind).toBe('joined');
+      // Later on it is the clock, not the join, that says what is too old.
+      await new Promise((resolve) => setTimeout(resolve, retentionMs / 2 + 150));
+      await openGate(harness, client);
+      const startedAtMicros = await harness.nowMicros();
+      for (let nowMicros = startedAtMicros, index = 0; nowMicros < startedAtMicros + 250_000;) {
+        nowMicros = await harness.nowMicros();
+        const late = nowMicros - (retentionMs / 2) * 1000;
+        const names = harness.names(`late${(index += 1)}`);
+        const reply = await client.acquire(names, 'late', late, TTL_MS);
+        expect(reply).toMatchObject({ kind: 'stale', byClock: true });
+        // So that the gate is opened again when it has ended.
+        await openGate(harness, client, `again${index}`);
+      }
+    },
+  },
+  {
+    name: 'gate: a larger guard closes it',
+    async run(harness) {
+      const { names, client, ballot } = await oneKey(harness);
+      await openGate(harness, client);
+      expect((await client.join(60_000)).kind).toBe('joined');
+      expect((await client.acquire(names, 'holder', ballot)).kind).toBe('quarantined');
+    },
+  },
+  ...UNJOINED,
+  {
+    name: 'gate: a restart that keeps all data closes it',
+    async run(harness) {
+      const client = await ContractClient.joined(harness, 1_000);
+      await openGateAfterGuard(harness, client);
+      await harness.restart({ keepData: true });
+      await client.untilOpened(2);
+      expect((await client.join(1_000)).kind).toBe('joined');
+      const reply = await client.acquire(harness.names('a'), 'holder', await harness.nowMicros());
+      expect(reply.kind).toBe('quarantined');
+    },
+  },
+  {
+    name: 'clock: a ballot that a gate accepted is refused for good, also after a step back of R/2',
+    needs: ['clock'],
+    async run(harness) {
+      await harness.advance(1_000);
+      const { names, client, ballot } = await oneKey(harness);
+      await openGate(harness, client);
+      const ahead = ballot + 70_000_000;
+      expect(await client.acquire(names, 'holder', ahead, TTL_MS)).toEqual({ kind: 'accepted' });
+      await untilForgotten(harness, names.pairs[1]!);
+      expect((await harness.nowMicros()) - ahead).toBeGreaterThanOrEqual(RETENTION_MS * 1000);
+      const late = { kind: 'stale', byClock: true };
+      expect(await client.acquire(names, 'late', ahead)).toMatchObject(late);
+      await harness.advance(-RETENTION_MS / 2);
+      expect(await client.acquire(names, 'late', ahead)).toMatchObject(late);
+    },
+  },
+  {
+    name: 'clock: a step back while a gate is open ends no floor sooner than R past its ballot',
+    needs: ['clock'],
+    async run(harness) {
+      await harness.advance(1_000);
+      const { names, client, ballot } = await oneKey(harness);
+      await openGate(harness, client);
+      const ahead = ballot + 70_000_000;
+      await harness.advance(-1_200_000);
+      expect(await client.acquire(names, 'holder', ahead, TTL_MS)).toEqual({ kind: 'accepted' });
+      await untilForgotten(harness, names.pairs[1]!);
+      expect((await harness.nowMicros()) - ahead).toBeGreaterThanOrEqual(RETENTION_MS * 1000);
+      await harness.advance(-RETENTION_MS / 2);
+      const late = { kind: 'stale', byClock: true };
+      expect(await client.acquire(names, 'late', ahead)).toMatchObject(late);
+    },
+  },
+  {
+    name: 'clock: a gate from a jump ahead during the quarantine does not end it',
+    needs: ['clock'],
+    async run(harness) {
+      const guardMs = 60_000;
+      const client = await ContractClient.joined(harness, guardMs);
+      await harness.advance(guardMs - 25_000);
+      await harness.advance(30_000);
+      await openGate(harness, client);
+      await harness.advance(-30_000);
+      const reply = await client.acquire(harness.names('a'), 'holder', await harness.nowMicros());
+      expect(reply.kind).toBe('quarantined');
+    },
+  },
+];
+
+async function unjoinedAfter(
+  harness: ContractHarness,
+  change: (harness: ContractHarness) => Promise<void>,
+): Promise<void> {
+  const { names, client, ballot } = await oneKey(harness);
+  await openGate(harness, client);
+  await change(harness);
+  expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
+}
+
+/** A plain vote for another key. */
+async function openGate(
+  harness: ContractHarness,
+  client: ContractClient,
+  key = 'gate',
+): Promise<void> {
+  const reply = await client.acquire(harness.names(key), 'gate', await harness.nowMicros());
+  expect(reply).toEqual({ kind: 'accepted' });
+}
+
+async function openGateAfterGuard(harness: ContractHarness, client: ContractClient): Promise<void> {
+  const names = harness.names('gate');
+  await eventually('the end of the guard', async () => {
+    const reply = await client.acquire(names, 'gate', await harness.nowMicros());
+    return reply.kind === 'accepted';
+  });
+}
+
+async function untilForgotten(harness: ContractHarness, floorName: string): Promise<void> {
+  const { remainingMs } = (await harness.readFloor(floorName))!;
+  await harness.advance(remainingMs + 1);
+  expect(await harness.readFloor(floorName)).toBeNull();
+}
