@@ -41,7 +41,8 @@ export class Redlock {
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
   readonly #lockRoom: LockRoom;
-  readonly #acquisitions = new Set<Acquisition>();
+  /** In no order. No Set, for the reason that KeyTable gives. */
+  readonly #acquisitions: Acquisition[] = [];
   readonly #onReadiness = new Set<() => void>();
   readonly #onReleased = new Set<() => void>();
   readonly #onClose = new Set<() => void>();
@@ -111,12 +112,16 @@ export class Redlock {
   }
 
   /** See `LockService.acquire`. */
-  async acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    const names = normalizeKeys(keys);
-    const settings = resolveAcquire(this.options, options);
-    const enclosing = enclosingLock(this, names);
-    if (enclosing !== undefined) return new JoinedLock(enclosing, names, false);
-    return this.#acquire(names, settings, options?.signal);
+  acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
+    try {
+      const names = normalizeKeys(keys);
+      const settings = resolveAcquire(this.options, options);
+      const enclosing = enclosingLock(this, names);
+      if (enclosing === undefined) return this.#acquire(names, settings, options?.signal);
+      return Promise.resolve(new JoinedLock(enclosing, names, false));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /** See `LockService.tryAcquire`. */
@@ -193,7 +198,7 @@ export class Redlock {
     await this.#until(
       this.#onReleased,
       timeoutMs,
-      () => this.#acquisitions.size === 0 && this.#isReleased() && isUnused(),
+      () => this.#acquisitions.length === 0 && this.#isReleased() && isUnused(),
     );
     const ended = [...table.locks()].map((lock) => {
       lock.lost('closed', []);
@@ -205,7 +210,7 @@ export class Redlock {
   }
 
   #isReleased(): boolean {
-    return this.#set.releases.size === 0;
+    return this.#set.openReleases === 0;
   }
 
   /** `drain(0)`, then closes the nodes. Idempotent. */
@@ -232,7 +237,7 @@ export class Redlock {
     const grantLock: GrantLock = (grant, records) =>
       new HeldLock(this.#lockRoom, keys, records, settings, grant, ticket);
     if (signal !== undefined) cancelOnAbort(signal, acquisition);
-    this.#acquisitions.add(acquisition);
+    acquisition.slot = this.#acquisitions.push(acquisition) - 1;
     let lock: HeldLock | undefined;
     try {
       lock = await acquisition.run(grantLock);
@@ -253,7 +258,10 @@ export class Redlock {
       await lock?.release();
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
-      this.#acquisitions.delete(acquisition);
+      // The last one takes its place.
+      const last = this.#acquisitions.pop()!;
+      last.slot = acquisition.slot;
+      if (last !== acquisition) this.#acquisitions[last.slot] = last;
       for (const look of this.#onReadiness) look();
       if (signal !== undefined) ignoreAbort(signal, acquisition);
       if (this.#closing) this.#lookForReleased();

@@ -55,7 +55,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const request = { names, holder, granted: true, notify: true };
     this.#startedAtMs = nowMs;
     this.#unanswered = mayHold;
-    this.#set.releases.add(this);
+    this.#set.openReleases += 1;
     for (let bits = mayHold; bits !== 0; bits &= bits - 1) this.#notified += 1;
     answers.set(this, nodeTimeoutMs, nowMs);
     const done = new Promise<void>((resolve) => {
@@ -92,7 +92,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     if (this.#isDone) return;
     this.#isDone = true;
     this.#set.answers.cancel(this);
-    this.#set.releases.delete(this);
+    this.#set.openReleases -= 1;
     const { keys, token, context, table } = this.#lock;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       for (const { address, index } of this.#set.sessions)

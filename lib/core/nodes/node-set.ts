@@ -3,7 +3,6 @@ import type { LockEvent } from '../events.ts';
 import { FLOOR_RETENTION_MS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Deadlines } from './deadlines.ts';
-import type { Deadline } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
@@ -49,8 +48,8 @@ export class NodeSet {
   readonly alarms: Deadlines;
   /** Deadlines of nodes that owe an answer. */
   readonly silences: Deadlines;
-  /** Releases that may still be confirmed. */
-  readonly releases = new Set<Deadline>();
+  /** How many releases may still be confirmed. */
+  openReleases = 0;
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
   /** How long the system was suspended, as far as it was noticed. */

@@ -6,7 +6,7 @@ import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
-import type { AttemptListener, FailedAttempt, Granted } from '../voting/attempt.ts';
+import type { AttemptListener, AttemptOutcome, FailedAttempt, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { backoffMs, baseDelayMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
 import { Claim } from './claim.ts';
@@ -29,7 +29,6 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
- *
  * It stands in the line of one key at a time, the one that blocks it, until that is free, and reserves nothing: no free key
  * is refused because a set waits for another one.
  */
@@ -41,8 +40,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   place: KeyRecord | undefined = undefined;
   previousInLine: Waiter | undefined = undefined;
   nextInLine: Waiter | undefined = undefined;
-  /** Tries made so far. */
+  /** Tries made so far, and where the service keeps it. */
   tries = 0;
+  slot = -1;
   attempt: Attempt | undefined = undefined;
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
@@ -112,8 +112,16 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         if (nowMs + neededMs >= deadlineMs) throw this.#findings.error(nowMs, slots);
         const waitUntilMs = this.#look(nowMs);
         if (waitUntilMs === undefined) {
-          const lock = await this.#try(nowMs, deadlineMs, grant);
-          if (lock !== undefined) return lock;
+          const hints: number[] = [];
+          for (const record of this.#records) hints.push(record.hints);
+          const outcome = await this.#try(nowMs, deadlineMs);
+          for (const record of this.#records) record.trying = undefined;
+          this.#room.admission.exit();
+          if (outcome.kind === 'granted') {
+            this.#claim?.end();
+            return grant(outcome, this.#records);
+          }
+          this.#failed(outcome, hints);
         } else await this.#wait(Math.min(waitUntilMs, deadlineMs), nowMs);
         nowMs = this.#room.set.nowMs;
       }
@@ -255,11 +263,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 
-  async #try(nowMs: number, deadlineMs: number, grant: GrantLock): Promise<HeldLock | undefined> {
-    const { set, table, admission } = this.#room;
+  #try(nowMs: number, deadlineMs: number): Promise<AttemptOutcome> {
+    const { set, table } = this.#room;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
-    const hints: number[] = [];
-    for (const record of this.#records) hints.push(record.hints);
     this.tries += 1;
     this.attempt = new Attempt(set, {
       names: lockNames(set.options.keyPrefix, this.keys, set.marker),
@@ -269,20 +275,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       ballot: table.nextBallot(this.#records),
       listener: this,
     });
-    const outcome = await this.attempt.run(nowMs);
-    for (const record of this.#records) record.trying = undefined;
-    admission.exit();
-    if (outcome.kind === 'granted') {
-      this.#claim?.end();
-      return grant(outcome, this.#records);
-    }
-    this.#failed(outcome, hints, this.attempt.holder);
-    return undefined;
+    return this.attempt.run(nowMs);
   }
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
-  #failed(outcome: FailedAttempt, hints: readonly number[], holder: string): void {
-    for (const record of this.#records) record.published(holder);
+  #failed(outcome: FailedAttempt, hints: readonly number[]): void {
+    for (const record of this.#records) record.published(this.attempt!.holder);
     const { votes, endedAtMs, isCancelled, isTooSlow } = outcome;
     if (!isCancelled) {
       this.#findings.failed(outcome);
