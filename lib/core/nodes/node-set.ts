@@ -180,7 +180,10 @@ export class NodeSet {
   measured(elapsedMs: number, ttlMs: number, nowMs: number): void {
     // What is beyond that, this process did not run: callers must not wait so long before a try, or end so early without one.
     const tripMs = Math.min(elapsedMs, this.options.acquire.nodeTimeoutMs);
-    this.roundTripMs = this.#measured ? this.roundTripMs + (tripMs - this.roundTripMs) / 8 : tripMs;
+    const differenceMs = tripMs - this.roundTripMs;
+    // Longer ones are often pauses of this process, and one that waits longer than others for its turn never has it.
+    if (!this.#measured) this.roundTripMs = tripMs;
+    else this.roundTripMs += differenceMs / (differenceMs < 0 ? 2 : 8);
     this.#measured = true;
     if (elapsedMs <= ttlMs / 10) return;
     if (nowMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;

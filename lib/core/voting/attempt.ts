@@ -116,12 +116,15 @@ export class Attempt implements RoundOwner {
     const { names, ttlMs, timeoutMs, listener, deadlineMs } = this.#options;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
-    if (votes.voted >= this.#set.quorum) this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+    if (votes.voted >= this.#set.quorum) {
+      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+      // Also of those that lose, or a caller that lost because of a long one would never measure another.
+      if (round.isDecided) this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
+    }
     const decision = votes.decideBallot(0);
     const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
     const isInTime = validUntil - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
     if (decision === 'won' && isInTime && !this.#isCancelled) {
-      this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
       this.#resolve?.({
         kind: 'granted',
         names,

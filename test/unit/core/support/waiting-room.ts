@@ -27,6 +27,8 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const table = new KeyTable(set);
   const shared = { set, table, admission: new Admission(concurrentTries), onEnd: () => undefined };
   world.connect();
+  // Answers take no time here: the round trip stays at the 2 ms that a service begins with.
+  set.measured = () => undefined;
   let tickets = 0;
   const call = (keys: string, { isInSection = false, ...given }: CallOptions = {}) => {
     const settings = resolveAcquire(set.options, given);

@@ -163,3 +163,24 @@ describe('tokens', () => {
     expect(waiter.nodes[0]!.asked('acquire')).toHaveLength(3);
   });
 });
+
+describe('the round trip', () => {
+  it.each(['yes yes -', 'held:x:9 held:x:9 -', 'yes held:x:9 stale:5'])(
+    'is measured by the answers "%s": who always loses must learn of a short one, too',
+    async (texts) => {
+      const { set, environment, answer } = begin(100);
+      await environment.advance(8);
+      answer(texts);
+      expect(set.roundTripMs).toBe(8);
+    },
+  );
+
+  it.each(['refused refused -', 'yes - -'])('is not measured by "%s"', async (texts) => {
+    const { set, environment, answer, outcome } = begin(100);
+    await environment.advance(8);
+    answer(texts);
+    await environment.advance(300);
+    await outcome;
+    expect(set.roundTripMs).toBe(2);
+  });
+});
