@@ -96,7 +96,7 @@ export class VoteCount {
 
   /** How many answers are worth waiting for. */
   get expected(): number {
-    const unable = this.#silentOpen + this.failed + this.quarantined;
+    const unable = this.#silentOpen + this.failed + this.quarantined + this.lost;
     return this.replies.length - unable < this.quorum
       ? this.liveOpen + this.#silentOpen
       : this.liveOpen;

@@ -140,6 +140,22 @@ describe('extend()', () => {
     expect(lock.isHeld).toBe(true);
   });
 
+  it('never takes validity back when an earlier one is answered last', async () => {
+    const process = await holding({ nodeTimeout: 1_000, extend: false });
+    const { cluster, lock, nodes, received } = process;
+    const order: string[] = [];
+    nodes[0]!.failNext({ error: 'OOM' }, { command: 'extend' });
+    cluster.servers[2]?.freeze();
+    const earlier = lock.extend().then(() => order.push('earlier'));
+    await cluster.advance(500);
+    await cluster.settle(lock.extend().then(() => order.push('later')));
+    const validUntilMs = cluster.nowMs + lock.remainingMs;
+    cluster.servers[2]?.resume();
+    await cluster.settle(earlier);
+    expect([order, received('extended').length]).toEqual([['later', 'earlier'], 2]);
+    expect(cluster.nowMs + lock.remainingMs).toBeCloseTo(validUntilMs, 6);
+  });
+
   it('rejects without a quorum, and the old validity stands', async () => {
     const { cluster, lock, received } = await holding({ nodeTimeout: 1_000, extend: false });
     cluster.servers[0]?.freeze();

@@ -67,7 +67,9 @@ const TABLE: Record<string, string> = {
     2 | refused - (-)                      | expected=2 ballot=open
     2 | - - (-)                            | expected=2
     3 | yes yes held:x:9 (-) (-)           | expected=0 ballot=failed
-    2 | yes (yes) held:x:9                 | expected=0 ballot=won`,
+    2 | yes (yes) held:x:9                 | expected=0 ballot=won
+    3 | yes:extended yes:extended lost lost (-) | expected=1 extension=unknown
+    3 | yes:extended yes:extended - lost (-) | expected=1`,
   'decide an extension': `
     2 | yes:extended yes:extended -        | extension=extended
     2 | lost - -                           | extension=unknown
