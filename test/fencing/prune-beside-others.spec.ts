@@ -6,6 +6,7 @@ import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { mysqlFence, postgresFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
+import { inMariadb, inPostgres } from './support/hand-written-transactions.ts';
 
 const DAY = 86_400_000;
 const AGE = { olderThan: '30d' } as const;
@@ -65,6 +66,31 @@ function itPrunesBeside(database: { readonly fence: Fence; run(sql: string): unk
   });
 }
 
+/** Runs the work while another transaction has the lock of the row. */
+type HoldRow = (name: string, work: () => Promise<void>) => Promise<unknown>;
+
+const HELD_ROW = (name: string) =>
+  `SELECT 1 FROM redlock_fence WHERE resource = '${name}' FOR UPDATE`;
+
+/** Where rows have locks. */
+function itPassesHeldRows(database: { readonly fence: Fence }, hold: HoldRow): void {
+  it('leaves the row that a transaction holds, and waits for nobody', async () => {
+    const { fence } = database;
+    const keys = Array.from({ length: 10 }, (_none, index) => `${key}:${index}`);
+    await fence.claim({ value: tokenOf(key, 40).value, keys, holder: 'old' });
+    const sleepless = new AbortController();
+    await hold(keys[7]!, async () => {
+      const stuck = delay(15_000, 'stuck', { signal: sleepless.signal }).catch(() => 'over');
+      expect(await Promise.race([fence.prune(AGE), stuck])).toBe(9);
+      sleepless.abort();
+      await expect(fence.claim(tokenOf(keys[0]!, 39))).rejects.toEqual(stale);
+      await fence.claim(tokenOf(keys[1]!, 0));
+    });
+    await expect(fence.claim(tokenOf(keys[7]!, 41))).rejects.toEqual(stale);
+    await expect(fence.prune(AGE)).resolves.toBe(1);
+  });
+}
+
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
   const target = {} as { fence: Fence; run: (sql: string) => unknown };
@@ -73,6 +99,12 @@ describe('on PostgreSQL', () => {
     Object.assign(target, { fence: postgresFence(pool), run: (sql: string) => pool.query(sql) });
   });
   itPrunesBeside(target);
+  itPassesHeldRows(target, (name, work) =>
+    inPostgres(database.pool, async (client) => {
+      await client.query(HELD_ROW(name));
+      await work();
+    }),
+  );
 
   it.each([
     ['text', (text: string | null) => text],
@@ -148,6 +180,12 @@ describe('on MariaDB', () => {
     Object.assign(target, { fence: mysqlFence(pool), run: (sql: string) => pool.query(sql) });
   });
   itPrunesBeside(target);
+  itPassesHeldRows(target, (name, work) =>
+    inMariadb(database.pool, async (connection) => {
+      await connection.query(HELD_ROW(name));
+      await work();
+    }),
+  );
 
   /** A pool whose connections begin with this statement. */
   async function withPool<Result>(sql: string, use: (pool: MysqlPool) => Promise<Result>) {
@@ -169,6 +207,29 @@ describe('on MariaDB', () => {
         expect(await Promise.all(pruned)).toEqual([0, 0]);
       }
     });
+  });
+
+  it('tries the floor again after more deadlocks than a transaction is tried again for', async () => {
+    let deadlocks = 25;
+    const getConnection = async () => {
+      const connection = await database.pool.getConnection();
+      const query = async (statement: { sql?: string }, ...rest: []) => {
+        if (statement.sql?.startsWith('INSERT') && deadlocks > 0) {
+          deadlocks -= 1;
+          const fields = { code: 'ER_LOCK_DEADLOCK', errno: 1213, sqlState: '40001' };
+          throw Object.assign(new Error('Deadlock found'), fields);
+        }
+        return connection.query(statement as never, ...rest);
+      };
+      return {
+        query,
+        release: () => connection.release(),
+        destroy: () => connection.destroy(),
+      };
+    };
+    await target.fence.claim(tokenOf(key, 40));
+    await expect(mysqlFence({ getConnection } as never).prune(AGE)).resolves.toBe(1);
+    expect(deadlocks).toBe(0);
   });
 
   it('locks no rows of others at SERIALIZABLE', async () => {

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { PruneOptions } from '../fence.ts';
-import { isLockTimeoutError } from '../sql/sql-error.ts';
-import type { SqlDialect } from '../sql/sql-executor.ts';
+import { isLockTimeoutError, isRetryableSqlError } from '../sql/sql-error.ts';
+import type { SqlDialect, SqlRow } from '../sql/sql-executor.ts';
 import type { SqlSteps } from '../sql/sql-steps.ts';
 
 const DAY_MS = 86_400_000;
@@ -30,11 +30,13 @@ interface PruneSql {
   raise(table: string): string;
   /** Milliseconds by the clock of the database. */
   readonly now: string;
-  /** Followed by the condition. */
-  readonly delete: (table: string) => string;
+  /** Of rows by their keys; before FROM and behind the table. */
+  readonly delete: readonly [target: string, index: string];
   readonly keysPerDelete: number;
-  /** After a DELETE, which then has a row for each deleted one. Absent: `ROW_COUNT()` tells. */
-  readonly returning?: string;
+  /** Of a DELETE. */
+  readonly end?: string;
+  /** Where others may have a lock of a row: takes those that are free. */
+  readonly lockFree?: string;
   /** Before and after the wait for the row of the floor. */
   readonly patience?: { before(table: string): readonly string[]; readonly after?: string };
   /** Lets those that come later wait behind, where they would share the row of the floor with those before. */
@@ -53,9 +55,9 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
 UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource = '' RETURNING token
 ) SELECT CAST(token AS text) AS floor FROM raised`,
     now: 'EXTRACT(EPOCH FROM clock_timestamp()) * 1000',
-    delete: (table) => `DELETE FROM ${table}`,
+    delete: ['', ''],
     keysPerDelete: KEYS_PER_TRANSACTION,
-    returning: 'RETURNING 1',
+    lockFree: 'FOR UPDATE SKIP LOCKED',
     // Not lock_timeout: the row is waited for again for each of those that share it.
     patience: { before: () => ["SET LOCAL statement_timeout = '1s'"] },
     queue: (table) => [`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`],
@@ -70,8 +72,9 @@ UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource =
       `INSERT INTO ${table} (resource, token) VALUES ('', CAST($1 AS SIGNED)) ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
     now: 'UNIX_TIMESTAMP(NOW(3)) * 1000',
     // Without the index it may look at all rows, and lock them.
-    delete: (table) => `DELETE f FROM ${table} AS f FORCE INDEX (PRIMARY)`,
+    delete: ['f', 'FORCE INDEX (PRIMARY)'],
     keysPerDelete: 100,
+    lockFree: 'FOR UPDATE SKIP LOCKED',
     // It waits for all that use the fence, and others queue behind it.
     patience: {
       before: (table) => [
@@ -90,9 +93,10 @@ UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource =
     raise: (table) =>
       `INSERT INTO ${table} (resource, token) VALUES ('', CAST($1 AS INTEGER)) ON CONFLICT (resource) DO UPDATE SET token = MAX(token, excluded.token) RETURNING 1`,
     now: "(julianday('now') - 2440587.5) * 86400000",
-    delete: (table) => `DELETE FROM ${table}`,
+    delete: ['', ''],
     keysPerDelete: KEYS_PER_TRANSACTION,
-    returning: 'RETURNING 1',
+    // A statement without rows would have to be run in another way.
+    end: 'RETURNING 1',
   },
 };
 
@@ -115,7 +119,8 @@ export async function pruneFence(
   const sql = PRUNE_SQL[dialect];
   const floor = await use(() => chooseFloor(sql, table, ageMs));
   if (floor < FIRST_TIME) return 0;
-  await patiently((isSecond) => use(() => raiseFloor(sql, table, floor, isSecond)));
+  const raise = (isSecond: boolean) => use(() => raiseFloor(sql, table, floor, isSecond));
+  await (sql.patience ? patiently(raise) : raise(false));
   let count = 0;
   for (let last: string | undefined = ''; last !== undefined;) {
     const after: string = last;
@@ -139,13 +144,14 @@ function ageOf({ olderThan }: Partial<PruneOptions> = {}): number {
   throw new RedlockConfigError('olderThan', olderThan, fix);
 }
 
-/** Repeats what waited a second for holders that are in their transactions. */
+/** Repeats what waited a second for holders that are in their transactions, or was aborted for their sake again and again. */
 async function patiently(work: (isSecond: boolean) => Promise<void>): Promise<void> {
   for (let count = 1; ; count += 1) {
     try {
       return await work(count > 1);
     } catch (error) {
-      if (count === FLOOR_ATTEMPTS || !isLockTimeoutError(error)) throw error;
+      const mayPass = isLockTimeoutError(error) || isRetryableSqlError(error);
+      if (count === FLOOR_ATTEMPTS || !mayPass) throw error;
       await delay(FLOOR_DELAY_MS);
     }
   }
@@ -199,7 +205,10 @@ function refusal(table: string, why: string): FencedUsageError {
   );
 }
 
-/** Deletes those of the next keys after `after` whose tokens are below the floor; `last` is undefined at the end of the table. */
+/**
+ * Deletes those of the next keys after `after` whose tokens are below the floor; `last` is undefined at the end of the table. It
+ * leaves rows that a transaction holds: that may last, and others would wait for the rows deleted before.
+ */
 function* deletePage(
   sql: PruneSql,
   table: string,
@@ -209,19 +218,28 @@ function* deletePage(
   const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN token < CAST($1 AS ${sql.integer}) THEN 1 ELSE 0 END AS is_old FROM ${table}
 WHERE resource > ${sql.key('$2')} ORDER BY ${table}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
   const rows = yield { sql: page, parameters: [floor, after] };
-  const old = rows.filter((row) => Number(row['is_old']) === 1).map((row) => String(row['shown']));
+  const old = rows.filter((row) => Number(row['is_old']) === 1).map(shownKey);
+  const [target, index] = sql.delete;
+  const rowsOf = (keys: readonly string[]): string =>
+    `FROM ${table} AS f ${index} WHERE resource IN (${keys.map((_key, at) => sql.key(`$${at + 2}`)).join(', ')}) AND token < CAST($1 AS ${sql.integer})`;
   let deleted = 0;
   for (let at = 0; at < old.length; at += sql.keysPerDelete) {
-    const keys = old.slice(at, at + sql.keysPerDelete);
-    const list = keys.map((_key, index) => sql.key(`$${index + 2}`)).join(', ');
-    const text = `${sql.delete(table)} WHERE resource IN (${list}) AND token < CAST($1 AS ${sql.integer}) ${sql.returning ?? ''}`;
-    const gone = yield { sql: text, parameters: [floor, ...keys] };
-    if (sql.returning) deleted += gone.length;
-    else {
-      const [counted] = yield { sql: 'SELECT ROW_COUNT() AS count', parameters: [] };
-      deleted += Number(counted!['count']);
+    let keys = old.slice(at, at + sql.keysPerDelete);
+    if (sql.lockFree) {
+      const free = `SELECT ${sql.shownKey} AS shown ${rowsOf(keys)} ${sql.lockFree}`;
+      keys = (yield { sql: free, parameters: [floor, ...keys] }).map(shownKey);
     }
+    if (keys.length === 0) continue;
+    yield {
+      sql: `DELETE ${target} ${rowsOf(keys)} ${sql.end ?? ''}`,
+      parameters: [floor, ...keys],
+    };
+    deleted += keys.length;
   }
   const isLast = rows.length < KEYS_PER_TRANSACTION;
-  return { deleted, last: isLast ? undefined : String(rows.at(-1)!['shown']) };
+  return { deleted, last: isLast ? undefined : shownKey(rows.at(-1)!) };
+}
+
+function shownKey(row: SqlRow): string {
+  return String(row['shown']);
 }
