@@ -239,6 +239,21 @@ describe('mysqlFence', () => {
     }, 'SET autocommit = 0');
   });
 
+  it.each(['latin1', 'utf8mb3'])(
+    'finds keys that %s, the character set of the connection, cannot show',
+    async (characterSet) => {
+      const seat = token(7, [`${key}:место 🔑`]);
+      const work = async (pool: Pool) => {
+        const fence = mysqlFence(pool);
+        await fence.claim(seat);
+        const late = fence.transaction(token(6, seat.keys as string[]), () => 'written');
+        await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN', key: seat.keys[0] });
+        return fence.transaction(seat, () => 'written');
+      };
+      await expect(withPool(work, `SET NAMES ${characterSet}`)).resolves.toBe('written');
+    },
+  );
+
   it('says that the dialect was forgotten', async () => {
     await withPool(async (pool) => {
       const fence = drizzleFence(drizzle(pool) as never, { sql });

@@ -36,7 +36,7 @@ export async function advanceFence(
   } catch (error) {
     throw fenceError(error, dialect, table, claims);
   }
-  checkFenceRows(rows, claims);
+  checkFenceRows(rows, claims, fenceSqlOf(dialect).encode);
   return rows;
 }
 
@@ -92,10 +92,14 @@ export function refuseEnded(cause: unknown): never {
 }
 
 /** @throws StaleTokenError unless every claim stands in its row: token and holder, compared as text */
-export function checkFenceRows(rows: readonly SqlRow[], claims: readonly FenceClaim[]): void {
+export function checkFenceRows(
+  rows: readonly SqlRow[],
+  claims: readonly FenceClaim[],
+  encode = (key: string): string => key,
+): void {
   const held = new Map(rows.map((row) => [text(row['resource']), row]));
   for (const claim of claims) {
-    const row = held.get(claim.key);
+    const row = held.get(encode(claim.key));
     if (!row) {
       throw new FencedUsageError(
         `The fence answered without the row of key '${claim.key}': the executor must return the rows of the statement by the names of their columns (see SqlExecutor.query).`,

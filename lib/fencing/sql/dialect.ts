@@ -23,7 +23,7 @@ export interface FenceSql {
   advanceAlone?(table: string, count: number): readonly string[];
   /** Fails when the floor is above the token in its second parameter, for the new key in its first. */
   checkFloor?(table: string): string;
-  /** Of keys and holders in its parameters. */
+  /** Of keys and holders in its parameters, and of keys in the rows of `advance`. */
   readonly encode?: (text: string) => string;
   /** Runs after `advance`, where the rows of that don't tell transactions apart. */
   readonly mark?: string;

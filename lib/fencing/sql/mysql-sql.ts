@@ -10,7 +10,8 @@ export const mysqlFenceSql: FenceSql = {
   holder VARBINARY(255) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC SELECT '' AS resource, 1 AS token, '' AS holder;`,
 
-  // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally.
+  // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally. The
+  // character set of the connection may lack some of a key.
   encode: (text) => Buffer.from(text).toString('hex'),
 
   // A savepoint ends with its transaction: with a deadlock whose error was swallowed, or a statement that commits implicitly.
@@ -30,7 +31,7 @@ ON DUPLICATE KEY UPDATE
   holder = IF(VALUES(token) > token, VALUES(holder), holder),
   token = GREATEST(token, VALUES(token))`,
       // Locking reads see the newest rows whatever the snapshot. The count of affected rows says nothing here.
-      `SELECT CONVERT(resource USING utf8mb4) AS resource, CAST(token AS CHAR) AS token,
+      `SELECT LOWER(HEX(resource)) AS resource, CAST(token AS CHAR) AS token,
   CONVERT(holder USING utf8mb4) AS holder,
   (SELECT CAST(f.token AS CHAR) FROM ${table} AS f WHERE f.resource = '' LOCK IN SHARE MODE) AS floor
 FROM ${table} WHERE resource IN (${keys}) ORDER BY ${table}.resource FOR UPDATE`,
