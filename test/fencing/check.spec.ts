@@ -1,8 +1,9 @@
-import { PGlite } from '@electric-sql/pglite';
+import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { mysqlFence, pgliteFence, postgresFence, sqliteFence } from '../../lib/fencing/index.ts';
 import type { Fence } from '../../lib/fencing/index.ts';
+import { startPglite } from '../support/databases/start-pglite.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
 /** Where the tables of these tests are made. */
@@ -67,6 +68,19 @@ const IN_POSTGRES: Target['wrong'] = [
   ],
   ['token bigint', 'token integer', /token has the type integer/],
   ["holder text NOT NULL DEFAULT ''", 'owner text', /has no column holder/],
+  ['token bigint', 'token numeric(20, 2)', /token has the type numeric\(20,2\)/],
+  [' PRIMARY KEY', '', /resource must be the primary key, alone/],
+  [
+    / PRIMARY KEY([^]*)''\n\)/,
+    "$1'', PRIMARY KEY (resource, holder))",
+    /resource must be the primary key, alone/,
+  ],
+  [
+    /CREATE TABLE IF NOT EXISTS (\S+)[^]*/,
+    "CREATE VIEW $1 AS SELECT text 'a' AS resource, bigint '1' AS token, text '' AS holder",
+    /no ordinary table/,
+  ],
+  [/WITH \(fillfactor[^]*/, 'PARTITION BY HASH (resource)', /no ordinary table/],
 ];
 
 describe('on PostgreSQL', () => {
@@ -92,7 +106,7 @@ describe('on PostgreSQL', () => {
 
 describe('in PGlite', () => {
   let lite: PGlite;
-  beforeAll(async () => void (lite = await PGlite.create()));
+  beforeAll(async () => void (lite = await startPglite()));
   afterAll(() => lite.close());
   const target = {
     open: (table: string) => pgliteFence(lite, { table }),
@@ -119,6 +133,16 @@ describe('on MariaDB', () => {
       "NOT NULL$1'', PRIMARY KEY (resource, token))",
       /resource must be the primary key, alone/,
     ],
+    [
+      /2500\) NOT NULL PRIMARY KEY([^]*)''\n\)/,
+      "250) NOT NULL$1'', id BIGINT AUTO_INCREMENT, KEY (id), PRIMARY KEY (resource, id))",
+      /resource must be the primary key, alone/,
+    ],
+    [
+      /NOT NULL PRIMARY KEY([^]*)''\n\)/,
+      "NOT NULL$1'', PRIMARY KEY (resource(3)))",
+      /resource must be the primary key, alone/,
+    ],
   ];
   itChecks({ ...target, wrong });
   itMissesTheFloor(target);
@@ -129,6 +153,8 @@ describe('on SQLite', () => {
   afterAll(() => void database.close());
   const wrong: Target['wrong'] = [
     ['TEXT NOT NULL', 'TEXT COLLATE NOCASE NOT NULL', /takes different keys for one/],
+    ['TEXT NOT NULL', 'TEXT COLLATE  "nocase" NOT NULL', /takes different keys for one/],
+    [/ PRIMARY KEY([^]*) WITHOUT ROWID/, '$1', /resource must be the primary key, alone/],
     ['token INTEGER', 'token REAL', /token has the type real/],
     ['resource TEXT', 'resource', /resource has the type/],
   ];
@@ -136,5 +162,17 @@ describe('on SQLite', () => {
     open: (table) => sqliteFence(database, { table }),
     run: (sql) => database.exec(sql),
     wrong,
+  });
+
+  it.each([
+    ["resource TEXT /* not 'COLLATE NOCASE' */ NOT NULL PRIMARY KEY", ''],
+    ['id INTEGER PRIMARY KEY, resource TEXT NOT NULL UNIQUE', ' WITHOUT ROWID'],
+    ['resource NVARCHAR(200) NOT NULL PRIMARY KEY', ''],
+  ])('finds nothing wrong with %p', async (column, without) => {
+    const fence = sqliteFence(database, { table: 'of_others' });
+    database.exec('DROP TABLE IF EXISTS of_others');
+    const ddl = fence.ddl().replace('resource TEXT NOT NULL PRIMARY KEY', column);
+    database.exec(ddl.replace(without, ''));
+    expect(await fence.check()).toEqual([]);
   });
 });

@@ -12,20 +12,28 @@ interface CheckSql {
   readonly hasFloor: boolean;
 }
 
+/** Otherwise two rows of one key could be there, or a claim of one key change the row of another. */
+const NO_KEY = "'resource must be the primary key, alone'";
+
+const LOOSE = "'its collation takes different keys for one'";
+
 const CHECK_SQL: Readonly<Record<SqlDialect, CheckSql>> = {
   postgresql: {
     columns: (
       schema,
       table,
     ) => `SELECT CAST(attname AS text) AS name, format_type(atttypid, atttypmod) AS type,
-  CASE WHEN relpersistence <> 'p' THEN 'the table is not logged: a crash of the server empties it'
-    WHEN NOT COALESCE(collisdeterministic, true) THEN 'its collation takes different keys for one' END AS wrong
+  CASE WHEN relkind <> 'r' THEN 'it is no ordinary table but a view, or partitioned, or foreign'
+    WHEN relpersistence <> 'p' THEN 'the table is not logged: a crash of the server empties it'
+    WHEN NOT COALESCE(collisdeterministic, true) THEN ${LOOSE}
+    WHEN attname = 'resource' AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisunique AND indimmediate
+      AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = attnum) THEN ${NO_KEY} END AS wrong
 FROM pg_class AS c JOIN pg_attribute AS a ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped
 LEFT JOIN pg_collation AS l ON l.oid = attcollation
 WHERE c.oid = to_regclass('${schema === undefined ? '' : `${schema}.`}${table}')`,
     types: {
       resource: /^(text|character varying.*)$/,
-      token: /^(bigint|numeric(\((19|[2-9]\d)\b.*)?)$/,
+      token: /^(bigint|numeric(\((19|[2-9]\d),0\))?)$/,
       holder: /^(text|character varying.*)$/,
     },
     hasFloor: true,
@@ -33,21 +41,31 @@ WHERE c.oid = to_regclass('${schema === undefined ? '' : `${schema}.`}${table}')
   mysql: {
     columns: (schema, table) => `SELECT COLUMN_NAME AS name, CAST(COLUMN_TYPE AS CHAR) AS type,
   CASE WHEN COALESCE(ENGINE, '') <> 'InnoDB' THEN CONCAT('its engine ', COALESCE(ENGINE, 'of a view'), ' has no transactions with locks of rows: stale writes are not refused')
-    WHEN (COLUMN_NAME = 'resource') <> (COLUMN_KEY IN ('PRI', 'UNI')) THEN 'resource must be the primary key, alone' END AS wrong
+    WHEN (COLUMN_NAME = 'resource') <> EXISTS (SELECT 1 FROM information_schema.STATISTICS AS s
+      WHERE s.TABLE_SCHEMA = t.TABLE_SCHEMA AND s.TABLE_NAME = t.TABLE_NAME AND NON_UNIQUE = 0 GROUP BY INDEX_NAME
+      HAVING COUNT(*) = 1 AND MIN(s.COLUMN_NAME) = c.COLUMN_NAME AND MIN(SUB_PART) IS NULL) THEN ${NO_KEY} END AS wrong
 FROM information_schema.TABLES AS t JOIN information_schema.COLUMNS AS c USING (TABLE_SCHEMA, TABLE_NAME)
 WHERE TABLE_SCHEMA = ${schema === undefined ? 'DATABASE()' : `'${schema}'`} AND TABLE_NAME = '${table}'`,
     types: { resource: /^varbinary/, token: /^bigint/, holder: /^varbinary/ },
     hasFloor: true,
   },
   sqlite: {
-    columns: (schema, table) => `SELECT c.name, lower(c.type) AS type,
-  CASE WHEN upper(m.sql) LIKE '%COLLATE NOCASE%' OR upper(m.sql) LIKE '%COLLATE RTRIM%' THEN 'its collation takes different keys for one' END AS wrong
-FROM ${schema === undefined ? '' : `${schema}.`}sqlite_master AS m, pragma_table_info(m.name${schema === undefined ? '' : `, '${schema}'`}) AS c
-WHERE m.type = 'table' AND lower(m.name) = lower('${table}')`,
+    columns: (schema, table) => {
+      const inSchema = schema === undefined ? '' : `, '${schema}'`;
+      return `SELECT c.name, lower(c.type) AS type,
+  CASE WHEN c.name = 'resource' THEN (
+    SELECT CASE max(upper(x.coll) = 'BINARY') WHEN 1 THEN NULL WHEN 0 THEN ${LOOSE} ELSE ${NO_KEY} END
+    FROM pragma_index_list(m.name${inSchema}) AS i, pragma_index_xinfo(i.name${inSchema}) AS x
+    WHERE i."unique" AND NOT i.partial AND x.key AND x.name = 'resource'
+      AND (SELECT sum(key) FROM pragma_index_xinfo(i.name${inSchema})) = 1) END AS wrong
+FROM ${schema === undefined ? '' : `${schema}.`}sqlite_master AS m, pragma_table_info(m.name${inSchema}) AS c
+WHERE m.type = 'table' AND lower(m.name) = lower('${table}')`;
+    },
+    // By SQLite's rules of affinity.
     types: {
-      resource: /^(text|varchar.*)$/,
-      token: /^(big)?int(eger)?$/,
-      holder: /^(text|varchar.*)$/,
+      resource: /^(?!.*int).*(char|clob|text)/,
+      token: /int/,
+      holder: /^(?!.*int).*(char|clob|text)/,
     },
     hasFloor: false,
   },
