@@ -5,7 +5,9 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { join } from 'node:path';
+import { Redlock } from '../../lib/core/redlock.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
@@ -27,7 +29,13 @@ describe('the recipes, on three Redis servers and PostgreSQL', () => {
     await (await recipe('locking.module.ts')).pool!.end();
     removeFolders();
   });
-  const servers = useRedisServers(3);
+  // The guard of new servers, which the recipes don't shorten, is nearly over when the database and the programs are there.
+  const servers = useRedisServers(3, {}, async (started) => {
+    const redlock = new Redlock(started.map(({ url }) => new RedisLockNode(url)));
+    redlock.open();
+    await redlock.joined(20_000);
+    await redlock.close();
+  });
   const database = usePostgres(async (pool) => {
     for (const table of [postgresFence(pool).ddl(), ...TABLES]) await pool.query(table);
     await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");

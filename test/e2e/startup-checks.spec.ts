@@ -18,7 +18,8 @@ let clustered: RedisServer;
 
 beforeAll(async () => {
   const [plain, [evictingServer], [clusterServer]] = await Promise.all([
-    startRedisServers(3),
+    // A master waits so long before it serves a replica, in case another one comes.
+    startRedisServers(3, { args: ['--repl-diskless-sync-delay', '0'] }),
     startRedisServers(1, { args: ['--maxmemory-policy', 'allkeys-lru'] }),
     startRedisServers(1, { args: ['--cluster-enabled', 'yes'] }),
   ]);

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe } from '@jest/globals';
+import { afterAll, beforeAll, describe } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { sqliteFence } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/fencing.ts';
@@ -9,7 +9,7 @@ import {
   ACCOUNT_DDL,
   fencedAccounts,
   firstText,
-  itConforms,
+  itConformsWithEach,
   SELECT,
   UPSERT,
   type OpenStore,
@@ -19,18 +19,18 @@ import { openKnex, openTypeorm } from './support/orm-accounts.ts';
 
 describe('on SQLite', () => {
   let folder: string;
-  let file: string;
+  beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'fenced-lock-sqlite-'))));
+  afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'fenced-lock-sqlite-'));
-    file = join(folder, 'data.db');
+  /** A new one with the tables. */
+  function databaseFile(name: string): string {
+    const file = join(folder, name);
     const database = new Database(file);
     database.exec(ACCOUNT_DDL.sqlite);
     database.exec(sqliteFence(database).ddl());
     database.close();
-  });
-
-  afterEach(() => rm(folder, { recursive: true, force: true }));
+    return file;
+  }
 
   function opened(database: OpenSqlite): OpenStore {
     const store = fencedAccounts(sqliteFence(database), {
@@ -41,26 +41,24 @@ describe('on SQLite', () => {
     return { store, close: () => database.close() };
   }
 
-  itConforms('better-sqlite3', () => opened(new Database(file)));
-
-  itConforms('node:sqlite, where Node.js has it,', () =>
-    opened(new (nodeSqlite() ?? Database)(file)),
-  );
-
-  // One connection, so one transaction at a time: the application has to take turns.
-  itConforms('TypeORM', async () => {
-    const { store, close } = await openTypeorm({ type: 'better-sqlite3', database: file });
-    return { store: inTurns(store), close };
+  itConformsWithEach({
+    'better-sqlite3': () => opened(new Database(databaseFile('better-sqlite3'))),
+    'node:sqlite, where Node.js has it,': () =>
+      opened(new (nodeSqlite() ?? Database)(databaseFile('node-sqlite'))),
+    // One connection, so one transaction at a time: the application has to take turns.
+    TypeORM: async () => {
+      const database = databaseFile('typeorm');
+      const { store, close } = await openTypeorm({ type: 'better-sqlite3', database });
+      return { store: inTurns(store), close };
+    },
+    Knex: () =>
+      openKnex({
+        client: 'better-sqlite3',
+        connection: { filename: databaseFile('knex') },
+        useNullAsDefault: true,
+        pool: { min: 1, max: 1 },
+      }),
   });
-
-  itConforms('Knex', () =>
-    openKnex({
-      client: 'better-sqlite3',
-      connection: { filename: file },
-      useNullAsDefault: true,
-      pool: { min: 1, max: 1 },
-    }),
-  );
 });
 
 /** Runs the store's calls one after another. */

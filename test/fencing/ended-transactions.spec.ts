@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
-import { PGlite } from '@electric-sql/pglite';
 import { sql } from 'drizzle-orm';
 import { sql as kyselySql } from 'kysely';
 import pg from 'pg';
@@ -12,6 +11,7 @@ import {
   type Fence,
   type PostgresPool,
 } from '../../lib/fencing/index.ts';
+import { startPglite } from '../support/databases/start-pglite.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { nodeSqlite } from './support/node-sqlite.ts';
 import { drizzleClient, knexClient, kyselyClient, typeormClient } from './support/open-clients.ts';
@@ -143,7 +143,7 @@ describe('on PostgreSQL', () => {
     run: (tx, text) => tx.$executeRawUnsafe(text),
   }));
   itNotices('PGlite', [['COMMIT'], ...SWALLOWED], async () => {
-    const lite = await PGlite.create();
+    const lite = await startPglite();
     const fence = pgliteFence(lite);
     await lite.exec(`${fence.ddl()} ${SEAT}; INSERT INTO seat VALUES ('a', 0)`);
     return { fence, run: (tx, text) => tx.query(text), close: () => lite.close() };

@@ -1,4 +1,4 @@
-import { PGlite, type Transaction } from '@electric-sql/pglite';
+import type { PGlite, Transaction } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { EntitySchema, MikroORM } from '@mikro-orm/postgresql';
 import {
@@ -7,6 +7,7 @@ import {
   pgliteFence,
   type PostgresFence,
 } from '../../lib/fencing/index.ts';
+import { startPglite } from '../support/databases/start-pglite.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import {
   ACCOUNT_DDL,
@@ -41,7 +42,7 @@ async function openMikroOrm(url: string): Promise<OpenStore> {
 // Starting it takes seconds, so all tests share one.
 let pglite: PGlite;
 beforeAll(async () => {
-  pglite = await PGlite.create();
+  pglite = await startPglite();
   await pglite.exec(`${ACCOUNT_DDL.postgresql}; ${pgliteFence(pglite).ddl()}`);
 });
 afterAll(() => pglite.close());

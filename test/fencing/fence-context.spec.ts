@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { PGlite } from '@electric-sql/pglite';
 import Database from 'better-sqlite3';
 import type pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
@@ -13,6 +12,7 @@ import {
   type FenceOptions,
   type PostgresFence,
 } from '../../lib/fencing/index.ts';
+import { startPglite } from '../support/databases/start-pglite.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { lockIsAwaited } from './support/hand-written-transactions.ts';
 
@@ -250,7 +250,7 @@ describe('the fence inside its own transaction', () => {
   it.each(['SQLite', 'PGlite'])(
     'refuses other keys and holders inside where %s has one connection, which would wait for itself',
     async (name) => {
-      const lite = name === 'PGlite' ? await PGlite.create() : undefined;
+      const lite = name === 'PGlite' ? await startPglite() : undefined;
       const fence: Fence = lite ? pgliteFence(lite) : fences['SQLite']!;
       await lite?.exec(fence.ddl());
       const [outer, other] = ['a', 'b'].map((holder) => new FencingToken(1, [holder], holder));

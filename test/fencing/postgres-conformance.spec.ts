@@ -1,6 +1,6 @@
 import { describe } from '@jest/globals';
 import { usePostgres } from '../support/databases/use-databases.ts';
-import { createPostgresAccounts, itConforms } from './support/account-stores.ts';
+import { createPostgresAccounts, itConformsWithEach } from './support/account-stores.ts';
 import {
   CONNECTIONS,
   openDrizzle,
@@ -16,13 +16,13 @@ import { openPrisma } from './support/prisma-accounts.ts';
 describe('on PostgreSQL', () => {
   const database = usePostgres(createPostgresAccounts);
 
-  itConforms('pg', () => openPg(database.url));
-  itConforms('pg with prepared statements', () => openPg(database.url, { prepared: true }));
-  itConforms('TypeORM', () =>
-    openTypeorm({ type: 'postgres', url: database.url, poolSize: CONNECTIONS }),
-  );
-  itConforms('Drizzle', () => openDrizzle(database.url));
-  itConforms('Knex', () => openKnex({ client: 'pg', connection: database.url }));
-  itConforms('Kysely', () => openKysely(database.url, 'postgresql'));
-  itConforms('Prisma with adapter-pg', () => openPrisma(database.url));
+  itConformsWithEach({
+    pg: () => openPg(database.url),
+    'pg with prepared statements': () => openPg(database.url, { prepared: true }),
+    TypeORM: () => openTypeorm({ type: 'postgres', url: database.url, poolSize: CONNECTIONS }),
+    Drizzle: () => openDrizzle(database.url),
+    Knex: () => openKnex({ client: 'pg', connection: database.url }),
+    Kysely: () => openKysely(database.url, 'postgresql'),
+    'Prisma with adapter-pg': () => openPrisma(database.url),
+  });
 });

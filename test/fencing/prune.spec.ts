@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { PGlite } from '@electric-sql/pglite';
+import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import type { PoolConnection } from 'mysql2/promise';
@@ -14,6 +14,7 @@ import {
   type Fence,
   type PostgresFence,
 } from '../../lib/fencing/index.ts';
+import { startPglite } from '../support/databases/start-pglite.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { inMariadb, inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
 
@@ -256,7 +257,7 @@ describe('on SQLite', () => {
 
 describe('in PGlite', () => {
   let lite: PGlite;
-  beforeAll(async () => void (lite = await PGlite.create()));
+  beforeAll(async () => void (lite = await startPglite()));
   afterAll(() => lite.close());
   itPrunes({ open: (table) => pgliteFence(lite, { table }), run: (sql) => lite.exec(sql) });
 });

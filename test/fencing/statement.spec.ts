@@ -323,6 +323,9 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
       await expect(alone.statement(other, WRITE, [key, 'ana'])).resolves.toHaveLength(1);
     } finally {
       await one.end();
+      // The server would wait for it at its end.
+      await pool.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE query LIKE '%pg_sleep(20)%' AND pid <> pg_backend_pid()`);
     }
   });
 
