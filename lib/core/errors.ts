@@ -123,17 +123,26 @@ export class QuorumUnavailableError extends RedlockError {
      */
     readonly causes: readonly NodeCause[],
   ) {
-    const isOwnFault = causes[0]?.address === 'this process';
     super(
       `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
         .map((cause) => `${cause.address}: ${cause.message.replace(/\.$/, '')}`)
-        .join(
-          '; ',
-        )}. ${isOwnFault ? "The servers are not at fault: retry, wait longer ('wait'), or start fewer acquires at once." : 'Check these servers, then retry.'}`,
+        .join('; ')}. ${quorumAdvice(quorum, nodeCount, causes)}`,
       keys,
     );
   }
 }
+
+function quorumAdvice(quorum: number, nodeCount: number, causes: readonly NodeCause[]): string {
+  if (causes[0]?.address === 'this process')
+    return "The servers are not at fault: retry, wait longer ('wait'), or start fewer acquires at once.";
+  const faults = causes.filter(({ reason }) => FAULTS.has(reason)).length;
+  const isGuarded = causes.some(({ reason }) => reason === 'quarantined');
+  return isGuarded && nodeCount - faults >= quorum
+    ? "Nothing is broken: these servers vote when their restart guard is over. Retry then, or wait longer ('wait')."
+    : 'Check these servers, then retry.';
+}
+
+const FAULTS: ReadonlySet<string> = new Set(['unreachable', 'timeout', 'error', 'overloaded']);
 
 /** Why a held lock ended before its release. */
 export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'released' | 'short';

@@ -5,6 +5,8 @@ import {
   type FactoryProvider,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { RedlockConfigError } from '../core/errors.ts';
+import { checkOptionNames } from '../core/options/resolve-options.ts';
 import { copiesOf } from '../core/package-copies.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
@@ -84,11 +86,25 @@ export class RedlockModule extends ConfigurableModuleClass {
     return withCopies(super.forRoot(options ?? {}), fences);
   }
 
-  /** Like `forRoot`, with options that come from other providers. */
+  /**
+   * Like `forRoot`, with options that come from other providers.
+   *
+   * @throws RedlockConfigError at once when `options` don't say where they come from
+   */
   static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
+    checkOptionNames('forRootAsync', options, ASYNC_OPTIONS);
+    if (SOURCES.every((name) => options[name] === undefined))
+      throw new RedlockConfigError(
+        'useFactory',
+        undefined,
+        'give useFactory, useClass or useExisting',
+      );
     return withCopies(super.forRootAsync(options), fenceProviders());
   }
 }
+
+const SOURCES = ['useFactory', 'useClass', 'useExisting'] as const;
+const ASYNC_OPTIONS = [...SOURCES, 'inject', 'imports', 'provideInjectionTokensFrom', 'isGlobal'];
 
 function withCopies(definition: DynamicModule, fences: FactoryProvider[]): DynamicModule {
   // An ES module application with a CommonJS feature module asks for the service by two classes.

@@ -82,10 +82,13 @@ describe('@Fenced fails closed', () => {
 
   it.each([
     ['undefined', () => undefined],
+    ['42', () => 42],
+    ['a promise', async () => 'a'],
     ['an empty string', () => ''],
-    ['no keys at all', () => []],
-    ['an empty key among others', () => ['a', '']],
-  ])('refuses a key function that returns %s', async (_name, key) => {
+    ['an empty array', () => []],
+    ['an array with an empty string', () => ['a', '']],
+    ['an array with a value of type object', () => ['a', {}]],
+  ])('refuses a key function that returns %s', async (made, key) => {
     @Injectable()
     class Keyed {
       ran = false;
@@ -95,7 +98,9 @@ describe('@Fenced fails closed', () => {
       }
     }
     const module = await startModule({ providers: [Keyed] });
-    await expect(module.get(Keyed).run()).rejects.toThrow(/Keyed\.run: the key function returned/);
+    await expect(module.get(Keyed).run()).rejects.toThrow(
+      `Keyed.run: the key function returned ${made}; it must`,
+    );
     expect(module.get(Keyed).ran).toBe(false);
   });
 
@@ -119,7 +124,12 @@ describe('@Fenced fails closed', () => {
           static async run(): Promise<void> {}
         }
         return Wrong;
-      }).toThrow(/Wrong\.run is static/);
+      }).toThrow(
+        expect.objectContaining({
+          message: expect.stringMatching(/^Wrong\.run is static/),
+          where: 'Wrong.run',
+        }),
+      );
     });
 
     it('refuses generator methods, also asynchronous ones', () => {
@@ -185,7 +195,7 @@ describe('@Fenced fails closed', () => {
       const decorate = () =>
         fenced('a', options)(Seats.prototype, 'other', { value: async () => {} });
       expect(decorate).toThrow(RedlockConfigError);
-      expect(decorate).toThrow(expect.objectContaining({ option }));
+      expect(decorate).toThrow(expect.objectContaining({ option, where: 'Seats.other' }));
     });
 
     it.each([
@@ -198,9 +208,9 @@ describe('@Fenced fails closed', () => {
       '{0.a.constructor}',
       '{0..a}',
     ])('refuses the template %j', (template) => {
-      expect(() => fenced(template)(Seats.prototype, 'other', { value: async () => {} })).toThrow(
-        FencedUsageError,
-      );
+      const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
+      expect(decorate).toThrow(FencedUsageError);
+      expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
     });
   });
 

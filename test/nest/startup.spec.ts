@@ -148,6 +148,7 @@ describe('start of the application', () => {
       const boot = start({ nodes, startupTimeout: 100 });
       await expect(boot).rejects.toThrow(RedlockConfigError);
       await expect(boot).rejects.toThrow(/1 of 3 nodes answer, 2 are needed/);
+      await expect(boot).rejects.toThrow(/within 100 ms \('startupTimeout'\): start .* docker run/);
     },
   );
 

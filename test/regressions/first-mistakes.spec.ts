@@ -65,6 +65,14 @@ describe('options of the module', () => {
     await expect(boot(options)).rejects.toThrow(message);
   });
 
+  it.each<[object, string]>([
+    [{ nodes: createMemoryNodes(1) }, "'nodes' can't be given: it is unknown; forRootAsync takes"],
+    [{ useFactry: () => ({}) }, "did you mean 'useFactory'?"],
+    [{}, "'useFactory' can't be undefined: give useFactory, useClass or useExisting"],
+  ])('are refused by forRootAsync that says what it takes: %j', (options, message) => {
+    expect(() => RedlockModule.forRootAsync(options)).toThrow(message);
+  });
+
   it('are refused without their value, which may be a password', async () => {
     await expect(boot({ pasword: 'secret' })).rejects.toMatchObject({ value: undefined });
     await expect(boot({ pasword: 'secret' })).rejects.not.toThrow('secret');
@@ -156,6 +164,15 @@ describe('a method under @Fenced', () => {
     const { seats } = await startSeats();
     for (const name of ['undefined-behaviour', 'the null hypothesis', 'Nan', 'NaNa', 'nullable'])
       await expect(seats.book(name)).resolves.toBe('booked 1');
+  });
+
+  it.each([
+    [{ ttl: '10 sec' }, /^Seats\.book: Option 'ttl' can't be "10 sec"/],
+    [{ timeout: 5 }, /^Seats\.book: Option 'timeout' can't be given/],
+  ])('is named by the refusal of its options: %j', (options, message) => {
+    const decorate = Fenced('seat', options as object) as (...args: unknown[]) => void;
+    const method = Object.getOwnPropertyDescriptor(Seats.prototype, 'book');
+    expect(() => decorate(Seats.prototype, 'book', method)).toThrow(message);
   });
 
   it('is refused as a decorator of the third stage, and the setting is named', () => {

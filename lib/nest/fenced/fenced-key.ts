@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { FencedUsageError } from '../../core/errors.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
@@ -69,7 +70,7 @@ function keysFrom(
     );
   }
   throw new FencedUsageError(
-    `${where}: the key function returned ${Array.isArray(made) && made.length === 0 ? 'an empty array instead of' : 'something other than'} non-empty strings. The method was not run.`,
+    `${where}: the key function returned ${describeKeys(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
   );
 }
 
@@ -130,7 +131,14 @@ function valueOf(
   );
 }
 
+function describeKeys(made: unknown): string {
+  if (!Array.isArray(made)) return describe(made);
+  const bad = made.findIndex((key) => typeof key !== 'string' || key === '');
+  return bad < 0 ? 'an empty array' : `an array with ${describe(made[bad])}`;
+}
+
 function describe(value: unknown): string {
+  if (types.isPromise(value)) return 'a promise';
   if (value === '') return 'an empty string';
   if (value === null || value === undefined || typeof value === 'number') return String(value);
   return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;

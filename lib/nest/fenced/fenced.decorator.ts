@@ -14,6 +14,7 @@ import {
   type FencedDecorator,
   type FencedOptions,
 } from './fenced-options.ts';
+import { locateError } from './fenced.interceptor.ts';
 import { lockParametersOf } from './lock-parameters.ts';
 
 type Method = (...args: any[]) => unknown;
@@ -55,26 +56,31 @@ export function Fenced<
         '@Fenced is a legacy decorator, as those of Nest are: set experimentalDecorators in tsconfig.json.',
       );
     const where = methodName(target, propertyKey);
-    const original = descriptor?.value as Method;
-    const refusal = refusalOf(target, original);
-    if (refusal !== undefined) throw new FencedUsageError(`${where} ${refusal}`);
-    const parameters = lockParametersOf(target, propertyKey);
-    const keysOf = compileFencedKey(key, parameters, where);
-    const definition: FencedDefinition = {
-      where,
-      keysOf,
-      ...parameters,
-      ...resolveFencedOptions(options ?? {}),
-    };
-    markFenced(target, propertyKey, definition);
-    injectRunner(target);
-    const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
-      const runner = runnerOf(this);
-      if (runner === undefined) return Promise.reject(notBuiltByNest(where, this));
-      return runner.run(definition, args, () => original.apply(this, args));
-    };
-    copyAppearance(original, wrapper);
-    descriptor.value = wrapper;
+    try {
+      const original = descriptor?.value as Method;
+      const refusal = refusalOf(target, original);
+      if (refusal !== undefined) throw new FencedUsageError(`${where} ${refusal}`);
+      const parameters = lockParametersOf(target, propertyKey);
+      const keysOf = compileFencedKey(key, parameters, where);
+      const definition: FencedDefinition = {
+        where,
+        keysOf,
+        ...parameters,
+        ...resolveFencedOptions(options ?? {}),
+      };
+      markFenced(target, propertyKey, definition);
+      injectRunner(target);
+      const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
+        const runner = runnerOf(this);
+        if (runner === undefined) return Promise.reject(notBuiltByNest(where, this));
+        return runner.run(definition, args, () => original.apply(this, args));
+      };
+      copyAppearance(original, wrapper);
+      descriptor.value = wrapper;
+    } catch (error) {
+      locateError(error, where);
+      throw error;
+    }
   };
 }
 

@@ -51,7 +51,10 @@ export async function startRedlock(
   if (isUnsafe || !hasJoined) {
     const missing = `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)`;
     const addresses = nodes.map(({ address }) => address).join(', ');
-    const fix = isUnsafe ? report : `${missing}\n${report}`;
+    const answered = examined.filter(({ reply }) => reply.kind === 'facts').length;
+    const start = `No quorum answered within ${timeoutMs} ms ('startupTimeout'): start the servers, for example with docker run --rm -p 6379:6379 redis, or correct 'nodes'`;
+    const unsafe = answered < quorum ? `${report}\n${start}` : report;
+    const fix = isUnsafe ? unsafe : `${missing}\n${report}`;
     throw new RedlockConfigError('nodes', addresses, fix.trimEnd());
   }
   if (report !== '') logger.warn(report);

@@ -101,7 +101,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#timer = timers.set(
       () =>
         this.drop(
-          'the server accepted the connection but did not answer, or is still loading its data',
+          'the server accepted the connection but did not answer: it is frozen, is still loading its data, or has no TLS on this port',
         ),
       CONNECT_TIMEOUT_MS,
     );

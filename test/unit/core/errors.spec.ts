@@ -41,6 +41,16 @@ describe('a message says what happened and what to do', () => {
     );
   });
 
+  it('when unavailable during the restart guard alone: that nothing is broken', () => {
+    const guarded = { ...ended, reason: 'quarantined' } as const;
+    const messageOf = (...causes: (typeof ended | typeof guarded)[]) =>
+      new QuorumUnavailableError(['a'], 1_000, 2, 3, causes).message;
+    expect(messageOf(guarded, guarded)).toMatch(/Nothing is broken: .* restart guard/);
+    expect(messageOf(guarded, ended)).toMatch(/Nothing is broken/);
+    expect(messageOf(guarded, ended, ended)).toMatch(/Check these servers, then retry\.$/);
+    expect(messageOf(ended, ended)).not.toContain('Nothing is broken');
+  });
+
   it('when unavailable for want of time or slots in this process: that the servers are not at fault', () => {
     const own = { ...cause, address: 'this process' };
     const { message } = new QuorumUnavailableError(['a'], 0, 2, 3, [own]);
