@@ -5,6 +5,9 @@ const LABELS = { freeze: 'Freeze', kill: 'Kill', heal: 'Heal' };
 const POSSIBLE = { up: ['freeze', 'kill'], frozen: ['kill', 'heal'], killed: ['heal'] };
 const STATES = { up: '● up', frozen: '◌ frozen', killed: '✖ killed' };
 
+/** A server that is stopped accepts the request, and never answers. */
+const LONGEST_ANSWER_MS = 10_000;
+
 const freezeHolder = document.getElementById('freeze-holder');
 const playBoth = document.getElementById('play-both');
 const fence = document.getElementById('fence');
@@ -13,13 +16,22 @@ const answer = document.getElementById('answer');
 async function push(path) {
   let message = '';
   try {
-    const response = await fetch(`controls/${path}`, { method: 'POST' });
+    const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
+    const response = await fetch(`controls/${path}`, { method: 'POST', signal });
     if (!response.ok) message = (await response.json()).message;
   } catch {
     message = 'The sample did not answer.';
   }
+  showAnswer(message);
+}
+
+function showAnswer(message) {
   setText(answer, message);
   answer.hidden = message === '';
+}
+
+export function clearAnswer() {
+  showAnswer('');
 }
 
 function connect(button, path) {

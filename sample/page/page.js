@@ -1,6 +1,6 @@
 // The page: follows the stream of states, and draws the newest one. Nothing is computed here that the server did not say,
 // except how much time has passed since it said it.
-import { connectControls, showControls, showVotes } from './controls.js';
+import { clearAnswer, connectControls, showControls, showVotes } from './controls.js';
 import { showLanes } from './lanes.js';
 import { showLists } from './lists.js';
 import { showStories } from './stories.js';
@@ -9,12 +9,22 @@ import { showTable } from './table.js';
 /** What moves by itself is redrawn this often. */
 const REDRAW_MS = 100;
 
+/** The server sends its state twice in this time, also when nothing happens. */
+const LONGEST_SILENCE_MS = 10_000;
+
 let state;
 let receivedMs = 0;
+/** Since when nothing is known: nothing that is shown goes on. */
+let awayMs;
 
 /** Ms since the server's start, now. */
 function nowMs() {
-  return state.atMs + (performance.now() - receivedMs);
+  return state.atMs + ((awayMs ?? performance.now()) - receivedMs);
+}
+
+function away(text) {
+  awayMs ??= performance.now();
+  showConnection(text, false);
 }
 
 function showConnection(text, isLive) {
@@ -25,6 +35,8 @@ function showConnection(text, isLive) {
 
 function redraw() {
   if (!state || document.hidden) return;
+  if (awayMs === undefined && performance.now() - receivedMs > LONGEST_SILENCE_MS)
+    away('No news: the sample is stopped, or very slow');
   showTable(state, nowMs());
   showLanes(state, nowMs());
   showStories(state, nowMs());
@@ -35,13 +47,15 @@ const events = new EventSource('events');
 events.onmessage = ({ data }) => {
   state = JSON.parse(data);
   receivedMs = performance.now();
+  awayMs = undefined;
   showConnection('Live', true);
   showControls(state);
   showLists(state);
   redraw();
 };
-events.onerror = () =>
-  showConnection('Not connected: the sample has ended, or starts again', false);
+events.onerror = () => away('Not connected: the sample has ended, or starts again');
+// What a button said while the server was away is over.
+events.onopen = () => clearAnswer();
 
 connectControls();
 setInterval(redraw, REDRAW_MS);

@@ -5,8 +5,8 @@ import type { StageLog } from '../stage/stage-log.ts';
 /** Events come in bursts; a state per burst is enough for eyes. */
 const INTERVAL_MS = 100;
 
-/** A line that says nothing: it keeps connections open, and finds the ones that are broken. */
-const HEARTBEAT_MS = 10_000;
+/** The state again, also when nothing happens: it finds connections that are broken, and the page finds a server that is stopped. */
+const HEARTBEAT_MS = 5_000;
 
 /** What the page gets: the state, and when it was. */
 export interface Snapshot extends SaleState {
@@ -28,7 +28,7 @@ export class StateStream {
       this.#state = saleAfter(this.#state, record);
       this.#sending ??= setTimeout(() => this.#send(), INTERVAL_MS);
     });
-    this.#heartbeat = setInterval(() => this.#write(':\n\n'), HEARTBEAT_MS);
+    this.#heartbeat = setInterval(() => this.#write(this.#message()), HEARTBEAT_MS);
   }
 
   get listenerCount(): number {

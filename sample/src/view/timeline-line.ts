@@ -65,8 +65,13 @@ function failureLine(
   paint: Paint,
 ): string | undefined {
   if (!error) return undefined;
-  const text = `${error.code ?? error.name}: ${firstSentence(error.message)}`;
+  const text = `${error.code ?? error.name}: ${firstSentence(withoutMethod(error.message))}`;
   return paint('yellow', `worker ${worker}  ${seatId}  ${customer.padEnd(5)} ${text}`);
+}
+
+/** Under `@Fenced` a message begins with the class and the method. */
+function withoutMethod(message: string): string {
+  return message.replace(/^\w+\.\w+: /, '');
 }
 
 /** Errors say at length what to do; one line of the timeline says what happened. */

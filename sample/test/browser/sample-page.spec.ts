@@ -78,6 +78,11 @@ function numbersOf({ textContent }: { readonly textContent: string | null }): nu
   );
 }
 
+/** For the page: tokens that reach over the edge of what they are drawn in. */
+const TOO_WIDE_TOKENS = `[...document.querySelectorAll('.drawing .token')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map(({ textContent }) => textContent)`;
+
 describe('the page of the sample', () => {
   it('shows five nodes, the seats, and which worker holds what with which token for how long', async () => {
     await onPage(async (page) => {
@@ -237,6 +242,10 @@ describe('the page of the sample', () => {
           const { y, height } = (await scene.boundingBox())!;
           expect(y).toBeGreaterThanOrEqual(0);
           expect(y + height).toBeLessThanOrEqual(900);
+        }
+        for (const width of [320, 360, 390, 560, 768, 900, 1024, 1440]) {
+          await page.setViewportSize({ width, height: 900 });
+          expect([width, await page.evaluate(TOO_WIDE_TOKENS)]).toEqual([width, []]);
         }
         await untilFreezeIsOver(page);
       },

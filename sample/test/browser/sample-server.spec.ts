@@ -6,6 +6,7 @@ import { networkInterfaces } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../../test/support/eventually.ts';
 import { processState } from '../../../test/support/process-state.ts';
+import { startChromium } from './support/chromium.ts';
 import { ServedSample } from './support/served-sample.ts';
 
 /** Who may use the page's server, and what it leaves behind. */
@@ -124,6 +125,36 @@ describe('the server of the page', () => {
       expect(second.output).not.toContain('starting');
     } finally {
       occupant.close();
+    }
+  });
+
+  it('is missed by its page while it is stopped or away, and nothing shown goes on', async () => {
+    let ending = ServedSample.start();
+    const page = new URL(await ending.url());
+    const browser = await startChromium();
+    try {
+      const tab = await browser.newPage();
+      await tab.goto(page.href);
+      const says = (text: string) =>
+        tab.locator('#connection').filter({ hasText: text }).waitFor({ timeout: 60_000 });
+      await says('Live');
+      process.kill(ending.pid, 'SIGSTOP');
+      await says('No news');
+      const lanes = await tab.locator('#lanes').innerHTML();
+      await tab.waitForTimeout(500);
+      expect(await tab.locator('#lanes').innerHTML()).toBe(lanes);
+      process.kill(ending.pid, 'SIGCONT');
+      await says('Live');
+      await ending.end();
+      await says('Not connected');
+      await tab.locator('#play-both').click();
+      await tab.locator('#answer').filter({ hasText: 'did not answer' }).waitFor();
+      ending = ServedSample.start(['--port', page.port]);
+      await says('Live');
+      expect(await tab.locator('#answer').isHidden()).toBe(true);
+    } finally {
+      await browser.close();
+      await ending.end();
     }
   });
 
