@@ -48,12 +48,13 @@ export class NetworkPath {
     this.#troubledUntilMs = Math.max(this.#troubledUntilMs, this.#world.nowMs + forMs);
   }
 
-  /** One way for one message. */
-  delayMs(): number {
+  /** One way for one message that leaves at `leavesMs`: a stalled process is ahead of the world. */
+  delayMs(leavesMs = this.#world.nowMs): number {
     const isSlow = this.#chance.happens(this.slowMessages);
     const delayMs = this.latencyMs * (0.4 + 1.2 * this.#chance.fraction()) * (isSlow ? 8 : 1);
     // What comes after it waits for it.
-    if (isSlow || this.latencyMs !== this.#usualMs) this.troubled(delayMs);
+    if (isSlow || this.latencyMs !== this.#usualMs)
+      this.troubled(leavesMs + delayMs - this.#world.nowMs);
     return delayMs;
   }
 

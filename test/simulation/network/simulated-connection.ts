@@ -104,7 +104,7 @@ export class SimulatedConnection implements ServerPeer {
       this.#unsettled.add(command);
       this.#inFlight.push({ command, leavesMs });
     }
-    this.#requestArrivesMs = Math.max(this.#requestArrivesMs, leavesMs + path.delayMs());
+    this.#requestArrivesMs = Math.max(this.#requestArrivesMs, leavesMs + path.delayMs(leavesMs));
     world.at(this.#requestArrivesMs, () => path.passRequest(() => this.#arrive(packet)));
     for (const command of packet) this.#owner.left(command);
   }

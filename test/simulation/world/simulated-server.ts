@@ -88,12 +88,15 @@ export class SimulatedServer {
   worksUntilMs(commands: number): number {
     const { nowMs } = this.#world;
     this.#worksUntilMs = Math.max(nowMs, this.#worksUntilMs) + commands * this.#commandMs;
-    return Math.max(nowMs + this.serviceMs, this.#worksUntilMs);
+    const untilMs = Math.max(nowMs + this.serviceMs, this.#worksUntilMs);
+    // Replies come in order: later ones wait for a slow one, also when the server is quick again.
+    if (this.serviceMs > 0) this.#troubledUntilMs = Math.max(this.#troubledUntilMs, untilMs);
+    return untilMs;
   }
 
   /** Something was wrong until now. */
   troubled(): void {
-    this.#troubledUntilMs = this.#world.nowMs;
+    this.#troubledUntilMs = Math.max(this.#troubledUntilMs, this.#world.nowMs);
   }
 
   /** True time at which its clock shows `wallMs`, if it is not set until then. */
