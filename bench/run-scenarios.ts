@@ -58,22 +58,29 @@ function once(measure: () => Promise<Result[]>): Run {
 function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Scenario, Run> {
   const urls = servers.map(({ url }) => url);
   const on = (nodes: number) => urls.slice(0, nodes);
+  // Some thousand cycles of each before it counts: an application has been compiled long ago, and so has what it uses.
   const rounds = (few: number, many: number, cycles: number) => ({
     rounds: full ? many : few,
-    warmUpRounds: full ? 10 : 5,
+    warmUpRounds: 20,
     cycles,
   });
   const callersOn = ([nodes, callers]: (typeof CALLERS)[number]) => {
-    // A round of many callers is long, and says more.
-    const count = callers > 1_000 ? 2 : 4;
-    const plan = { callers, rounds: count, warmUpRounds: 1, locks: Math.max(500, callers) };
+    const plan = {
+      callers,
+      // A round of many callers is long, and says more.
+      rounds: callers > 1_000 ? 3 : 6,
+      warmUpRounds: 2,
+      locks: Math.max(nodes === 1 ? 4_000 : 2_000, callers),
+    };
     return manyCallers(on(nodes), plan, progressOf);
   };
   return {
-    'N=1': once(() => acquireAndRelease(on(1), rounds(20, 60, 100), progressOf)),
-    'N=5': once(() => acquireAndRelease(on(5), rounds(20, 60, 40), progressOf)),
+    'N=1': once(() => acquireAndRelease(on(1), rounds(20, 60, 200), progressOf)),
+    'N=5': once(() => acquireAndRelease(on(5), rounds(20, 60, 80), progressOf)),
     sections: () =>
-      each([1, 5], (nodes) => emptySection(on(nodes), rounds(15, 60, 50), progressOf)),
+      each([1, 5], (nodes) =>
+        emptySection(on(nodes), rounds(15, 60, nodes === 1 ? 120 : 60), progressOf),
+      ),
     callers: () => each(full ? CALLERS : QUICK_CALLERS, callersOn),
     contention: () =>
       each(full ? CONTENTION : QUICK_CONTENTION, (plan) =>
