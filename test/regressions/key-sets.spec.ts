@@ -132,4 +132,29 @@ describe('sets of keys next to callers that cycle on each of the keys', () => {
     };
     expect((await grantsOf(true)) / (await grantsOf(false))).toBeGreaterThanOrEqual(0.95);
   });
+
+  it('claim no free key for long where another one changed hands before, and is held for long now', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process({ latencyMs: 1 });
+    const [first, before] = await cluster.settle(
+      Promise.all([redlock.acquire('free'), redlock.acquire('long')]),
+    );
+    const set = redlock.acquire(['free', 'long'], { wait: '1m' });
+    set.catch(() => undefined);
+    const after = redlock.acquire('long');
+    await cluster.settle(before.release());
+    const long = await cluster.settle(after);
+    await cluster.settle(first.release());
+    const waits: number[] = [];
+    for (let count = 0; count < 20; count += 1) {
+      await cluster.advance(100);
+      const startedAtMs = cluster.nowMs;
+      const lock = await cluster.settle(redlock.acquire('free', { wait: WAIT_MS }));
+      waits.push(cluster.nowMs - startedAtMs);
+      await cluster.advance(5);
+      await cluster.settle(lock.release());
+    }
+    await cluster.settle(long.release());
+    expect(Math.max(...waits)).toBeLessThan(100);
+  });
 });

@@ -53,6 +53,8 @@ export class KeyRecord {
   foreign: ForeignHolder | undefined = undefined;
   /** When it was last granted here, or a quorum named another holder. */
   busyAtMs = Number.NEGATIVE_INFINITY;
+  /** How long its latest lock here was held. */
+  heldMs = 0;
   /** When a single node last named another holder. */
   namedAtMs = Number.NEGATIVE_INFINITY;
   /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
@@ -263,7 +265,11 @@ export class KeyTable {
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
   freed(lock: HeldLock, records: readonly KeyRecord[]): void {
-    for (const record of records) if (record.lock === lock) record.lock = undefined;
+    for (const record of records) {
+      if (record.lock !== lock) continue;
+      record.lock = undefined;
+      record.heldMs = this.#set.nowMs - record.busyAtMs;
+    }
     for (const record of records) {
       if (record.isSubscribed) record.published(lock.holder);
       if (record.first !== undefined || record.claims !== undefined) record.wake();

@@ -4,13 +4,15 @@ import type { NodeSet } from '../nodes/node-set.ts';
 
 /** How many later arrivals may pass a set before it claims its keys. */
 const PASSES = 8;
+/** For how many of the longest holds of its keys a claim waits: for those that hold them, and callers that came earlier. */
+const HOLDS = 4;
 
 /**
  * What keeps a set of keys from waiting without end between callers of its single keys: after it was passed eight times, later
  * arrivals leave its keys alone until it is granted, a node names a holder in another process, or as much time has gone by as
- * those passes took.
+ * those passes took, or four of the longest holds of its keys meanwhile.
  *
- * It claims only keys that change hands: one that is held for long would stand idle beside the others. Only later arrivals
+ * It claims only keys that change hands: beside one that is held for long the others would stand idle. Only later arrivals
  * are bound, so claims can't wait for each other in a circle, and each one ends by time.
  */
 export class Claim extends Deadline {
@@ -20,6 +22,7 @@ export class Claim extends Deadline {
   readonly #records: readonly KeyRecord[];
   #passes = 0;
   #countedSinceMs: number;
+  #longestHoldMs = 0;
   #turnoverBefore: readonly number[];
 
   constructor(set: NodeSet, waiter: Waiter, records: readonly KeyRecord[]) {
@@ -34,11 +37,17 @@ export class Claim extends Deadline {
   /** A later arrival was granted one of the keys. */
   passed(): void {
     this.#passes += 1;
+    for (const { heldMs } of this.#records)
+      this.#longestHoldMs = Math.max(this.#longestHoldMs, heldMs);
     if (this.isActive || this.#passes < PASSES || !this.#changesHands()) return;
     this.isActive = true;
     for (const record of this.#records) (record.claims ??= []).push(this.#waiter);
-    const { nowMs, budgets } = this.#set;
-    budgets.set(this, Math.max(1, Math.ceil(nowMs - this.#countedSinceMs)), nowMs);
+    const { nowMs, budgets, roundTripMs } = this.#set;
+    const claimedMs = Math.min(
+      nowMs - this.#countedSinceMs,
+      HOLDS * (this.#longestHoldMs + roundTripMs),
+    );
+    budgets.set(this, Math.max(1, Math.ceil(claimedMs)), nowMs);
     this.#waiter.wake();
   }
 
@@ -49,7 +58,7 @@ export class Claim extends Deadline {
 
   /** It was granted or given up, or its time has ended: the count starts again. */
   end(): void {
-    this.#passes = 0;
+    this.#passes = this.#longestHoldMs = 0;
     this.#countedSinceMs = this.#set.nowMs;
     this.#turnoverBefore = this.#records.map(({ turnover }) => turnover);
     if (!this.isActive) return;
