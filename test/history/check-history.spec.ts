@@ -28,7 +28,8 @@ const event = (holder: string, facts: Facts<HolderEvent>): LockHistoryEvent => (
   ...facts,
 });
 const released = (holder: string, at: number) => event(holder, { type: 'released', at });
-const lost = (holder: string, at: number) => event(holder, { type: 'lost', at, reason: 'expired' });
+const lost = (holder: string, at: number, reason = 'expired') =>
+  event(holder, { type: 'lost', at, reason });
 const step = (holder: string, at: number) => event(holder, { type: 'step', at });
 const left = (holder: string, at: number) => event(holder, { type: 'left', at });
 const extended = (holder: string, at: number, validUntil: number) =>
@@ -106,8 +107,12 @@ describe('checkHistory accepts', () => {
     ],
     ['a release after a loss', [granted('a'), lost('a', 60), released('a', 90)]],
     [
-      'a grant after the loss of the earlier holder',
-      [granted('a'), lost('a', 40), ...held('b', 41, 50, { token: 2 })],
+      'a grant after the loss of the earlier holder to others',
+      [granted('a'), lost('a', 40, 'taken'), ...held('b', 41, 50, { token: 2 })],
+    ],
+    [
+      'a grant after the release that follows the end of the time',
+      [granted('a'), lost('a', 100), released('a', 102), ...held('b', 103, 150, { token: 2 })],
     ],
   ])('%s', (_, history) => {
     expect(checkHistory(history)).toEqual([]);
@@ -186,6 +191,13 @@ describe('checkHistory finds', () => {
       OVERLAP,
       [granted('a'), ...held('b', 109.5, 120, { token: 2 }), lost('a', 110)],
       ['for 0.500 ms', 'token 1 of process-a', 'token 2 of process-b'],
+    ],
+    [
+      'another holder in the time that the first one has to stop',
+      105,
+      OVERLAP,
+      [granted('a'), lost('a', 100), ...held('b', 105, 120, { token: 2 })],
+      ['for 5.000 ms', 'believing until 110.000 ms'],
     ],
     [
       'two holders at once because of an extension',

@@ -18,7 +18,10 @@ export interface Holding {
   readonly steps: readonly (StepEvent | ReenteredEvent | LeftEvent)[];
   readonly released?: ReleasedEvent;
   readonly lost?: LostEvent;
-  /** When the holder stopped believing: the end of validity, or its release or loss if that came first. */
+  /**
+   * From when others may hold: the end of validity, or the release, or the loss to others, if that came first. Who is notified
+   * that the time is over has the rest of it to stop.
+   */
   readonly endedAt: number;
 }
 
@@ -98,7 +101,9 @@ function add(draft: Draft, event: HolderEvent): void {
 }
 
 function endOf({ validUntil, released, lost }: Draft): number {
-  return Math.min(validUntil, released?.at ?? Infinity, lost?.at ?? Infinity);
+  // After a suspend the holder itself knows of less time.
+  const lostAt = lost === undefined || lost.reason === 'expired' ? Infinity : lost.at;
+  return Math.min(validUntil, released?.at ?? Infinity, lostAt);
 }
 
 function inOrder(history: readonly LockHistoryEvent[]): LockHistoryEvent[] {

@@ -46,7 +46,7 @@ function* ownTimes(key: string, holding: Holding): Generator<Violation> {
       message: `'${key}': already over when it was granted: ${describeGrant(granted)}`,
     };
   }
-  const late = steps.find((step) => step.at >= endedAt && step.type !== 'left');
+  const late = steps.find((step) => step.at >= Math.min(endedAt, letGoAt) && step.type !== 'left');
   if (late) {
     yield {
       rule: 'step-outside-validity',

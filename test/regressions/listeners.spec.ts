@@ -28,17 +28,17 @@ describe('a listener', () => {
     expect({ status, stdout }).toEqual({ status: 0, stdout: 'closed' });
   });
 
-  it('of a loss is called when the releases are on their way, so that it delays nobody', async () => {
+  it('of a lock that others took is called when the releases are on their way, so that it delays nobody', async () => {
     const cluster = await newCluster();
     const releases: number[][] = [];
     const note = () => releases.push(first.nodes.map((node) => node.asked('release').length));
     const first = await cluster.process({
-      extend: false,
       onEvent: ({ type }) => type === 'lost' && void note(),
     });
     const lock = await cluster.settle(first.redlock.acquire('a'));
     lock.signal.addEventListener('abort', note);
-    await cluster.advance(3_100);
+    cluster.occupy('a', [0, 1], 60_000);
+    await cluster.advance(1_100);
     expect(releases).toEqual([
       [1, 1, 1],
       [1, 1, 1],

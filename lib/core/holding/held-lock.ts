@@ -189,7 +189,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     const askedAtMs = this.#set.nowMs;
     const outcome = await this.#lease.extendNow();
     // One that was lost meanwhile says so itself.
-    if (outcome.decision === 'extended' || this.state === 'over') return;
+    if (outcome.decision === 'extended' || this.isUnused) return;
     const { quorum, sessions, nowMs } = this.#set;
     throw new QuorumUnavailableError(
       this.keys,
@@ -206,6 +206,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.isHandleReleased = true;
     if (this.state === 'over') return Promise.resolve();
     if (this.#runningSections === 0) return this.#end();
+    // Lost a moment ago, and sections may need that moment.
+    if (this.state === 'kept') return Promise.resolve();
     this.state = 'ending';
     this.#endingSinceMs = this.#set.nowMs;
     this.#setTimer(this.ttlMs, () => this.#delayed());
@@ -256,7 +258,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     const isInUse = !this.isHandleReleased;
     const joined = this.#endJoined(error);
     if (isInUse) this.lossError = error;
-    this.#released = this.#releaseOnNodes(this.#set.nowMs);
+    // While the work has time to stop no other holder may begin.
+    const isTimeLeft = reason === 'expired' || reason === 'suspended';
+    this.#releaseAfter(isTimeLeft ? this.#lease.validUntilMs - this.#set.nowMs : 0);
     // What users run now may take its time: the bytes leave first.
     this.#set.flush();
     this.#inContext(() => {
@@ -294,15 +298,9 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
-    const { nowMs } = this.#set;
-    const heldMs = nowMs - this.#startedAtMs;
-    const keepMs = this.#settings.minHoldMs - heldMs;
-    if (keepMs > 0) {
-      this.#lease.stopExtending();
-      this.state = 'kept';
-      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
-      this.#released = Promise.resolve();
-    } else this.#released = this.#releaseOnNodes(nowMs);
+    if (this.state === 'kept') return this.#releaseOnNodes(this.#set.nowMs);
+    const heldMs = this.#set.nowMs - this.#startedAtMs;
+    this.#releaseAfter(this.#settings.minHoldMs - heldMs);
     const released: LockEvent = {
       type: 'released',
       keys: this.keys,
@@ -325,7 +323,16 @@ export class HeldLock implements Lock, ExtensionTarget {
     // No event follows: the context of the call can be freed.
     this.#context = undefined;
     this.#room.onEnd();
-    return this.#released;
+    return this.notified;
+  }
+
+  #releaseAfter(keepMs: number): void {
+    if (keepMs > 0) {
+      this.#lease.stopExtending();
+      this.state = 'kept';
+      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
+      this.#released = Promise.resolve();
+    } else this.#released = this.#releaseOnNodes(this.#set.nowMs);
   }
 
   #releaseOnNodes(nowMs: number): Promise<void> {

@@ -196,6 +196,24 @@ describe('a loss', () => {
     expect(received('lost')).toMatchObject([{ keys: ['a'], token: lock.token.value }]);
   });
 
+  it.each([
+    ['never before the validity has ended, in which the work may stop', false],
+    ['as soon as the holder says that it has stopped', true],
+  ])('lets others have the keys %s', async (_, releases) => {
+    const { cluster, lock } = await holding({ ttl: 10_000, extend: false });
+    const validUntilMs = cluster.nowMs + lock.remainingMs;
+    let abortedAtMs = Infinity;
+    lock.signal.addEventListener('abort', () => {
+      abortedAtMs = cluster.nowMs;
+      if (releases) void lock.release();
+    });
+    const { redlock: other } = await cluster.process();
+    await cluster.settle(other.acquire('a', { wait: '1m' }));
+    expect(abortedAtMs).toBeLessThanOrEqual(validUntilMs - 49);
+    expect(cluster.nowMs < validUntilMs).toBe(releases);
+    expect(Math.abs(cluster.nowMs - validUntilMs)).toBeLessThan(100);
+  });
+
   it('is certain as soon as so many nodes lost it that no quorum is left, and releases it', async () => {
     const { cluster, lock, nodes, received } = await holding({ ttl: 9_000 }, 5);
     cluster.occupy('a', [0, 1], 60_000);
