@@ -8,6 +8,14 @@ export interface FenceTicket {
   readonly holder: string;
 }
 
+/** How much of its past a fence may forget. */
+export interface FencePast {
+  /** Milliseconds, a day at least. Tokens that are older are refused from now on; keys with no younger one may be forgotten. */
+  readonly olderThan: number;
+  /** The same as a token, the oldest that is still admitted: decimal, microseconds since 1970 by the clock of this process. */
+  readonly floor: string;
+}
+
 /**
  * The store under test: one text per resource, guarded by a fence. All hooks may reject with the store's refusal of a
  * stale ticket; what the database rolls back (serialization failure, deadlock) they retry themselves.
@@ -22,6 +30,12 @@ export interface FenceStore {
    * that is where wrong stores are caught. A store that checks and writes in one step awaits it before.
    */
   write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void>;
+  /**
+   * Raises the floor and forgets the tokens below it, but no text. The floor may be off by some seconds, as clocks are. With this
+   * hook the kit proves the prune, too, and all tokens are times in microseconds, years ago to far ahead; without it most are
+   * small numbers. @default none: the fence never forgets
+   */
+  prune?(past: FencePast): Promise<unknown>;
   /** Whether an error is the refusal of a stale ticket. @default our StaleTokenError, also with code alone */
   isStale?(error: unknown): boolean;
 }

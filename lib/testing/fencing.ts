@@ -5,4 +5,4 @@ export type {
   FenceConformanceReport,
 } from './conformance/fence-conformance.ts';
 export type { FenceStressOptions } from './conformance/fence-conformance-stress.ts';
-export type { FenceStore, FenceTicket } from './fence-store.ts';
+export type { FencePast, FenceStore, FenceTicket } from './fence-store.ts';

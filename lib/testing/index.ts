@@ -5,7 +5,7 @@ export type {
   FenceConformanceReport,
 } from './conformance/fence-conformance.ts';
 export type { FenceStressOptions } from './conformance/fence-conformance-stress.ts';
-export type { FenceStore, FenceTicket } from './fence-store.ts';
+export type { FencePast, FenceStore, FenceTicket } from './fence-store.ts';
 export { createFencingToken } from './create-fencing-token.ts';
 export { createMemoryNodes } from './create-memory-nodes.ts';
 export type { MemoryCommandName, MemoryFault } from './memory/memory-fault.ts';

@@ -70,6 +70,7 @@ function inTurns(store: FenceStore): FenceStore {
     return result;
   };
   return {
+    prune: (past) => turn(() => store.prune!(past)),
     claim: (ticket) => turn(() => store.claim(ticket)),
     read: (ticket) => turn(() => store.read(ticket)),
     write: (ticket, text, pause) => turn(() => store.write(ticket, text, pause)),

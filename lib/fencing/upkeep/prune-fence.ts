@@ -31,7 +31,7 @@ interface PruneSql {
   /** Milliseconds by the clock of the database. */
   readonly now: string;
   /** Of rows by their keys; before FROM and behind the table. */
-  readonly delete: readonly [target: string, index: string];
+  readonly delete: readonly [verb: string, index: string];
   readonly keysPerDelete: number;
   /** Of a DELETE. */
   readonly end?: string;
@@ -55,7 +55,7 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
 UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource = '' RETURNING token
 ) SELECT CAST(token AS text) AS floor FROM raised`,
     now: 'EXTRACT(EPOCH FROM clock_timestamp()) * 1000',
-    delete: ['', ''],
+    delete: ['DELETE', ''],
     keysPerDelete: KEYS_PER_TRANSACTION,
     lockFree: 'FOR UPDATE SKIP LOCKED',
     // Not lock_timeout: the row is waited for again for each of those that share it.
@@ -72,7 +72,7 @@ UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource =
       `INSERT INTO ${table} (resource, token) VALUES ('', CAST($1 AS SIGNED)) ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
     now: 'UNIX_TIMESTAMP(NOW(3)) * 1000',
     // Without the index it may look at all rows, and lock them.
-    delete: ['f', 'FORCE INDEX (PRIMARY)'],
+    delete: ['DELETE f', 'FORCE INDEX (PRIMARY)'],
     keysPerDelete: 100,
     lockFree: 'FOR UPDATE SKIP LOCKED',
     // It waits for all that use the fence, and others queue behind it.
@@ -93,7 +93,8 @@ UPDATE ${table} SET token = GREATEST(token, CAST($1 AS bigint)) WHERE resource =
     raise: (table) =>
       `INSERT INTO ${table} (resource, token) VALUES ('', CAST($1 AS INTEGER)) ON CONFLICT (resource) DO UPDATE SET token = MAX(token, excluded.token) RETURNING 1`,
     now: "(julianday('now') - 2440587.5) * 86400000",
-    delete: ['', ''],
+    // Where DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works.
+    delete: ['WITH none AS (SELECT 1) DELETE', ''],
     keysPerDelete: KEYS_PER_TRANSACTION,
     // A statement without rows would have to be run in another way.
     end: 'RETURNING 1',
@@ -219,7 +220,7 @@ function* deletePage(
 WHERE resource > ${sql.key('$2')} ORDER BY ${table}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
   const rows = yield { sql: page, parameters: [floor, after] };
   const old = rows.filter((row) => Number(row['is_old']) === 1).map(shownKey);
-  const [target, index] = sql.delete;
+  const [verb, index] = sql.delete;
   const rowsOf = (keys: readonly string[]): string =>
     `FROM ${table} AS f ${index} WHERE resource IN (${keys.map((_key, at) => sql.key(`$${at + 2}`)).join(', ')}) AND token < CAST($1 AS ${sql.integer})`;
   let deleted = 0;
@@ -231,7 +232,7 @@ WHERE resource > ${sql.key('$2')} ORDER BY ${table}.resource LIMIT ${KEYS_PER_TR
     }
     if (keys.length === 0) continue;
     yield {
-      sql: `DELETE ${target} ${rowsOf(keys)} ${sql.end ?? ''}`,
+      sql: `${verb} ${rowsOf(keys)} ${sql.end ?? ''}`,
       parameters: [floor, ...keys],
     };
     deleted += keys.length;

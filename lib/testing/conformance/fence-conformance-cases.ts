@@ -14,13 +14,10 @@ const LARGE = 9_007_199_254_740_992n; // 2^53, from where on numbers have gaps
 
 const LONG = 'x'.repeat(64);
 
-const claims = attempt('claim', 'accepted');
-const writes = attempt('write', 'accepted');
-const staleClaim = attempt('claim', 'refused');
-const staleWrite = attempt('write', 'refused');
-
-export const newerClaim = claims(2);
-export const olderWrite = staleWrite(1);
+export const claims = attempt('claim', 'accepted');
+export const writes = attempt('write', 'accepted');
+export const staleClaim = attempt('claim', 'refused');
+export const staleWrite = attempt('write', 'refused');
 
 /** What holds without any concurrency: the steps of each case, one after the other on a resource of its own. */
 export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
@@ -113,11 +110,14 @@ function attempt(step: 'claim' | 'write', expected: 'accepted' | 'refused') {
     };
 }
 
-function reads(token: number, expected: 'its text' | 'nothing'): FenceStep {
+export function reads(
+  token: number | bigint,
+  expected: 'its text' | 'nothing',
+  of = token,
+): FenceStep {
   return async (store, resource) => {
-    const by = ticket(resource, token);
-    const text = await store.read(by);
-    const right = expected === 'nothing' ? null : textOf(by);
+    const text = await store.read(ticket(resource, token));
+    const right = expected === 'nothing' ? null : textOf(ticket(resource, of));
     demand(text === right, `holds ${JSON.stringify(text)} instead of ${JSON.stringify(right)}`);
   };
 }

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FENCE_CASES, newerClaim, olderWrite, type FenceStep } from './fence-conformance-cases.ts';
+import { claims, FENCE_CASES, staleWrite, type FenceStep } from './fence-conformance-cases.ts';
+import { FenceHistory } from './fence-conformance-history.ts';
 import { interleaveFenceWriters } from './fence-conformance-interleaving.ts';
+import { FencePrunes } from './fence-conformance-prunes.ts';
 import { stressFence, type FenceStressOptions } from './fence-conformance-stress.ts';
-import type { FenceStore, FenceTicket } from '../fence-store.ts';
+import { demand, noPause, ticket, type FenceStore, type FenceTicket } from '../fence-store.ts';
 
 /** Options of {@link fenceConformance}. */
 export interface FenceConformanceOptions extends FenceStressOptions {
@@ -54,20 +56,26 @@ export async function fenceConformance(
   options: FenceConformanceOptions = {},
 ): Promise<FenceConformanceReport> {
   const { resourcePrefix = `conformance:${randomUUID()}`, gateMs = 1_000, idleMs = 500 } = options;
-  const store = options.second ? byTurns(first, options.second) : first;
+  const store = prepared(first, options.second);
+  const prunes = store.prune && new FencePrunes(store, options);
   const stepsOf: Readonly<Record<string, readonly FenceStep[]>> = {
     ...FENCE_CASES,
     'an older holder is refused after the fence was idle': [
-      newerClaim,
+      claims(2),
       () => sleep(idleMs),
-      olderWrite,
+      staleWrite(1),
     ],
     'a writer paused between its check and its write loses no update of a newer one': [
-      (_store, resource) => interleaveFenceWriters(store, resource, gateMs),
+      claims(1),
+      (_store, resource) => interleave(store, resource, gateMs),
     ],
     'overlapping holders, some with the same number, leave one unbroken chain of writes': [
-      (_store, resource) => stressFence(store, resource, options),
+      (_store, resource) => {
+        const stress = () => stressFence(store, resource, options);
+        return prunes ? prunes.beside(resource, stress) : stress();
+      },
     ],
+    ...prunes?.cases(gateMs),
   };
   const cases: FenceConformanceCase[] = [];
   for (const [name, steps] of Object.entries(stepsOf)) {
@@ -78,15 +86,35 @@ export async function fenceConformance(
   return { passed: cases.every((each) => each.failure === undefined), cases };
 }
 
-/** Even tokens go to one instance, odd ones to the other. */
-function byTurns(first: FenceStore, second: FenceStore): FenceStore {
+/** Smaller ones are no times of these years. */
+const FIRST_TIME = 1_500_000_000_000_000n;
+/** 10 becomes the first time with 17 digits, in 2286. */
+const AHEAD = 9_999_999_999_999_990n;
+
+/** Even tokens go to the second instance. Where their age counts, small ones become times that are far ahead. */
+function prepared(first: FenceStore, second = first): FenceStore {
   const of = ({ token }: FenceTicket): FenceStore => (BigInt(token) % 2n === 0n ? second : first);
+  const timed = (each: FenceTicket): FenceTicket =>
+    first.prune && BigInt(each.token) < FIRST_TIME
+      ? { ...each, token: String(AHEAD + BigInt(each.token)) }
+      : each;
   return {
-    claim: (ticket) => of(ticket).claim(ticket),
-    read: (ticket) => of(ticket).read(ticket),
-    write: (ticket, text, pause) => of(ticket).write(ticket, text, pause),
+    claim: (each) => of(each).claim(timed(each)),
+    read: (each) => of(each).read(timed(each)),
+    write: (each, text, pause) => of(each).write(timed(each), text, pause),
     ...(first.isStale && { isStale: (error: unknown) => first.isStale!(error) }),
+    ...(first.prune && { prune: (past) => (second.prune ? second : first).prune!(past) }),
   };
+}
+
+async function interleave(store: FenceStore, resource: string, gateMs: number): Promise<void> {
+  const history = new FenceHistory(store, resource);
+  const newer = ticket(resource, 2);
+  await interleaveFenceWriters(history, ticket(resource, 1), gateMs, async () => {
+    demand(await history.claim(newer), 'the newer claim was refused');
+    demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
+  });
+  await history.check(newer);
 }
 
 /**

@@ -40,6 +40,16 @@ const CRASHES = 4;
 /** How long a prune may wait for its turn; in the hour between the floor and new tokens. */
 const LATE_MS = 600_000;
 
+/** What must be zero. */
+const BARS = [
+  'outOfOrder',
+  'lostUpdates',
+  'missing',
+  'wronglyRefused',
+  'unreported',
+  'unexpected',
+] as const;
+
 interface Outcome extends Verdict {
   readonly store: string;
   readonly refused: number;
@@ -54,9 +64,15 @@ interface Outcome extends Verdict {
 async function stress(name: string, writes: number): Promise<Outcome> {
   const startedMs = performance.now();
   const record = new Record();
+  const holders = new Holders('right', Math.ceil(writes / WRITES_PER_HOLDER), record);
+  const say = (text: string) => process.stderr.write(`${name}: ${text}\n`);
+  say('starts');
   const store = await STORES[name]!(record);
+  const saying = setInterval(() => {
+    const share = Math.floor(holders.progress * 100);
+    say(`${share} % of the holders, ${record.refused.toLocaleString('en')} refused`);
+  }, 30_000);
   try {
-    const holders = new Holders('right', Math.ceil(writes / WRITES_PER_HOLDER), record);
     let isOver = false;
     const pruning = (async () => {
       while (!isOver && store.prune) {
@@ -100,6 +116,7 @@ async function stress(name: string, writes: number): Promise<Outcome> {
     const control = outOfOrder + lostUpdates;
     return { ...verdict, store: name, refused, pruned, crashes, seconds, control, errors };
   } finally {
+    clearInterval(saying);
     await store.close();
   }
 }
@@ -122,18 +139,7 @@ async function main(): Promise<void> {
   }
   const committed = outcomes.reduce((sum, { commits }) => sum + commits, 0);
   const wrong = outcomes.flatMap((each) => [
-    ...(
-      [
-        'outOfOrder',
-        'lostUpdates',
-        'missing',
-        'wronglyRefused',
-        'unreported',
-        'unexpected',
-      ] as const
-    )
-      .filter((bar) => each[bar] > 0)
-      .map((bar) => `${each.store}: ${bar} is ${each[bar]}`),
+    ...BARS.filter((bar) => each[bar] > 0).map((bar) => `${each.store}: ${bar} is ${each[bar]}`),
     ...(each.control === 0
       ? [`${each.store}: the judge saw nothing wrong with writers that are`]
       : []),

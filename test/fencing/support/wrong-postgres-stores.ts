@@ -91,3 +91,37 @@ export function numberToken(pool: Pool): FenceStore {
 export function noHolder(pool: Pool): FenceStore {
   return withTickets(pool, (ticket) => ({ ...ticket, holder: '' }));
 }
+
+/** Reads the floor before it has the lock of the row: a prune passes between the two. */
+export async function floorBefore(pool: Pool): Promise<FenceStore> {
+  await pool.query(
+    "CREATE TABLE IF NOT EXISTS floored (resource text PRIMARY KEY, token bigint, holder text); INSERT INTO floored VALUES ('', 1, '') ON CONFLICT DO NOTHING",
+  );
+  const advance = async (client: Pool | PoolClient, ticket: FenceTicket): Promise<void> => {
+    const floor = await client.query("SELECT token FROM floored WHERE resource = ''");
+    if (BigInt(floor.rows[0].token) > BigInt(ticket.token)) refuse(ticket);
+    const { rows } = await client.query(
+      `INSERT INTO floored AS f VALUES ($1, $2, $3) ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token),
+        holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END RETURNING token, holder`,
+      [ticket.resource, ticket.token, ticket.holder],
+    );
+    if (rows[0].token !== ticket.token || rows[0].holder !== ticket.holder) refuse(ticket);
+  };
+  return {
+    prune: ({ floor }) =>
+      inPostgres(pool, async (client) => {
+        await client.query("UPDATE floored SET token = GREATEST(token, $1) WHERE resource = ''", [
+          floor,
+        ]);
+        await client.query("DELETE FROM floored WHERE resource <> '' AND token < $1", [floor]);
+      }),
+    claim: (ticket) => advance(pool, ticket),
+    read: readAccount(pool),
+    write: (ticket, text, pause) =>
+      inPostgres(pool, async (client) => {
+        await advance(client, ticket);
+        await pause();
+        await client.query(UPSERT.postgresql, [ticket.resource, text]);
+      }),
+  };
+}

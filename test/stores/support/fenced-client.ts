@@ -22,6 +22,9 @@ export interface FencedClient {
   readonly close: () => unknown;
 }
 
+/** A table with the token of a counter is not pruned. */
+const NOW = Date.now() * 1_000;
+
 const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
 
 /**
@@ -41,9 +44,9 @@ export function itFences(
   it(`${name}: a stale token is refused and rolled back at every level, in transactions of the user too; advance is refused outside and after them`, async () => {
     const { fence, accounts, outside, run, close } = await open();
     const key = `every level: ${name}`;
-    const token = (value: number) => new FencingToken(value, [key], `holder-${value}`);
+    const token = (value: number) => new FencingToken(NOW + value, [key], `holder-${value}`);
     const write = (transaction: unknown) => accounts.write(transaction, key, 'written');
-    const stale = { code: 'STALE_TOKEN', currentToken: '9' };
+    const stale = { code: 'STALE_TOKEN', currentToken: String(NOW + 9) };
     try {
       let finished: unknown;
       await run((tx) => fence.advance((finished = tx), token(9)));
@@ -81,7 +84,7 @@ export function itNoticesTheEnd(
 ): void {
   it(`${name}: a transaction that its work ended is not reported as a success`, async () => {
     const { fence, execute, close } = await open();
-    const token = new FencingToken(1, [`ended: ${name}`], 'holder');
+    const token = new FencingToken(NOW, [`ended: ${name}`], 'holder');
     try {
       const ended = fence.transaction(token, (tx) => execute(tx, 'COMMIT'));
       await expect(ended).rejects.toMatchObject({ code: 'FENCED_USAGE' });

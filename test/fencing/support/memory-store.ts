@@ -1,0 +1,115 @@
+import { StaleTokenError } from '../../../lib/core/errors.ts';
+import {
+  fenceConformance,
+  type FencePast,
+  type FenceStore,
+  type FenceTicket,
+} from '../../../lib/testing/fencing.ts';
+
+interface Row {
+  readonly token: bigint;
+  readonly holder: string;
+  readonly usedMs: number;
+}
+
+/** How a store sees what it is given, and how long its fence lasts. */
+export interface Sight {
+  readonly token?: (value: bigint) => bigint;
+  readonly resource?: (name: string) => string;
+  readonly holder?: (name: string) => string;
+  readonly lastsMs?: number;
+}
+
+/** A store in memory, right unless its sight is bad: it checks and writes behind a lock of its own for each resource. */
+export class MemoryStore implements FenceStore {
+  protected floor = 0n;
+  readonly #lastTurns = new Map<string, Promise<unknown>>();
+
+  constructor(
+    protected readonly data = { rows: new Map<string, Row>(), texts: new Map<string, string>() },
+    private readonly sight: Sight = {},
+  ) {}
+
+  claim(ticket: FenceTicket): Promise<void> {
+    return this.#inTurn(ticket, async () => this.check(ticket));
+  }
+
+  async read(ticket: FenceTicket): Promise<string | null> {
+    return this.data.texts.get(this.#seen(ticket).resource) ?? null;
+  }
+
+  write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void> {
+    return this.#inTurn(ticket, async () => {
+      await this.check(ticket);
+      await pause();
+      this.data.texts.set(this.#seen(ticket).resource, text);
+    });
+  }
+
+  protected check(ticket: FenceTicket): void | Promise<void> {
+    this.checkFloor(ticket);
+    this.checkRow(ticket);
+    this.keep(ticket);
+  }
+
+  protected checkFloor(ticket: FenceTicket): void {
+    this.refuse(ticket, BigInt(ticket.token) < this.floor);
+  }
+
+  protected checkRow(ticket: FenceTicket): void {
+    const { token, holder, resource } = this.#seen(ticket);
+    const row = this.data.rows.get(resource);
+    if (!row || Date.now() - row.usedMs > (this.sight.lastsMs ?? Infinity)) return;
+    this.refuse(ticket, row.token > token || (row.token === token && row.holder !== holder));
+  }
+
+  protected keep(ticket: FenceTicket): void {
+    const { resource, ...row } = this.#seen(ticket);
+    this.data.rows.set(resource, { ...row, usedMs: Date.now() });
+  }
+
+  protected refuse({ resource, token }: FenceTicket, isStale: boolean): void {
+    if (isStale) throw new StaleTokenError(resource, token);
+  }
+
+  #seen(ticket: FenceTicket) {
+    const { token, resource, holder } = this.sight;
+    return {
+      token: token?.(BigInt(ticket.token)) ?? BigInt(ticket.token),
+      resource: resource?.(ticket.resource) ?? ticket.resource,
+      holder: holder?.(ticket.holder) ?? ticket.holder,
+    };
+  }
+
+  #inTurn(ticket: FenceTicket, use: () => Promise<void>): Promise<void> {
+    const { resource } = this.#seen(ticket);
+    const turn = (this.#lastTurns.get(resource) ?? Promise.resolve()).then(use);
+    const ended = turn.catch(() => undefined);
+    this.#lastTurns.set(resource, ended);
+    return turn;
+  }
+}
+
+/** The same with a floor. */
+export class PrunedMemoryStore extends MemoryStore {
+  async prune(past: FencePast): Promise<void> {
+    this.raise(past);
+    this.forget(BigInt(past.floor));
+  }
+
+  protected raise({ floor }: FencePast): void {
+    if (BigInt(floor) > this.floor) this.floor = BigInt(floor);
+  }
+
+  protected forget(below: bigint): void {
+    const { rows } = this.data;
+    for (const [name, { token }] of rows) if (token < below) rows.delete(name);
+  }
+}
+
+/** The names of the cases of the kit that the store fails. */
+export async function failuresOf(store: FenceStore, second?: FenceStore): Promise<string[]> {
+  const options = { gateMs: 50, sessions: 200, ...(second && { second }) };
+  const { cases } = await fenceConformance(store, options);
+  return cases.filter(({ failure }) => failure !== undefined).map(({ name }) => name);
+}
