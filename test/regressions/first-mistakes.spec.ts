@@ -44,6 +44,10 @@ describe('options of the module', () => {
     ],
     [{ nodes: [{ socket: { host: 'one' } }] }, "with an object that has 'socket'"],
     [{ nodes: [['redis://one']] }, "'nodes' can't be an array with an array in it"],
+    [
+      { nodes: [{ host: 'one', passwrd: 'secret' }] },
+      "'nodes' can't be options with 'passwrd' (did you mean 'password'?)",
+    ],
     [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
     [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
