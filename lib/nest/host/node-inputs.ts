@@ -13,7 +13,7 @@ export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): Lo
     throw new RedlockConfigError('nodes', undefined, fix, shown);
   }
   const nodes = inputs.map((input: NodeInput) =>
-    isLockNode(input) ? input : new RedisLockNode(input, { keyPrefix }),
+    isLockNode(input) ? (input.forService?.() ?? input) : new RedisLockNode(input, { keyPrefix }),
   );
   const servers = nodes.map(({ address }) => address.toLowerCase());
   const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];
