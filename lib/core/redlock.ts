@@ -130,7 +130,8 @@ export class Redlock {
     options: AcquireOptions = {},
   ): Promise<Lock | null> {
     try {
-      const once = typeof options === 'object' ? { ...options, wait: options?.wait ?? 0 } : options;
+      const isGiven = typeof options === 'object' && !Array.isArray(options);
+      const once = isGiven ? { ...options, wait: options?.wait ?? 0 } : options;
       return await this.acquire(keys, once);
     } catch (error) {
       if (error instanceof LockBusyError) return null;

@@ -10,8 +10,8 @@ import type { MemoryLockServerOptions } from './memory/memory-lock-server.ts';
  * data (`flush`), and to new ones with `fresh: true`. With fake timers (`jest.useFakeTimers()` after `await
  * module.init()`) a free lock is acquired and released as ever; waits, expiry and extensions happen when the test advances them.
  *
- * A second application that competes for the same locks gets nodes of its own on the same servers:
- * `createMemoryNodes(nodes.map((node) => node.server))`.
+ * A second application that is given the same nodes competes for the same locks: it gets nodes of its own on the same servers, and
+ * faults of a node (`freeze`, `disconnect`, `failNext`) meet the first one only.
  *
  * @example
  * ```ts

@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { LockLostError, QuorumUnavailableError, StaleTokenError } from '../../lib/core/errors.ts';
+import type { StageEvent } from '../src/stage/stage-event.ts';
 import { reported } from '../src/stage/worker-reports.ts';
 import { timelineLine } from '../src/view/timeline-line.ts';
 
@@ -15,4 +16,26 @@ it.each([
   const line = timelineLine({ type: 'booking-ended', result }, true, (_, plain) => plain);
   expect(line).toContain(text);
   expect(line).not.toContain('SeatsService');
+});
+
+it('names a seat as everybody does: the number of its evening in the id is for the locks', () => {
+  const error = reported(new StaleTokenError('seat:C6/2', '41', '42'));
+  const booking = { worker: 1, seatId: 'C6/2', customer: 'ana' } as const;
+  const step = {
+    name: 'booked',
+    token: '41',
+    holder: 'h',
+    seatId: 'C6/2',
+    customer: 'ana',
+  } as const;
+  const events: StageEvent[] = [
+    { type: 'told', text: 'ana has paid for C6/2, and 3/5 nodes are up' },
+    { type: 'step', worker: 1, step },
+    { type: 'booking-ended', result: { ...booking, outcome: 'failed', error } },
+  ];
+  for (const event of events) {
+    const line = timelineLine(event, true, (_, plain) => plain);
+    expect(line).toContain('C6');
+    expect(line).not.toContain('C6/2');
+  }
 });

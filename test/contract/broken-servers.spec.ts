@@ -42,7 +42,7 @@ const CAUGHT: readonly (readonly [typeof MemoryLockServer, ...checks: string[]])
     broken.NeverRestores,
     'abandon: where there was no floor none stays',
     'abandon: the floor is again what it was, with at least the life it had',
-    'extend: attempts that gave up never stand in the way of the holder (P1)',
+    'extend: attempts that gave up never stand in the way of the holder',
   ],
   [
     broken.RestoresGranted,

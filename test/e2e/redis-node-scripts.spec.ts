@@ -378,6 +378,22 @@ describe('a user with the least rights', () => {
     }
   });
 
+  it('without MGET votes no more, and releases all the same when votes leave with them', async () => {
+    const limited = await nodeOfUser(requiredAclRules('lock:'));
+    try {
+      await limited.join();
+      await limited.acquire(names, 'a', ballotNow());
+      await admin.call('acl', ['setuser', `user${tests}`, '-mget']);
+      limited.node.inspect({ names }, () => undefined);
+      const other = lockNames('lock:', ['other']);
+      const vote = limited.acquire(other, 'b', ballotNow());
+      expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
+      expect(await vote).toMatchObject({ kind: 'failed' });
+    } finally {
+      await limited.node.close();
+    }
+  });
+
   it.each([' &lock:*', ' +subscribe'])('without%s releases, and refuses watches', async (right) => {
     const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
     try {

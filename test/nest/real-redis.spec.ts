@@ -56,6 +56,13 @@ describe('an application over real Redis servers', () => {
     return closeLater(await module.init());
   }
 
+  it('is told that the port may have no TLS where rediss:// leads to servers without it', async () => {
+    const nodes = servers.map(({ host, port }) => `rediss://${host}:${port}`);
+    await expect(start({ nodes, startupTimeout: '8s' })).rejects.toThrow(
+      /0 of 3 nodes answer.*accepted the connection but did not answer: .* has no TLS on this port/s,
+    );
+  });
+
   it('counts at the start what servers answered while the event loop was blocked', async () => {
     const node = new RedisLockNode(urls[0]!);
     await NodeDriver.open(node);

@@ -88,6 +88,45 @@ describe('occupy', () => {
   });
 });
 
+describe('nodes in memory that several applications are given', () => {
+  afterEach(closeAll);
+
+  it('exclude them from each other, and the end of one is not that of the others', async () => {
+    const shared = createMemoryNodes(3);
+    const modules = [
+      await started(AppModule, shared),
+      await started(AppModule, shared),
+      await started(AppModule, shared),
+    ];
+    const [first, second, third] = modules.map((module) => module.get(LockService));
+    const held = await first!.acquire('a');
+    expect(await second!.tryAcquire('a')).toBeNull();
+    await modules[2]!.close();
+    await expect(third!.acquire('a')).rejects.toMatchObject({ code: 'REDLOCK_CLOSED' });
+    await held.release();
+    const next = await second!.acquire('a');
+    expect(next.token.value).toBeGreaterThan(held.token.value);
+    await modules[0]!.close();
+    await expect(next.extend()).resolves.toBeUndefined();
+    await next.release();
+    // The nodes themselves serve the next one: what a test orders of them is met.
+    const fourth = (await started(AppModule, shared)).get(LockService);
+    for (const node of shared) node.failNext({ error: 'OOM' }, { command: 'acquire' });
+    await expect(fourth.acquire('b', { wait: 0 })).rejects.toThrow('OOM');
+  });
+
+  it('refuse to be opened twice by hand, and say what to give instead', async () => {
+    const [node] = createMemoryNodes(1);
+    const open = () => node!.open({ opened() {}, closed() {}, hint() {} });
+    open();
+    expect(open).toThrow(expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'nodes' }));
+    expect(open).toThrow('createMemoryNodes(nodes.map((node) => node.server))');
+    await node!.close();
+    expect(open).not.toThrow();
+    await node!.close();
+  });
+});
+
 describe('what is no replacement', () => {
   afterEach(closeAll);
 

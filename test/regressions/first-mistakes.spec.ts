@@ -44,6 +44,10 @@ describe('options of the module', () => {
     ],
     [{ nodes: [{ socket: { host: 'one' } }] }, "with an object that has 'socket'"],
     [{ nodes: [['redis://one']] }, "'nodes' can't be an array with an array in it"],
+    [
+      { nodes: [{ host: 'one', passwrd: 'secret' }] },
+      "'nodes' can't be options with 'passwrd' (did you mean 'password'?)",
+    ],
     [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
     [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
@@ -110,6 +114,7 @@ describe('a call', () => {
     ['a wrong case', config, "mean 'ttl'?", (locks) => locks.withLock('a', run, { TTL: 5 })],
     ['a number', config, "can't be a number", (locks) => locks.acquire('a', 5000)],
     ['a number', config, "can't be a number", (locks) => locks.tryAcquire('a', 5000)],
+    ['an array', config, 'give an object', (locks) => locks.tryAcquire('a', [])],
     ['a controller', config, 'signal', (locks) => locks.acquire('a', { signal: controller })],
     ['a null signal', config, 'signal', (locks) => locks.acquire('a', { signal: null })],
     ['options first', 'FENCED_USAGE', 'not an object', (locks) => locks.withLock('a', {}, run)],

@@ -12,6 +12,8 @@
 export interface LockNode {
   /** Host and port, for messages; never a password. */
   readonly address: string;
+  /** For one more lock service: this node, or, while it has one, another to the same server. Missing: this node. */
+  forService?(): LockNode;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
   open(listener: LockNodeListener, settings: LinkSettings): void;
   /** First on every new connection: makes the node remember when it may vote. */

@@ -12,9 +12,8 @@ export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): Lo
     const fix = "give an array of Redis servers, for example ['redis://localhost:6379']";
     throw new RedlockConfigError('nodes', undefined, fix, shown);
   }
-  for (const input of inputs) checkInput(input);
   const nodes = inputs.map((input: NodeInput) =>
-    isLockNode(input) ? input : new RedisLockNode(input, { keyPrefix }),
+    isLockNode(input) ? (input.forService?.() ?? input) : new RedisLockNode(input, { keyPrefix }),
   );
   const servers = nodes.map(({ address }) => address.toLowerCase());
   const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];
@@ -36,21 +35,4 @@ function isLockNode(input: NodeInput): input is LockNode {
       (method) => typeof (input as unknown as Record<string, unknown>)[method] === 'function',
     )
   );
-}
-
-function checkInput(input: unknown): void {
-  if (typeof input === 'string' && /,\s*rediss?:\/\//i.test(input)) {
-    const fix = "give an array with one URL for each server, for example urls.split(',')";
-    throw new RedlockConfigError('nodes', undefined, fix, 'several URLs in one string');
-  }
-  const fix = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
-  if (typeof input === 'object' && input !== null && !Array.isArray(input)) {
-    // ioredis would connect to localhost: it knows neither the options of node-redis nor its clients.
-    const foreign = ['url', 'socket', 'isOpen'].find((name) => name in input);
-    if (foreign === undefined) return;
-    const shown = `an array with an object that has '${foreign}', as those of node-redis have`;
-    throw new RedlockConfigError('nodes', undefined, fix, shown);
-  }
-  if (typeof input === 'string') return;
-  throw new RedlockConfigError('nodes', undefined, fix, `an array with ${kindOf(input)} in it`);
 }

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
+import { kindOf, meantBy } from '../../core/options/resolve-options.ts';
 import { scriptCommands } from '../commands/script-command.ts';
 import type { CommandClass, ScriptCommands } from '../commands/script-command.ts';
 
@@ -108,18 +109,19 @@ export class ConnectionSource {
 
 function templateOf(input: RedisNodeInput): RedisInstance {
   if (typeof input === 'string') return templateOfUrl(input);
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-    // Not as it was given: inside may be a password.
-    const given = Array.isArray(input) ? 'an array' : input === null ? 'null' : `a ${typeof input}`;
-    throw refused(given, 'give a URL (redis://host:port), ioredis options, or an ioredis client');
+  const fix = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw refused(undefined, fix, `an array with ${kindOf(input)} in it`);
+  // ioredis would connect to localhost: it knows neither the options of node-redis nor its clients.
+  const foreign = ['url', 'socket', 'isOpen'].find((name) => name in input);
+  if (foreign !== undefined) {
+    const shown = `an array with an object that has '${foreign}', as those of node-redis have`;
+    throw refused(undefined, fix, shown);
   }
-  if ('isCluster' in input && input.isCluster === true) {
-    throw refused(
-      'a cluster client',
-      'give independent masters; a lock node cannot be a Redis Cluster',
-    );
-  }
+  const masters = 'give independent masters; a lock node cannot be a Redis Cluster';
+  if ('isCluster' in input && input.isCluster === true) throw refused('a cluster client', masters);
   if ('duplicate' in input && typeof input.duplicate === 'function') return input;
+  checkNames(input);
   return new Redis({
     ...(input as RedisOptions),
     ...OVERRIDES,
@@ -127,7 +129,23 @@ function templateOf(input: RedisNodeInput): RedisInstance {
   });
 }
 
+/** ioredis passes over names that it does not know. Of others than slips nobody can tell: owners may add their own. */
+function checkNames(options: object): void {
+  // Those with a default are most of them; a slip of 'sentinels' would be 'sentinelTLS'.
+  const { options: defaults } = new Redis({ lazyConnect: true });
+  const known = Object.keys({ ...defaults, ...OVERRIDES, path: '', tls: {}, sentinelTLS: {} });
+  for (const name of Object.keys(options).filter((each) => !known.includes(each))) {
+    const meant = meantBy(name.toLowerCase(), known);
+    const shown = `options with '${name}' (did you mean '${meant}'?)`;
+    if (meant !== undefined) throw refused(undefined, 'ioredis does not know it', shown);
+  }
+}
+
 function templateOfUrl(url: string): RedisInstance {
+  if (/,\s*rediss?:\/\//i.test(url)) {
+    const fix = "give an array with one URL for each server, for example urls.split(',')";
+    throw refused(undefined, fix, 'several URLs in one string');
+  }
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
   if (url.trim() === '' || (scheme !== undefined && scheme !== 'redis' && scheme !== 'rediss')) {
     throw refused(
@@ -155,6 +173,6 @@ function addressOf(options: RedisOptions): string {
 }
 
 /** The value is shown: it must not hold a password. */
-function refused(shown: unknown, fix: string): RedlockConfigError {
-  return new RedlockConfigError('nodes', shown, fix);
+function refused(value: unknown, fix: string, shown?: string): RedlockConfigError {
+  return new RedlockConfigError('nodes', value, fix, shown);
 }

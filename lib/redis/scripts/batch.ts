@@ -50,7 +50,8 @@ local function free(lock, holder, notify)
 end
 
 -- As they are before the first request; changed names the locks for which that is over.
-local values, changed = redis.call('MGET', unpack(K)), {}
+local values, changed = try('MGET', unpack(K)), {}
+if values.err then values = {} end -- nothing is known: each request by its own script
 local gate, low, high, floorEnd = values[2], nil, nil, nil
 if gate and values[1] and string.sub(gate, 33, 40) == A[1] then
   low, high, floorEnd = string.sub(gate, 1, 16), string.sub(gate, 17, 32), tonumber(string.sub(gate, 41))

@@ -1,4 +1,5 @@
 import type { TimerHandle, Timers } from '../../core/environment.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import { inModuleContext } from '../../core/module-context.ts';
 import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
@@ -58,6 +59,7 @@ export class MemoryLockNode implements port.LockNode {
   /** Closed by us while requests were stuck in the network. */
   readonly #abandoned = new Set<MemoryConnection>();
   #frozen = false;
+  #isTaken = false;
   #reconnectTimer: TimerHandle;
 
   constructor(
@@ -72,13 +74,24 @@ export class MemoryLockNode implements port.LockNode {
     this.#reconnectDelayMs = reconnectDelayMs;
   }
 
-  /** @throws Error when it is open already: one node belongs to one lock service (after `close` it may be opened again) */
+  /** For one more lock service: this node, or, while it has one, another on the same server. Faults stay those of this node. */
+  forService(): MemoryLockNode {
+    if (!this.#isTaken) {
+      this.#isTaken = true;
+      return this;
+    }
+    const [timers, reconnectDelayMs] = [this.#timers, this.#reconnectDelayMs];
+    return new MemoryLockNode(this.server, { latencyMs: this.latencyMs, timers, reconnectDelayMs });
+  }
+
+  /** @throws RedlockConfigError when it is open already: it may be opened again after `close` */
   open(listener: port.LockNodeListener): void {
     if (this.#listener !== undefined) {
-      throw new Error(
-        `${this.address} is already open: give each lock service nodes of its own; they may share a server.`,
-      );
+      const fix = 'give createMemoryNodes(nodes.map((node) => node.server))';
+      const shown = `${this.address}, which is open already`;
+      throw new RedlockConfigError('nodes', undefined, fix, shown);
     }
+    this.#isTaken = true;
     this.#listener = listener;
     this.#connect();
   }
@@ -131,6 +144,7 @@ export class MemoryLockNode implements port.LockNode {
     const connection = this.#connection;
     const listener = this.#up && this.#listener;
     this.#listener = this.#connection = this.#up = undefined;
+    this.#isTaken = false;
     this.#timers.clear(this.#reconnectTimer);
     this.#watched.clear();
     connection?.flush();

@@ -25,19 +25,24 @@ export interface OpenPage {
 }
 
 /**
- * Finds out before anything is started whether the page can be served.
+ * Finds out before anything is started whether the page can be served, and whether nobody else answers where its link leads:
+ * for `localhost` a browser tries both addresses of this machine.
  * @throws Error that says what to do when the port is taken or forbidden.
  */
 export async function probePort(port: number): Promise<void> {
-  const probe = createServer();
-  try {
-    probe.listen(port, HOST);
-    await once(probe, 'listening');
-  } catch (error) {
-    throw portError(error, port);
+  for (const host of [HOST, '::1']) {
+    const probe = createServer();
+    try {
+      probe.listen(port, host);
+      await once(probe, 'listening');
+    } catch (error) {
+      // Not every machine has the second one.
+      if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(codeOf(error) ?? '')) continue;
+      throw portError(error, port);
+    }
+    probe.close();
+    await once(probe, 'close');
   }
-  probe.close();
-  await once(probe, 'close');
 }
 
 /**
@@ -73,8 +78,12 @@ function portError(cause: unknown, port: number): Error {
 }
 
 function reasonFor(error: unknown, port: number): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = codeOf(error);
   if (code === 'EADDRINUSE') return `Port ${port} is taken.`;
   if (code === 'EACCES') return `Port ${port} needs rights that this user lacks.`;
   return `The page can't be served on port ${port}: ${error instanceof Error ? error.message : String(error)}.`;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

@@ -11,6 +11,11 @@ export function timelineLine(
   showsEveryStep: boolean,
   paint: Paint,
 ): string | undefined {
+  // The id of a seat, `C6/2`, ends with its evening; only locks and the database have to tell evenings apart.
+  return lineOf(event, showsEveryStep, paint)?.replace(/\b([A-Z]\d)\/\d+/g, '$1');
+}
+
+function lineOf(event: StageEvent, showsEveryStep: boolean, paint: Paint): string | undefined {
   switch (event.type) {
     case 'told':
       return event.tone === undefined ? event.text : paint(TONES[event.tone], event.text);

@@ -114,8 +114,8 @@ describe('the server of the page', () => {
     await expect(once(socket, 'connect')).rejects.toThrow('ECONNREFUSED');
   });
 
-  it('says so when the port is taken', async () => {
-    const occupant = createServer().listen(0, '127.0.0.1');
+  it.each(['127.0.0.1', '::1'])('says so when the port is taken on %s', async (host) => {
+    const occupant = createServer().listen(0, host);
     await once(occupant, 'listening');
     const { port } = occupant.address() as AddressInfo;
     try {

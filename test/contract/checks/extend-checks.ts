@@ -111,7 +111,7 @@ export const extendChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'extend: attempts that gave up never stand in the way of the holder (P1)',
+    name: 'extend: attempts that gave up never stand in the way of the holder',
     async run(harness) {
       const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { RedlockConfigError } from '../../../lib/core/errors.ts';
@@ -84,9 +85,9 @@ describe('refused', () => {
     ['http://hunter2@h', /redis:\/\/host:6379/],
     ['redis://a:hunter2@h:port', /malformed URL/],
     ['redis://a:hunter2%ZZ@h', /malformed URL/],
-    [null, /give a URL/],
-    [7, /give a URL/],
-    [[], /give a URL/],
+    [null, /each is a URL/],
+    [7, /each is a URL/],
+    [[], /each is a URL/],
     [{ sentinels: [{ host: 'h', port: 1 }], name: 'm', password: 'hunter2' }, /Sentinel/],
     [new Cluster([{ host: 'h', port: 1 }], { lazyConnect: true }), /independent masters/],
   ] as [unknown, RegExp][])('%p', (input, message) => {
@@ -100,6 +101,47 @@ describe('refused', () => {
     expect((thrown as Error).message).toMatch(message);
     expect(JSON.stringify([thrown, (thrown as Error).message])).not.toContain('hunter2');
   });
+});
+
+describe('the name of an option of ioredis', () => {
+  it.each([
+    ['commandTimout', 'commandTimeout'],
+    ['pasword', 'password'],
+    ['usernmae', 'username'],
+    ['tsl', 'tls'],
+    ['prot', 'port'],
+    ['DB', 'db'],
+    ['keyprefix', 'keyPrefix'],
+    ['hostname', 'host'],
+    ['user', 'username'],
+    ['passphrase', 'password'],
+    ['database', 'db'],
+  ])('is not %s: the one that was meant, %s, is named, and the value is not', (name, meant) => {
+    const make = () => new ConnectionSource({ host: 'h', [name]: 'hunter2' });
+    expect(make).toThrow(RedlockConfigError);
+    expect(make).toThrow(`'nodes' can't be options with '${name}' (did you mean '${meant}'?)`);
+    expect(make).not.toThrow('hunter2');
+  });
+
+  it('may be any that its types or its defaults have', () => {
+    const folder = 'node_modules/ioredis/built';
+    const types = ['redis/RedisOptions', 'utils/Commander', 'connectors/StandaloneConnector'];
+    const texts = [...types, 'connectors/SentinelConnector/index'].map((type) =>
+      readFileSync(`${folder}/${type}.d.ts`, 'utf8'),
+    );
+    const typed = [...texts.join('').matchAll(/^ {4}(\w+)\?:/gm)].map(([, name]) => name!);
+    const names = [...typed, 'host', 'port', 'family', ...Object.keys(new Redis(LAZY).options)];
+    expect(typed.length).toBeGreaterThan(50);
+    for (const name of names)
+      expect(() => new ConnectionSource({ [name]: undefined })).not.toThrow();
+    expect(() => new ConnectionSource({ ...new Redis(LAZY).options })).not.toThrow();
+  });
+
+  it.each(['label', 'region', 'tags', 'note', 'time'])('may be one of its owner: %s', (name) => {
+    expect(() => new ConnectionSource({ host: 'h', [name]: 1 })).not.toThrow();
+  });
+
+  const LAZY = { lazyConnect: true };
 });
 
 describe('messages', () => {
