@@ -14,6 +14,8 @@ import type { RedisServer } from '../support/redis-servers/index.ts';
 let server: RedisServer;
 let admin: Redis;
 let driver: NodeDriver;
+/** Nodes of users with few rights. */
+const limitedDrivers: NodeDriver[] = [];
 let names: LockNames;
 let tests = 0;
 
@@ -27,7 +29,9 @@ beforeEach(async () => {
   driver = await NodeDriver.open(new RedisLockNode(server.url));
   await driver.join();
 });
-afterEach(() => driver.node.close());
+afterEach(async () => {
+  for (const { node } of [driver, ...limitedDrivers.splice(0)]) await node.close();
+});
 afterAll(async () => {
   admin.disconnect();
   await server.stop();
@@ -37,7 +41,10 @@ afterAll(async () => {
 async function nodeOfUser(rules: string): Promise<NodeDriver> {
   const user = `user${tests}`;
   await admin.call('acl', ['setuser', user, 'reset', 'on', '>secret', ...rules.split(' ')]);
-  return NodeDriver.open(new RedisLockNode(server.url.replace('//', `//${user}:secret@`)));
+  const url = server.url.replace('//', `//${user}:secret@`);
+  const limited = await NodeDriver.open(new RedisLockNode(url));
+  limitedDrivers.push(limited);
+  return limited;
 }
 
 /** What scripts write while `work` runs: command and key. */
@@ -300,21 +307,17 @@ describe('a thousand keys', () => {
 describe('a user with the least rights', () => {
   it('locks, extends, receives hints, releases and passes the probe', async () => {
     const limited = await nodeOfUser(requiredAclRules('lock:'));
-    try {
-      await admin.script('FLUSH');
-      expect(await limited.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
-      limited.node.watch(names.locks[0]!);
-      await limited.untilHint(names.locks[0]!, null);
-      const ballot = ballotNow();
-      expect(await limited.acquire(names, 'a', ballot)).toEqual({ kind: 'accepted' });
-      expect(await limited.extend(names, 'a', ballot)).toMatchObject({ kind: 'extended' });
-      expect(await limited.release(names, 'a', { notify: true })).toMatchObject({ deleted: 1 });
-      await limited.untilHint(names.locks[0]!, 'a');
-      expect(await limited.examine()).toMatchObject({ kind: 'facts', missingRights: [] });
-      expect(await admin.keys('*probe*')).toEqual([]);
-    } finally {
-      await limited.node.close();
-    }
+    await admin.script('FLUSH');
+    expect(await limited.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
+    limited.node.watch(names.locks[0]!);
+    await limited.untilHint(names.locks[0]!, null);
+    const ballot = ballotNow();
+    expect(await limited.acquire(names, 'a', ballot)).toEqual({ kind: 'accepted' });
+    expect(await limited.extend(names, 'a', ballot)).toMatchObject({ kind: 'extended' });
+    expect(await limited.release(names, 'a', { notify: true })).toMatchObject({ deleted: 1 });
+    await limited.untilHint(names.locks[0]!, 'a');
+    expect(await limited.examine()).toMatchObject({ kind: 'facts', missingRights: [] });
+    expect(await admin.keys('*probe*')).toEqual([]);
   });
 
   it.each([
@@ -341,16 +344,12 @@ describe('a user with the least rights', () => {
       '',
     );
     const limited = await nodeOfUser(rules);
-    try {
-      const facts = await limited.examine();
-      expect(facts).toMatchObject({ kind: 'facts' });
-      const { missingRights } = facts as NodeFacts;
-      expect(missingRights.join('\n').toLowerCase()).toMatch(
-        new RegExp(`^${command.replace('|', '\\|')}: `, 'm'),
-      );
-    } finally {
-      await limited.node.close();
-    }
+    const facts = await limited.examine();
+    expect(facts).toMatchObject({ kind: 'facts' });
+    const { missingRights } = facts as NodeFacts;
+    expect(missingRights.join('\n').toLowerCase()).toMatch(
+      new RegExp(`^${command.replace('|', '\\|')}: `, 'm'),
+    );
   });
 
   it('that reach few names release and vote although names out of reach go with them', async () => {
@@ -364,50 +363,38 @@ describe('a user with the least rights', () => {
       const votes = [limited.acquire(own, holder, ballot), limited.acquire(names, 'b', ballot)];
       return Promise.all([limited.release(own, 'a'), ...votes]);
     };
-    try {
-      await limited.join();
-      await limited.acquire(own, 'a', ballotNow());
-      expect((await together('b'))[0]).toEqual({ kind: 'released', deleted: 1 });
-      expect(await together('c')).toMatchObject([
-        { deleted: 0 },
-        { kind: 'accepted' },
-        { kind: 'failed', nothingWritten: true },
-      ]);
-    } finally {
-      await limited.node.close();
-    }
+    await limited.join();
+    await limited.acquire(own, 'a', ballotNow());
+    expect((await together('b'))[0]).toEqual({ kind: 'released', deleted: 1 });
+    expect(await together('c')).toMatchObject([
+      { deleted: 0 },
+      { kind: 'accepted' },
+      { kind: 'failed', nothingWritten: true },
+    ]);
   });
 
   it('without MGET votes no more, and releases all the same when votes leave with them', async () => {
     const limited = await nodeOfUser(requiredAclRules('lock:'));
-    try {
-      await limited.join();
-      await limited.acquire(names, 'a', ballotNow());
-      await admin.call('acl', ['setuser', `user${tests}`, '-mget']);
-      limited.node.inspect({ names }, () => undefined);
-      const other = lockNames('lock:', ['other']);
-      const vote = limited.acquire(other, 'b', ballotNow());
-      expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
-      expect(await vote).toMatchObject({ kind: 'failed' });
-    } finally {
-      await limited.node.close();
-    }
+    await limited.join();
+    await limited.acquire(names, 'a', ballotNow());
+    await admin.call('acl', ['setuser', `user${tests}`, '-mget']);
+    limited.node.inspect({ names }, () => undefined);
+    const other = lockNames('lock:', ['other']);
+    const vote = limited.acquire(other, 'b', ballotNow());
+    expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
+    expect(await vote).toMatchObject({ kind: 'failed' });
   });
 
   it.each([' &lock:*', ' +subscribe'])('without%s releases, and refuses watches', async (right) => {
     const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
-    try {
-      await limited.join();
-      limited.node.watch(names.locks[0]!);
-      await eventually(() => expect(limited.refusedWatches).toEqual(names.locks));
-      await limited.acquire(names, 'a', ballotNow());
-      expect(await limited.release(names, 'a', { notify: true })).toEqual({
-        kind: 'released',
-        deleted: 1,
-      });
-      expect(limited.hints).toEqual([]);
-    } finally {
-      await limited.node.close();
-    }
+    await limited.join();
+    limited.node.watch(names.locks[0]!);
+    await eventually(() => expect(limited.refusedWatches).toEqual(names.locks));
+    await limited.acquire(names, 'a', ballotNow());
+    expect(await limited.release(names, 'a', { notify: true })).toEqual({
+      kind: 'released',
+      deleted: 1,
+    });
+    expect(limited.hints).toEqual([]);
   });
 });
