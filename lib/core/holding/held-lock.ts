@@ -260,7 +260,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (isInUse) this.lossError = error;
     // While the work has time to stop no other holder may begin.
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
-    this.#releaseAfter(isTimeLeft ? this.#lease.validUntilMs - this.#set.nowMs : 0);
+    const { nowMs } = this.#set;
+    const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
+    this.#released = keepMs > 0 ? this.#keep(keepMs) : this.#releaseOnNodes(nowMs);
     // What users run now may take its time: the bytes leave first.
     this.#set.flush();
     this.#inContext(() => {
@@ -298,15 +300,14 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
-    if (this.state === 'kept') return this.#releaseOnNodes(this.#set.nowMs);
-    const heldMs = this.#set.nowMs - this.#startedAtMs;
-    this.#releaseAfter(this.#settings.minHoldMs - heldMs);
-    const released: LockEvent = {
-      type: 'released',
-      keys: this.keys,
-      token: this.#tokenValue,
-      heldMs,
-    };
+    const { nowMs } = this.#set;
+    if (this.state === 'kept') return this.#releaseOnNodes(nowMs);
+    const heldMs = nowMs - this.#startedAtMs;
+    const keepMs = this.#settings.minHoldMs - heldMs;
+    const done = keepMs > 0 ? this.#keep(keepMs) : this.#releaseOnNodes(nowMs);
+    this.#released = done;
+    const { keys } = this;
+    const released: LockEvent = { type: 'released', keys, token: this.#tokenValue, heldMs };
     const context = this.#context;
     const joined =
       this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
@@ -323,16 +324,15 @@ export class HeldLock implements Lock, ExtensionTarget {
     // No event follows: the context of the call can be freed.
     this.#context = undefined;
     this.#room.onEnd();
-    return this.notified;
+    return done;
   }
 
-  #releaseAfter(keepMs: number): void {
-    if (keepMs > 0) {
-      this.#lease.stopExtending();
-      this.state = 'kept';
-      this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
-      this.#released = Promise.resolve();
-    } else this.#released = this.#releaseOnNodes(this.#set.nowMs);
+  /** Its release is due then. */
+  #keep(keepMs: number): Promise<void> {
+    this.#lease.stopExtending();
+    this.state = 'kept';
+    this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
+    return Promise.resolve();
   }
 
   #releaseOnNodes(nowMs: number): Promise<void> {
