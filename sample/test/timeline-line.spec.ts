@@ -1,8 +1,18 @@
 import { expect, it } from '@jest/globals';
-import { LockLostError, QuorumUnavailableError, StaleTokenError } from '../../lib/core/errors.ts';
+import {
+  LockLostError,
+  QuorumUnavailableError,
+  StaleTokenError,
+  type RedlockError,
+} from '../../lib/core/errors.ts';
 import type { StageEvent } from '../src/stage/stage-event.ts';
-import { reported } from '../src/stage/worker-reports.ts';
+import type { ReportedError } from '../src/stage/worker-messages.ts';
 import { timelineLine } from '../src/view/timeline-line.ts';
+
+/** As it comes from a worker. */
+const reported = ({ name, message, code }: RedlockError): ReportedError => {
+  return { name, message, code, isTyped: true, causes: [] };
+};
 
 /** `@Fenced` puts the method in front of the message; the line has room for what happened only. */
 it.each([
