@@ -119,6 +119,8 @@ export interface FaultEvent {
   readonly at: number;
   /** Clients failed to connect meanwhile, so that they pause between their tries. */
   readonly isOffline?: boolean;
+  /** Clients had to join again. */
+  readonly rejoins?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;
   /** Where the servers were started again or emptied: the time in which certainly none of them may vote. */

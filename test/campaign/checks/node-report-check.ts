@@ -71,7 +71,7 @@ function hasReason({ change, process, node, at }: NodeEvent, facts: RunFacts): b
     facts.faults.some(
       (fault) =>
         fault.nodes.includes(node) &&
-        (fault.isOffline === true || fault.guard !== undefined) &&
+        (fault.isOffline === true || fault.rejoins === true || fault.guard !== undefined) &&
         isNear(fault.from, fault.at),
     )
   );
@@ -93,5 +93,8 @@ function missingReport(fault: FaultEvent, reports: readonly NodeEvent[]): string
   if (failing === 0 && fault.at - fault.from > REPORT_MS) return 'never reported as failing';
   if (failing === 0) return undefined;
   const after = reports.filter(({ at }) => fault.from <= at && at <= fault.at + REPORT_MS);
-  return after.at(-1)!.change === 'joined' ? undefined : 'not reported when it voted again';
+  const failed = after.findIndex(({ change }) => change === 'failing');
+  // What follows may be of the next fault.
+  const isReported = after.slice(failed).some(({ change }) => change === 'joined');
+  return isReported ? undefined : 'not reported when it voted again';
 }

@@ -258,6 +258,7 @@ describe('reports of a node', () => {
     expect(rules(joined(1), { ...cut, worker: 'process-b' }, left(1_001))).toEqual(wrong);
     expect(rules(joined(1), outage(900, 2_000), left(1_001))).toEqual(wrong);
     expect(rules(joined(1), outage(900, 2_000, { isOffline: true }), left(1_001))).toEqual([]);
+    expect(rules(joined(1), outage(900, 1_000, { rejoins: true }), left(1_001))).toEqual([]);
     const guard = { from: 950, to: 1_950 };
     expect(rules(joined(1), outage(900, 950, { guard }), left(1_001))).toEqual([]);
     expect(rules(joined(1), cut, left(3_001))).toEqual(wrong);
@@ -282,6 +283,9 @@ describe('reports of a node', () => {
     expect(rules(joined(1), refusing(3_000))).toEqual(wrong);
     expect(rules(joined(1), refusing(3_000), failing(5_100))).toEqual(wrong);
     expect(rules(joined(1), refusing(3_000), failing(5_100), joined(10_001))).toEqual(wrong);
+    const next = [outage(9_000, 11_000, { nodes: [0], isOffline: true }), left(9_001)];
+    const both = [refusing(3_000), failing(5_100), joined(8_100), ...next, joined(11_100)];
+    expect(rules(joined(1), ...both)).toEqual([]);
     const twice = [failing(5_100), joined(5_200), failing(5_300), joined(8_100)];
     expect(rules(joined(1), refusing(3_000), ...twice)).toEqual(wrong);
   });

@@ -137,9 +137,9 @@ export class Stage {
     nodes: readonly number[],
     durationMs: number,
   ): Promise<void> {
-    const { name: what, isOffline = false, restarts, kind } = condition;
+    const { name: what, isOffline = false, rejoins, restarts, kind } = condition;
     const refuses = kind === 'refuses' && !isOffline;
-    await this.#fault({ what, nodes, isOffline, refuses }, async () => {
+    await this.#fault({ what, nodes, isOffline, rejoins, refuses }, async () => {
       const ends = await Promise.all(nodes.map((node) => condition.begin(this.servers[node]!)));
       const from = historyNow();
       await this.pause(durationMs);

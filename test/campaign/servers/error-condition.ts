@@ -19,6 +19,8 @@ export interface ErrorCondition {
   readonly forgets?: boolean;
   /** Clients lose their connections, and for as long as it lasts they get no new ones. */
   readonly isOffline?: boolean;
+  /** Clients have to join again, and report that the node has left. */
+  readonly rejoins?: boolean;
   /** The server is started again, with its data: with a guard it may not vote for a while after `end`. */
   readonly restarts?: boolean;
   /**

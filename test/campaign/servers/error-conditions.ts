@@ -188,7 +188,10 @@ async function killClients(admin: Redis): Promise<void> {
 
 const MOMENTARY: readonly ErrorCondition[] = [
   { ...once('all clients disconnected', killClients), isOffline: true },
-  once('NOSCRIPT after SCRIPT FLUSH', (admin) => admin.call('SCRIPT', 'FLUSH', 'SYNC')),
+  {
+    ...once('NOSCRIPT after SCRIPT FLUSH', (admin) => admin.call('SCRIPT', 'FLUSH', 'SYNC')),
+    rejoins: true,
+  },
   { ...once('FLUSHALL', (admin) => admin.flushall()), forgets: true },
 ];
 
