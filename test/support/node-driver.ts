@@ -114,7 +114,10 @@ function joinRequest(restartGuardMs = 0, keyPrefix = 'lock:'): JoinRequest {
   };
 }
 
-/** A proposal as a client makes it: its wall clock in microseconds. */
+let lastBallot = 0;
+
+/** A proposal as a client makes it: its wall clock in microseconds, and never the same twice. */
 export function ballotNow(): number {
-  return Date.now() * 1000;
+  lastBallot = Math.max(lastBallot + 1, Date.now() * 1000);
+  return lastBallot;
 }
