@@ -13,7 +13,7 @@ export async function inPostgres(
     await work(client);
     await client.query('COMMIT');
   } catch (error) {
-    await client.query('ROLLBACK');
+    await client.query('ROLLBACK').catch(() => undefined); // the first error says why
     throw error;
   } finally {
     client.release();
@@ -41,7 +41,7 @@ export async function inMariadb(
     await work(connection);
     await connection.commit();
   } catch (error) {
-    await connection.rollback();
+    await connection.rollback().catch(() => undefined);
     throw error;
   } finally {
     connection.release();
