@@ -3,6 +3,7 @@ import { Redlock } from '../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
+import { ForgetfulPath } from './support.ts';
 
 const GRANTS = 400;
 let servers: RedisServer[];
@@ -10,14 +11,17 @@ const services: Redlock[] = [];
 
 beforeAll(async () => {
   servers = await startRedisServers(3);
-  for (let count = 0; count < 3; count += 1) {
-    const nodes = servers.map(({ url }) => new RedisLockNode(url));
-    const service = new Redlock(nodes, { restartGuard: false, wait: '60s' });
-    service.open();
-    if (!(await service.ready(10_000))) throw new Error('No quorum of servers joined.');
-    services.push(service);
-  }
+  for (let count = 0; count < 3; count += 1)
+    services.push(await serviceOf(servers.map(({ url }) => url)));
 });
+async function serviceOf(urls: readonly string[]): Promise<Redlock> {
+  const nodes = urls.map((url) => new RedisLockNode(url));
+  const service = new Redlock(nodes, { restartGuard: false, wait: '60s' });
+  service.open();
+  if (!(await service.ready(10_000))) throw new Error('No quorum of servers joined.');
+  return service;
+}
+
 afterAll(async () => {
   await Promise.all(services.map((service) => service.close()));
   await Promise.all(servers.map((server) => server.stop()));
@@ -38,5 +42,25 @@ describe('a process with many waiters', () => {
     };
     await Promise.all([...Array.from({ length: 24 }, () => caller(0)), caller(1), caller(2)]);
     expect(Math.min(...grants) / sum()).toBeGreaterThan(0.2);
+  });
+
+  it('does not starve a process with a much longer way to the servers', async () => {
+    const paths = await Promise.all(servers.map((server) => ForgetfulPath.open(server, 10)));
+    const far = await serviceOf(paths.map(({ url }) => url));
+    const grants = { near: 0, far: 0 };
+    const caller = async (service: Redlock, name: 'near' | 'far') => {
+      while (grants.near < GRANTS) {
+        await service.withLock('near', async () => {
+          grants[name] += 1;
+          await new Promise((resolve) => setTimeout(resolve, 2));
+        });
+      }
+    };
+    const near = Array.from({ length: 4 }, () => caller(services[0]!, 'near'));
+    await Promise.all([...near, caller(far, 'far')]);
+    await far.close();
+    await Promise.all(paths.map((path) => path.close()));
+    // Some 40 with turns that get longer while nobody takes them; 6 to 11 with turns of the same length.
+    expect(grants.far).toBeGreaterThanOrEqual(GRANTS / 20);
   });
 });

@@ -1,5 +1,6 @@
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { LockEvent } from '../../lib/core/events.ts';
@@ -82,9 +83,10 @@ export class ForgetfulPath {
     this.#server = server;
   }
 
-  static async open(target: { readonly host: string; readonly port: number }) {
+  /** @param delayMs how much later everything arrives, in each direction */
+  static async open(target: { readonly host: string; readonly port: number }, delayMs = 0) {
     const server = createServer((client) =>
-      path.#accept(client, connect(target.port, target.host)),
+      path.#accept(client, connect(target.port, target.host), delayMs),
     );
     const path = new ForgetfulPath(server);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -109,14 +111,24 @@ export class ForgetfulPath {
     await closed;
   }
 
-  #accept(client: Socket, upstream: Socket): void {
+  #accept(client: Socket, upstream: Socket, delayMs: number): void {
     const flow: Flow = { sockets: [client, upstream], subscribes: false };
     this.#flows.add(flow);
     client.on('data', (data) => (flow.subscribes ||= /subscribe/i.test(String(data))));
     client.on('error', () => undefined).on('close', () => upstream.destroy());
     upstream.on('error', () => undefined).on('close', () => client.destroy());
-    client.pipe(upstream).pipe(client);
+    client.pipe(later(delayMs)).pipe(upstream).pipe(later(delayMs)).pipe(client);
   }
+}
+
+function later(delayMs: number): PassThrough {
+  const stream = new PassThrough();
+  if (delayMs > 0)
+    stream._transform = (chunk, _encoding, done) => {
+      setTimeout(() => stream.push(chunk), delayMs);
+      done();
+    };
+  return stream;
 }
 
 /** Draws from the chance of a cluster, so that a seed repeats a whole run. */

@@ -13,6 +13,7 @@ const MAX_REMEMBERED = 4_096;
 const MAX_OWN_HOLDERS = 8;
 /** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
 const MAX_GRANTS_IN_A_ROW = 4;
+const MAX_UNTAKEN_TURNS = 3;
 
 /** A caller that waits for keys. It stands in one line at a time. */
 export interface Waiter {
@@ -72,6 +73,9 @@ export class KeyRecord {
   /** No try before this: other processes go first. */
   notBeforeMs = 0;
   hasSteppedBack = false;
+  isTurnTaken = false;
+  /** Turns left to others that nobody took, less those taken since: others may have a longer way to the nodes. */
+  untakenTurns = 0;
   grantsInARow = 0;
   /** How often it was granted in this process. */
   turnover = 0;
@@ -182,12 +186,24 @@ export class KeyRecord {
     return this.#own?.includes(holder) === true;
   }
 
-  /** True when it is another process's turn; then the count starts again. */
+  /**
+   * True when it is another process's turn; then the count starts again. Turns get longer while nobody takes them, and rarer, so
+   * that they cost no more.
+   */
   takeStepBack(): boolean {
-    if (this.grantsInARow < MAX_GRANTS_IN_A_ROW) return false;
+    if (this.grantsInARow < MAX_GRANTS_IN_A_ROW * 2 ** this.untakenTurns) return false;
     this.grantsInARow = 0;
     this.hasSteppedBack = true;
+    this.isTurnTaken = false;
     return true;
+  }
+
+  /** Granted here: the turn of the others, if there was one, is over. */
+  endTurn(): void {
+    if (!this.hasSteppedBack) return;
+    this.hasSteppedBack = false;
+    const untaken = this.untakenTurns + (this.isTurnTaken ? -1 : 1);
+    this.untakenTurns = Math.min(Math.max(untaken, 0), MAX_UNTAKEN_TURNS);
   }
 }
 
@@ -253,7 +269,7 @@ export class KeyTable {
       record.trying = undefined;
       record.foreign = undefined;
       record.busyAtMs = this.#set.nowMs;
-      record.hasSteppedBack = false;
+      record.endTurn();
       record.turnover += 1;
       record.uses += 1;
     }
@@ -343,6 +359,7 @@ export class KeyTable {
     record.hintAtMs = nowMs;
     // Another process had its turn.
     record.notBeforeMs = 0;
+    record.isTurnTaken = true;
     record.foreign = undefined;
     record.wake();
   }

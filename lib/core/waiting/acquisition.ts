@@ -8,7 +8,7 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt, Granted } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { backoffMs, baseDelayMs, hintJitterMs, longestHintJitterMs } from './backoff.ts';
+import { backoffMs, baseDelayMs, hintJitterMs, stepBackMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
@@ -239,7 +239,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     for (const record of this.#records) {
       hints += record.hints;
       if (record.grantsInARow > 0 && record.takeStepBack())
-        record.notBeforeMs = nowMs + longestHintJitterMs(this.#room.set.roundTripMs);
+        record.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, record.untakenTurns);
     }
     if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();
     this.#hintsSeen = hints;

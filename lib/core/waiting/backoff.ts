@@ -1,6 +1,8 @@
 /** No hint is answered later than this after it came. */
 const MAX_HINT_JITTER_MS = 40;
 const MAX_HINT_DOUBLINGS = 5;
+/** The key is free meanwhile, and others may not want it any more. */
+const MAX_LONGER_TURN_MS = 80;
 
 /** Facts on which the delay of the next try rests. */
 export interface BackoffFacts {
@@ -33,7 +35,12 @@ export function hintJitterMs(failures: number, roundTripMs: number, random: numb
   return Math.min(random * ceilingMs, MAX_HINT_JITTER_MS);
 }
 
-/** No other process lets a hint pass for longer, if its round trips take as long as here. */
-export function longestHintJitterMs(roundTripMs: number): number {
-  return Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS) + 4 * roundTripMs;
+/**
+ * How long it is the turn of other processes: at first until any other one must have tried, if its round trips take as long as
+ * here; twice as long after each turn that nobody took.
+ */
+export function stepBackMs(roundTripMs: number, untakenTurns: number): number {
+  const jitterMs = Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS);
+  const firstMs = jitterMs + 4 * roundTripMs;
+  return Math.max(firstMs, Math.min(firstMs * 2 ** untakenTurns, MAX_LONGER_TURN_MS));
 }

@@ -270,6 +270,26 @@ describe('grants in a row', () => {
     table.granted(lockOf('mine'), [a], 1);
     expect(stepsBack()).toEqual([false, false, 0]);
   });
+
+  it('are twice as many after each turn that nobody took, three times, and again fewer after one that was taken', () => {
+    const turn = (end: () => void) => {
+      let grants = 0;
+      for (a.grantsInARow = 0; !a.takeStepBack(); a.grantsInARow += 1) grants += 1;
+      end();
+      const lock = lockOf(`mine ${grants}`);
+      table.granted(lock, [a], 1);
+      table.freed(lock, [a]);
+      return grants;
+    };
+    const taken = () => {
+      table.hint('lock:a', 'elsewhere');
+      table.hint('lock:a', 'elsewhere again');
+    };
+    const untaken = () => undefined;
+    expect([1, 2, 3, 4, 5].map(() => turn(untaken))).toEqual([4, 8, 16, 32, 32]);
+    expect([1, 2, 3, 4, 5].map(() => turn(taken))).toEqual([32, 16, 8, 4, 4]);
+    expect([turn(untaken), turn(taken), turn(taken)]).toEqual([4, 8, 4]);
+  });
 });
 
 describe('what is remembered of a key that nobody uses', () => {

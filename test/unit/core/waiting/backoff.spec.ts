@@ -1,9 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  backoffMs,
-  hintJitterMs,
-  longestHintJitterMs,
-} from '../../../../lib/core/waiting/backoff.ts';
+import { backoffMs, hintJitterMs, stepBackMs } from '../../../../lib/core/waiting/backoff.ts';
 
 const facts = { baseDelayMs: 4, maxDelayMs: 500 };
 
@@ -27,8 +23,16 @@ describe('hintJitterMs', () => {
     for (const roundTripMs of [0.1, 1, 2, 10, 500]) {
       const longestMs = hintJitterMs(99, roundTripMs, 1);
       // After the hint, the other one needs a round trip for its try, and has to receive the hint first.
-      expect(longestHintJitterMs(roundTripMs)).toBeGreaterThanOrEqual(longestMs + 2 * roundTripMs);
+      expect(stepBackMs(roundTripMs, 0)).toBeGreaterThanOrEqual(longestMs + 2 * roundTripMs);
     }
-    expect(longestHintJitterMs(1)).toBe(36);
+    expect(stepBackMs(1, 0)).toBe(36);
+  });
+});
+
+describe('stepBackMs', () => {
+  it('doubles with the turns that nobody took, up to 80 ms', () => {
+    expect([0, 1, 2, 3].map((untaken) => stepBackMs(0.5, untaken))).toEqual([18, 36, 72, 80]);
+    expect([0, 1, 3].map((untaken) => stepBackMs(5, untaken))).toEqual([60, 80, 80]);
+    expect([0, 3].map((untaken) => stepBackMs(100, untaken))).toEqual([440, 440]);
   });
 });
