@@ -7,15 +7,20 @@ import { lateBy } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { Finding } from './run-verdict.ts';
 
+const OVERLAP = 'overlapping-validity';
+
 /** Everything that a history of locks promises, see test/history. */
 export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 'latestLossMs'> {
-  const { overlapMs, lossToleranceMs } = facts.limits;
+  const { overlapMs, overlaps, lossToleranceMs } = facts.limits;
   const found = checkHistory(withAllStalls(facts), { lossToleranceMs });
+  // Two holders of a set of keys overlap once.
+  const times = new Set(found.flatMap(({ rule, at }) => (rule === OVERLAP ? [at] : [])));
+  const mayOverlap = overlapMs > 0 && times.size <= overlaps;
   return {
     violations: found
       .filter(
         ({ rule, overlapMs: overlappedMs }) =>
-          overlapMs === 0 ||
+          !mayOverlap ||
           // A model that knows of one holder at a time cannot hold where two may overlap.
           !(rule === 'fenced-mutex' || (overlappedMs !== undefined && overlappedMs <= overlapMs)),
       )

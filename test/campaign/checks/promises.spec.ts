@@ -89,6 +89,15 @@ describe('where the clocks of a majority may jump', () => {
     expect(measure(beside(60, 6), { overlapMs }).longestOverlapMs).toBe(440);
   });
 
+  it('and so may a holder with a bare quorum where those of a minority jump, but not one after the other', () => {
+    const again = held('c', 690, 800, { token: 7, keys: ['seat'] });
+    const both = { overlapMs, overlaps: 1 };
+    expect(brokenRules(beside(60, 6), both)).toEqual([]);
+    expect(brokenRules([...beside(60, 6), ...again], { overlapMs })).toEqual([]);
+    const rules = brokenRules([...beside(60, 6), ...again], both);
+    expect(rules).toEqual(['fenced-mutex', 'overlapping-validity']);
+  });
+
   it.each<[string, CampaignEvent[], string]>([
     ['no token twice', beside(60, 5), 'duplicate-token'],
     ['tokens grow', beside(60, 4), 'decreasing-token'],

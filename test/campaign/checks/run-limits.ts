@@ -29,6 +29,8 @@ export interface RunLimits {
    * servers jump forward: then up to an extension interval (a third of the ttl, one node timeout, and slack for timers).
    */
   readonly overlapMs: number;
+  /** How often that may happen in the run. */
+  readonly overlaps: number;
 }
 
 /** More than what a process can be late without writing down that it stalled, several times in a row. */
@@ -51,6 +53,7 @@ export function runLimits(changes: Partial<RunLimits> = {}): RunLimits {
     releaseMs: nodeTimeoutMs + SLACK_MS,
     closeMs: nodeTimeoutMs + DISCONNECT_LIMIT_MS + SLACK_MS,
     overlapMs: 0,
+    overlaps: Infinity,
     ...changes,
   };
 }
