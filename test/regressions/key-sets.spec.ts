@@ -47,13 +47,13 @@ describe('a set of keys that waits for one of them', () => {
 
 const WAIT_MS = 2_000;
 
-/** Takes `key` for 5 ms again and again until `untilMs`; returns how often. */
-async function cycle(cluster: Cluster, redlock: Redlock, key: string, untilMs: number) {
+/** Takes `key` again and again until `untilMs`, for 5 ms unless said otherwise; returns how often. */
+async function cycle(cluster: Cluster, redlock: Redlock, key: string, untilMs: number, holdMs = 5) {
   let grants = 0;
   while (cluster.nowMs < untilMs) {
     const lock = await redlock.tryAcquire(key, { wait: WAIT_MS });
     if (lock === null) continue;
-    await sleepIn(cluster, 5);
+    await sleepIn(cluster, holdMs);
     await lock.release();
     grants += 1;
   }
@@ -70,7 +70,7 @@ async function takeSets(
   const outcomes: (Outcome & { readonly size: number })[] = [];
   const { random } = cluster.environment;
   while (cluster.nowMs < untilMs) {
-    const size = 2 + (outcomes.length % 2);
+    const size = Math.min(2 + (outcomes.length % 2), keys.length);
     const set = [...keys].sort(() => random.fraction() - 0.5).slice(0, size);
     const acquired = redlock.acquire(set, { wait: WAIT_MS });
     const outcome = await outcomeOf(acquired, () => cluster.nowMs);
@@ -157,4 +157,32 @@ describe('sets of keys next to callers that cycle on each of the keys', () => {
     await cluster.settle(long.release());
     expect(Math.max(...waits)).toBeLessThan(100);
   });
+
+  it.each([
+    ['20 ms', 20, 100],
+    ['100 ms', 100, 30],
+    ['500 ms', 500, 8],
+  ])(
+    'are served next to a key that is held for %s and one for 3 ms, at little cost',
+    async (_, holdMs, least) => {
+      const traffic = async (withSets: boolean) => {
+        const cluster = await newCluster();
+        const { redlock } = await cluster.process({ latencyMs: 1 });
+        const untilMs = cluster.nowMs + 12_000;
+        const slow = [0, 1].map(() => cycle(cluster, redlock, 'k0', untilMs, holdMs));
+        const quick = [0, 1, 2].map(() => cycle(cluster, redlock, 'k1', untilMs, 3));
+        const sets = withSets ? takeSets(cluster, redlock, ['k0', 'k1'], untilMs) : [];
+        const outcomes = (await cluster.settle(Promise.resolve(sets))).filter(
+          ({ code }) => code === 'granted',
+        );
+        const grants = await cluster.settle(Promise.all(quick));
+        await cluster.settle(Promise.all(slow));
+        return { grants: grants[0]! + grants[1]! + grants[2]!, sets: outcomes.length };
+      };
+      const alone = await traffic(false);
+      const beside = await traffic(true);
+      expect(beside.grants / alone.grants).toBeGreaterThanOrEqual(0.9);
+      expect(beside.sets).toBeGreaterThanOrEqual(least);
+    },
+  );
 });

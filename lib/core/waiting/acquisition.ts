@@ -184,6 +184,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const laterMs = nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY;
     if (!isTurn && !this.#isOverdue(nowMs)) return this.#standBy(laterMs);
     if (blocking !== undefined) {
+      this.#claim?.consider(nowMs);
       if (isHead && blocking !== this.place) this.#move(blocking);
       if (nowMs >= this.#halfTimeMs) this.place?.listen(this);
       if (blocking.foreign === undefined) return this.#standBy(laterMs);

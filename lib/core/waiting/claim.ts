@@ -4,16 +4,21 @@ import type { NodeSet } from '../nodes/node-set.ts';
 
 /** How many later arrivals may pass a set before it claims its keys. */
 const PASSES = 8;
-/** For how many of the longest holds of its keys a claim waits: for those that hold them, and callers that came earlier. */
-const HOLDS = 4;
+/** A claimed key may stand idle for as long as so many of its own holds take. */
+const IDLE_HOLDS = 8;
+/** What a claim waits beyond what it expects: for callers that came earlier. */
+const SLACK_MS = 10;
 
 /**
  * What keeps a set of keys from waiting without end between callers of its single keys: after it was passed eight times, later
- * arrivals leave its keys alone until it is granted, a node names a holder in another process, or as much time has gone by as
- * those passes took, or four of the longest holds of its keys meanwhile.
+ * arrivals leave its keys alone until it is granted, a node names a holder in another process, or the time has gone by after
+ * which all of them should have been free.
  *
- * It claims only keys that change hands: beside one that is held for long the others would stand idle. Only later arrivals
- * are bound, so claims can't wait for each other in a circle, and each one ends by time.
+ * It looks at them when one of them was released. It claims those for which that is worth it: that should stand idle for no
+ * longer than a few of their own holds, and than it was passed, until the last one of the set is free. The others go on
+ * changing hands, and are claimed later.
+ *
+ * Only later arrivals are bound, so claims can't wait for each other in a circle, and each one ends by time.
  */
 export class Claim extends Deadline {
   isActive = false;
@@ -22,7 +27,6 @@ export class Claim extends Deadline {
   readonly #records: readonly KeyRecord[];
   #passes = 0;
   #countedSinceMs: number;
-  #longestHoldMs = 0;
   #turnoverBefore: readonly number[];
 
   constructor(set: NodeSet, waiter: Waiter, records: readonly KeyRecord[]) {
@@ -37,18 +41,24 @@ export class Claim extends Deadline {
   /** A later arrival was granted one of the keys. */
   passed(): void {
     this.#passes += 1;
-    for (const { heldMs } of this.#records)
-      this.#longestHoldMs = Math.max(this.#longestHoldMs, heldMs);
-    if (this.isActive || this.#passes < PASSES || !this.#changesHands()) return;
+  }
+
+  /** The set is blocked. */
+  consider(nowMs: number): void {
+    if (this.#passes < PASSES || !this.#changesHands()) return;
+    const { roundTripMs, budgets } = this.#set;
+    const freeInMs = this.#records.map((record) => expectedMs(record, nowMs));
+    const waitMs = Math.max(...freeInMs);
+    const passedForMs = nowMs - this.#countedSinceMs;
+    const claimed = this.#records.filter((record, index) => {
+      const idleMs = Math.min(IDLE_HOLDS * (record.heldMs + roundTripMs), passedForMs);
+      return waitMs - freeInMs[index]! <= idleMs && !record.claims?.includes(this.#waiter);
+    });
+    if (claimed.length === 0) return;
     this.isActive = true;
-    for (const record of this.#records) (record.claims ??= []).push(this.#waiter);
-    const { nowMs, budgets, roundTripMs } = this.#set;
-    const claimedMs = Math.min(
-      nowMs - this.#countedSinceMs,
-      HOLDS * (this.#longestHoldMs + roundTripMs),
-    );
-    budgets.set(this, Math.max(1, Math.ceil(claimedMs)), nowMs);
-    this.#waiter.wake();
+    for (const record of claimed) (record.claims ??= []).push(this.#waiter);
+    const limitMs = 1.25 * waitMs + SLACK_MS + 4 * roundTripMs;
+    budgets.set(this, Math.ceil(limitMs), nowMs);
   }
 
   /** It lapses. */
@@ -58,13 +68,16 @@ export class Claim extends Deadline {
 
   /** It was granted or given up, or its time has ended: the count starts again. */
   end(): void {
-    this.#passes = this.#longestHoldMs = 0;
+    this.#passes = 0;
     this.#countedSinceMs = this.#set.nowMs;
     this.#turnoverBefore = this.#records.map(({ turnover }) => turnover);
     if (!this.isActive) return;
     this.isActive = false;
     this.#set.budgets.cancel(this);
-    for (const { claims } of this.#records) claims?.splice(claims.indexOf(this.#waiter), 1);
+    for (const record of this.#records) {
+      const at = record.claims?.indexOf(this.#waiter) ?? -1;
+      if (at >= 0) record.claims!.splice(at, 1);
+    }
     for (const record of this.#records) record.wake();
   }
 
@@ -75,4 +88,11 @@ export class Claim extends Deadline {
         (lock === undefined || turnover > (this.#turnoverBefore[index] ?? 0)),
     );
   }
+}
+
+/** When it should be free: held for as long as last time, or for twice as long as it has been held when that is over. */
+function expectedMs({ lock, trying, heldMs, busyAtMs }: KeyRecord, nowMs: number): number {
+  if (lock === undefined) return trying === undefined ? 0 : heldMs;
+  const sinceMs = nowMs - busyAtMs;
+  return sinceMs < heldMs ? heldMs - sinceMs : sinceMs;
 }
