@@ -195,7 +195,7 @@ export class Redlock {
     for (const acquisition of this.#acquisitions)
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
     const { table } = this.#room;
-    const isUnused = () => ![...table.locks()].some((lock) => !lock.isUnused);
+    const isUnused = () => [...table.locks()].every(({ state }) => state === 'kept');
     await this.#until(
       this.#onReleased,
       timeoutMs,

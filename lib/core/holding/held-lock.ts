@@ -20,10 +20,11 @@ import { ReleaseRound } from './release.ts';
  * - `granted`: a quorum voted for it; its holder does not have it yet.
  * - `held`: by the handle of its holder.
  * - `ending`: the handle was released, but sections that joined it still run.
+ * - `stopping`: lost because its time ends; its holder was notified, and has what is left of the validity to stop.
  * - `kept`: no longer in use; the nodes keep it until `minHold` has passed.
  * - `over`: released, or lost for the reason in `lossError`.
  */
-type HeldLockState = 'granted' | 'held' | 'ending' | 'kept' | 'over';
+type HeldLockState = 'granted' | 'held' | 'ending' | 'stopping' | 'kept' | 'over';
 
 /** What all locks of one service share. */
 export interface LockRoom {
@@ -33,7 +34,7 @@ export interface LockRoom {
   readonly onEnd: () => void;
 }
 
-const NONE: ReadonlySet<JoinedLock> = new Set();
+const NONE: readonly JoinedLock[] = [];
 
 /** A lock from its grant to its end, and the handle of its holder. */
 export class HeldLock implements Lock, ExtensionTarget {
@@ -134,9 +135,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Math.max(0, untilMs - this.#set.nowMs);
   }
 
-  /** No longer in use. */
+  /** Nobody holds it any more. */
   get isUnused(): boolean {
-    return this.state === 'kept' || this.state === 'over';
+    return this.state === 'over' || this.state === 'kept' || this.state === 'stopping';
   }
 
   /** Sections that joined it and still run. */
@@ -206,8 +207,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.isHandleReleased = true;
     if (this.state === 'over') return Promise.resolve();
     if (this.#runningSections === 0) return this.#end();
-    // Lost a moment ago, and sections may need that moment.
-    if (this.state === 'kept') return Promise.resolve();
+    if (this.state === 'stopping') return Promise.resolve();
     this.state = 'ending';
     this.#endingSinceMs = this.#set.nowMs;
     this.#setTimer(this.ttlMs, () => this.#delayed());
@@ -244,25 +244,25 @@ export class HeldLock implements Lock, ExtensionTarget {
   leave(joined: JoinedLock): Promise<void> | undefined {
     if (this.#joined?.delete(joined) !== true || !joined.isSection) return undefined;
     this.#runningSections -= 1;
-    return this.#runningSections === 0 && this.state === 'ending' ? this.#end() : undefined;
+    const isLast = this.#runningSections === 0 && this.isHandleReleased && this.state !== 'over';
+    return isLast ? this.#end() : undefined;
   }
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
     if (this.state === 'over') return;
     // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
-    if (this.state === 'kept') {
-      this.#free();
-      return;
-    }
+    if (this.state === 'kept') return this.#free();
+    const { nowMs } = this.#set;
+    if (this.state === 'stopping') return void this.#releaseOnNodes(nowMs);
     const error = this.#lossErrorOf(reason, causes);
     const isInUse = !this.isHandleReleased;
     const joined = this.#endJoined(error);
     if (isInUse) this.lossError = error;
     // While the work has time to stop no other holder may begin.
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
-    const { nowMs } = this.#set;
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
-    this.#released = keepMs > 0 ? this.#keep(keepMs) : this.#releaseOnNodes(nowMs);
+    if (keepMs > 0) void this.#keep('stopping', keepMs);
+    else void this.#releaseOnNodes(nowMs);
     // What users run now may take its time: the bytes leave first.
     this.#set.flush();
     this.#inContext(() => {
@@ -301,19 +301,17 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
   #end(): Promise<void> {
     const { nowMs } = this.#set;
-    if (this.state === 'kept') return this.#releaseOnNodes(nowMs);
+    if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const heldMs = nowMs - this.#startedAtMs;
     const keepMs = this.#settings.minHoldMs - heldMs;
-    const done = keepMs > 0 ? this.#keep(keepMs) : this.#releaseOnNodes(nowMs);
-    this.#released = done;
+    const done = keepMs > 0 ? this.#keep('kept', keepMs) : this.#releaseOnNodes(nowMs);
     const { keys } = this;
     const released: LockEvent = { type: 'released', keys, token: this.#tokenValue, heldMs };
     const context = this.#context;
-    const joined =
-      this.#joined === undefined ? NONE : this.#endJoined(this.#lossErrorOf('released', []));
+    const joined = this.#joined?.size ? this.#endJoined(this.#lossErrorOf('released', [])) : NONE;
     // One that never reached its holder was not reported as acquired.
     const isReported = this.#set.hasOrdinaryListener && this.#token !== undefined;
-    if (isReported || joined.size > 0) {
+    if (isReported || joined.length > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
           if (isReported) this.#set.emit(released);
@@ -328,9 +326,9 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   /** Its release is due then. */
-  #keep(keepMs: number): Promise<void> {
+  #keep(state: 'stopping' | 'kept', keepMs: number): Promise<void> {
     this.#lease.stopExtending();
-    this.state = 'kept';
+    this.state = state;
     this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
     return Promise.resolve();
   }
@@ -351,9 +349,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     });
     // No extension may follow the release.
     this.#lease.end();
-    const done = round.run(nowMs);
+    this.#released = round.run(nowMs);
     this.#free();
-    return done;
+    return this.#released;
   }
 
   /** Others in this process may ask for its keys. */
@@ -364,10 +362,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#room.table.freed(this, this.#records);
   }
 
-  /** Nested uses that have not ended are over at once; their listeners run later. */
-  #endJoined(error: LockLostError): ReadonlySet<JoinedLock> {
-    const joined = this.#joined ?? NONE;
-    this.#joined = undefined;
+  /** Nested uses that have not ended are over at once; their listeners run later, and sections among them may still run. */
+  #endJoined(error: LockLostError): readonly JoinedLock[] {
+    const joined = this.#joined === undefined ? NONE : [...this.#joined];
     for (const each of joined) each.lossError = error;
     return joined;
   }

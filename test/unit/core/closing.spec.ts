@@ -107,6 +107,28 @@ describe('drain', () => {
     expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST' });
   });
 
+  it.each([
+    ['when its holder releases it', true],
+    ['when its validity is over', false],
+  ])('waits for a lock that was lost meanwhile, and releases it %s', async (_, releases) => {
+    const { cluster, redlock } = await newProcess({ ttl: 20_000, extend: false });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    const validUntilMs = cluster.nowMs + lock.remainingMs;
+    lock.signal.addEventListener('abort', () => releases && void lock.release());
+    await cluster.settle(redlock.drain(60_000));
+    expect([cluster.holders('a'), cluster.nowMs < validUntilMs]).toEqual([0, releases]);
+    expect(Math.abs(cluster.nowMs - validUntilMs)).toBeLessThanOrEqual(110);
+  });
+
+  it('releases a lock that was lost a moment ago when its time is over', async () => {
+    const { cluster, redlock } = await newProcess({ ttl: 20_000, extend: false });
+    const lock = await cluster.settle(redlock.acquire('a'));
+    const lost = new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
+    await cluster.settle(lost);
+    await cluster.settle(redlock.drain(10));
+    expect(cluster.holders('a')).toBe(0);
+  });
+
   it('does not wait for a lock that was released and is only kept for minHold', async () => {
     const { cluster, redlock } = await newProcess({ minHold: '2s' });
     await cluster.settle((await cluster.settle(redlock.acquire('a'))).release());

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
 import type { Lock } from '../../../../lib/core/lock.ts';
-import { processFactory } from '../support/cluster.ts';
+import { processFactory, rejection } from '../support/cluster.ts';
 import type { ProcessOptions } from '../support/cluster.ts';
 
 const newProcess = processFactory();
@@ -212,6 +212,29 @@ describe('a loss', () => {
     expect(abortedAtMs).toBeLessThanOrEqual(validUntilMs - 49);
     expect(cluster.nowMs < validUntilMs).toBe(releases);
     expect(Math.abs(cluster.nowMs - validUntilMs)).toBeLessThan(100);
+  });
+
+  it('lets others have the keys as soon as all sections have ended, too', async () => {
+    const { cluster, redlock } = await newProcess({ ttl: 20_000, extend: false });
+    let abortedAtMs = Infinity;
+    const aborted = ({ signal }: Lock) =>
+      new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(void (abortedAtMs = cluster.nowMs)));
+      });
+    const nested = () => redlock.withLock('a', aborted);
+    await cluster.settle(rejection(redlock.withLock('a', nested)));
+    await cluster.advance(5);
+    expect([cluster.nowMs - abortedAtMs < 10, cluster.holders('a')]).toEqual([true, 0]);
+  });
+
+  it('has one release, which all calls of it await', async () => {
+    const { cluster, lock } = await holding({ ttl: 20_000, extend: false, latencyMs: 5 });
+    const lost = new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
+    await cluster.settle(lost);
+    const startedAtMs = cluster.nowMs;
+    const tookMs = () => lock.release().then(() => cluster.nowMs - startedAtMs);
+    expect(await cluster.settle(Promise.all([tookMs(), tookMs()]))).toEqual([5, 5]);
+    expect(cluster.holders('a')).toBe(0);
   });
 
   it('is certain as soon as so many nodes lost it that no quorum is left, and releases it', async () => {
