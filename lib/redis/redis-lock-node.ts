@@ -28,6 +28,8 @@ const LOADED_AFTER_JOIN = [...CALLS.map(({ script }) => script), BATCH];
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
   readonly keyPrefix?: string;
+  /** What messages call the input. @default 'nodes' */
+  readonly option?: string;
 }
 
 /**
@@ -50,9 +52,9 @@ export class RedisLockNode implements port.LockNode {
   /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
   constructor(
     input: RedisNodeInput,
-    { keyPrefix = REDLOCK_DEFAULTS.keyPrefix }: RedisLockNodeOptions = {},
+    { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, option }: RedisLockNodeOptions = {},
   ) {
-    this.#source = new ConnectionSource(input);
+    this.#source = new ConnectionSource(input, option);
     this.address = this.#source.address;
     this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
     this.#probeNames = lockNames(keyPrefix, ['#probe']).pairs;

@@ -40,13 +40,16 @@ describe('options of the module', () => {
     [{ isolated: true }, "'isolated' can't be given: it is unknown; RedlockModule"],
     [
       { nodes: [{ url: 'redis://:secret@one' }] },
-      "with an object that has 'url', as those of node-redis",
+      "'nodes[0]' can't be options with 'url': ioredis does not know it; give the URL itself",
     ],
-    [{ nodes: [{ socket: { host: 'one' } }] }, "with an object that has 'socket'"],
-    [{ nodes: [['redis://one']] }, "'nodes' can't be an array with an array in it"],
+    [
+      { nodes: [{ socket: { host: 'one' } }] },
+      "an object that has 'socket', as those of node-redis",
+    ],
+    [{ nodes: [['redis://one']] }, "'nodes[0]' can't be an array: each is a URL"],
     [
       { nodes: [{ host: 'one', passwrd: 'secret' }] },
-      "'nodes' can't be options with 'passwrd' (did you mean 'password'?)",
+      "'nodes[0]' can't be options with 'passwrd' (did you mean 'password'?)",
     ],
     [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
     [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
@@ -62,8 +65,11 @@ describe('options of the module', () => {
     [{ ttl: 0 }, "'ttl' can't be 0"],
     [{ keyPrefix: Symbol('lock'), nodes: ['redis://one'] }, "'keyPrefix' can't be a symbol"],
     [{ onEvent: 'log' }, "'onEvent' can't be \"log\": give a function"],
-    [{ nodes: [undefined] }, "'nodes' can't be an array with undefined in it: each is a URL"],
-    [{ nodes: ['redis://:secret@a:1,redis://b:2'] }, "'nodes' can't be several URLs in one string"],
+    [{ nodes: ['redis://one', undefined] }, "'nodes[1]' can't be undefined: each is a URL"],
+    [
+      { nodes: ['redis://:secret@a:1,redis://b:2'] },
+      "'nodes[0]' can't be several URLs in one string",
+    ],
   ])('are refused when the application starts: %j', async (options, message) => {
     await expect(boot(options)).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
     await expect(boot(options)).rejects.toThrow(message);

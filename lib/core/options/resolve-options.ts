@@ -229,7 +229,8 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/^prefix$/, 'keyPrefix'],
   [/^hostname$/, 'host'],
   [/^user$/, 'username'],
-  [/^pass(wd|phrase)?$/, 'password'],
+  [/^(pass(wd)?|pwd|auth(_?pass)?)$/, 'password'],
+  [/^(ssl|secure)$/, 'tls'],
   [/^database$/, 'db'],
 ];
 

@@ -12,8 +12,10 @@ export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): Lo
     const fix = "give an array of Redis servers, for example ['redis://localhost:6379']";
     throw new RedlockConfigError('nodes', undefined, fix, shown);
   }
-  const nodes = inputs.map((input: NodeInput) =>
-    isLockNode(input) ? (input.forService?.() ?? input) : new RedisLockNode(input, { keyPrefix }),
+  const nodes = inputs.map((input: NodeInput, index) =>
+    isLockNode(input)
+      ? (input.forService?.() ?? input)
+      : new RedisLockNode(input, { keyPrefix, option: `nodes[${index}]` }),
   );
   const servers = nodes.map(({ address }) => address.toLowerCase());
   const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];

@@ -67,18 +67,18 @@ export class ConnectionSource {
   readonly #template: RedisInstance;
   #hasSeenCommand = false;
 
-  /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
-  constructor(input: RedisNodeInput) {
-    this.#template = templateOf(input);
+  /**
+   * @param option the name of the input in messages
+   * @throws RedlockConfigError when the input is none, or a cluster or sentinels
+   */
+  constructor(input: RedisNodeInput, option = 'nodes') {
+    // Without the value, which may hold a password.
+    const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
+    this.#template = templateOf(input, refused);
     const options = this.#template.options as RedisOptions;
+    checkSentinels(options, refused);
     this.address = addressOf(options);
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
-    if (options.sentinels != null) {
-      throw refused(
-        this.address,
-        'list the masters themselves, independent of each other; a Sentinel fails over to a replica, which forgets locks',
-      );
-    }
   }
 
   /** A client that has not connected yet. */
@@ -107,21 +107,24 @@ export class ConnectionSource {
   }
 }
 
-function templateOf(input: RedisNodeInput): RedisInstance {
-  if (typeof input === 'string') return templateOfUrl(input);
-  const fix = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
+type Refusal = (shown: string, fix: string) => RedlockConfigError;
+
+const FORMS = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
+
+function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
+  if (typeof input === 'string') return templateOfUrl(input, refused);
   if (typeof input !== 'object' || input === null || Array.isArray(input))
-    throw refused(undefined, fix, `an array with ${kindOf(input)} in it`);
+    throw refused(kindOf(input), FORMS);
   // ioredis would connect to localhost: it knows neither the options of node-redis nor its clients.
-  const foreign = ['url', 'socket', 'isOpen'].find((name) => name in input);
-  if (foreign !== undefined) {
-    const shown = `an array with an object that has '${foreign}', as those of node-redis have`;
-    throw refused(undefined, fix, shown);
-  }
+  const foreign = ['socket', 'isOpen'].find((name) => name in input);
+  if (foreign !== undefined)
+    throw refused(`an object that has '${foreign}', as those of node-redis have`, FORMS);
   const masters = 'give independent masters; a lock node cannot be a Redis Cluster';
   if ('isCluster' in input && input.isCluster === true) throw refused('a cluster client', masters);
   if ('duplicate' in input && typeof input.duplicate === 'function') return input;
-  checkNames(input);
+  checkNames(input, refused);
+  // ioredis has errors of its own for some of them.
+  checkSentinels(input as RedisOptions, refused);
   return new Redis({
     ...(input as RedisOptions),
     ...OVERRIDES,
@@ -129,29 +132,72 @@ function templateOf(input: RedisNodeInput): RedisInstance {
   });
 }
 
+const CLASSES = new Map([
+  ['URL', 'give its href, a string'],
+  ['Promise', 'await it, for example in the factory of forRootAsync'],
+]);
+
+/** What ioredis would pass over, and connect to localhost or without a password, in lower case. */
+const MISPLACED: readonly (readonly [RegExp, string])[] = [
+  [/^(ur[il]|addr(ess)?|endpoint|connectionstring)$/, 'give the URL itself, as a string'],
+  [/^(connection|(redis)?(options|config)|redis)$/, 'give the options that are inside it'],
+  [/^passphrase$/, 'give it as tls: { passphrase }'],
+];
+
 /** ioredis passes over names that it does not know. Of others than slips nobody can tell: owners may add their own. */
-function checkNames(options: object): void {
+function checkNames(options: object, refused: Refusal): void {
   // Those with a default are most of them; a slip of 'sentinels' would be 'sentinelTLS'.
   const { options: defaults } = new Redis({ lazyConnect: true });
   const known = Object.keys({ ...defaults, ...OVERRIDES, path: '', tls: {}, sentinelTLS: {} });
+  if (!isCopiedWhole(options, known)) {
+    const name = (options as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
+    const fix = 'give a URL, an ioredis client, or a plain object whose own fields are the options';
+    throw refused(`an object of class ${name}`, CLASSES.get(name) ?? fix);
+  }
   for (const name of Object.keys(options).filter((each) => !known.includes(each))) {
+    const [, place] = MISPLACED.find(([names]) => names.test(name.toLowerCase())) ?? [];
+    if (place !== undefined)
+      throw refused(`options with '${name}'`, `ioredis does not know it; ${place}`);
     const meant = meantBy(name.toLowerCase(), known);
     const shown = `options with '${name}' (did you mean '${meant}'?)`;
-    if (meant !== undefined) throw refused(undefined, 'ioredis does not know it', shown);
+    if (meant !== undefined) throw refused(shown, 'ioredis does not know it');
   }
 }
 
-function templateOfUrl(url: string): RedisInstance {
+/** Whether `{ ...options }` has all that they say; of a class, they say at least where the server is. */
+function isCopiedWhole(options: object, known: readonly string[]): boolean {
+  const isOwn = (name: string): boolean => Object.hasOwn(options, name);
+  if (known.some((name) => name in options && !isOwn(name))) return false;
+  const prototype: unknown = Object.getPrototypeOf(options);
+  // Plain objects of other realms have another prototype, which has none.
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  return isPlain || ['host', 'port', 'path'].some(isOwn);
+}
+
+function checkSentinels(options: RedisOptions, refused: Refusal): void {
+  const fix =
+    'list the masters themselves, independent of each other; a Sentinel fails over to a replica, which forgets locks';
+  if (options.sentinels != null) throw refused(JSON.stringify(addressOf(options)), fix);
+}
+
+function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   if (/,\s*rediss?:\/\//i.test(url)) {
-    const fix = "give an array with one URL for each server, for example urls.split(',')";
-    throw refused(undefined, fix, 'several URLs in one string');
+    const fix = 'give an array with one URL for each server, for example urls.split(/\\s*,\\s*/)';
+    throw refused('several URLs in one string', fix);
   }
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
   if (url.trim() === '' || (scheme !== undefined && scheme !== 'redis' && scheme !== 'rediss')) {
-    throw refused(
-      scheme === undefined ? url : `${scheme}://…`,
-      'give a URL such as redis://host:6379 or rediss://host:6379',
-    );
+    const fix = 'give a URL such as redis://host:6379 or rediss://host:6379';
+    throw refused(JSON.stringify(scheme === undefined ? url : `${scheme}://…`), fix);
+  }
+  if (/^\s/.test(url)) throw refused('a URL that begins with a blank', 'trim it');
+  const fix = 'give redis://user:password@host:port/db, with special characters percent-encoded';
+  // ioredis would take what follows the slash for the path of a socket.
+  if (scheme === undefined && /^[^/?]+\//.test(url)) {
+    // A password or a query is not shown.
+    const [, tls = '', place] = /^(?:redis(s?)[:/]\/)?\/*([^@?]+)$/i.exec(url) ?? [];
+    const hint = place === undefined ? '' : ` (did you mean redis${tls}://${place}?)`;
+    throw refused(`a malformed URL${hint}`, fix);
   }
   try {
     const template = new Redis(url, { lazyConnect: true });
@@ -159,10 +205,7 @@ function templateOfUrl(url: string): RedisInstance {
     template.disconnect();
     return template;
   } catch {
-    throw refused(
-      'a malformed URL',
-      'give redis://user:password@host:port/db, with special characters percent-encoded',
-    );
+    throw refused('a malformed URL', fix);
   }
 }
 
@@ -170,9 +213,4 @@ function addressOf(options: RedisOptions): string {
   if (typeof options.path === 'string' && options.path !== '') return options.path;
   const host = options.host ?? 'localhost';
   return `${host.includes(':') ? `[${host}]` : host}:${options.port ?? 6379}`;
-}
-
-/** The value is shown: it must not hold a password. */
-function refused(value: unknown, fix: string, shown?: string): RedlockConfigError {
-  return new RedlockConfigError('nodes', value, fix, shown);
 }

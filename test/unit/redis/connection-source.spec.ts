@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { RedlockConfigError } from '../../../lib/core/errors.ts';
@@ -14,6 +15,12 @@ describe('the address', () => {
     [{ host: 'h', port: 1, password: 'hunter2' }, 'h:1'],
     [{ path: '/run/redis.sock' }, '/run/redis.sock'],
     [{}, 'localhost:6379'],
+    [{ password: 'hunter2' }, 'localhost:6379'],
+    ['redis:7000', 'redis:7000'],
+    ['//h:1', 'h:1'],
+    [Object.assign(Object.create(null), { host: 'h', port: 1 }), 'h:1'],
+    [runInNewContext("({ host: 'h', port: 1 })"), 'h:1'],
+    [Object.assign(new (class Settings {})(), { host: 'h', port: 1 }), 'h:1'],
     [new Redis('redis://:hunter2@h:2', { lazyConnect: true }), 'h:2'],
   ])('of %p is %s, without credentials', (input, address) => {
     expect(new ConnectionSource(input).address).toBe(address);
@@ -88,6 +95,23 @@ describe('refused', () => {
     [null, /each is a URL/],
     [7, /each is a URL/],
     [[], /each is a URL/],
+    ['redis://:hunter2@a, redis://b', /several URLs .* urls\.split\(\/\\s\*,\\s\*\/\)/],
+    [' redis://:hunter2@b', /begins with a blank: trim it/],
+    ['redis:/h:1', /malformed URL \(did you mean redis:\/\/h:1\?\)/],
+    ['rediss//h:1', /malformed URL \(did you mean rediss:\/\/h:1\?\)/],
+    ['h:1/2', /malformed URL \(did you mean redis:\/\/h:1\/2\?\)/],
+    ['redis/2', /malformed URL \(did you mean redis:\/\/redis\/2\?\)/],
+    ['redis:/:hunter2@h:1', /malformed URL: give redis:\/\/user:password@host/],
+    ['redis:/h:1?password=a@hunter2', /malformed URL: give redis:\/\/user:password@host/],
+    [new URL('redis://:hunter2@h'), /of class URL: give its href/],
+    [Promise.resolve('redis://:hunter2@h'), /of class Promise: await it/],
+    [new Map([['host', 'h']]), /of class Map: give .* plain object/],
+    [new (class Settings {})(), /of class Settings: give .* plain object/],
+    [Object.create({ host: 'h' }), /of class Object: give .* own fields/],
+    [Object.create({ tls: {} }, { host: { value: 'h' } }), /of class Object: give .* own fields/],
+    [Object.create(Object.assign(Object.create(null), { host: 'h' })), /of class Object: give/],
+    [{ host: 'h', sentinels: [{ host: 'a' }] }, /Sentinel/],
+    [{ host: 'h', sentinels: [] }, /Sentinel/],
     [{ sentinels: [{ host: 'h', port: 1 }], name: 'm', password: 'hunter2' }, /Sentinel/],
     [new Cluster([{ host: 'h', port: 1 }], { lazyConnect: true }), /independent masters/],
   ] as [unknown, RegExp][])('%p', (input, message) => {
@@ -114,13 +138,28 @@ describe('the name of an option of ioredis', () => {
     ['keyprefix', 'keyPrefix'],
     ['hostname', 'host'],
     ['user', 'username'],
-    ['passphrase', 'password'],
+    ['pwd', 'password'],
+    ['auth', 'password'],
+    ['auth_pass', 'password'],
+    ['ssl', 'tls'],
+    ['secure', 'tls'],
     ['database', 'db'],
   ])('is not %s: the one that was meant, %s, is named, and the value is not', (name, meant) => {
     const make = () => new ConnectionSource({ host: 'h', [name]: 'hunter2' });
     expect(make).toThrow(RedlockConfigError);
     expect(make).toThrow(`'nodes' can't be options with '${name}' (did you mean '${meant}'?)`);
     expect(make).not.toThrow('hunter2');
+  });
+
+  it.each([
+    [['uri', 'url', 'address', 'connectionString'], 'give the URL itself, as a string'],
+    [['connection', 'options', 'redisOptions'], 'give the options that are inside it'],
+    [['passphrase'], 'give it as tls: { passphrase }'],
+  ])('is none of %p: what to give instead is said', (names, fix) => {
+    for (const name of names)
+      expect(() => new ConnectionSource({ [name]: 'hunter2' }, 'nodes[1]')).toThrow(
+        `Option 'nodes[1]' can't be options with '${name}': ioredis does not know it; ${fix}.`,
+      );
   });
 
   it('may be any that its types or its defaults have', () => {
