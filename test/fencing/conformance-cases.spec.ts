@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals';
+import { fenceConformance, type FenceTicket } from '../../lib/testing/fencing.ts';
 import { failuresOf, MemoryStore, type Sight } from './support/memory-store.ts';
 
 // Wrong stores of which each is found by one case of the kit only.
@@ -55,4 +56,35 @@ it('a second instance finds a lock in the memory of one process', async () => {
   await expect(failuresOf(new MemoryStore(data), new MemoryStore(data))).resolves.toContainEqual(
     expect.stringMatching(/paused between/),
   );
+});
+
+/** Refuses with this error. */
+class OwnRefusal extends MemoryStore {
+  constructor(private readonly own: Error) {
+    super();
+  }
+
+  protected override refuse(_ticket: FenceTicket, isStale: boolean): void {
+    if (isStale) throw this.own;
+  }
+}
+
+it('passes a store that refuses with the code of our error alone', async () => {
+  const own = Object.assign(new Error('the ticket is stale'), { code: 'STALE_TOKEN' });
+  await expect(failuresOf(new OwnRefusal(own))).resolves.toEqual([]);
+});
+
+it('passes a store that refuses with an error of its own when isStale tells it', async () => {
+  const own = new TypeError('the ticket is stale');
+  const store = Object.assign(new OwnRefusal(own), { isStale: (error: unknown) => error === own });
+  await expect(failuresOf(store)).resolves.toEqual([]);
+});
+
+it('says what to do about an error of which it does not know that it refuses', async () => {
+  const store = new OwnRefusal(new TypeError('the ticket is stale'));
+  const { cases } = await fenceConformance(store, { gateMs: 50 });
+  const failures = cases.flatMap(({ failure }) => failure ?? []);
+  expect(failures.length).toBeGreaterThan(9);
+  for (const failure of failures)
+    expect(failure).toMatch(/TypeError: the ticket is stale.* failure, not for a refusal.*isStale/);
 });
