@@ -25,7 +25,8 @@ export interface FenceStore {
   read(ticket: FenceTicket): Promise<string | null>;
   /**
    * Writes the text, or rejects and writes nothing. Await `pause()` between the check and the write (inside the transaction):
-   * that is where wrong stores are caught. A store that checks and writes in one step awaits it before.
+   * that is where wrong stores are caught. A store that checks and writes in one step awaits it right before that step. Without it
+   * the kit fails the store.
    */
   write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void>;
   /**

@@ -58,6 +58,24 @@ it('a second instance finds a lock in the memory of one process', async () => {
   );
 });
 
+it.each<[string, (pause: () => Promise<void>) => void]>([
+  ['does not call', () => undefined],
+  ['does not await', (pause) => void pause()],
+])('one case of the kit finds a store whose write %s its pause', async (_name, start) => {
+  class Hasty extends MemoryStore {
+    override write(ticket: FenceTicket, text: string, pause: () => Promise<void>) {
+      return super.write(ticket, text, async () => start(pause));
+    }
+  }
+  const { cases } = await fenceConformance(new Hasty(), { gateMs: 50 });
+  expect(cases.filter(({ failure }) => failure !== undefined)).toEqual([
+    {
+      name: expect.stringMatching(/paused between/),
+      failure: expect.stringContaining('did not await pause()'),
+    },
+  ]);
+});
+
 /** Refuses with this error. */
 class OwnRefusal extends MemoryStore {
   constructor(private readonly own: Error) {
