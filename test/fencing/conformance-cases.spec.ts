@@ -25,6 +25,8 @@ const SIGHTS: readonly (readonly [name: string, found: RegExp, Sight])[] = [
   ['ignores accents in resources', RESOURCES, { resource: without(/\p{Diacritic}/gu) }],
   ['takes ß for ss', RESOURCES, { resource: (name) => name.replace('ß', 'ss') }],
   ['keeps 100 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 100) }],
+  ['keeps 255 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 255) }],
+  ['keeps 1,023 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 1_023) }],
   ['ignores the case of holders', HOLDERS, { holder: (name) => name.toLowerCase() }],
   ['keeps 64 characters of holders', HOLDERS, { holder: (name) => name.slice(0, 64) }],
 ];
@@ -57,6 +59,33 @@ it('a second instance finds a lock in the memory of one process', async () => {
     expect.stringMatching(/paused between/),
   );
 });
+
+it('passes a right store that rejects names of more than 200 characters', async () => {
+  const resource = (name: string): string => {
+    if (name.length > 200) throw new Error('too long');
+    return name;
+  };
+  await expect(failuresOf(new MemoryStore(undefined, { resource }))).resolves.toEqual([]);
+});
+
+it.each([
+  [10, 'used', true],
+  [50, 'made', false],
+])(
+  'one case of the kit finds a store that keeps the %s keys that were %s last',
+  async (most, _last, isUsed) => {
+    class Evicting extends MemoryStore {
+      protected override keep(ticket: FenceTicket): void {
+        const { rows } = this.data;
+        if (isUsed) rows.delete(ticket.resource);
+        super.keep(ticket);
+        const [oldest] = rows.keys();
+        if (rows.size > most) rows.delete(oldest!);
+      }
+    }
+    await expect(failuresOf(new Evicting())).resolves.toEqual([expect.stringMatching(/^a token/)]);
+  },
+);
 
 it.each<[string, (pause: () => Promise<void>) => void]>([
   ['does not call', () => undefined],

@@ -100,9 +100,10 @@ function prepared(first: FenceStore, second = first): FenceStore {
       ? { ...each, token: String(AHEAD + BigInt(each.token)) }
       : each;
   return {
-    claim: (each) => of(each).claim(timed(each)),
-    read: (each) => of(each).read(timed(each)),
-    write: (each, text, pause) => of(each).write(timed(each), text, pause),
+    // A hook may also throw at once.
+    claim: async (each) => of(each).claim(timed(each)),
+    read: async (each) => of(each).read(timed(each)),
+    write: async (each, text, pause) => of(each).write(timed(each), text, pause),
     ...(first.isStale && { isStale: (error: unknown) => first.isStale!(error) }),
     ...(first.prune && { prune: (past) => (second.prune ? second : first).prune!(past) }),
   };
