@@ -26,8 +26,10 @@ export function createMemoryNodes(
   options: Omit<MemoryLockNodeOptions, 'address'> & Pick<MemoryLockServerOptions, 'fresh'> = {},
 ): MemoryLockNode[] {
   const isList = Array.isArray(countOrServers);
-  if (!isList && !Number.isInteger(countOrServers))
-    throw new RedlockConfigError('countOrServers', countOrServers, 'give a number, or servers');
+  if (!isList && !(Number.isInteger(countOrServers) && Number(countOrServers) > 0)) {
+    const fix = 'give a number of servers from 1 on, or servers';
+    throw new RedlockConfigError('countOrServers', countOrServers, fix);
+  }
   if (isList && options.fresh !== undefined) {
     const fix = 'these servers exist already; give it to new MemoryLockServer({ fresh })';
     throw new RedlockConfigError('fresh', options.fresh, fix);

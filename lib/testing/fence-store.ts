@@ -1,5 +1,3 @@
-import { isRedlockError } from '../core/errors.ts';
-
 /** One holder's right to one resource. */
 export interface FenceTicket {
   readonly resource: string;
@@ -27,7 +25,8 @@ export interface FenceStore {
   read(ticket: FenceTicket): Promise<string | null>;
   /**
    * Writes the text, or rejects and writes nothing. Await `pause()` between the check and the write (inside the transaction):
-   * that is where wrong stores are caught. A store that checks and writes in one step awaits it before.
+   * that is where wrong stores are caught. A store that checks and writes in one step awaits it right before that step. Without it
+   * the kit fails the store.
    */
   write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void>;
   /**
@@ -36,7 +35,7 @@ export interface FenceStore {
    * small numbers. @default none: the fence never forgets
    */
   prune?(past: FencePast): Promise<unknown>;
-  /** Whether an error is the refusal of a stale ticket. @default our StaleTokenError, also with code alone */
+  /** Whether an error is the refusal of a stale ticket. @default one with code 'STALE_TOKEN', as our StaleTokenError has */
   isStale?(error: unknown): boolean;
 }
 
@@ -46,9 +45,11 @@ export async function isRefused(store: FenceStore, attempt: Promise<unknown>): P
     await attempt;
     return false;
   } catch (error) {
-    if (store.isStale?.(error) ?? (isRedlockError(error) && error.code === 'STALE_TOKEN'))
-      return true;
-    throw error;
+    const { code } = Object(error) as { code?: unknown };
+    if (store.isStale?.(error) ?? code === 'STALE_TOKEN') return true;
+    const what = `the store threw ${String(error)}, which the kit takes for a failure, not for a refusal`;
+    const fix = 'when it refuses a stale ticket, say so in the hook isStale(error)';
+    throw new Error(`${what}; ${fix}`, { cause: error });
   }
 }
 

@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals';
+import { fenceConformance, type FenceTicket } from '../../lib/testing/fencing.ts';
 import { failuresOf, MemoryStore, type Sight } from './support/memory-store.ts';
 
 // Wrong stores of which each is found by one case of the kit only.
@@ -24,6 +25,8 @@ const SIGHTS: readonly (readonly [name: string, found: RegExp, Sight])[] = [
   ['ignores accents in resources', RESOURCES, { resource: without(/\p{Diacritic}/gu) }],
   ['takes ß for ss', RESOURCES, { resource: (name) => name.replace('ß', 'ss') }],
   ['keeps 100 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 100) }],
+  ['keeps 255 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 255) }],
+  ['keeps 1,023 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 1_023) }],
   ['ignores the case of holders', HOLDERS, { holder: (name) => name.toLowerCase() }],
   ['keeps 64 characters of holders', HOLDERS, { holder: (name) => name.slice(0, 64) }],
 ];
@@ -55,4 +58,80 @@ it('a second instance finds a lock in the memory of one process', async () => {
   await expect(failuresOf(new MemoryStore(data), new MemoryStore(data))).resolves.toContainEqual(
     expect.stringMatching(/paused between/),
   );
+});
+
+it('passes a right store that rejects names of more than 200 characters', async () => {
+  const resource = (name: string): string => {
+    if (name.length > 200) throw new Error('too long');
+    return name;
+  };
+  await expect(failuresOf(new MemoryStore(undefined, { resource }))).resolves.toEqual([]);
+});
+
+it.each([
+  [10, 'used', true],
+  [50, 'made', false],
+])(
+  'one case of the kit finds a store that keeps the %s keys that were %s last',
+  async (most, _last, isUsed) => {
+    class Evicting extends MemoryStore {
+      protected override keep(ticket: FenceTicket): void {
+        const { rows } = this.data;
+        if (isUsed) rows.delete(ticket.resource);
+        super.keep(ticket);
+        const [oldest] = rows.keys();
+        if (rows.size > most) rows.delete(oldest!);
+      }
+    }
+    await expect(failuresOf(new Evicting())).resolves.toEqual([expect.stringMatching(/^a token/)]);
+  },
+);
+
+it.each<[string, (pause: () => Promise<void>) => void]>([
+  ['does not call', () => undefined],
+  ['does not await', (pause) => void pause()],
+])('one case of the kit finds a store whose write %s its pause', async (_name, start) => {
+  class Hasty extends MemoryStore {
+    override write(ticket: FenceTicket, text: string, pause: () => Promise<void>) {
+      return super.write(ticket, text, async () => start(pause));
+    }
+  }
+  const { cases } = await fenceConformance(new Hasty(), { gateMs: 50 });
+  expect(cases.filter(({ failure }) => failure !== undefined)).toEqual([
+    {
+      name: expect.stringMatching(/paused between/),
+      failure: expect.stringContaining('did not await pause()'),
+    },
+  ]);
+});
+
+/** Refuses with this error. */
+class OwnRefusal extends MemoryStore {
+  constructor(private readonly own: Error) {
+    super();
+  }
+
+  protected override refuse(_ticket: FenceTicket, isStale: boolean): void {
+    if (isStale) throw this.own;
+  }
+}
+
+it('passes a store that refuses with the code of our error alone', async () => {
+  const own = Object.assign(new Error('the ticket is stale'), { code: 'STALE_TOKEN' });
+  await expect(failuresOf(new OwnRefusal(own))).resolves.toEqual([]);
+});
+
+it('passes a store that refuses with an error of its own when isStale tells it', async () => {
+  const own = new TypeError('the ticket is stale');
+  const store = Object.assign(new OwnRefusal(own), { isStale: (error: unknown) => error === own });
+  await expect(failuresOf(store)).resolves.toEqual([]);
+});
+
+it('says what to do about an error of which it does not know that it refuses', async () => {
+  const store = new OwnRefusal(new TypeError('the ticket is stale'));
+  const { cases } = await fenceConformance(store, { gateMs: 50 });
+  const failures = cases.flatMap(({ failure }) => failure ?? []);
+  expect(failures.length).toBeGreaterThan(9);
+  for (const failure of failures)
+    expect(failure).toMatch(/TypeError: the ticket is stale.* failure, not for a refusal.*isStale/);
 });

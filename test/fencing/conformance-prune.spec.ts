@@ -6,7 +6,17 @@ import { failuresOf, PrunedMemoryStore as Pruned } from './support/memory-store.
 // Prunes that are wrong in one way, each of which one case of the kit finds only.
 
 const HOUR = 3_600_000_000n;
+const YEAR = 365n * 24n * HOUR;
 const now = (): bigint => BigInt(Date.now()) * 1_000n;
+
+/** Its floor is right. */
+function deletesTo(end: (floor: bigint) => bigint): new () => Pruned {
+  return class extends Pruned {
+    protected override forget(below: bigint): void {
+      super.forget(end(below));
+    }
+  };
+}
 
 const PRUNES: readonly (readonly [name: string, found: RegExp, new () => Pruned])[] = [
   [
@@ -41,11 +51,20 @@ const PRUNES: readonly (readonly [name: string, found: RegExp, new () => Pruned]
     },
   ],
   [
-    'deletes rows above its floor',
+    'deletes all that is older than an hour',
+    /^a key above the floor/,
+    deletesTo(() => now() - HOUR),
+  ],
+  ['deletes an hour too much', /^a key above the floor/, deletesTo((floor) => floor + HOUR)],
+  ['deletes a day too much', /^a key above the floor/, deletesTo((floor) => floor + 24n * HOUR)],
+  ['deletes a year too much', /^a key above the floor/, deletesTo((floor) => floor + YEAR)],
+  [
+    'deletes what is from a day to a year above its floor',
     /^a key above the floor/,
     class extends Pruned {
-      protected override forget(): void {
-        super.forget(now() - HOUR);
+      protected override forget(below: bigint): void {
+        super.forget(below);
+        super.forget(below + YEAR, below + 24n * HOUR);
       }
     },
   ],

@@ -198,9 +198,8 @@ export class KeyRecord {
     return true;
   }
 
-  /** Granted here: the turn of the others, if there was one, is over. */
+  /** Granted here: the turn of the others is over. */
   endTurn(): void {
-    if (!this.hasSteppedBack) return;
     this.hasSteppedBack = false;
     const untaken = this.untakenTurns + (this.isTurnTaken ? -1 : 1);
     this.untakenTurns = Math.min(Math.max(untaken, 0), MAX_UNTAKEN_TURNS);
@@ -269,7 +268,7 @@ export class KeyTable {
       record.trying = undefined;
       record.foreign = undefined;
       record.busyAtMs = this.#set.nowMs;
-      record.endTurn();
+      if (record.hasSteppedBack) record.endTurn();
       record.turnover += 1;
       record.uses += 1;
     }

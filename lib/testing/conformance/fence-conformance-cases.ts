@@ -1,3 +1,4 @@
+import { MAX_KEY_LENGTH } from '../../core/options/lock-keys.ts';
 import {
   demand,
   isRefused,
@@ -13,6 +14,10 @@ export type FenceStep = (store: FenceStore, resource: string) => Promise<void>;
 const LARGE = 9_007_199_254_740_992n; // 2^53, from where on numbers have gaps
 
 const LONG = 'x'.repeat(64);
+
+/** More than a small cache keeps, so many at once. */
+const OTHERS = 200;
+const AT_ONCE = 8;
 
 export const claims = attempt('claim', 'accepted');
 export const writes = attempt('write', 'accepted');
@@ -76,16 +81,33 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
       staleClaim(middle - 1n, 'same'),
     ].map((step) => on(String(middle), step)),
   ),
-  'resources that differ in a blank at the end, an accent, or after 64 characters do not know of each other':
-    ['e', 'e ', 'é', 'e\u0301', 'ss', 'ß', `${LONG}a`, `${LONG}b`].map((name, index) =>
-      on(name, writes(9 - index)),
-    ),
+  'resources that differ in a blank at the end, an accent, or at the end of a long name do not know of each other':
+    [
+      ...['e', 'e ', 'é', 'e\u0301', 'ss', 'ß', `${LONG}a`, `${LONG}b`].map((name, index) =>
+        on(name, writes(9 - index)),
+      ),
+      longNames(256),
+      longNames(MAX_KEY_LENGTH),
+    ],
   'holders of the same number that differ at their end only, or in case, exclude each other': [
     claims(7, `${LONG}a`),
     staleClaim(7, `${LONG}b`),
     staleWrite(7, `${LONG}A`),
     staleWrite(7, LONG),
     writes(7, `${LONG}a`),
+  ],
+  'a token is kept while many other resources are used': [
+    claims(3),
+    async (store, resource) => {
+      for (let used = 0; used < OTHERS; used += AT_ONCE) {
+        const others = Array.from({ length: AT_ONCE }, (_none, index) =>
+          on(String(used + index), claims(1 + (index % 2)))(store, resource),
+        );
+        await Promise.all(others);
+      }
+    },
+    staleClaim(2),
+    staleWrite(1),
   ],
   'of many first holders at once the newest remains': [
     async (store, resource) => {
@@ -124,6 +146,18 @@ export function reads(
 
 function on(name: string, step: FenceStep): FenceStep {
   return (store, resource) => step(store, `${resource}:${name}`);
+}
+
+/** A store may reject names of this length, but not take two of them for one. */
+function longNames(length: number): FenceStep {
+  return async (store, resource) => {
+    const start = resource.padEnd(length - 1, 'x');
+    for (const token of [2, 1]) {
+      const claim = store.claim(ticket(`${start}${token}`, token));
+      const refused = await isRefused(store, claim).catch(() => false);
+      demand(!refused, `two names of ${length} characters that differ at their end were one`);
+    }
+  };
 }
 
 function textOf({ token, holder }: FenceTicket): string {

@@ -22,10 +22,16 @@ const STEP = 0.985;
 
 const ROUNDS = 5;
 
+/** How far above the floor is the lowest key that the prune must keep, and how often further the next ones are. */
+const LEAST_ABOVE_MS = 60_000;
+const FURTHER = 30;
+
 /** A key that has a text, and its newest token, which the prune puts below the floor. */
 interface OldKey {
   readonly name: string;
   readonly newest: bigint;
+  /** Age of the floor in milliseconds. */
+  readonly olderThan: number;
   readonly prune: () => Promise<void>;
   /** With a floor below the key. */
   readonly pruneLess: () => Promise<void>;
@@ -84,10 +90,7 @@ export class FencePrunes {
         writes(live),
       ],
       'a key above the floor still refuses older holders after a prune': [
-        writes(live),
-        onOldKey(({ prune }) => [prune]),
-        staleClaim(live - 1n),
-        staleWrite(live - 2n),
+        (_store, resource) => this.above(resource),
       ],
       'older holders are refused all the while their keys are pruned': [
         (_store, resource) => this.crowd(resource),
@@ -110,8 +113,14 @@ export class FencePrunes {
       const by = ticket(name, newest);
       if (await isRefused(store, store.write(by, `${newest} of ${by.holder}`, noPause))) continue;
       const { roomMs } = this;
-      const pruned = (share: number) => () => this.prune(DAY_MS + roomMs * share);
-      return { name, newest, prune: pruned(STEP), pruneLess: pruned(1.5) };
+      const olderThan = DAY_MS + roomMs * STEP;
+      return {
+        name,
+        newest,
+        olderThan,
+        prune: () => this.prune(olderThan),
+        pruneLess: () => this.prune(DAY_MS + roomMs * 1.5),
+      };
     }
   }
 
@@ -122,6 +131,24 @@ export class FencePrunes {
 
   private pauseMs(): number {
     return Math.random() * (this.options.maxPauseMs ?? 3);
+  }
+
+  /** Keys just above the floor and further and further, up to half a day ago. */
+  private async above(resource: string): Promise<void> {
+    const { store } = this;
+    const { olderThan, prune } = await this.oldKey(resource);
+    const times = [timeOf(DAY_MS / 2)];
+    for (let ms = LEAST_ABOVE_MS; olderThan - ms > DAY_MS / 2; ms *= FURTHER)
+      times.push(timeOf(olderThan - ms));
+    const keys = times.map((newest, index) => ({ name: `${resource}:${index}`, newest }));
+    // Refused where others raise the floor: then all the more the older one.
+    for (const { name, newest } of keys)
+      await isRefused(store, store.write(ticket(name, newest), name, noPause));
+    await prune();
+    for (const { name, newest } of keys) {
+      await staleClaim(newest - 1n)(store, name);
+      await staleWrite(newest - 2n)(store, name);
+    }
   }
 
   /** None of the older ones comes in, be it between the floor and the delete. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { claims, FENCE_CASES, staleWrite, type FenceStep } from './fence-conformance-cases.ts';
 import { FenceHistory } from './fence-conformance-history.ts';
-import { interleaveFenceWriters } from './fence-conformance-interleaving.ts';
+import { demandPause, interleaveFenceWriters } from './fence-conformance-interleaving.ts';
 import { FencePrunes } from './fence-conformance-prunes.ts';
 import { stressFence, type FenceStressOptions } from './fence-conformance-stress.ts';
 import { demand, noPause, ticket, type FenceStore, type FenceTicket } from '../fence-store.ts';
@@ -66,6 +66,7 @@ export async function fenceConformance(
       staleWrite(1),
     ],
     'a writer paused between its check and its write loses no update of a newer one': [
+      demandPause,
       claims(1),
       (_store, resource) => interleave(store, resource, gateMs),
     ],
@@ -99,9 +100,10 @@ function prepared(first: FenceStore, second = first): FenceStore {
       ? { ...each, token: String(AHEAD + BigInt(each.token)) }
       : each;
   return {
-    claim: (each) => of(each).claim(timed(each)),
-    read: (each) => of(each).read(timed(each)),
-    write: (each, text, pause) => of(each).write(timed(each), text, pause),
+    // A hook may also throw at once.
+    claim: async (each) => of(each).claim(timed(each)),
+    read: async (each) => of(each).read(timed(each)),
+    write: async (each, text, pause) => of(each).write(timed(each), text, pause),
     ...(first.isStale && { isStale: (error: unknown) => first.isStale!(error) }),
     ...(first.prune && { prune: (past) => (second.prune ? second : first).prune!(past) }),
   };

@@ -134,7 +134,8 @@ async function main(): Promise<void> {
     const outcome = await stress(name, options.only ? writes : writes * SHARES[name]!);
     const { errors, ...figures } = outcome;
     process.stdout.write(`${JSON.stringify(figures)}\n`);
-    for (const error of errors.slice(0, 3)) process.stdout.write(`  ${error instanceof Error ? error.stack : String(error)}\n`);
+    for (const error of errors.slice(0, 3))
+      process.stdout.write(`  ${error instanceof Error ? error.stack : String(error)}\n`);
     outcomes.push(outcome);
   }
   const committed = outcomes.reduce((sum, { commits }) => sum + commits, 0);

@@ -101,9 +101,9 @@ export class PrunedMemoryStore extends MemoryStore {
     if (BigInt(floor) > this.floor) this.floor = BigInt(floor);
   }
 
-  protected forget(below: bigint): void {
+  protected forget(below: bigint, from = 0n): void {
     const { rows } = this.data;
-    for (const [name, { token }] of rows) if (token < below) rows.delete(name);
+    for (const [name, { token }] of rows) if (token >= from && token < below) rows.delete(name);
   }
 }
 

@@ -41,6 +41,8 @@ describe('the restart guard of servers in memory', () => {
   it.each<[string, () => unknown, string]>([
     ['no number of them', () => createMemoryNodes(undefined as never), "Option 'countOrServers'"],
     ['half a server', () => createMemoryNodes(1.5), "Option 'countOrServers'"],
+    ['no server', () => createMemoryNodes(0), "Option 'countOrServers'"],
+    ['fewer than no server', () => createMemoryNodes(-1), "Option 'countOrServers'"],
     ['old servers as fresh ones', () => createMemoryNodes([], { fresh: true }), "Option 'fresh'"],
   ])('are not made of %s', (_, make, message) => {
     expect(make).toThrow(message);
