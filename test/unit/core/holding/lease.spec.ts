@@ -227,6 +227,30 @@ describe('a loss', () => {
     expect([cluster.nowMs - abortedAtMs < 10, cluster.holders('a')]).toEqual([true, 0]);
   });
 
+  it.each([
+    ['when its validity is over', 150],
+    ['when the section has ended', 50],
+  ])('is released once, %s, where a section inside outlives the handle', async (_, workMs) => {
+    const { cluster, redlock, node } = await newProcess({ ttl: 20_000, extend: false });
+    const work = () => new Promise<void>((done) => cluster.environment.timers.set(done, workMs));
+    const notified = ({ signal }: Lock) =>
+      new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+    let leftMs = 0;
+    const outer = redlock.withLock('a', async (lock) => {
+      leftMs = cluster.nowMs + lock.remainingMs;
+      void rejection(redlock.withLock('a', (inner) => notified(inner).then(work)));
+      await notified(lock);
+      leftMs -= cluster.nowMs;
+    });
+    await cluster.settle(rejection(outer));
+    await cluster.advance(Math.min(workMs, leftMs) - 5);
+    expect(cluster.holders('a')).toBe(3);
+    await cluster.advance(10);
+    expect(cluster.holders('a')).toBe(0);
+    await cluster.advance(500);
+    expect(node.asked('release')).toHaveLength(1);
+  });
+
   it('has one release, which all calls of it await', async () => {
     const { cluster, lock } = await holding({ ttl: 20_000, extend: false, latencyMs: 5 });
     const lost = new Promise((resolve) => lock.signal.addEventListener('abort', resolve));

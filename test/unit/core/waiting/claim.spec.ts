@@ -113,6 +113,13 @@ describe('the claim of a set', () => {
     expect(claim.isActive).toBe(false);
   });
 
+  it('expects a key that is being tried for to be held as long as last time', async () => {
+    await passes(8);
+    await hold(b, 500);
+    b.trying = new Caller(7);
+    expect(consider()).toEqual([0, 1]);
+  });
+
   it('takes what it left alone when it is worth it, and then waits for that', async () => {
     await hold(b, 500);
     await passes(8);
