@@ -56,8 +56,8 @@ export class KeyRecord {
   busyAtMs = Number.NEGATIVE_INFINITY;
   /** How long its latest lock here was held. */
   heldMs = 0;
-  /** When a single node last named another holder. */
-  namedAtMs = Number.NEGATIVE_INFINITY;
+  /** When a node last named another holder, and when its lease was to end. */
+  named: { readonly atMs: number; readonly freeAtMs: number } | undefined = undefined;
   /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
   outage: FailedAttempt | undefined = undefined;
   /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
@@ -120,6 +120,12 @@ export class KeyRecord {
   /** Nobody asked since the lease of its holder elsewhere ended. */
   hasLapsed(nowMs: number): boolean {
     return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
+  }
+
+  wasNamed(atMs: number, remainingMs: number): void {
+    const freeAtMs = remainingMs < 0 ? Number.POSITIVE_INFINITY : atMs + remainingMs;
+    if (this.named?.atMs !== atMs || freeAtMs > this.named.freeAtMs)
+      this.named = { atMs, freeAtMs };
   }
 
   /** A head that leaves hands its wake-up on. */
@@ -374,7 +380,8 @@ export class KeyTable {
   #forget(record: KeyRecord): void {
     if (record.uses > 0 || record.isSubscribed) return;
     record.outage = undefined;
-    record.busyAtMs = record.namedAtMs = Number.NEGATIVE_INFINITY;
+    record.named = undefined;
+    record.busyAtMs = Number.NEGATIVE_INFINITY;
     this.#remembered.delete(record);
     const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
     if (isThorough && !isUnused(record))

@@ -16,6 +16,8 @@ import { Verdict } from './verdict.ts';
 const FAIR_FAILURES = 3;
 /** A process that has let others go first waits longest. */
 const STEPPED_BACK_FAILURES = 5;
+/** What a first try is left at least: two ballots, and as much again. */
+const TRY_ROUND_TRIPS = 4;
 
 /** What all callers of one service share. */
 export interface WaitingRoom {
@@ -51,8 +53,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   readonly #records: readonly KeyRecord[];
   readonly #arrivedAtMs: number;
   readonly #budgetMs: number;
-  /** Without a try until then it needs the other half of its time for one. */
-  readonly #halfTimeMs: number;
+  /** Without a try until then it needs the rest of its time for one. */
+  readonly #tryAtLatestMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #abort: AbortController | undefined;
@@ -86,7 +88,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     // A suspend that is over must not count against a caller that came after it.
     this.#arrivedAtMs = room.set.checkedNowMs;
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
-    this.#halfTimeMs = this.#arrivedAtMs + this.#budgetMs / 2;
+    const neededMs = Math.max(this.#budgetMs / 2, TRY_ROUND_TRIPS * room.set.roundTripMs);
+    this.#tryAtLatestMs = this.#arrivedAtMs + this.#budgetMs - neededMs;
     if (keys.length === 1) return;
     this.#claim = new Claim(room.set, this, this.#records);
     for (const record of this.#records) (record.sets ??= new Set()).add(this);
@@ -181,12 +184,16 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
       this.#findings.sawHolder(nowMs);
     const isTurn = isHead || this.#claim?.isActive === true;
-    const laterMs = nowMs < this.#halfTimeMs ? this.#halfTimeMs : Number.POSITIVE_INFINITY;
+    const laterMs = nowMs < this.#tryAtLatestMs ? this.#tryAtLatestMs : Number.POSITIVE_INFINITY;
     if (!isTurn && !this.#isOverdue(nowMs)) return this.#standBy(laterMs);
     if (blocking !== undefined) {
       this.#claim?.consider(nowMs);
-      if (isHead && blocking !== this.place) this.#move(blocking);
-      if (nowMs >= this.#halfTimeMs) this.place?.listen(this);
+      if (isHead && blocking !== this.place) {
+        // The wake-up that brought it here goes on to the next in the line that it leaves.
+        this.place?.leave(this);
+        blocking.enter(this);
+      }
+      if (nowMs >= this.#tryAtLatestMs) this.place?.listen(this);
       if (blocking.foreign === undefined) return this.#standBy(laterMs);
       this.#subscribe();
       return this.#standBy(Math.min(blocking.foreign.untilMs, laterMs));
@@ -218,12 +225,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     return untilMs;
   }
 
-  /** The wake-up that brought it here goes on to the next in the line that it leaves. */
-  #move(record: KeyRecord): void {
-    this.place?.leave(this);
-    record.enter(this);
-  }
-
   #isBlocking(record: KeyRecord, nowMs: number): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
@@ -246,12 +247,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
     for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
-    return this.#triedAtMs < this.#halfTimeMs ? Math.min(untilMs, this.#halfTimeMs) : untilMs;
+    return this.#triedAtMs < this.#tryAtLatestMs ? Math.min(untilMs, this.#tryAtLatestMs) : untilMs;
   }
 
   /** It has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses. */
   #isOverdue(nowMs: number): boolean {
-    return this.tries === 0 && nowMs >= this.#halfTimeMs && !this.#findings.answer(nowMs);
+    return this.tries === 0 && nowMs >= this.#tryAtLatestMs && !this.#findings.answer(nowMs);
   }
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
@@ -296,7 +297,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
   sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
     for (const reply of replies)
-      if (reply?.kind === 'held') this.#records[reply.index]!.namedAtMs = nowMs;
+      if (reply?.kind === 'held') this.#records[reply.index]!.wasNamed(nowMs, reply.remainingMs);
   }
 
   /** Returns the record it is blocked on, as far as nodes said: a caller for another of its keys does not wait behind it. */

@@ -27,6 +27,8 @@ export class Verdict {
   #contention: FailedAttempt | undefined;
   #outage: FailedAttempt | undefined;
   #tooSlow: FailedAttempt | undefined;
+  /** One that began so late that silence proves nothing. */
+  #tooLate: FailedAttempt | undefined;
 
   constructor(set: NodeSet, subject: VerdictSubject) {
     this.#set = set;
@@ -48,7 +50,7 @@ export class Verdict {
       this.#outage = outcome;
       for (const record of records) record.outage = outcome;
       for (const record of records) record.wakeImpatient();
-    }
+    } else this.#tooLate = outcome;
   }
 
   /**
@@ -93,7 +95,8 @@ export class Verdict {
     // What stood in its way in the end is a slot, unless a node named a holder since it came.
     if (answer === 'busy' && (slots === undefined || this.#wasNamed))
       return this.#busy(nowMs, waitedMs);
-    const own = this.#tooSlow ?? (slots === undefined ? this.#outage : undefined);
+    const own =
+      this.#tooSlow ?? (slots === undefined ? (this.#outage ?? this.#tooLate) : undefined);
     const found = typeof answer === 'object' ? answer : own;
     const { quorum, sessions } = this.#set;
     return new QuorumUnavailableError(
@@ -119,7 +122,7 @@ export class Verdict {
 
   get #wasNamed(): boolean {
     const { records, arrivedAtMs } = this.#subject;
-    return records.some(({ namedAtMs }) => namedAtMs > arrivedAtMs);
+    return records.some(({ named }) => (named?.atMs ?? 0) > arrivedAtMs);
   }
 
   /** What is reported when nothing conclusive was found: its votes were split, or a node named a holder a moment ago. */
@@ -128,8 +131,9 @@ export class Verdict {
     if (this.#contention !== undefined) return true;
     const recentMs = 2 * settings.nodeTimeoutMs;
     return records.some(
-      ({ namedAtMs, trying }) =>
-        nowMs - namedAtMs <= recentMs || trying?.attempt?.namesHolder === true,
+      ({ named, trying }) =>
+        (named !== undefined && nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs)) ||
+        trying?.attempt?.namesHolder === true,
     );
   }
 

@@ -18,7 +18,7 @@ export const ACQUIRE = defineScript(`
 --   {0, pttlMs, maxF, other, i}  HELD: lock i (from 0), the first held one, has this other holder; pttl -1 = without TTL
 --   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
 --   {-2, ms}                     QUARANTINED: may vote in ms
---   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of clock and floors
+--   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of the clock, and a second above the floors
 --   {-4}                         UNJOINED: no marker, or that of another start (its data were replaced), or the clock went back
 --   error WRONGTYPE              a lock's name holds other data, which is kept
 local call, K, A = redis.call, KEYS, ARGV
@@ -87,7 +87,7 @@ end
 local byClock = 0
 if clock > limit then limit, byClock = clock, 1 end
 if p <= limit then return {-1, string.format('%.0f', limit), now, byClock} end
-if p > math.max(now, maxF) + 86400000000 then return {-3, now, highest} end
+if p > math.max(now + 86400000000, maxF + 1000000) then return {-3, now, highest} end
 
 for i = 3, #K, 2 do
   local before, prev = values[i + 1], '0000000000000000'

@@ -7,6 +7,7 @@ import { floorOf, pairsOf } from './memory-state.ts';
 /** What the Lua scripts do, as functions over the state of one server. */
 
 const DAY_MICROS = 86_400_000_000;
+const SECOND_MICROS = 1_000_000;
 
 /** JOIN: the server remembers since when this start of it may vote. */
 export function join(state: MemoryState, request: port.JoinRequest): port.JoinReply {
@@ -60,7 +61,7 @@ export function acquire(state: MemoryState, request: port.AcquireRequest): port.
   const clock = clockFloor(right.marker, nowMicros);
   const floor = Math.max(known, clock);
   if (ballot <= floor) return { kind: 'stale', floor, nowMicros, byClock: clock > known };
-  if (ballot > Math.max(nowMicros, highest) + DAY_MICROS)
+  if (ballot > Math.max(nowMicros + DAY_MICROS, highest + SECOND_MICROS))
     return { kind: 'ahead', nowMicros, floor: highest };
   if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
   const isFree = pairs.length === 1 && state.locks.get(pairs[0]!.lock) === undefined;

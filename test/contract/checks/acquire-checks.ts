@@ -113,7 +113,7 @@ export const acquireChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'acquire: AHEAD beyond a day past clock and floor, and writes nothing',
+    name: 'acquire: AHEAD beyond a day past the clock, also above a floor within that day, and writes nothing',
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -127,11 +127,21 @@ export const acquireChecks: readonly ContractCheck[] = [
       expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
       const floor = nowMicros + 2 * HOUR_MICROS;
       await harness.writeFloor(names.pairs[1]!, { floor, previous: 0 }, RETENTION_MS);
-      const far = await client.acquire(names, 'fast', floor + 24 * HOUR_MICROS + 1);
+      const far = await client.acquire(names, 'fast', nowMicros + 25 * HOUR_MICROS);
       expect(far).toMatchObject({ kind: 'ahead', floor });
-      expect(await client.acquire(names, 'fast', floor + 24 * HOUR_MICROS)).toEqual({
-        kind: 'accepted',
-      });
+      expect(await client.acquire(names, 'fast', floor + 1)).toEqual({ kind: 'accepted' });
+    },
+  },
+  {
+    name: 'acquire: a floor more than a day ahead, of a clock that was set back, is passed by a second at most',
+    async run(harness) {
+      const names = harness.names('a');
+      const client = await ContractClient.joined(harness);
+      const floor = (await harness.nowMicros()) + 30 * HOUR_MICROS;
+      await harness.writeFloor(names.pairs[1]!, { floor, previous: 0 }, RETENTION_MS);
+      const far = await client.acquire(names, 'fast', floor + 1_000_001);
+      expect(far).toMatchObject({ kind: 'ahead', floor });
+      expect(await client.acquire(names, 'fast', floor + 1_000_000)).toEqual({ kind: 'accepted' });
     },
   },
   {

@@ -97,6 +97,16 @@ describe('frozen nodes', () => {
     expect(cluster.holders('a')).toBe(0);
   });
 
+  it('cost one node timeout, also a try that begins just when the first one has ended', async () => {
+    const process = await newProcess();
+    await tryOnce(process, 'x');
+    await process.cluster.advance(100.5);
+    process.cluster.servers[1]?.freeze();
+    for (const key of ['a', 'b']) process.cluster.occupy(key, [2], 60_000);
+    expect((await tryOnce(process, 'a')).tookMs).toBe(300);
+    expect((await tryOnce(process, 'b')).tookMs).toBeLessThan(60);
+  });
+
   it('are not waited for once they are silent, nor slow ones that can no longer decide', async () => {
     const process = await newProcess({}, 5);
     const { cluster, nodes } = process;

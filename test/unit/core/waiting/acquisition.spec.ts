@@ -320,20 +320,6 @@ describe('a caller whose try failed', () => {
   });
 });
 
-describe('while it is the turn of other processes, a caller', () => {
-  it('stands in line, so that a hint ends that, and listens only after a try of its own', async () => {
-    const record = room.record('a');
-    record.grantsInARow = 4;
-    room.chance(0);
-    const caller = room.call('a');
-    await room.advance(30);
-    expect([caller.tries, keyOf(caller), room.node.watching.size]).toEqual([0, 'a', 0]);
-    room.table.hint('lock:a', 'elsewhere');
-    await room.advance(1);
-    expect(caller.tries).toBe(1);
-  });
-});
-
 describe('the outcome of the try ahead, for one who waits for no more than one answer,', () => {
   /** The try for `keys` ends with these replies, without any, or cancelled; behind it wait a patient caller of `a`, and this one. */
   async function behindTry(keys: string, options: AcquireOptions, replies?: readonly object[]) {

@@ -124,6 +124,25 @@ describe('an outage', () => {
     },
   );
 
+  it('is the answer after the lease of the holder that was named last, when nodes are silent since', async () => {
+    const room = newRoom();
+    room.call('a', { wait: 60_000 });
+    await room.answer({ ...held(), remainingMs: 10 });
+    await room.advance(30);
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(60);
+    expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
+  });
+
+  it('names the nodes that were asked, also when that was too late for an answer', async () => {
+    const room = newRoom();
+    room.record('a').notBeforeMs = room.set.nowMs + 60_000;
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(60);
+    const causes = Array.from({ length: 3 }, () => ({ reason: 'timeout' }));
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
+  });
+
   it('that a caller found is its answer, also when it has ended since', async () => {
     const room = newRoom();
     const { outcome } = room.call('a', { wait: 2_000 });
