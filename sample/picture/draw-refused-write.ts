@@ -76,7 +76,7 @@ text{fill:var(--text);text-anchor:middle}
 .b{font-weight:600}.s{font-size:13px;fill:var(--muted)}
 .held{fill:var(--held)}.good{fill:var(--good)}.bad{fill:var(--bad)}.warn{fill:var(--warn)}
 .box{fill:var(--ground);stroke:var(--line);stroke-width:1.5}
-.rail{stroke:var(--line);stroke-width:1.5}.sleep{stroke:var(--warn);stroke-width:3;stroke-dasharray:3 6}
+.rail{stroke:var(--line);stroke-width:1.5}.sleep{stroke:var(--warn);stroke-width:3;stroke-dasharray:2 3}
 .arrow{fill:none;stroke-width:2.5}.arrow.good{stroke:var(--good)}.arrow.bad{stroke:var(--bad)}
 .refusal{stroke:var(--bad);stroke-width:2.5}
 .big{font-size:24px;font-weight:700}
@@ -139,8 +139,8 @@ export function drawRefusedWrite(): string {
     group('next', label(successor, 134, 'gets the lock, token 42', 'held')),
     group(
       'fly-next',
-      arrow(successor - 12, middle + 84, 166, 'good'),
-      text(560, 158, 'writes with 42', 'good b'),
+      arrow(successor - 12, middle + 60, 166, 'good'),
+      text(545, 158, 'writes with 42', 'good b'),
     ),
     group('stored', label(middle, 171, '42: stored ✓', 'good b')),
     group('wake', label(holder, 204, 'wakes up, goes on', 'bad')),

@@ -64,10 +64,6 @@ declare const it: typeof import('@jest/globals').it;
 declare const expect: typeof import('@jest/globals').expect;
 declare const beforeEach: typeof import('@jest/globals').beforeEach;
 declare const afterEach: typeof import('@jest/globals').afterEach;
-declare module 'bullmq' {
-  class DelayedError extends Error {}
-  interface Job<Data> { readonly data: Data; moveToDelayed(timestamp: number, token?: string): Promise<void> }
-}
 declare module 'postgres' {
   interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
   interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }
@@ -81,10 +77,6 @@ declare module 'sequelize' {
     query(text: string, options: { bind: unknown[]; transaction: Transaction }): Promise<[Record<string, unknown>[], unknown]>;
     transaction<Result>(options: { isolationLevel?: string }, work: (tx: Transaction) => Promise<Result>): Promise<Result>;
   }
-}
-declare module '@nestjs/bullmq' {
-  function Processor(queue: string, options?: { concurrency?: number }): ClassDecorator;
-  abstract class WorkerHost { abstract process(job: import('bullmq').Job<unknown>, token?: string): Promise<unknown> }
 }
 `;
 

@@ -20,16 +20,22 @@ import { readPage } from './pages.ts';
 afterEach(closeAll);
 afterAll(removeFolders);
 
+const FENCING = readPage('docs/fencing/README.md');
+
+const database = usePostgres(async (pool) => {
+  await pool.query(postgresFence(pool).ddl());
+  await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
+  await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
+  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(FENCING.text)![0]);
+});
+beforeAll(() => {
+  process.env.DATABASE_URL = database.url;
+});
+
 describe('the README', () => {
   const servers = useRedisServers(1);
-  const database = usePostgres(async (pool) => {
-    await pool.query(postgresFence(pool).ddl());
-    await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
-    await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
-  });
   let folder: string;
   beforeAll(() => {
-    process.env.DATABASE_URL = database.url;
     folder = writePrograms('README.md', [servers[0]!.url]);
   });
 
@@ -104,5 +110,12 @@ describe('docs/operations.md', () => {
     expect(counted).toEqual(expect.arrayContaining(['locks.acquired', 'locks.released']));
     await module.close();
     await expect(module.get(HealthController).ready()).rejects.toMatchObject({ status: 503 });
+  });
+});
+
+describe('docs/fencing/README.md', () => {
+  it('has a store that passes the conformance kit, in a test that can be copied', async () => {
+    const folder = writePrograms(FENCING.path);
+    await expect(runTests(join(folder, 'documents.spec.ts'))).resolves.toBe(1);
   });
 });

@@ -1,12 +1,14 @@
 import 'reflect-metadata';
+import { getQueueToken } from '@nestjs/bullmq';
 import type { INestApplication } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { join } from 'node:path';
 import { Redlock } from '../../lib/core/redlock.ts';
-import { postgresFence } from '../../lib/fencing/index.ts';
+import { postgresFence, type FencingToken } from '../../lib/fencing/index.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
@@ -22,7 +24,7 @@ const TABLES = blocksOf(readPage(PAGE)).flatMap(({ code }) =>
   [...code.matchAll(/CREATE TABLE .+(?= \*\/)/g)].map(([table]) => table),
 );
 
-describe('the recipes, on three Redis servers and PostgreSQL', () => {
+describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL', () => {
   afterEach(closeAll);
   // Before the database stops.
   afterAll(async () => {
@@ -30,8 +32,8 @@ describe('the recipes, on three Redis servers and PostgreSQL', () => {
     removeFolders();
   });
   // The guard of new servers, which the recipes don't shorten, is nearly over when the database and the programs are there.
-  const servers = useRedisServers(3, {}, async (started) => {
-    const redlock = new Redlock(started.map(({ url }) => new RedisLockNode(url)));
+  const servers = useRedisServers(4, {}, async (started) => {
+    const redlock = new Redlock(started.slice(0, 3).map(({ url }) => new RedisLockNode(url)));
     redlock.open();
     await redlock.joined(20_000);
     await redlock.close();
@@ -39,6 +41,7 @@ describe('the recipes, on three Redis servers and PostgreSQL', () => {
   const database = usePostgres(async (pool) => {
     for (const table of [postgresFence(pool).ddl(), ...TABLES]) await pool.query(table);
     await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
+    await pool.query("INSERT INTO account VALUES ('one', 0), ('two', 0)");
   });
   let folder: string;
   let recipe: (file: string) => Promise<Record<string, any>>;
@@ -144,5 +147,42 @@ describe('the recipes, on three Redis servers and PostgreSQL', () => {
     expect(refunds).toEqual(['payment of ana']);
     const { rows } = await database.pool.query('SELECT customer FROM seat ORDER BY id');
     expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
+  });
+
+  it('run the jobs of one account one after the other, and those of two together', async () => {
+    const { TransfersModule, Transfers } = await recipe('transfers.ts');
+    const apps = await startTwo(TransfersModule);
+    const queue: Queue = apps[0].get(getQueueToken('transfers'));
+    let sentBack = 0;
+    const running: string[] = [];
+    const seen = new Set<string>();
+    for (const app of apps) {
+      const transfers = app.get(Transfers);
+      const { fence } = transfers;
+      const transaction = async (token: FencingToken, work: unknown) => {
+        running.push(...token.keys);
+        seen.add(running.toSorted().join());
+        // The first job of each account goes on when all others have found their account busy.
+        await eventually(async () => {
+          expect(seen).toContain('account:one,account:two');
+          sentBack = Math.max(sentBack, await queue.getDelayedCount());
+          expect(sentBack).toBe(3);
+        });
+        await fence.transaction(token, work);
+        running.splice(running.indexOf(token.keys[0]!), 1);
+      };
+      transfers.fence = { transaction };
+    }
+    const transfer = { name: 'transfer', data: { account: 'one', cents: 5 } };
+    const another = { name: 'transfer', data: { account: 'two', cents: 7 } };
+    await queue.addBulk([transfer, transfer, transfer, another, another]);
+    await eventually(async () => expect(await queue.getCompletedCount()).toBe(5));
+    const together = [...seen].filter((keys) => keys.includes(','));
+    expect(together).toEqual(['account:one,account:two']);
+    const { rows } = await database.pool.query('SELECT * FROM account ORDER BY id');
+    expect(rows).toEqual([
+      { id: 'one', cents: '15' },
+      { id: 'two', cents: '14' },
+    ]);
   });
 });

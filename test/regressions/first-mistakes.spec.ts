@@ -51,6 +51,7 @@ describe('options of the module', () => {
       { nodes: [{ host: 'one', passwrd: 'secret' }] },
       "'nodes[0]' can't be options with 'passwrd' (did you mean 'password'?)",
     ],
+    [{ nodes: ['redis://:secret@one?ssl=1'] }, "'nodes[0]' can't be a URL with 'ssl'"],
     [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
     [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],

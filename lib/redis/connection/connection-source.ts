@@ -122,7 +122,7 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   const masters = 'give independent masters; a lock node cannot be a Redis Cluster';
   if ('isCluster' in input && input.isCluster === true) throw refused('a cluster client', masters);
   if ('duplicate' in input && typeof input.duplicate === 'function') return input;
-  checkNames(input, refused);
+  checkNames(input as RedisOptions, refused);
   // ioredis has errors of its own for some of them.
   checkSentinels(input as RedisOptions, refused);
   return new Redis({
@@ -144,23 +144,47 @@ const MISPLACED: readonly (readonly [RegExp, string])[] = [
   [/^passphrase$/, 'give it as tls: { passphrase }'],
 ];
 
-/** ioredis passes over names that it does not know. Of others than slips nobody can tell: owners may add their own. */
-function checkNames(options: object, refused: Refusal): void {
-  // Those with a default are most of them; a slip of 'sentinels' would be 'sentinelTLS'.
+/** What may say where the server is, in lower case. */
+const PLACE = /^(server|ip)(_?(name|host|addr(ess)?))?$/;
+
+/** The names that ioredis knows. Those with a default are most; a slip of 'sentinels' would be 'sentinelTLS'. */
+function knownNames(): string[] {
   const { options: defaults } = new Redis({ lazyConnect: true });
-  const known = Object.keys({ ...defaults, ...OVERRIDES, path: '', tls: {}, sentinelTLS: {} });
+  return Object.keys({ ...defaults, ...OVERRIDES, path: '', tls: {}, sentinelTLS: {} });
+}
+
+/** ioredis passes over names that it does not know. Of others than slips nobody can tell: owners may add their own. */
+function checkNames(options: RedisOptions, refused: Refusal): void {
+  const known = knownNames();
   if (!isCopiedWhole(options, known)) {
     const name = (options as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
     const fix = 'give a URL, an ioredis client, or a plain object whose own fields are the options';
     throw refused(`an object of class ${name}`, CLASSES.get(name) ?? fix);
   }
+  const isPlaced = options.host != null || options.path != null;
   for (const name of Object.keys(options).filter((each) => !known.includes(each))) {
-    const [, place] = MISPLACED.find(([names]) => names.test(name.toLowerCase())) ?? [];
+    const lower = name.toLowerCase();
+    const [, place] = MISPLACED.find(([names]) => names.test(lower)) ?? [];
     if (place !== undefined)
       throw refused(`options with '${name}'`, `ioredis does not know it; ${place}`);
-    const meant = meantBy(name.toLowerCase(), known);
+    const meant = !isPlaced && PLACE.test(lower) ? 'host' : meantBy(lower, known);
     const shown = `options with '${name}' (did you mean '${meant}'?)`;
     if (meant !== undefined) throw refused(shown, 'ioredis does not know it');
+  }
+}
+
+/** What a query may say that matters here. Other clients that read the same URL have many more names. */
+const IN_QUERY = ['host', 'port', 'path', 'db', 'username', 'password', 'tls', 'family'];
+
+/** As {@link checkNames}, for the query of a URL, which ioredis has put among the options. */
+function checkQuery(options: RedisOptions, refused: Refusal): void {
+  const known = knownNames();
+  for (const name of Object.keys(options).filter((each) => !known.includes(each))) {
+    const meant = meantBy(name.toLowerCase(), IN_QUERY);
+    // 'ssl=true' beside rediss:// changes nothing.
+    if (meant === undefined || (meant === 'tls' && options.tls)) continue;
+    const better = meant === 'tls' ? 'rediss://' : `'${meant}'`;
+    throw refused(`a URL with '${name}' (did you mean ${better}?)`, 'ioredis does not know it');
   }
 }
 
@@ -199,14 +223,16 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
     const hint = place === undefined ? '' : ` (did you mean redis${tls}://${place}?)`;
     throw refused(`a malformed URL${hint}`, fix);
   }
+  let template: Redis;
   try {
-    const template = new Redis(url, { lazyConnect: true });
+    template = new Redis(url, { lazyConnect: true });
     template.on('error', () => undefined);
     template.disconnect();
-    return template;
   } catch {
     throw refused('a malformed URL', fix);
   }
+  checkQuery(template.options, refused);
+  return template;
 }
 
 function addressOf(options: RedisOptions): string {

@@ -152,6 +152,47 @@ describe('the name of an option of ioredis', () => {
   });
 
   it.each([
+    ['?ssl=hunter2', 'ssl', 'rediss://'],
+    ['/2?Secure=hunter2', 'Secure', 'rediss://'],
+    ['?TLS=hunter2', 'TLS', 'rediss://'],
+    ['?passwrd=hunter2', 'passwrd', "'password'"],
+    ['?family=4&pass=hunter2', 'pass', "'password'"],
+    ['?user=hunter2', 'user', "'username'"],
+    ['?database=2&password=hunter2', 'database', "'db'"],
+  ])('is not misspelt in the query of a URL: %s', (query, name, meant) => {
+    for (const place of ['redis://h', 'redis://:p@h:1', '//h', '/run/redis.sock']) {
+      const make = () => new ConnectionSource(place + query, 'nodes[1]');
+      expect(make).toThrow(RedlockConfigError);
+      expect(make).toThrow(`'nodes[1]' can't be a URL with '${name}' (did you mean ${meant}?)`);
+      expect(make).not.toThrow('hunter2');
+    }
+  });
+
+  it.each([
+    'rediss://h?ssl=true&secure=1',
+    'h:1?db=2',
+    'redis://h?tls=true&password=p&db=2&family=6',
+    'redis://h?socket_timeout=5&ssl_cert_reqs=none&pool_size=10&client_name=a&timeout=3&protocol=3',
+    'redis://?host=h&port=1',
+    'redis://h?label=a&region=b&=c&',
+    'redis://h?commandTimout=5',
+  ])('may be of another client that reads the same URL: %s', (url) => {
+    expect(() => new ConnectionSource(url)).not.toThrow();
+  });
+
+  it.each(['server', 'ip', 'ipAddress', 'server_name'])(
+    'is not %s when nothing else says where the server is',
+    (name) => {
+      for (const more of [{}, { port: 1 }, { host: undefined }])
+        expect(() => new ConnectionSource({ ...more, [name]: 'h' })).toThrow(
+          `'nodes' can't be options with '${name}' (did you mean 'host'?)`,
+        );
+      for (const more of [{ host: 'h' }, { path: '/run/redis.sock' }])
+        expect(() => new ConnectionSource({ ...more, [name]: 'h' })).not.toThrow();
+    },
+  );
+
+  it.each([
     [['uri', 'url', 'address', 'connectionString'], 'give the URL itself, as a string'],
     [['connection', 'options', 'redisOptions'], 'give the options that are inside it'],
     [['passphrase'], 'give it as tls: { passphrase }'],
@@ -173,6 +214,8 @@ describe('the name of an option of ioredis', () => {
     expect(typed.length).toBeGreaterThan(50);
     for (const name of names)
       expect(() => new ConnectionSource({ [name]: undefined })).not.toThrow();
+    for (const name of names)
+      expect(() => new ConnectionSource(`redis://h?${name}=1`)).not.toThrow('did you mean');
     expect(() => new ConnectionSource({ ...new Redis(LAZY).options })).not.toThrow();
   });
 

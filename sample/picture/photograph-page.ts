@@ -1,0 +1,27 @@
+// Makes docs/sample-page.png: the page of the running sample in a real Chromium, when "Play both" has come to its end.
+// Run it after a change of the page: `npm run -s prestart && node --import ./test/support/typescript-loader.mjs sample/picture/photograph-page.ts`.
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { startChromium } from '../test/browser/support/chromium.ts';
+import { ServedSample } from '../test/browser/support/served-sample.ts';
+
+/** So many fill a part of the seats and of the lanes. */
+const BOOKINGS_BEFORE = 12;
+
+const browser = await startChromium();
+const sample = ServedSample.start();
+try {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(await sample.url());
+  const booked = page.locator('#count-booked');
+  while (Number(await booked.textContent()) < BOOKINGS_BEFORE) await setTimeout(100);
+  await page.getByRole('button', { name: 'Play both' }).click();
+  for (const verdict of ['is refunded', 'is sold twice'])
+    await page.locator('.verdict', { hasText: verdict }).waitFor({ timeout: 60_000 });
+  const path = fileURLToPath(new URL('../../docs/sample-page.png', import.meta.url));
+  // What is moving is shown at the end of its motion.
+  await page.screenshot({ path, animations: 'disabled' });
+} finally {
+  await browser.close();
+  await sample.end();
+}
