@@ -59,7 +59,7 @@ function isLongStall(event: CampaignEvent): boolean {
   );
 }
 
-const BURST = 20_000;
+const BURST = 60_000;
 
 const burst: Schedule = {
   name: 'burst of free keys',
