@@ -11,7 +11,7 @@ import type { LockRoom } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
 import { KeyTable } from './holding/key-table.ts';
-import { currentLock, enclosingLock, isInSection, runSection } from './holding/reentrancy.ts';
+import { currentLock, enclosingLock, enclosingLocks, runSection } from './holding/reentrancy.ts';
 import type { Lock } from './lock.ts';
 import { inspectKey } from './nodes/inspect.ts';
 import type { LockInspection } from './nodes/inspection.ts';
@@ -231,10 +231,11 @@ export class Redlock {
     settings: ResolvedAcquire,
     signal: AbortSignal | undefined,
   ): Promise<HeldLock> {
+    const enclosing = enclosingLocks(this);
     if (this.#closing) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const ticket = this.#arrivals;
-    const acquisition = new Acquisition(this.#room, keys, settings, ticket, isInSection(this));
+    const acquisition = new Acquisition(this.#room, keys, settings, ticket, enclosing);
     const grantLock: GrantLock = (grant, records) =>
       new HeldLock(this.#lockRoom, keys, records, settings, grant, ticket);
     if (signal !== undefined) cancelOnAbort(signal, acquisition);

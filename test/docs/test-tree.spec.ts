@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 132;
-const MOST_LINES_OF_LIB = 15_240;
-const MOST_LINES_OF_TEST = 51_632;
+const MOST_FILES_OF_LIB = 133;
+const MOST_LINES_OF_LIB = 15_289;
+const MOST_LINES_OF_TEST = 51_720;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

@@ -50,7 +50,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** The handle of its holder was released. */
   isHandleReleased = false;
   readonly #room: LockRoom;
-  readonly #records: readonly KeyRecord[];
+  readonly records: readonly KeyRecord[];
   readonly #settings: ResolvedAcquire;
   readonly #startedAtMs: number;
   readonly #set: NodeSet;
@@ -91,7 +91,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.nodeTimeoutMs = settings.nodeTimeoutMs;
     this.#mayHold = grant.mayHold;
     this.#room = room;
-    this.#records = records;
+    this.records = records;
     this.#settings = settings;
     this.#startedAtMs = grant.startedAtMs;
     this.#set = room.set;
@@ -359,7 +359,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.state = 'over';
     this.#lease.end();
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#room.table.freed(this, this.#records);
+    this.#room.table.freed(this, this.records);
   }
 
   /** Nested uses that have not ended are over at once; their listeners run later, and sections among them may still run. */

@@ -4,6 +4,7 @@ import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 import type { HeldLock } from './held-lock.ts';
+import { Turns } from './turns.ts';
 
 /** A subscription outlives its last waiter by this, because the next one usually comes at once. */
 const LINGER_MS = 1_000;
@@ -11,9 +12,6 @@ const LINGER_MS = 1_000;
 const MAX_REMEMBERED = 4_096;
 /** Own releases whose hints may still be on their way. */
 const MAX_OWN_HOLDERS = 8;
-/** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
-const MAX_GRANTS_IN_A_ROW = 4;
-const MAX_UNTAKEN_TURNS = 3;
 
 /** A caller that waits for keys. It stands in one line at a time. */
 export interface Waiter {
@@ -21,8 +19,8 @@ export interface Waiter {
   readonly ticket: number;
   /** Has no conclusive answer yet, which it is owed within a node timeout. */
   isImpatient: boolean;
-  /** Inside a section held here, which others may wait for: no claim binds it. */
-  readonly isInSection: boolean;
+  /** Locks that are held here, in whose sections it was called. */
+  readonly enclosing: readonly HeldLock[] | undefined;
   /** Its latest try: whether a node has named another holder so far. */
   readonly attempt: { readonly namesHolder: boolean } | undefined;
   place: KeyRecord | undefined;
@@ -70,13 +68,8 @@ export class KeyRecord {
   /** Releases that were published elsewhere, or may have been missed. */
   hints = 0;
   hintAtMs = Number.NEGATIVE_INFINITY;
-  /** No try before this: other processes go first. */
-  notBeforeMs = 0;
-  hasSteppedBack = false;
-  isTurnTaken = false;
-  /** Turns left to others that nobody took, less those taken since: others may have a longer way to the nodes. */
-  untakenTurns = 0;
-  grantsInARow = 0;
+  /** Of other processes; undefined while there are none. */
+  turns: Turns | undefined = undefined;
   /** How often it was granted in this process. */
   turnover = 0;
   /** Highest floor that nodes reported, while it is ahead of our clock; microseconds. */
@@ -146,9 +139,9 @@ export class KeyRecord {
   /** Whether it may try before all others in line: the head, and one that no claim binds behind those that one binds. */
   isNext(waiter: Waiter): boolean {
     let next = this.first;
-    if (waiter.isInSection && this.claims !== undefined) {
+    if (isUnbound(waiter) && this.claims !== undefined) {
       const oldest = Math.min(...this.claims.map(({ ticket }) => ticket));
-      while (next !== undefined && next.ticket >= oldest && !next.isInSection)
+      while (next !== undefined && next.ticket >= oldest && !isUnbound(next))
         next = next.nextInLine;
     }
     return next === waiter;
@@ -160,7 +153,7 @@ export class KeyRecord {
     this.first?.wake();
     if (this.claims === undefined || this.claims.length === 0) return;
     for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
-      if (waiter.isInSection) waiter.wake();
+      if (isUnbound(waiter)) waiter.wake();
   }
 
   /** There is a conclusive answer: callers that wait for no more than that are notified. */
@@ -191,25 +184,15 @@ export class KeyRecord {
   isOwn(holder: string): boolean {
     return this.#own?.includes(holder) === true;
   }
+}
 
-  /**
-   * True when it is another process's turn; then the count starts again. Turns get longer while nobody takes them, and rarer, so
-   * that they cost no more.
-   */
-  takeStepBack(): boolean {
-    if (this.grantsInARow < MAX_GRANTS_IN_A_ROW * 2 ** this.untakenTurns) return false;
-    this.grantsInARow = 0;
-    this.hasSteppedBack = true;
-    this.isTurnTaken = false;
-    return true;
-  }
-
-  /** Granted here: the turn of the others is over. */
-  endTurn(): void {
-    this.hasSteppedBack = false;
-    const untaken = this.untakenTurns + (this.isTurnTaken ? -1 : 1);
-    this.untakenTurns = Math.min(Math.max(untaken, 0), MAX_UNTAKEN_TURNS);
-  }
+/** No claim binds who is inside a section that others here wait for: they would wait for each other. */
+export function isUnbound({ enclosing }: Waiter): boolean {
+  if (enclosing === undefined) return false;
+  const isWanted = ({ first, sets }: KeyRecord) => first !== undefined || !!sets?.size;
+  return enclosing.some((lock) =>
+    lock.records.some((record) => record.lock === lock && isWanted(record)),
+  );
 }
 
 function isUnused({ lock, trying, first, sets, claims, subscribers }: KeyRecord): boolean {
@@ -274,7 +257,7 @@ export class KeyTable {
       record.trying = undefined;
       record.foreign = undefined;
       record.busyAtMs = this.#set.nowMs;
-      if (record.hasSteppedBack) record.endTurn();
+      record.turns?.end(record.busyAtMs);
       record.turnover += 1;
       record.uses += 1;
     }
@@ -303,8 +286,10 @@ export class KeyTable {
     const rivals = listeners - (this.#records[key]?.isSubscribed === true ? 1 : 0);
     const record = rivals > 0 ? this.use(key) : this.#records[key];
     if (record === undefined) return;
-    record.grantsInARow = rivals > 0 ? record.grantsInARow + 1 : 0;
-    if (rivals > 0) this.drop(record);
+    if (rivals > 0) {
+      (record.turns ??= new Turns()).grantsInARow += 1;
+      this.drop(record);
+    } else if (record.turns !== undefined) record.turns.grantsInARow = 0;
   }
 
   /** The ballot of a new attempt: never the same number twice while it is ahead of the clock. */
@@ -362,9 +347,7 @@ export class KeyTable {
   #hint(record: KeyRecord, nowMs: number): void {
     record.hints += 1;
     record.hintAtMs = nowMs;
-    // Another process had its turn.
-    record.notBeforeMs = 0;
-    record.isTurnTaken = true;
+    record.turns?.taken();
     record.foreign = undefined;
     record.wake();
   }
@@ -387,7 +370,7 @@ export class KeyTable {
     if (isThorough && !isUnused(record))
       throw brokenInvariant('a record that is not in use has no content');
     let gone = record;
-    if (isAhead || record.grantsInARow > 0) {
+    if (isAhead || (record.turns?.grantsInARow ?? 0) > 0) {
       this.#remembered.add(record);
       if (this.#remembered.size <= MAX_REMEMBERED) return;
       [gone = record] = this.#remembered;

@@ -66,13 +66,14 @@ export function currentLock(service: object): Lock | undefined {
   return undefined;
 }
 
-/** Whether this async context is inside a section of a lock of this service that is still held. */
-export function isInSection(service: object): boolean {
-  if (storage.getStore() === undefined) return false;
+/** The locks of this service that are still held and that this async context is inside of; undefined when there are none. */
+export function enclosingLocks(service: object): readonly HeldLock[] | undefined {
+  if (storage.getStore() === undefined) return undefined;
+  let locks: HeldLock[] | undefined;
   for (let section = innermost(); section !== undefined; section = outerOf(section)) {
-    if (section.service === service && section.handle.isHeld) return true;
+    if (section.service === service && section.handle.isHeld) (locks ??= []).push(section.lock);
   }
-  return false;
+  return locks;
 }
 
 /**

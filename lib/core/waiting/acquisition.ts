@@ -1,6 +1,6 @@
 import { brokenInvariant } from '../invariant.ts';
 import type { HeldLock } from '../holding/held-lock.ts';
-import type { KeyRecord, KeyTable, Waiter } from '../holding/key-table.ts';
+import { isUnbound, type KeyRecord, type KeyTable, type Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
@@ -37,7 +37,7 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
 export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
   readonly keys: readonly string[];
   readonly ticket: number;
-  readonly isInSection: boolean;
+  readonly enclosing: readonly HeldLock[] | undefined;
   isImpatient: boolean;
   place: KeyRecord | undefined = undefined;
   previousInLine: Waiter | undefined = undefined;
@@ -75,12 +75,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     keys: readonly string[],
     settings: ResolvedAcquire,
     ticket: number,
-    isInSection: boolean,
+    enclosing: readonly HeldLock[] | undefined,
   ) {
     super();
     this.keys = keys;
     this.ticket = ticket;
-    this.isInSection = isInSection;
+    this.enclosing = enclosing;
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
@@ -232,21 +232,21 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.foreign.untilMs > nowMs && !this.#isOverdue(nowMs)) return true;
       record.foreign = undefined;
     }
-    return !this.isInSection && record.claims?.some(({ ticket }) => ticket < this.ticket) === true;
+    return record.claims?.some(({ ticket }) => ticket < this.ticket) === true && !isUnbound(this);
   }
 
   /** Until when the head of a free line lets time pass: its own back-off, jitter after a hint, or others' turn. */
   #pause(nowMs: number): number {
     let hints = 0;
-    for (const record of this.#records) {
-      hints += record.hints;
-      if (record.grantsInARow > 0 && record.takeStepBack())
-        record.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, record.untakenTurns);
+    for (const { hints: seen, turns } of this.#records) {
+      hints += seen;
+      if (turns?.begins(nowMs) === true)
+        turns.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, turns.untaken);
     }
     if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
-    for (const { notBeforeMs } of this.#records) untilMs = Math.max(untilMs, notBeforeMs);
+    for (const { turns } of this.#records) untilMs = Math.max(untilMs, turns?.notBeforeMs ?? 0);
     return this.#triedAtMs < this.#tryAtLatestMs ? Math.min(untilMs, this.#tryAtLatestMs) : untilMs;
   }
 
@@ -258,7 +258,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
   #afterHint(): number {
     const { roundTripMs, environment } = this.#room.set;
-    const failures = this.#records.some(({ hasSteppedBack }) => hasSteppedBack)
+    const failures = this.#records.some(({ turns }) => turns?.hasSteppedBack)
       ? STEPPED_BACK_FAILURES
       : Math.min(this.tries, FAIR_FAILURES);
     const hintAtMs = Math.max(...this.#records.map((record) => record.hintAtMs));
@@ -323,7 +323,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const record = this.#records[index];
     if (record !== undefined) {
       this.#claim?.end();
-      record.grantsInARow = 0;
+      if (record.turns !== undefined) record.turns.grantsInARow = 0;
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === hints[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;

@@ -3,7 +3,8 @@ import { brokenInvariant } from '../invariant.ts';
 /** A caller that wants to try. */
 export interface Candidate {
   /** Inside a section held here: it goes first, because others may wait for what it holds. */
-  readonly isInSection: boolean;
+  /** Locks in whose sections it was called. */
+  readonly enclosing: readonly unknown[] | undefined;
   wake(): void;
 }
 
@@ -31,7 +32,7 @@ export class Admission {
       this.#inUse += 1;
       return true;
     }
-    (candidate.isInSection ? this.#inSection : this.#others).add(candidate);
+    (candidate.enclosing !== undefined ? this.#inSection : this.#others).add(candidate);
     return false;
   }
 

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
 import type { KeyRecord, Waiter } from '../../../../lib/core/holding/key-table.ts';
+import { Turns } from '../../../../lib/core/holding/turns.ts';
 import { seededRandom } from '../../../support/manual-environment.ts';
 import { Caller, lockOf } from '../support/callers.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
@@ -134,14 +135,15 @@ describe('a lock of this process', () => {
   it('has its keys from its grant to its end, which wakes those who wait for them', () => {
     const lock = lockOf('mine');
     for (const record of [a, b]) {
-      Object.assign(record, { trying: caller(1), foreign: FOREIGN, hasSteppedBack: true });
+      Object.assign(record, { trying: caller(1), foreign: FOREIGN });
+      record.turns = Object.assign(new Turns(), { hasSteppedBack: true });
       table.subscribe(record);
       record.enter(caller(2));
       record.enter(caller(3, true));
     }
     table.granted(lock, [a, b], 1);
     const granted = { lock, trying: undefined, foreign: undefined, turnover: 1, busyAtMs: 1_000 };
-    expect([a, b]).toMatchObject([granted, { ...granted, hasSteppedBack: false }]);
+    expect([a, b]).toMatchObject([granted, { ...granted, turns: { hasSteppedBack: false } }]);
     expect([woken.splice(0), [...table.locks()]]).toEqual([[3, 3], [lock]]);
     for (const record of [a, b]) table.drop(record);
     expect(table.size).toBe(2);
@@ -171,9 +173,13 @@ describe('a hint', () => {
   it('wakes the line of its key, counts, and ends what was known of the holder', async () => {
     await world.environment.advance(50);
     for (const [index, record] of [a, b].entries()) record.enter(caller(index));
-    Object.assign(a, { foreign: FOREIGN, notBeforeMs: 9_000 });
+    Object.assign(a, {
+      foreign: FOREIGN,
+      turns: Object.assign(new Turns(), { notBeforeMs: 9_000 }),
+    });
     table.hint('lock:a', 'elsewhere');
-    expect(a).toMatchObject({ hints: 1, hintAtMs: 1_050, foreign: undefined, notBeforeMs: 0 });
+    const turns = { notBeforeMs: 0 };
+    expect(a).toMatchObject({ hints: 1, hintAtMs: 1_050, foreign: undefined, turns });
     expect([woken, b.hints]).toEqual([[0], 0]);
     table.hint('lock:unknown', 'elsewhere');
     table.hint('lock:a', null);
@@ -252,43 +258,13 @@ describe('a ballot', () => {
 describe('grants in a row', () => {
   it('are counted when others received the release, among whom we may be', () => {
     for (const listeners of [1, 2]) table.counted('a', listeners);
-    expect(a.grantsInARow).toBe(2);
+    expect(a.turns?.grantsInARow).toBe(2);
     table.subscribe(a);
     table.counted('a', 2);
-    expect(a.grantsInARow).toBe(3);
+    expect(a.turns?.grantsInARow).toBe(3);
     table.counted('a', 1);
     table.counted('never used', 0);
-    expect([a.grantsInARow, table.size]).toEqual([0, 2]);
-  });
-
-  it('are four at most, then it is the turn of others until the next grant', () => {
-    const stepsBack = () => [a.takeStepBack(), a.hasSteppedBack, a.grantsInARow];
-    a.grantsInARow = 3;
-    expect(stepsBack()).toEqual([false, false, 3]);
-    table.counted('a', 1);
-    expect(stepsBack()).toEqual([true, true, 0]);
-    table.granted(lockOf('mine'), [a], 1);
-    expect(stepsBack()).toEqual([false, false, 0]);
-  });
-
-  it('are twice as many after each turn that nobody took, three times, and again fewer after one that was taken', () => {
-    const turn = (end: () => void) => {
-      let grants = 0;
-      for (a.grantsInARow = 0; !a.takeStepBack(); a.grantsInARow += 1) grants += 1;
-      end();
-      const lock = lockOf(`mine ${grants}`);
-      table.granted(lock, [a], 1);
-      table.freed(lock, [a]);
-      return grants;
-    };
-    const taken = () => {
-      table.hint('lock:a', 'elsewhere');
-      table.hint('lock:a', 'elsewhere again');
-    };
-    const untaken = () => undefined;
-    expect([1, 2, 3, 4, 5].map(() => turn(untaken))).toEqual([4, 8, 16, 32, 32]);
-    expect([1, 2, 3, 4, 5].map(() => turn(taken))).toEqual([32, 16, 8, 4, 4]);
-    expect([turn(untaken), turn(taken), turn(taken)]).toEqual([4, 8, 4]);
+    expect([a.turns?.grantsInARow, table.size]).toEqual([0, 2]);
   });
 });
 
@@ -306,8 +282,8 @@ describe('what is remembered of a key that nobody uses', () => {
     }
     expect(table.size).toBe(4_096 + 1);
     const remembers = (key: string) => {
-      const { floor, grantsInARow } = table.use(key);
-      return floor === ahead || grantsInARow === 1;
+      const { floor, turns } = table.use(key);
+      return floor === ahead || turns?.grantsInARow === 1;
     };
     const keys = ['b', 'key0', 'key903', 'key904', 'key4999', 'a'];
     expect(keys.map(remembers)).toEqual([false, false, false, true, true, true]);

@@ -7,7 +7,7 @@ export class Caller implements Waiter {
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
   passes = 0;
-  readonly isInSection = false;
+  readonly enclosing = undefined;
   readonly attempt = undefined;
   readonly ticket: number;
   readonly isImpatient: boolean;
@@ -30,6 +30,12 @@ export class Caller implements Waiter {
 }
 
 /** As much of a lock as a key table looks at. */
-export function lockOf(holder: string): HeldLock {
-  return { holder } as HeldLock;
+export function lockOf(holder: string, records: readonly KeyRecord[] = []): HeldLock {
+  return { holder, records } as HeldLock;
+}
+
+/** A lock for which others wait. */
+export function wantedLock(): HeldLock {
+  const lock = lockOf('wanted');
+  return Object.assign(lock, { records: [{ lock, first: new Caller(0) }] });
 }

@@ -1,5 +1,6 @@
 import { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
 import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
+import { Turns } from '../../../../lib/core/holding/turns.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { resolveAcquire } from '../../../../lib/core/options/resolve-options.ts';
@@ -18,7 +19,7 @@ export const held = (index = 0, holder = 'elsewhere') => ({
   floor: 0,
 });
 
-type CallOptions = AcquireOptions & { readonly isInSection?: boolean };
+type CallOptions = AcquireOptions & { readonly enclosing?: readonly HeldLock[] };
 
 /** Three scripted nodes that vote, and callers by the names of their keys. */
 export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = {}) {
@@ -30,10 +31,10 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   // Answers take no time here: the round trip stays at the 2 ms that a service begins with.
   set.measured = () => undefined;
   let tickets = 0;
-  const call = (keys: string, { isInSection = false, ...given }: CallOptions = {}) => {
+  const call = (keys: string, { enclosing, ...given }: CallOptions = {}) => {
     const settings = resolveAcquire(set.options, given);
     const ticket = (tickets += 1);
-    const acquisition = new Acquisition(shared, keys.split(''), settings, ticket, isInSection);
+    const acquisition = new Acquisition(shared, keys.split(''), settings, ticket, enclosing);
     const outcome = acquisition
       .run(
         (grant, records) =>
@@ -72,4 +73,9 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const advance = (ms: number) => environment.advance(ms);
   const flush = () => environment.flush();
   return { ...world, table, call, tries, answer, hold, release, record, chance, advance, flush };
+}
+
+/** For so long it is the turn of others at the key a. */
+export function letOthersGo({ record, set }: ReturnType<typeof newRoom>, ms: number): void {
+  (record('a').turns = new Turns()).notBeforeMs = set.nowMs + ms;
 }

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Turns } from '../../../../lib/core/holding/turns.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
@@ -157,10 +158,10 @@ describe('a set that waits', () => {
 
   it('breaks the row of grants only of the key that is held elsewhere', async () => {
     const records = ['e', 'f'].map(room.record);
-    for (const record of records) record.grantsInARow = 2;
+    for (const record of records) (record.turns = new Turns()).grantsInARow = 2;
     room.call('ef');
     await room.answer(held(1));
-    expect(records.map(({ grantsInARow }) => grantsInARow)).toEqual([2, 0]);
+    expect(records.map(({ turns }) => turns?.grantsInARow)).toEqual([2, 0]);
   });
 
   it('asks no more often because others take its free keys', async () => {
@@ -201,16 +202,25 @@ describe('a set that waits', () => {
 });
 
 describe('a claim binds', () => {
+  /** A lock, for whose key others wait if that is `w`. */
+  const section = async (key: string) => {
+    const lock = await room.hold(key);
+    if (key === 'w') room.call(key, { wait: '1m' });
+    return lock;
+  };
+
   it.each([
     ['later arrivals', 'a', {}, 0],
     ['later sets', 'ac', {}, 0],
-    ['no later arrivals inside a section', 'a', { isInSection: true }, 1],
+    ['later arrivals inside a section', 'a', { inside: 'h' }, 0],
+    ['no later arrivals inside a section for which others wait', 'a', { inside: 'w' }, 1],
     ['no callers of other keys', 'c', {}, 1],
     ['no earlier arrivals', 'a', {}, 1],
-  ])('%s', async (who, keys, options, tries) => {
+  ])('%s', async (who, keys, { inside }: { inside?: string }, tries) => {
     const record = room.record('a');
     record.claims = [new Caller(who.includes('earlier') ? 99 : 0)];
-    const caller = room.call(keys, options);
+    const enclosing = inside === undefined ? undefined : [await section(inside)];
+    const caller = room.call(keys, { enclosing });
     await room.flush();
     expect(caller.tries).toBe(tries);
     record.claims = [];
@@ -221,7 +231,8 @@ describe('a claim binds', () => {
 
   it('nobody inside a section to wait for those that it binds', async () => {
     room.record('a').claims = [new Caller(0)];
-    const [bound, nested] = [room.call('a'), room.call('a', { isInSection: true })];
+    const enclosing = [await section('w')];
+    const [bound, nested] = [room.call('a'), room.call('a', { enclosing })];
     await room.flush();
     expect([room.tries(), bound.tries, nested.tries]).toEqual([['a'], 0, 1]);
   });
@@ -282,7 +293,7 @@ describe('a caller whose try failed', () => {
       }
       await room.answer(held());
       room.chance(1);
-      Object.assign(room.record('a'), { hasSteppedBack });
+      room.record('a').turns = Object.assign(new Turns(), { hasSteppedBack });
       room.table.hint('lock:a', 'elsewhere');
       await room.advance(ms - 1);
       expect(caller.tries).toBe(tries);

@@ -9,8 +9,8 @@ function lobby(limit: number) {
   const woken: string[] = [];
   const callers = new Map<string, Candidate>();
   const caller = (name: string) => {
-    const isInSection = name === name.toUpperCase();
-    const known = callers.get(name) ?? { isInSection, wake: () => void woken.push(name) };
+    const enclosing = name === name.toUpperCase() ? [] : undefined;
+    const known = callers.get(name) ?? { enclosing, wake: () => void woken.push(name) };
     callers.set(name, known);
     return known;
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
 import { processFactory } from '../support/cluster.ts';
-import { ACCEPTED, held, newRoom } from '../support/waiting-room.ts';
+import { ACCEPTED, held, letOthersGo, newRoom } from '../support/waiting-room.ts';
 
 const newProcess = processFactory();
 type State = 'free' | 'held' | 'dead';
@@ -136,7 +136,7 @@ describe('an outage', () => {
 
   it('names the nodes that were asked, also when that was too late for an answer', async () => {
     const room = newRoom();
-    room.record('a').notBeforeMs = room.set.nowMs + 60_000;
+    letOthersGo(room, 60_000);
     const { outcome } = room.call('a', { wait: 0, ttl: 600 });
     await room.advance(60);
     const causes = Array.from({ length: 3 }, () => ({ reason: 'timeout' }));
@@ -145,7 +145,7 @@ describe('an outage', () => {
 
   it('is none where a node named a holder in a try that was too late for the other answers', async () => {
     const room = newRoom();
-    room.record('a').notBeforeMs = room.set.nowMs + 60_000;
+    letOthersGo(room, 60_000);
     const { outcome } = room.call('a', { wait: 0, ttl: 600 });
     await room.advance(40);
     room.nodes[1]!.answer('acquire', held());

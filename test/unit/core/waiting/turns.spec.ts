@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { newRoom } from '../support/waiting-room.ts';
+import { Turns } from '../../../../lib/core/holding/turns.ts';
+import { letOthersGo, newRoom } from '../support/waiting-room.ts';
 
 describe('while it is the turn of other processes, a caller', () => {
   it('stands in line, so that a hint ends that, and listens only after a try of its own', async () => {
     const room = newRoom();
-    room.record('a').grantsInARow = 4;
+    (room.record('a').turns = new Turns()).grantsInARow = 4;
     room.chance(0);
     const caller = room.call('a');
     await room.advance(30);
@@ -21,7 +22,7 @@ describe('while it is the turn of other processes, a caller', () => {
   ])('keeps %s', async (_, turnMs, roundTripMs, triesAfterMs) => {
     const room = newRoom();
     room.set.roundTripMs = roundTripMs;
-    room.record('a').notBeforeMs = room.set.nowMs + turnMs;
+    letOthersGo(room, turnMs);
     const caller = room.call('a', { wait: 0 });
     if (triesAfterMs > 0) await room.advance(triesAfterMs - 1);
     expect(caller.tries).toBe(triesAfterMs > 0 ? 0 : 1);

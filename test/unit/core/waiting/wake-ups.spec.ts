@@ -2,7 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
+import { isUnbound } from '../../../../lib/core/holding/key-table.ts';
 import { seededRandom } from '../../../support/manual-environment.ts';
+import { wantedLock } from '../support/callers.ts';
 import { ACCEPTED, held, newRoom } from '../support/waiting-room.ts';
 
 const KEYS = ['a', 'b', 'c'];
@@ -33,7 +35,8 @@ function newTraffic(seed: number) {
   const arrive = () => {
     const keys = KEYS.filter(() => fraction() < 0.45).join('') || pick(KEYS);
     const wait = pick([0, 300, 3_000, 30_000]);
-    const caller = call(keys, { wait, isInSection: fraction() < 0.1 });
+    const enclosing = fraction() < 0.1 ? [wantedLock()] : undefined;
+    const caller = call(keys, { wait, enclosing });
     waiting.set(caller, set.nowMs);
     void caller.outcome.then(({ lock }) => {
       waiting.delete(caller);
@@ -79,7 +82,7 @@ function newTraffic(seed: number) {
       const isFree = records.every(({ lock, trying, claims, foreign: holder }) => {
         const isClaimed = claims?.some(({ ticket }) => ticket < caller.ticket) === true;
         const isHeldElsewhere = holder !== undefined && holder.untilMs > set.nowMs;
-        return !lock && !trying && !isHeldElsewhere && (!isClaimed || caller.isInSection);
+        return !lock && !trying && !isHeldElsewhere && (!isClaimed || isUnbound(caller));
       });
       // The jitter begins with the latest hint.
       const freeSinceMs = Math.max(sinceMs, ...records.map(({ hintAtMs }) => hintAtMs));

@@ -1,0 +1,51 @@
+/** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
+const MAX_GRANTS_IN_A_ROW = 4;
+/** Turns get longer, and rarer by grants, until so many were left that nobody took. */
+const MAX_LONGER_TURNS = 3;
+/** After so many, others are likely to have gone: turns get rarer by time, until they cost no more than a ninth of it. */
+const LIKELY_GONE = 8;
+const MAX_UNTAKEN_TURNS = LIKELY_GONE + 3;
+const RARER_MS = 80;
+
+/** Of one key, after others were found to listen for its releases: when this process lets them go first. */
+export class Turns {
+  grantsInARow = 0;
+  /** No try before this: it is the turn of other processes. */
+  notBeforeMs = 0;
+  /** Their turn has begun, and the key was not granted here since. */
+  hasSteppedBack = false;
+  /** Turns that nobody took, less those taken since: others may have a longer way to the nodes, or have gone. */
+  untaken = 0;
+  #isTaken = false;
+  /** No turn before this. */
+  #nextAtMs = 0;
+
+  /**
+   * True when it is another process's turn; then the count starts again. Turns get longer while nobody takes them, and rarer, so
+   * that they cost no more.
+   */
+  begins(nowMs: number): boolean {
+    const row = MAX_GRANTS_IN_A_ROW * 2 ** Math.min(this.untaken, MAX_LONGER_TURNS);
+    if (this.grantsInARow < row || nowMs < this.#nextAtMs) return false;
+    this.grantsInARow = 0;
+    this.hasSteppedBack = true;
+    this.#isTaken = false;
+    return true;
+  }
+
+  /** Another process had the key. */
+  taken(): void {
+    this.notBeforeMs = 0;
+    this.#isTaken = true;
+  }
+
+  /** Granted here: the turn of the others is over. */
+  end(nowMs: number): void {
+    if (!this.hasSteppedBack) return;
+    this.hasSteppedBack = false;
+    if (this.#isTaken) this.untaken = Math.max(0, Math.min(this.untaken, MAX_LONGER_TURNS) - 1);
+    else this.untaken = Math.min(this.untaken + 1, MAX_UNTAKEN_TURNS);
+    const rarer = this.untaken - LIKELY_GONE;
+    this.#nextAtMs = rarer > 0 ? nowMs + RARER_MS * 2 ** rarer : 0;
+  }
+}
