@@ -48,6 +48,8 @@ export class Redlock {
   readonly #onClose = new Set<() => void>();
   #arrivals = 0;
   #closing = false;
+  /** Sections that are waited for get no further locks, either. */
+  #isDrained = false;
   #closed: Promise<void> | undefined;
 
   /** @throws RedlockConfigError */
@@ -188,12 +190,14 @@ export class Redlock {
     return inspectKey(this.#set, name ?? key);
   }
 
-  /** Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. */
+  /**
+   * Refuses new locks from now on, waits up to `timeoutMs` until held ones are released, then ends the rest as lost. Sections
+   * that are waited for may take further locks: they could not end well without.
+   */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
     for (const look of this.#onReadiness) look();
-    for (const acquisition of this.#acquisitions)
-      acquisition.cancel(new RedlockClosedError(acquisition.keys));
+    this.#cancel(({ enclosing }) => enclosing === undefined);
     const { table } = this.#room;
     const isUnused = () => [...table.locks()].every(({ state }) => state === 'kept');
     await this.#until(
@@ -201,6 +205,8 @@ export class Redlock {
       timeoutMs,
       () => this.#acquisitions.length === 0 && this.#isReleased() && isUnused(),
     );
+    this.#isDrained = true;
+    this.#cancel(() => true);
     const ended = [...table.locks()].map((lock) => {
       lock.lost('closed', []);
       return lock.notified;
@@ -208,6 +214,11 @@ export class Redlock {
     await Promise.all(ended);
     // Ends within a node timeout, because each release does; the limit is only a fallback.
     await this.#until(this.#onReleased, this.options.maxTtlMs, () => this.#isReleased());
+  }
+
+  #cancel(isMeant: (acquisition: Acquisition) => boolean): void {
+    for (const acquisition of this.#acquisitions.filter(isMeant))
+      acquisition.cancel(new RedlockClosedError(acquisition.keys));
   }
 
   #isReleased(): boolean {
@@ -232,7 +243,8 @@ export class Redlock {
     signal: AbortSignal | undefined,
   ): Promise<HeldLock> {
     const enclosing = enclosingLocks(this);
-    if (this.#closing) throw new RedlockClosedError(keys);
+    if (this.#closing && (enclosing === undefined || this.#isDrained))
+      throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const ticket = this.#arrivals;
     const acquisition = new Acquisition(this.#room, keys, settings, ticket, enclosing);

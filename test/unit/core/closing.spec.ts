@@ -97,6 +97,25 @@ describe('drain', () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
+  it('lets sections that it waits for take further locks, until its limit', async () => {
+    const { cluster, redlock } = await newProcess();
+    cluster.occupy('taken', [0, 1, 2], 60_000);
+    const nested = (outer: string, inner: string) =>
+      redlock.withLock(outer, async () => {
+        await new Promise<void>((resolve) => void cluster.environment.timers.set(resolve, 50));
+        return redlock.withLock(inner, () => 'done', { wait: '1m' });
+      });
+    const [waits, ends] = [nested('a', 'taken'), nested('b', 'free')];
+    const refused = rejection(waits);
+    await cluster.advance(20);
+    const drained = redlock.drain(2_000);
+    expect(await cluster.settle(ends)).toBe('done');
+    await expect(redlock.acquire('c')).rejects.toMatchObject(CLOSED);
+    await cluster.settle(drained);
+    expect(await cluster.settle(refused)).toMatchObject({ ...CLOSED, keys: ['taken'] });
+    expect(['a', 'b', 'free'].map((key) => cluster.holders(key))).toEqual([0, 0, 0]);
+  });
+
   it('ends as lost what takes longer than its limit, and resolves when the nodes know', async () => {
     const { cluster, redlock } = await newProcess({ latencyMs: 20 });
     const lock = await cluster.settle(redlock.acquire('a'));
