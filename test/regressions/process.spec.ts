@@ -138,4 +138,27 @@ describe('a process', () => {
     );
     expect(ended).toEqual({ code: 0, output: 'held\n' });
   });
+
+  it('is not ended by a database that is no number, which ioredis would select later', async () => {
+    const ended = await run(
+      `
+      import { RedlockModule } from './lib/index.ts';
+      import { NestFactory } from '@nestjs/core';
+      const [first, url] = process.env.URLS.split(',');
+      const { hostname: host, port } = new URL(url);
+      const wrong = [Number(process.env.MISSING), '', 'abc'].map((db) => ({ host, port, db }));
+      for (const node of [...wrong, url + '/abc', url + '?db=abc']) {
+        const module = RedlockModule.forRoot({ nodes: [first, node], startupTimeout: 500 });
+        await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false })
+          .then((application) => application.close(), (error) => say(error.code + error.message.slice(0, 17)));
+      }
+      await redlock.withLock('alive', () => say('alive'));
+      await redlock.close();
+      process.stdin.unref();
+      `,
+      urls(),
+    );
+    const refused = "REDLOCK_CONFIGOption 'nodes[1]'\n".repeat(5);
+    expect(ended).toEqual({ code: 0, output: `${refused}alive\n` });
+  });
 });

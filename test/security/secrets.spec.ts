@@ -75,6 +75,9 @@ const REFUSED: readonly (readonly [name: string, nodes: () => unknown])[] = [
   ['a malformed URL', () => [`redis://:${SECRET}%ZZ@${address().host}`]],
   ['a port that is not a number', () => [`redis://:${SECRET}@${address().host}:port`]],
   ['a URL in a wrong option', () => [{ url: withLogin(`:${SECRET}`), port: 1 }]],
+  ['a URL as host', () => [{ host: withLogin(`:${SECRET}`) }]],
+  ['a URL as path', () => [{ path: withLogin(`:${SECRET}`) }]],
+  ['a password as database', () => [`redis://${address().host}/${SECRET}`]],
   [
     'sentinels',
     () => [{ sentinels: [{ host: 'h' }], name: 'm', sentinelPassword: SECRET, password: SECRET }],

@@ -76,7 +76,6 @@ export class ConnectionSource {
     const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
     this.#template = templateOf(input, refused);
     const options = this.#template.options as RedisOptions;
-    checkSentinels(options, refused);
     this.address = addressOf(options);
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
   }
@@ -108,6 +107,7 @@ export class ConnectionSource {
 }
 
 type Refusal = (shown: string, fix: string) => RedlockConfigError;
+type WrongValue = (name: string, shown: string, fix: string) => RedlockConfigError;
 
 const FORMS = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
 
@@ -121,10 +121,14 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
     throw refused(`an object that has '${foreign}', as those of node-redis have`, FORMS);
   const masters = 'give independent masters; a lock node cannot be a Redis Cluster';
   if ('isCluster' in input && input.isCluster === true) throw refused('a cluster client', masters);
-  if ('duplicate' in input && typeof input.duplicate === 'function') return input;
+  if ('duplicate' in input && typeof input.duplicate === 'function') {
+    if (typeof input.options !== 'object' || input.options === null)
+      throw refused("an object with 'duplicate' and without options", FORMS);
+    checkValues(input.options, 'a client', refused);
+    return input;
+  }
   checkNames(input as RedisOptions, refused);
-  // ioredis has errors of its own for some of them.
-  checkSentinels(input as RedisOptions, refused);
+  checkValues(input as RedisOptions, 'options', refused);
   return new Redis({
     ...(input as RedisOptions),
     ...OVERRIDES,
@@ -147,13 +151,18 @@ const MISPLACED: readonly (readonly [RegExp, string])[] = [
 /** What may say where the server is, in lower case. */
 const PLACE = /^(server|ip)(_?(name|host|addr(ess)?))?$/;
 
-/** The names that ioredis knows. Those with a default are most; a slip of 'sentinels' would be 'sentinelTLS'. */
+/** Names of ioredis that have no default. */
+const WITHOUT_DEFAULT =
+  'path tls Connector blockingTimeout offlineQueue commandQueue preferredSlaves ' +
+  'sentinelUsername sentinelPassword sentinelTLS sentinelCommandTimeout';
+
+/** The names that ioredis knows. */
 function knownNames(): string[] {
   const { options: defaults } = new Redis({ lazyConnect: true });
-  return Object.keys({ ...defaults, ...OVERRIDES, path: '', tls: {}, sentinelTLS: {} });
+  return [...Object.keys({ ...defaults, ...OVERRIDES }), ...WITHOUT_DEFAULT.split(' ')];
 }
 
-/** ioredis passes over names that it does not know. Of others than slips nobody can tell: owners may add their own. */
+/** ioredis passes over names that it does not know. Beside a place, others than slips may be their owner's. */
 function checkNames(options: RedisOptions, refused: Refusal): void {
   const known = knownNames();
   if (!isCopiedWhole(options, known)) {
@@ -161,8 +170,9 @@ function checkNames(options: RedisOptions, refused: Refusal): void {
     const fix = 'give a URL, an ioredis client, or a plain object whose own fields are the options';
     throw refused(`an object of class ${name}`, CLASSES.get(name) ?? fix);
   }
-  const isPlaced = options.host != null || options.path != null;
-  for (const name of Object.keys(options).filter((each) => !known.includes(each))) {
+  const isPlaced = Boolean(options.host) || isElsewhere(options);
+  const unknown = Object.keys(options).filter((name) => !known.includes(name));
+  for (const name of unknown) {
     const lower = name.toLowerCase();
     const [, place] = MISPLACED.find(([names]) => names.test(lower)) ?? [];
     if (place !== undefined)
@@ -171,6 +181,61 @@ function checkNames(options: RedisOptions, refused: Refusal): void {
     const shown = `options with '${name}' (did you mean '${meant}'?)`;
     if (meant !== undefined) throw refused(shown, 'ioredis does not know it');
   }
+  if (unknown.length === 0 || isPlaced || options.port != null || options.sentinels) return;
+  // What is no name may be a secret at the wrong side of the colon.
+  const names = unknown.filter((name) => /^\w{1,30}$/.test(name)).slice(0, 3);
+  const named = names.length > 0 ? `with '${names.join("', '")}' and ` : '';
+  const fix =
+    'ioredis does not know such options and would connect to localhost; give a URL, or { host }';
+  throw refused(`options ${named}without a host`, fix);
+}
+
+/** Whether something besides the host says where the server is. What `tls` has goes to the socket as it is. */
+function isElsewhere({ path, Connector, tls }: RedisOptions): boolean {
+  return Boolean(path || Connector || tls?.host || tls?.path || tls?.socket);
+}
+
+/** What ioredis would print with a password, take for localhost, or select in vain, which would end the process. */
+function checkValues(options: RedisOptions, what: string, refused: Refusal): void {
+  const masters =
+    'list the masters themselves, independent of each other; a Sentinel fails over to a replica, which forgets locks';
+  if (options.sentinels != null) throw refused('sentinels', masters);
+  const wrong: WrongValue = (name, shown, fix) =>
+    refused(`${what} with a wrong ${name} (${shown})`, fix);
+  checkPlace(options, wrong);
+  const { path, port, db } = options;
+  // Only undefined stands for the default.
+  if (!path && port !== undefined && !isWhole(port, 65_535))
+    throw wrong('port', shownOf(port), 'give a whole number up to 65535');
+  const fix = 'give the number of a database, from 0, as in { db: 0 } or redis://host:6379/0';
+  if (db != null && !isWhole(db)) throw wrong('db', shownOf(db), fix);
+}
+
+function checkPlace(options: RedisOptions, wrong: WrongValue): void {
+  const { host, path } = options as { readonly host?: unknown; readonly path?: unknown };
+  const url = 'a URL itself as the node, in place of';
+  if (path && typeof path !== 'string') throw wrong('path', kindOf(path), 'give a string');
+  if (typeof path === 'string' && /^\w+:\/\//.test(path))
+    throw wrong('path', 'a URL', `give ${url} { path }`);
+  if (host != null && typeof host !== 'string')
+    throw wrong('host', kindOf(host), 'give a name or an IP address, a string');
+  if (host && /[/@\s]/.test(host))
+    throw wrong('host', "one with '/', '@' or blanks", `give it alone, or ${url} { host }`);
+  if (host || isElsewhere(options)) return;
+  const empty = ['host', 'path'].find((name) => Object.hasOwn(options, name));
+  const fix = 'it would mean localhost; give one, or leave it out';
+  if (empty === 'host' || (empty === 'path' && options.port == null))
+    throw wrong(empty, shownOf(options[empty]), fix);
+}
+
+function isWhole(value: unknown, most = Infinity): boolean {
+  const isText = typeof value === 'string' || typeof value === 'number';
+  return isText && /^\s*\d+\s*$/.test(String(value)) && Number(value) <= most;
+}
+
+/** Not what a string says, which may be misplaced and secret. */
+function shownOf(value: unknown): string {
+  return typeof value === 'number' ? String(value) : value === '' ? 'empty' : kindOf(value);
 }
 
 /** What a query may say that matters here. Other clients that read the same URL have many more names. */
@@ -198,12 +263,6 @@ function isCopiedWhole(options: object, known: readonly string[]): boolean {
   return isPlain || ['host', 'port', 'path'].some(isOwn);
 }
 
-function checkSentinels(options: RedisOptions, refused: Refusal): void {
-  const fix =
-    'list the masters themselves, independent of each other; a Sentinel fails over to a replica, which forgets locks';
-  if (options.sentinels != null) throw refused(JSON.stringify(addressOf(options)), fix);
-}
-
 function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   if (/,\s*rediss?:\/\//i.test(url)) {
     const fix = 'give an array with one URL for each server, for example urls.split(/\\s*,\\s*/)';
@@ -225,14 +284,29 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   }
   let template: Redis;
   try {
-    template = new Redis(url, { lazyConnect: true });
+    // An empty host stays where the URL has none; a port alone, such as '6380', is one of localhost.
+    const host = /^\d+\s*$/.test(url) ? 'localhost' : '';
+    template = new Redis(url, { lazyConnect: true, host });
     template.on('error', () => undefined);
     template.disconnect();
   } catch {
     throw refused('a malformed URL', fix);
   }
-  checkQuery(template.options, refused);
+  const { options } = template;
+  checkQuery(options, refused);
+  if (!options.host && !isElsewhere(options)) {
+    const forms = 'give redis://host:port, or the path of a socket alone, such as /run/redis.sock';
+    throw refused('a URL without a host', forms);
+  }
+  checkValues({ ...options, db: databaseOf(url) ?? options.db } as RedisOptions, 'a URL', refused);
   return template;
+}
+
+/** As it stands in the URL: of '3a', ioredis would take the 3. */
+function databaseOf(url: string): string | null {
+  const [, path] = /^(?:rediss?:)?\/\/[^/?#]*\/([^?#]+)/i.exec(url) ?? [];
+  const [, query] = /\?([^#]*)/.exec(url) ?? [];
+  return path?.replace(/\/$/, '') ?? new URLSearchParams(query).get('db');
 }
 
 function addressOf(options: RedisOptions): string {

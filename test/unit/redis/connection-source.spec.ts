@@ -17,13 +17,23 @@ describe('the address', () => {
     [{}, 'localhost:6379'],
     [{ password: 'hunter2' }, 'localhost:6379'],
     ['redis:7000', 'redis:7000'],
+    ['6380', 'localhost:6380'],
     ['//h:1', 'h:1'],
+    ['redis://[::1]:7000/3/', '[::1]:7000'],
+    ['redis://h/?db=3', 'h:6379'],
+    ['redis://?host=h&port=1', 'h:1'],
+    ['redis://?path=/run/redis.sock', '/run/redis.sock'],
+    ['/run/redis.sock?db=3', '/run/redis.sock'],
+    [{ port: 6380 }, 'localhost:6380'],
+    [{ host: 'fe80::1%eth0', port: '1', db: '3', path: undefined }, '[fe80::1%eth0]:1'],
+    [{ host: 'h', port: undefined, db: null, path: null }, 'h:6379'],
+    [{ host: undefined, port: NaN, path: '/run/@redis.sock' }, '/run/@redis.sock'],
     [Object.assign(Object.create(null), { host: 'h', port: 1 }), 'h:1'],
     [runInNewContext("({ host: 'h', port: 1 })"), 'h:1'],
     [Object.assign(new (class Settings {})(), { host: 'h', port: 1 }), 'h:1'],
     [new Redis('redis://:hunter2@h:2', { lazyConnect: true }), 'h:2'],
   ])('of %p is %s, without credentials', (input, address) => {
-    expect(new ConnectionSource(input).address).toBe(address);
+    expect(new ConnectionSource(input as string).address).toBe(address);
   });
 });
 
@@ -114,6 +124,56 @@ describe('refused', () => {
     [{ host: 'h', sentinels: [] }, /Sentinel/],
     [{ sentinels: [{ host: 'h', port: 1 }], name: 'm', password: 'hunter2' }, /Sentinel/],
     [new Cluster([{ host: 'h', port: 1 }], { lazyConnect: true }), /independent masters/],
+    ...[
+      'redis://',
+      '//',
+      '?',
+      '#',
+      'redis:///hunter2',
+      '///r.sock',
+      'redis://?port=1',
+      '?host=',
+    ].map((url) => [
+      url,
+      /a URL without a host: give redis:\/\/host:port, or the path of a socket/,
+    ]),
+    ...[undefined, null, ''].map((host) => [{ host, port: 1 }, /wrong host \((und|null|empty)/]),
+    ...[undefined, null, ''].map((path) => [{ path, password: 'hunter2' }, /wrong path \(/]),
+    [{ path: 'redis://ana:hunter2@h' }, /wrong path \(a URL\): give a URL itself as the node/],
+    [{ path: 5 }, /wrong path \(a number\)/],
+    [{ host: 5 }, /wrong host \(a number\)/],
+    [{ host: new URL('redis://hunter2@h') }, /wrong host \(an object\)/],
+    ...['redis://ana:hunter2@h', 'ana:hunter2@h', 'h hunter2', 'h\n', 'hunter2/2', ' '].flatMap(
+      (host) =>
+        [{ host }, { host, sentinels: null }, new Redis({ host, lazyConnect: true })].map(
+          (input) => [
+            input,
+            /wrong host \(one with .* blanks\): .*URL itself as the node, in place/,
+          ],
+        ),
+    ),
+    ['redis://?host=redis://ana:hunter2@h', /a URL with a wrong host/],
+    [{ host: 'redis://ana:hunter2@h', sentinels: [] }, /Sentinel/],
+    [{ host: 5, sentinels: [] }, /Sentinel/],
+    [{ duplicate: () => 'hunter2' }, /an object with 'duplicate' and without options/],
+    ...[NaN, -1, 1.5, 65_536, '', 'hunter2', '1a', null, {}].map((port) => [
+      { host: 'h', port },
+      /options with a wrong port \(.*\): give a whole number up to 65535/,
+    ]),
+    ['redis://h?port=hunter2', /a URL with a wrong port/],
+    ['99999', /a URL with a wrong port/],
+    ...[NaN, -1, 1.5, Infinity, 1e21, '', 'hunter2', '3a', '1.5', false, {}, [3]].map((db) => [
+      { host: 'h', db },
+      /options with a wrong db \(.*\): give the number of a database, from 0/,
+    ]),
+    ...['/hunter2', '/lock:', '//', '/3a', '/3/4', '/-1', '?db=hunter2', '?db=', '/a?db=3'].map(
+      (rest) => [`redis://h${rest}`, /a URL with a wrong db \(/],
+    ),
+    ['/run/redis.sock?db=hunter2', /a URL with a wrong db/],
+    ['h:1?db=3a', /a URL with a wrong db/],
+    [new Redis({ db: NaN, lazyConnect: true }), /a client with a wrong db \(NaN\)/],
+    [new Redis({ host: '', lazyConnect: true }), /a client with a wrong host \(empty\)/],
+    [new Redis('redis://h/abc', { lazyConnect: true }), /a client with a wrong db/],
   ] as [unknown, RegExp][])('%p', (input, message) => {
     let thrown: unknown;
     try {
@@ -212,11 +272,41 @@ describe('the name of an option of ioredis', () => {
     const typed = [...texts.join('').matchAll(/^ {4}(\w+)\?:/gm)].map(([, name]) => name!);
     const names = [...typed, 'host', 'port', 'family', ...Object.keys(new Redis(LAZY).options)];
     expect(typed.length).toBeGreaterThan(50);
-    for (const name of names)
-      expect(() => new ConnectionSource({ [name]: undefined })).not.toThrow();
+    // The first two must have a value; the others are of the replicas that Sentinels know.
+    const others = ['host', 'path', 'flags', 'prio'];
+    for (const name of names.filter((each) => !others.includes(each)))
+      for (const place of [{}, { host: 'h' }, { path: '/run/redis.sock' }])
+        expect(() => new ConnectionSource({ ...place, [name]: undefined })).not.toThrow();
     for (const name of names)
       expect(() => new ConnectionSource(`redis://h?${name}=1`)).not.toThrow('did you mean');
     expect(() => new ConnectionSource({ ...new Redis(LAZY).options })).not.toThrow();
+  });
+
+  const FOREIGN =
+    'redisUrl redis_url REDIS_URL dsn href urls uris unixSocket nodes client instance';
+
+  it.each([...FOREIGN.split(' '), 'socketPath', 'clusterNodes', 'clientOptions', 'label'])(
+    'is not %s, for one, when nothing says where the server is',
+    (name) => {
+      for (const more of [{}, { port: undefined }, { password: 'hunter2', db: 3 }]) {
+        const make = () => new ConnectionSource({ ...more, [name]: 'hunter2' }, 'nodes[1]');
+        expect(make).toThrow(RedlockConfigError);
+        expect(make).toThrow(
+          `Option 'nodes[1]' can't be options with '${name}' and without a host: ioredis does not know`,
+        );
+        expect(make).not.toThrow('hunter2');
+      }
+      const tls = { host: 'h' };
+      for (const more of [{ host: 'h' }, { path: '/r.sock' }, { port: 1 }, { tls, host: '' }])
+        expect(() => new ConnectionSource({ ...more, [name]: 'hunter2' })).not.toThrow();
+    },
+  );
+
+  it('is not shown when it may be a secret: only names are, and few', () => {
+    const secret = { 'redis://ana:hunter2@h': 6379 };
+    expect(() => new ConnectionSource(secret as object)).toThrow('options without a host: ioredis');
+    const spread = Object.fromEntries(Object.entries('redis://ana:hunter2@h'));
+    expect(() => new ConnectionSource(spread)).toThrow("options with '0', '1', '2' and without");
   });
 
   it.each(['label', 'region', 'tags', 'note', 'time'])('may be one of its owner: %s', (name) => {
