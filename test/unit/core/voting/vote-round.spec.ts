@@ -107,6 +107,16 @@ describe('frozen nodes', () => {
     expect((await tryOnce(process, 'b')).tookMs).toBeLessThan(60);
   });
 
+  it('are silent once, however many rounds end at that moment: one silence is no failing node', async () => {
+    const process = await newProcess();
+    process.cluster.servers[1]?.freeze();
+    const keys = ['a', 'b', 'c', 'd', 'e'];
+    for (const key of keys) process.cluster.occupy(key, [2], 60_000);
+    await process.cluster.settle(Promise.all(keys.map((key) => tryOnce(process, key))));
+    expect(process.received('node-failing')).toEqual([]);
+    process.cluster.servers[1]?.resume();
+  });
+
   it('are not waited for once they are silent, nor slow ones that can no longer decide', async () => {
     const process = await newProcess({}, 5);
     const { cluster, nodes } = process;

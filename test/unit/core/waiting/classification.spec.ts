@@ -134,6 +134,32 @@ describe('an outage', () => {
     expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
   });
 
+  it.each([
+    ['has no ttl', [-1, -1, -1]],
+    ['has a longer lease on another node', [10, 60_000, 10]],
+  ])('is none after a holder was named that %s', async (_, leasesMs) => {
+    const room = newRoom();
+    room.call('a', { wait: 60_000 });
+    await room.answer(...leasesMs.map((remainingMs) => ({ ...held(), remainingMs })));
+    await room.advance(30);
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(60);
+    expect((await outcome).code).toBe('LOCK_BUSY');
+  });
+
+  it('is the answer some time after a single node named a holder, when nodes are silent since', async () => {
+    const room = newRoom();
+    room.record('a');
+    room.call('a', { wait: 0, ttl: 600 });
+    await room.flush();
+    room.nodes[1]!.answer('acquire', held());
+    await room.advance(200);
+    letOthersGo(room, 60_000);
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(60);
+    expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
+  });
+
   it('names the nodes that were asked, also when that was too late for an answer', async () => {
     const room = newRoom();
     letOthersGo(room, 60_000);
