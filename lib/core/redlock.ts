@@ -48,8 +48,6 @@ export class Redlock {
   readonly #onClose = new Set<() => void>();
   #arrivals = 0;
   #closing = false;
-  /** Sections that are waited for get no further locks, either. */
-  #isDrained = false;
   #closed: Promise<void> | undefined;
 
   /** @throws RedlockConfigError */
@@ -205,7 +203,6 @@ export class Redlock {
       timeoutMs,
       () => this.#acquisitions.length === 0 && this.#isReleased() && isUnused(),
     );
-    this.#isDrained = true;
     this.#cancel(() => true);
     const ended = [...table.locks()].map((lock) => {
       lock.lost('closed', []);
@@ -243,8 +240,7 @@ export class Redlock {
     signal: AbortSignal | undefined,
   ): Promise<HeldLock> {
     const enclosing = enclosingLocks(this);
-    if (this.#closing && (enclosing === undefined || this.#isDrained))
-      throw new RedlockClosedError(keys);
+    if (this.#closing && enclosing === undefined) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const ticket = this.#arrivals;
     const acquisition = new Acquisition(this.#room, keys, settings, ticket, enclosing);

@@ -100,16 +100,18 @@ describe('drain', () => {
   it('lets sections that it waits for take further locks, until its limit', async () => {
     const { cluster, redlock } = await newProcess();
     cluster.occupy('taken', [0, 1, 2], 60_000);
-    const nested = (outer: string, inner: string) =>
+    cluster.occupy('later', [0, 1, 2], 1_000);
+    const nested = (outer: string, inner: string, afterMs = 50) =>
       redlock.withLock(outer, async () => {
-        await new Promise<void>((resolve) => void cluster.environment.timers.set(resolve, 50));
+        await new Promise<void>((resolve) => void cluster.environment.timers.set(resolve, afterMs));
         return redlock.withLock(inner, () => 'done', { wait: '1m' });
       });
     const [waits, ends] = [nested('a', 'taken'), nested('b', 'free')];
+    const waited = nested('d', 'later', 0);
     const refused = rejection(waits);
-    await cluster.advance(20);
+    await cluster.advance(40);
     const drained = redlock.drain(2_000);
-    expect(await cluster.settle(ends)).toBe('done');
+    expect(await cluster.settle(Promise.all([ends, waited]))).toEqual(['done', 'done']);
     await expect(redlock.acquire('c')).rejects.toMatchObject(CLOSED);
     await cluster.settle(drained);
     expect(await cluster.settle(refused)).toMatchObject({ ...CLOSED, keys: ['taken'] });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
+import { isUnbound, KeyTable } from '../../../../lib/core/holding/key-table.ts';
 import type { KeyRecord, Waiter } from '../../../../lib/core/holding/key-table.ts';
 import { Turns } from '../../../../lib/core/holding/turns.ts';
 import { seededRandom } from '../../../support/manual-environment.ts';
@@ -252,6 +252,25 @@ describe('a ballot', () => {
     expect(next(a)).toBe(6_000_000);
     table.sawFloor([b], START + 5_999_999);
     expect(b.floor).toBe(0);
+  });
+});
+
+describe('a caller inside a section', () => {
+  it('is not bound by claims while others wait for a key of its lock, until that is over', () => {
+    const lock = lockOf('outer', [a, b]);
+    const nested = Object.assign(caller(9), { enclosing: [lock] });
+    const seen = [isUnbound(caller(8))];
+    a.lock = b.lock = lock;
+    const look = () => seen.push(isUnbound(nested));
+    look();
+    b.sets = new Set([caller(2)]);
+    look();
+    b.sets.clear();
+    a.enter(caller(3));
+    look();
+    a.lock = b.lock = undefined;
+    look();
+    expect(seen).toEqual([false, false, true, true, false]);
   });
 });
 

@@ -45,6 +45,12 @@ describe('the turn of other processes', () => {
     expect([grantsBefore(false), grantsBefore(true), grantsBefore(true)]).toEqual([4, 8, 4]);
   });
 
+  it('gets rarer by time after eight that nobody took', () => {
+    const turnsOf = (count: number) => Array.from({ length: count }, () => grantsBefore(false, 1));
+    expect(turnsOf(9)).toEqual([4, 8, 16, 32, 32, 32, 32, 32, 32]);
+    expect(turnsOf(4)).toEqual([160, 320, 640, 640]);
+  });
+
   it('takes a ninth of the time at most where nobody takes it any more, however short the holds are', () => {
     for (let each = 0; each < 20; each += 1) grantsBefore(false, 1);
     const fromMs = nowMs;
