@@ -68,7 +68,7 @@ export class KeyRecord {
   /** Releases that were published elsewhere, or may have been missed. */
   hints = 0;
   hintAtMs = Number.NEGATIVE_INFINITY;
-  /** Of other processes; undefined while there are none. */
+  /** Turns of other processes; undefined while none was found. */
   turns: Turns | undefined = undefined;
   /** How often it was granted in this process. */
   turnover = 0;
@@ -115,6 +115,7 @@ export class KeyRecord {
     return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
   }
 
+  /** A node named another holder, whose lease runs for so long; -1 without TTL. The longest lease of one moment counts. */
   wasNamed(atMs: number, remainingMs: number): void {
     const freeAtMs = remainingMs < 0 ? Number.POSITIVE_INFINITY : atMs + remainingMs;
     if (this.named?.atMs !== atMs || freeAtMs > this.named.freeAtMs)

@@ -78,7 +78,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   }
 
   onDeadline(): void {
-    // Who owes an answer by now is silent for the next round, which may begin before the deadline of that answer is called.
+    // A node that owes an answer by now is silent for the next round, which may begin before that answer's deadline is called.
     for (const session of this.#set.sessions)
       if (!session.isSilent && this.votes.replies[session.index] === undefined)
         session.onDeadline();

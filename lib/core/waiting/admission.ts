@@ -2,8 +2,7 @@ import { brokenInvariant } from '../invariant.ts';
 
 /** A caller that wants to try. */
 export interface Candidate {
-  /** Inside a section held here: it goes first, because others may wait for what it holds. */
-  /** Locks in whose sections it was called. */
+  /** Locks held here in whose sections it was called: with one it goes first, because others may wait for what it holds. */
   readonly enclosing: readonly unknown[] | undefined;
   wake(): void;
 }
