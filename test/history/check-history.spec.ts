@@ -63,6 +63,10 @@ describe('checkHistory accepts', () => {
       [...held('a', 10, 20), ...held('b', 20, 30, { token: 2, startedAt: 5 })],
     ],
     ['a grant after the validity of a notified holder', [granted('a'), lost('a', 108), ...next]],
+    [
+      'a grant after the validity of a holder that knew of less time after a suspend',
+      [granted('a', { validUntil: 120 }), extended('a', 60, 110), lost('a', 108), ...next],
+    ],
     ['a holder that was killed: it cannot be notified', [granted('a'), ...next]],
     ['two keys at once', [...held('a', 10, 20), ...held('b', 10, 20, { keys: ['row'] })]],
     [

@@ -83,7 +83,8 @@ type HolderEvent = Exclude<Extract<LockHistoryEvent, { holder: string }>, Grante
 function add(draft: Draft, event: HolderEvent): void {
   switch (event.type) {
     case 'extended':
-      draft.validUntil = Math.max(draft.validUntil, event.validUntil);
+      // Its latest word: after a suspend it knows of less time than before.
+      draft.validUntil = event.validUntil;
       draft.extensions.push(event);
       break;
     case 'step':

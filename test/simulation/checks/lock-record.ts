@@ -198,7 +198,7 @@ export class LockRecord {
       const message = `${holder} was extended at ${at.toFixed(3)} ms, its validity had ended at ${known.validUntilMs.toFixed(3)} ms`;
       broke(this.#run, 'revived', message, at);
     }
-    known.validUntilMs = Math.max(known.validUntilMs, validUntil);
+    known.validUntilMs = validUntil;
     history.push({ type: 'extended', process: this.#process.name, holder, at, validUntil });
     trace.add(this.#process.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
   }
