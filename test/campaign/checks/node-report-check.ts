@@ -46,7 +46,14 @@ export function checkNodeReports(facts: RunFacts): Finding {
     for (const process of runningWith(fault, facts)) {
       for (const node of fault.nodes) {
         const reports = reportsOf.get(`${process} ${node}`) ?? [];
-        const what = missingReport(fault, reports);
+        const wasGranted = facts.calls.some(
+          ({ asked, answered }) =>
+            asked.process === process &&
+            answered?.outcome === 'granted' &&
+            fault.at < answered.at &&
+            answered.at <= fault.at + REPORT_MS / 2,
+        );
+        const what = missingReport(fault, reports, wasGranted);
         if (what !== undefined) broken(process, node, fault.at, `${fault.what}: ${what}`);
       }
     }
@@ -86,7 +93,12 @@ function runningWith({ from, at }: FaultEvent, { calls, processes }: RunFacts): 
   });
 }
 
-function missingReport(fault: FaultEvent, reports: readonly NodeEvent[]): string | undefined {
+/** A node that refused every vote is reported when it accepts one: for that, its process has to get a lock meanwhile. */
+function missingReport(
+  fault: FaultEvent,
+  reports: readonly NodeEvent[],
+  wasGranted: boolean,
+): string | undefined {
   const during = reports.filter(({ at }) => fault.from <= at && at <= fault.at);
   const failing = during.filter(({ change }) => change === 'failing').length;
   if (failing > 1) return `reported as failing ${failing} times`;
@@ -96,5 +108,5 @@ function missingReport(fault: FaultEvent, reports: readonly NodeEvent[]): string
   const failed = after.findIndex(({ change }) => change === 'failing');
   // What follows may be of the next fault.
   const isReported = after.slice(failed).some(({ change }) => change === 'joined');
-  return isReported ? undefined : 'not reported when it voted again';
+  return isReported || !wasGranted ? undefined : 'not reported when it voted again';
 }

@@ -281,8 +281,16 @@ describe('reports of a node', () => {
   it('say once that it refuses every vote, and that it votes again', () => {
     expect(rules(joined(1), refusing(3_000), failing(5_100), joined(8_100))).toEqual([]);
     expect(rules(joined(1), refusing(3_000))).toEqual(wrong);
-    expect(rules(joined(1), refusing(3_000), failing(5_100))).toEqual(wrong);
-    expect(rules(joined(1), refusing(3_000), failing(5_100), joined(10_001))).toEqual(wrong);
+    const grantAt = (at: number) => [
+      asked('c', at - 1, { process: 'process-a' }),
+      answered('c', at, { process: 'process-a', outcome: 'granted' }),
+    ];
+    const failed = [joined(1), refusing(3_000), failing(5_100)];
+    expect(rules(...failed, ...grantAt(8_500))).toEqual(wrong);
+    expect(rules(...failed, ...grantAt(8_500), joined(10_001))).toEqual(wrong);
+    expect(rules(...failed, ...grantAt(8_500), joined(9_900))).toEqual([]);
+    // Without a vote that is accepted nobody knows.
+    for (const at of [7_900, 9_100]) expect(rules(...failed, ...grantAt(at))).toEqual([]);
     const next = [outage(9_000, 11_000, { nodes: [0], isOffline: true }), left(9_001)];
     const both = [refusing(3_000), failing(5_100), joined(8_100), ...next, joined(11_100)];
     expect(rules(joined(1), ...both)).toEqual([]);
