@@ -286,7 +286,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { votes, endedAtMs, isCancelled, isTooSlow } = outcome;
     if (!isCancelled) {
       this.#findings.failed(outcome);
-      if (!isTooSlow) this.sawVotes(votes, endedAtMs);
+      if (!isTooSlow && votes.isContention) this.sawVotes(votes, endedAtMs);
       const blockedOn = this.#planNextTry(outcome, hints);
       // It stands in front of those who came later, before they look.
       (blockedOn ?? this.#records[0])?.enter(this);

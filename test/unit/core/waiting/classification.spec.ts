@@ -169,16 +169,6 @@ describe('an outage', () => {
     expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
   });
 
-  it('is none where a node named a holder in a try that was too late for the other answers', async () => {
-    const room = newRoom();
-    letOthersGo(room, 60_000);
-    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
-    await room.advance(40);
-    room.nodes[1]!.answer('acquire', held());
-    await room.advance(20);
-    expect((await outcome).code).toBe('LOCK_BUSY');
-  });
-
   it('that a caller found is its answer, also when it has ended since', async () => {
     const room = newRoom();
     const { outcome } = room.call('a', { wait: 2_000 });
