@@ -39,7 +39,7 @@ export const CONTROLS: readonly Control[] = [
   mutant('no-guard', 'majority restarted empty', [...OVERLAP, 'granted-during-guard'], {
     quick: true,
   }),
-  mutant('quorum-one-short', 'contention', OVERLAP),
+  mutant('quorum-one-short', 'servers divided between workers', OVERLAP),
   mutant('no-early-loss', 'clocks of a majority jump ahead', OVERLAP),
   mutant('wall-clock', 'clocks of workers jump', [...OVERLAP, 'late-loss', 'untold-loss']),
   mutant('no-elapsed-check', 'slow near the ttl', [...OVERLAP, 'expired-grant']),

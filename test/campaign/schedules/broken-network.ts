@@ -122,6 +122,25 @@ export const brokenNetworkSchedules: readonly Schedule[] = [
     withoutEffect: atLeast(1, 'heldChunks'),
   },
   {
+    name: 'servers divided between workers',
+    what: 'two workers reach only two servers, and the others only the other three, for 1.5 s; then the servers change sides; what was sent arrives later',
+    load: { keys: 2, holdMs: [20, 200], setShare: 0 },
+    limits: { idleMs: undefined },
+    async play(stage) {
+      const [pair, otherPair] = stage.twoPairs() as [number[], number[]];
+      for (const nodes of [pair, otherPair]) {
+        const others = [0, 1, 2, 3, 4].filter((index) => !nodes.includes(index));
+        const mode: LinkMode = { kind: 'hold', direction: 'both' };
+        await Promise.all([
+          stage.links(mode, 1_500, { clients: [0, 1], nodes: others }),
+          stage.links(mode, 1_500, { clients: [2, 3], nodes }),
+        ]);
+        await stage.pause(500);
+      }
+    },
+    withoutEffect: atLeast(1, 'heldChunks'),
+  },
+  {
     name: 'slow near the node timeout',
     what: 'replies of all servers take 60 to 110 ms, at a node timeout of 100 ms',
     load: { holdMs: [0, 20] },

@@ -36,7 +36,8 @@ export const serverClockSchedules: readonly Schedule[] = [
     load: {
       keys: 2,
       waitsMs: [0, 0, 0, 300],
-      holdMs: [200, 700],
+      // Two long holds beside each other are more than the limit, if the first holder is not notified.
+      holdMs: [600, 900],
       longShare: 0.3,
       // The holder of a lock that is not extended is notified of nothing before its validity ends.
       unextendedShare: 0,
@@ -46,7 +47,7 @@ export const serverClockSchedules: readonly Schedule[] = [
     limits: { overlapMs: OVERLAP_MS },
     async play(stage) {
       await stage.pause(500);
-      for (let round = 1; round <= 4; round += 1) {
+      for (let round = 1; round <= 6; round += 1) {
         await stage.moveClocks(stage.someServers(3), round * FAR_MS);
         await stage.pause(1_000);
       }

@@ -120,11 +120,11 @@ export const workerSchedules: readonly Schedule[] = [
   },
   {
     name: 'clocks of workers jump',
-    what: 'the wall clocks of workers are wrong by an hour, two days or ten years, to both sides, and come back',
+    what: 'the wall clocks of workers are wrong by an hour, twenty hours, two days or ten years, to both sides, and come back',
     // Many records, so that a worker with a wrong clock meets some that it knows nothing of.
     load: { keys: 40 },
     async play(stage) {
-      const skews = [1, -1, 48, -48, 87_600, -87_600].map((hours) => hours * HOUR_MS);
+      const skews = [1, -1, 20, -20, 48, -48, 87_600, -87_600].map((hours) => hours * HOUR_MS);
       for (const skewMs of skews) {
         const worker = stage.aWorker();
         stage.note(`the wall clock of ${worker.name} jumps by ${skewMs} ms`);
