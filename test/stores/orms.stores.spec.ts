@@ -21,9 +21,6 @@ import {
 
 const CONNECTIONS = 30;
 
-// Version 6, which runs on Node.js 20; it would refuse to start because the project has version 7, too.
-process.env.MIKRO_ORM_ALLOW_VERSION_MISMATCH = '1';
-
 function mikroOrmClient(orm: any, accounts: unknown): Omit<FencedClient, 'close'> {
   return {
     fence: mikroOrmFence(orm.em),
