@@ -1,5 +1,5 @@
 // Makes docs/sample-page.png: the page of the running sample in a real Chromium, when "Play both" has come to its end.
-// Run it after a change of the page: `npm run -s prestart && node --import ./test/support/typescript-loader.mjs sample/picture/photograph-page.ts`.
+// Run it after a change of the page: `npm run -s build:sample && node --import ./test/support/typescript-loader.mjs sample/picture/photograph-page.ts`.
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startChromium } from '../test/browser/support/chromium.ts';

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
+import { installSqlite } from '../support/databases/install-sqlite.ts';
 import { ProgressBar } from '../support/progress-bar.ts';
 import { CONTROLS } from './controls.ts';
 import { planRuns } from './plan-runs.ts';
@@ -57,6 +58,7 @@ async function main(): Promise<void> {
     controls: !options['without-controls'],
   });
   if (plan.length === 0) refuse(`nothing has '${only}' in its name`);
+  await installSqlite();
   const bar = new ProgressBar(plan.length);
   let failures = 0;
   const parallel = positiveInteger('parallel', options.parallel);

@@ -7,6 +7,7 @@ import Database from 'better-sqlite3';
 import { sqliteFence, type SqliteFence } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import { START, type CommittedWrite } from '../stress/commit-order.ts';
+import { installSqlite } from '../../support/databases/install-sqlite.ts';
 import type { Ledger } from '../stress/patterns.ts';
 import { resourcesOf, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
@@ -38,6 +39,7 @@ async function untilFree(transaction: () => Promise<void>): Promise<void> {
  * transactions, and synchronous ones of its own between them.
  */
 export async function sqliteStore(record: Record): Promise<StressedStore> {
+  await installSqlite();
   const folder = mkdtempSync(join(tmpdir(), 'fenced-lock-stress-'));
   const file = join(folder, 'data.db');
   const open = (): Writer => {

@@ -17,7 +17,7 @@ export class ServedSample {
     }
   }
 
-  /** Starts it; it has to be compiled before (`npm run prestart`). */
+  /** Starts it; it has to be compiled before (`npm run build:sample`). */
   static start(
     words: readonly string[] = ['--port', '0'],
     environment: Readonly<Record<string, string>> = {},
