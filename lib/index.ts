@@ -1,3 +1,8 @@
+/**
+ * `RedlockModule`, `@Fenced` and what belongs to them: locks and their tokens in a Nest application.
+ *
+ * @module nestjs-fenced-lock
+ */
 export type { Duration } from './core/options/duration.ts';
 export {
   FencedUsageError,

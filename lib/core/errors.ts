@@ -27,6 +27,7 @@ export type NodeFailureReason =
 export interface NodeCause {
   /** Host and port, never a password; `this process` when no node was asked, or when it did not run. */
   readonly address: string;
+  /** For programs. */
   readonly reason: NodeFailureReason;
   /** For people. */
   readonly message: string;
@@ -45,11 +46,13 @@ const BRAND = Symbol.for('nestjs-fenced-lock/error');
  * ```
  */
 export abstract class RedlockError extends Error {
+  /** What went wrong, for programs. */
   abstract readonly code: RedlockErrorCode;
   /** The lock keys concerned; empty when there is none. */
   readonly keys: readonly string[];
   /** The method under `@Fenced` that was called, `Class.method`; absent outside of one. The message begins with it. */
   declare where?: string;
+  /** @internal */
   readonly [BRAND] = true;
 
   constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
@@ -80,7 +83,7 @@ export class LockBusyError extends RedlockError {
 
   constructor(
     keys: readonly string[],
-    /** How long was waited. */
+    /** How long the caller waited. */
     readonly waitedMs: number,
     /** How long the present holder's lease still runs, as far as known; it may be extended or released earlier. */
     readonly holderRemainingMs: number | undefined,
@@ -112,6 +115,7 @@ export class QuorumUnavailableError extends RedlockError {
 
   constructor(
     keys: readonly string[],
+    /** How long the caller waited. */
     readonly waitedMs: number,
     /** How many votes a lock needs. */
     readonly quorum: number,
@@ -205,6 +209,7 @@ export class StaleTokenError extends RedlockError {
   }
 
   constructor(
+    /** The key that the resource has seen the newer token for. */
     readonly key: string,
     /** The refused token, decimal. */
     readonly token: string,
@@ -260,7 +265,9 @@ export class RedlockConfigError extends RedlockError {
   }
 
   constructor(
+    /** Its name, with the path to it: `nodes[1]`, `retry.baseDelay`. */
     readonly option: string,
+    /** What it was set to. */
     readonly value: unknown,
     fix: string,
     /** Where the value must not be seen, or says too little. */

@@ -25,10 +25,12 @@ export class FencingToken {
     Object.freeze(this);
   }
 
+  /** Its number, so that `<` and `>` compare two tokens. */
   valueOf(): number {
     return this.value;
   }
 
+  /** Its number in decimal. */
   toString(): string {
     return String(this.value);
   }

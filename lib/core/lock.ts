@@ -41,5 +41,6 @@ export interface Lock {
    * be notified is notified later, and its key expires with the TTL.
    */
   release(): Promise<void>;
+  /** Releases, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }

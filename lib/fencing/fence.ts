@@ -144,22 +144,28 @@ export interface PruneOptions {
 export interface StaleContext {
   /** `transaction` and `claim`: already rolled back. `advance`: your transaction is still open; it must roll back. */
   readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
+  /** The refused token. */
   readonly token: FenceToken;
 }
 
 /** What every event of a fence carries. */
 interface AboutToken {
+  /** The keys that the call is about. */
   readonly keys: readonly string[];
+  /** The token of the call, decimal. */
   readonly token: string;
 }
 
 interface AboutUse extends AboutToken {
+  /** What was called. */
   readonly operation: StaleContext['operation'];
 }
 
 /** What happens at a fence, for counting. */
 export type FenceEvent =
+  /** The token is the newest that the resource has seen. */
   | (AboutUse & { readonly type: 'admitted' })
+  /** The resource has seen a newer token. */
   | (AboutUse & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** The database aborted the transaction; it runs again with the same token. */
   | (AboutToken & { readonly type: 'retried'; readonly attempt: number; readonly error: unknown })

@@ -10,6 +10,7 @@ export const FENCING_TOKEN_HEADER = 'Fencing-Token';
 export interface HeaderToken {
   /** Decimal in text, so that nothing on the way rounds it. */
   readonly value: number | bigint | string;
+  /** Random identity of the grant. */
   readonly holder: string;
 }
 
@@ -17,7 +18,9 @@ export interface HeaderToken {
 export interface ReceivedFencingToken {
   /** Decimal. */
   readonly value: string;
+  /** The resources that the receiver said are meant. */
   readonly keys: readonly string[];
+  /** Random identity of the grant. */
   readonly holder: string;
 }
 

@@ -1,3 +1,8 @@
+/**
+ * Fences: they let a database or another service refuse the token of a holder that has lost its lock.
+ *
+ * @module nestjs-fenced-lock/fencing
+ */
 export { FencedUsageError, isRedlockError, StaleTokenError } from '../core/errors.ts';
 export { FencingToken } from '../core/fencing-token.ts';
 export { drizzleFence } from './orms/drizzle-fence.ts';

@@ -1,5 +1,6 @@
 /** What is needed of the class `TransactionHost` of `@nestjs-cls/transactional`. */
 export interface ClsTransactionHosts {
+  /** The host of one connection. */
   getInstance(connectionName?: string): { isTransactionActive(): boolean };
 }
 

@@ -61,6 +61,7 @@ export interface RedlockModuleOptions extends RedlockOptions {
 
 /** A class that makes the options; for `useClass` and `useExisting`. */
 export interface RedlockOptionsFactory {
+  /** Called once, when the module starts. */
   createRedlockOptions(): RedlockModuleOptions | Promise<RedlockModuleOptions>;
 }
 

@@ -1,8 +1,10 @@
 /** One holder's right to one resource. */
 export interface FenceTicket {
+  /** What is written to; tokens of different resources are never compared. */
   readonly resource: string;
   /** Decimal, up to 2^63 - 1: larger than a JavaScript number can tell apart. */
   readonly token: string;
+  /** Random identity of the grant: two holders may have the same number from a broken source. */
   readonly holder: string;
 }
 

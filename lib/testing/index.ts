@@ -1,3 +1,8 @@
+/**
+ * For tests of applications: nodes in memory, locks that are busy or lost on purpose, and the conformance kit for fences.
+ *
+ * @module nestjs-fenced-lock/testing
+ */
 export { assertFenceConformance, fenceConformance } from './conformance/fence-conformance.ts';
 export type {
   FenceConformanceCase,

@@ -11,7 +11,10 @@ const isSketch = ({ code }: Block): boolean => code.includes('…');
 const nameOf = ({ line, code }: Block): string => fileNameOf(code) ?? `line-${line}.ts`;
 
 const blocks = [
-  ...PAGES.flatMap(blocksOf).filter(({ language }) => language === 'ts'),
+  ...PAGES.flatMap(blocksOf).filter(
+    ({ page, language }) => language === 'ts' && !page.startsWith('docs/reference/'),
+  ),
+  // They are those of docs/reference, too.
   ...examplesOfLib(),
 ];
 const compiled = blocks.filter((block) => !isSketch(block));

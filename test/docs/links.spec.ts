@@ -15,12 +15,14 @@ function anchorOf(heading: string): string {
 function anchorsOf({ text }: Page): string[] {
   const seen = new Map<string, number>();
   const prose = text.replaceAll(/^( *)```.*?^\1```$/gms, '');
-  return [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => {
+  const written = [...prose.matchAll(/<a id="([^"]+)"><\/a>/g)].map(([, anchor]) => anchor!);
+  const headings = [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => {
     const anchor = anchorOf(heading!);
     const count = seen.get(anchor) ?? 0;
     seen.set(anchor, count + 1);
     return count === 0 ? anchor : `${anchor}-${count}`;
   });
+  return [...headings, ...written];
 }
 
 /** Targets of links and pictures that are no addresses. */

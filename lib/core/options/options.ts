@@ -64,6 +64,7 @@ export interface RedlockOptions {
    * a burst from burying its own answers. Extensions and releases don't count. @default 512
    */
   readonly concurrentTries?: number;
+  /** How callers of this process space their tries. */
   readonly retry?: RetryOptions;
   /** Receives what happens to locks and nodes. */
   readonly onEvent?: LockEventListener;
@@ -71,9 +72,13 @@ export interface RedlockOptions {
 
 /** Options of one call; what is absent comes from {@link RedlockOptions}. */
 export interface AcquireOptions {
+  /** Time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
   readonly ttl?: Duration;
+  /** How long to try; 0 = one try, which may take one node timeout. @default that of the module, restart guard + 2 s */
   readonly wait?: Duration;
+  /** Extend this lock at a third of its ttl. `false`: it ends after one ttl. @default that of the module, true */
   readonly extend?: boolean;
+  /** Keep this lock at least this long, also when the work ends sooner or the process dies. @default that of the module, 0 */
   readonly minHold?: Duration;
   /** Ends the wait: `acquire` rejects with the signal's reason and holds nothing. */
   readonly signal?: AbortSignal;
@@ -104,11 +109,17 @@ export interface WithLockOptions extends AcquireOptions {
  * ```
  */
 export const REDLOCK_DEFAULTS = Object.freeze({
+  /** {@link RedlockOptions.ttl} */
   ttl: '10s',
+  /** {@link RedlockOptions.driftFactor} */
   driftFactor: 0.01,
+  /** {@link RedlockOptions.keyPrefix} */
   keyPrefix: 'lock:',
+  /** {@link RedlockOptions.extend} */
   extend: true,
+  /** {@link RedlockOptions.minHold} */
   minHold: 0,
+  /** {@link RedlockOptions.tokens} */
   tokens: 'quorum',
   /** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in this process. */
   concurrentTries: 512,

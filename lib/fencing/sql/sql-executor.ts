@@ -15,7 +15,9 @@ export type SqlRow = Readonly<Record<string, unknown>>;
  * ORM is brought into this form by a few lines.
  */
 export interface SqlExecutor {
+  /** Which statements the database understands. */
   readonly dialect: SqlDialect;
+  /** How the driver writes parameters. */
   readonly placeholder: PlaceholderStyle;
   /** Runs one statement and resolves with its rows, an empty array when it has none. It must not swallow errors. */
   query(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]>;
@@ -28,6 +30,7 @@ export interface CommitCheck {
 
 /** What one driver or ORM does differently. */
 export interface SqlFenceAdapter<Transaction> {
+  /** Which statements the database understands. */
   readonly dialect: SqlDialect;
   /** The driver's transaction as the fence sees it. */
   executor(transaction: Transaction): SqlExecutor;

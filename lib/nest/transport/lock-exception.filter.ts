@@ -18,7 +18,9 @@ export interface LockExceptionFilterOptions {
 
 /** What a caller is answered over every transport; over HTTP with the status beside it. */
 export interface LockExceptionAnswer {
+  /** What went wrong, for programs. */
   readonly code: RedlockErrorCode;
+  /** For people. */
   readonly message: string;
   /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
   readonly retryAfterSeconds?: number;

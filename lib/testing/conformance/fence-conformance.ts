@@ -29,13 +29,17 @@ export interface FenceConformanceOptions extends FenceStressOptions {
 
 /** One case and, when it failed, why. */
 export interface FenceConformanceCase {
+  /** What a right store does. */
   readonly name: string;
+  /** What this one did instead; absent when it passed. */
   readonly failure?: string;
 }
 
 /** What the kit saw. */
 export interface FenceConformanceReport {
+  /** Whether all cases passed. */
   readonly passed: boolean;
+  /** Every case, in the order in which they ran. */
   readonly cases: readonly FenceConformanceCase[];
 }
 

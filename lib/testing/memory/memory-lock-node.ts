@@ -9,6 +9,7 @@ import { MemoryConnection } from './memory-connection.ts';
 import { MemoryLockServer } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
+/** Options of {@link MemoryLockNode}. */
 export interface MemoryLockNodeOptions {
   /** What messages call this node. @default `memory:1`, counting up */
   readonly address?: string;

@@ -16,6 +16,7 @@ export interface MemoryServerClient {
   published(channel: string, holder: string): void;
 }
 
+/** Options of {@link MemoryLockServer}. */
 export interface MemoryLockServerOptions {
   /** The server's own clock; only `wallMicros` is used. @default the system's */
   readonly clock?: Pick<Clock, 'wallMicros'>;
@@ -62,10 +63,12 @@ export class MemoryLockServer {
     this.state = new MemoryState(nowMicros, newRunId(), options.fresh !== true);
   }
 
+  /** False after {@link kill}, until {@link restart}. */
   get running(): boolean {
     return this.#running;
   }
 
+  /** True after {@link freeze}, until {@link resume}. */
   get frozen(): boolean {
     return this.#frozen;
   }
