@@ -6,6 +6,11 @@
  * the Unix epoch when the quorum issues it, and a safe integer until the year 2255.
  *
  * Source: Martin Kleppmann, "How to do distributed locking" (2016).
+ *
+ * @example
+ * ```ts
+ * logger.log(`token ${token} of ${token.keys.join(', ')}`, { holder: token.holder });
+ * ```
  */
 export class FencingToken {
   /** The number to compare: larger is newer. A positive safe integer. */

@@ -85,7 +85,19 @@ export class FenceReporter {
   }
 }
 
-/** Whether the error is a refusal by a fence, also one from another copy of this package. */
+/**
+ * Whether the error is a refusal by a fence, also one from another copy of this package.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await fence.transaction(token, work);
+ * } catch (error) {
+ *   if (isStaleTokenError(error)) await payments.refund(payment);
+ *   throw error;
+ * }
+ * ```
+ */
 export function isStaleTokenError(error: unknown): error is StaleTokenError {
   return isRedlockError(error) && error.code === 'STALE_TOKEN';
 }

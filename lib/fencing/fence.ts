@@ -25,6 +25,13 @@ export interface FenceToken {
  * It is also the injection token of the fence given to `RedlockModule.forRoot({ fence })`:
  * `constructor(private readonly fence: Fence<PoolClient>)`.
  *
+ * @example
+ * ```ts
+ * @Fenced('seat:{0}')
+ * async book(seatId: string, @FencingToken() token = fencingToken()) {
+ *   await this.fence.transaction(token, (client) => client.query('UPDATE seat SET taken = true WHERE id = $1', [seatId]));
+ * }
+ * ```
  * @typeParam Transaction what the driver or ORM gives to the work of a transaction
  */
 export abstract class Fence<Transaction = any> {

@@ -3,7 +3,14 @@ import { isWellFormed } from '../core/options/lock-keys.ts';
 
 export const MAX_KEY_BYTES = 2_500;
 
-/** The HTTP header that carries a token to another service: `Fencing-Token: 1795228058941046;f3c9…`. */
+/**
+ * The HTTP header that carries a token to another service: `Fencing-Token: 1795228058941046;f3c9…`.
+ *
+ * @example
+ * ```ts
+ * const headers = { [FENCING_TOKEN_HEADER]: `${token.value};${token.holder}` };
+ * ```
+ */
 export const FENCING_TOKEN_HEADER = 'Fencing-Token';
 
 /** The part of a token that travels. */
@@ -27,6 +34,10 @@ export interface ReceivedFencingToken {
 /**
  * The header for an outgoing request, to spread among others: `fetch(url, { headers: { ...fencingTokenHeader(token) } })`.
  *
+ * @example
+ * ```ts
+ * await fetch('http://ledger/bookings', { method: 'POST', headers: { ...fencingTokenHeader(token) } });
+ * ```
  * @throws FencedUsageError when the token is missing or malformed
  */
 export function fencingTokenHeader(token: HeaderToken | undefined): Record<string, string> {
@@ -41,6 +52,12 @@ export function fencingTokenHeader(token: HeaderToken | undefined): Record<strin
 
 /**
  * Reads the header of an incoming request; undefined when it is malformed, or no fence can have one of the keys.
+ *
+ * @example
+ * ```ts
+ * const received = parseFencingTokenHeader('1795228058941046;f3c9', ['seat:12A']);
+ * if (received) await fence.claim(received);
+ * ```
  * @param keys what it is to be checked for here
  * @throws FencedUsageError when `keys` is not an array
  */

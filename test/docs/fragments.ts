@@ -64,6 +64,17 @@ declare const it: typeof import('@jest/globals').it;
 declare const expect: typeof import('@jest/globals').expect;
 declare const beforeEach: typeof import('@jest/globals').beforeEach;
 declare const afterEach: typeof import('@jest/globals').afterEach;
+declare const adapter: object;
+declare class PrismaClient {
+  constructor(options: { adapter: object });
+  $transaction(work: any, options?: any): Promise<any>;
+  $queryRawUnsafe<Result>(sql: string, ...parameters: any[]): Promise<Result>;
+  $executeRawUnsafe(sql: string, ...parameters: any[]): Promise<number>;
+  readonly seat: { update(change: { where: object; data: object }): Promise<object> };
+}
+declare module '@mikro-orm/core' {
+  class MikroORM { readonly em: any }
+}
 declare module 'postgres' {
   interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
   interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }

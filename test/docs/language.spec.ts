@@ -1,5 +1,7 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { PAGES } from './pages.ts';
+import { PAGES, readPage, type Page } from './pages.ts';
 
 /** Phrases that no native writer uses, and words with one meaning here that these would blur. */
 const BANNED = [
@@ -17,9 +19,22 @@ function bannedIn(text: string): string[] {
   return BANNED.flatMap((phrase) => phrase.exec(text)?.[0] ?? []);
 }
 
-describe('the documentation', () => {
-  it('has none of the phrases that make a reader stop', () => {
-    const found = PAGES.flatMap(({ path, text }) =>
+/** Docstrings, comments, errors, logs, names of tests, and the page of the sample. This file names the phrases. */
+const SOURCES: readonly Page[] = ['lib', 'test', 'sample', 'bench'].flatMap((folder) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:ts|mjs|js|css|html|txt)$/.test(name))
+    .filter((name) => !/node_modules|\bdist\b|language\.spec/.test(name))
+    .map((name) => readPage(join(folder, name))),
+);
+
+describe('pages, docstrings, messages and the names of tests', () => {
+  it('are found', () => {
+    expect(PAGES.length).toBeGreaterThan(20);
+    expect(SOURCES.length).toBeGreaterThan(500);
+  });
+
+  it('have none of the phrases that make a reader stop', () => {
+    const found = [...PAGES, ...SOURCES].flatMap(({ path, text }) =>
       text
         .split('\n')
         .flatMap((line, index) =>

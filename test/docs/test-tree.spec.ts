@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 133;
-const MOST_LINES_OF_LIB = 15_448;
-const MOST_LINES_OF_TEST = 51_994;
+const MOST_LINES_OF_LIB = 15_638;
+const MOST_LINES_OF_TEST = 52_022;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

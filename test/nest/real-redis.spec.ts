@@ -56,7 +56,7 @@ describe('an application over real Redis servers', () => {
     return closeLater(await module.init());
   }
 
-  it('is told that the port may have no TLS where rediss:// leads to servers without it', async () => {
+  it('says that the port may have no TLS where rediss:// leads to servers without it', async () => {
     const nodes = servers.map(({ host, port }) => `rediss://${host}:${port}`);
     await expect(start({ nodes, startupTimeout: '8s' })).rejects.toThrow(
       /0 of 3 nodes answer.*accepted the connection but did not answer: .* has no TLS on this port/s,

@@ -27,6 +27,17 @@ export function isOutside({ serverStatus }: { readonly serverStatus?: number } =
  *
  * `tx` is the pool's own connection. Five round trips are added to a transaction. In your own transaction `advance` must be
  * literally the first statement: under REPEATABLE READ any plain SELECT before it freezes what later ones see.
+ *
+ * @example
+ * ```ts
+ * import { createPool } from 'mysql2/promise';
+ * import { mysqlFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const fence = mysqlFence(createPool('mysql://localhost/shop'));
+ * await fence.transaction(token, (connection) =>
+ *   connection.execute('UPDATE seat SET customer = ? WHERE id = ?', ['ana', '12A']),
+ * );
+ * ```
  */
 export function mysqlFence<Connection extends MysqlConnection>(
   pool: MysqlPool<Connection>,

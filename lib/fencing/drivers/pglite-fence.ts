@@ -13,7 +13,18 @@ export interface Pglite<Transaction extends PgliteTransaction> extends PgliteTra
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>;
 }
 
-/** The fence in a PGlite database (PostgreSQL in the process): the same SQL as PostgreSQL. */
+/**
+ * The fence in a PGlite database (PostgreSQL in the process): the same SQL as PostgreSQL.
+ *
+ * @example
+ * ```ts
+ * import { PGlite } from '@electric-sql/pglite';
+ * import { pgliteFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const fence = pgliteFence(new PGlite());
+ * await fence.transaction(token, (tx) => tx.query('UPDATE seat SET customer = $2 WHERE id = $1', ['12A', 'ana']));
+ * ```
+ */
 export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransaction>(
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,

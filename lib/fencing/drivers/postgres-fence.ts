@@ -74,6 +74,16 @@ export interface PostgresFence<Transaction> extends Fence<Transaction> {
  *
  * `tx` is the pool's own client. One round trip is added to a transaction.
  *
+ * @example
+ * ```ts
+ * import { postgresFence } from 'nestjs-fenced-lock/fencing';
+ * import { Pool } from 'pg';
+ *
+ * const fence = postgresFence(new Pool({ connectionString: process.env.DATABASE_URL }));
+ * await fence.transaction(token, (client) =>
+ *   client.query('UPDATE seat SET customer = $2 WHERE id = $1', ['12A', 'ana']),
+ * );
+ * ```
  * @throws RedlockConfigError when an option is wrong
  */
 export function postgresFence<Pool extends PostgresPool>(

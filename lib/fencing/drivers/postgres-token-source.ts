@@ -48,6 +48,18 @@ RETURNING CAST(CASE WHEN xmax = 0 AND token < (${floor} FOR SHARE) THEN 'below t
  *
  * A row and not a SEQUENCE: the number is durable before it is handed out. After a crash a sequence may hand out again numbers
  * that `nextval` had returned, also committed ones, because only every 32nd is written to the log.
+ *
+ * @example
+ * ```ts
+ * import { RedlockModule } from 'nestjs-fenced-lock';
+ * import { postgresFence, postgresTokenSource } from 'nestjs-fenced-lock/fencing';
+ *
+ * RedlockModule.forRoot({
+ *   nodes: ['redis://localhost:6379'],
+ *   tokens: postgresTokenSource(pool),
+ *   fence: postgresFence(pool),
+ * });
+ * ```
  */
 export function postgresTokenSource(
   pool: PostgresPool,

@@ -153,6 +153,15 @@ export interface RedisFence {
 /**
  * The fence over a Redis that holds data (not one of the lock nodes' business: any Redis, with persistence and
  * `maxmemory-policy noeviction`, for the fence must not be forgotten).
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis';
+ * import { redisFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const fence = redisFence(new Redis('redis://data.example.com'));
+ * await fence.write(token, [['HSET', 'seat:12A', 'customer', 'ana']], { keys: ['seat:12A'] });
+ * ```
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
   const prefix = options.keyPrefix ?? 'fence:';

@@ -46,6 +46,17 @@ const lastTurns = new WeakMap<object, Promise<unknown>>();
  * A connection has one transaction at a time: calls of its fences wait for each other. With synchronous `work` nothing can come in
  * between; with asynchronous `work`, statements that other code runs on the same connection meanwhile belong to the transaction,
  * so give the fence a connection of its own.
+ *
+ * @example
+ * ```ts
+ * import Database from 'better-sqlite3';
+ * import { sqliteFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const fence = sqliteFence(new Database('shop.db'));
+ * await fence.transaction(token, (database) =>
+ *   database.prepare('UPDATE seat SET customer = ? WHERE id = ?').run('ana', '12A'),
+ * );
+ * ```
  */
 export function sqliteFence<Database extends SqliteDatabase>(
   database: Database,

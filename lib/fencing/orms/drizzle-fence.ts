@@ -46,6 +46,15 @@ export interface DrizzleFenceOptions extends SqlFenceOptions {
  * The fence over Drizzle on PostgreSQL (node-postgres, postgres.js, PGlite) or MySQL (mysql2): `drizzleFence(db, { sql })`, with
  * `sql` of drizzle-orm. `tx` is the Drizzle transaction. For SQLite give the driver's connection to `sqliteFence`.
  *
+ * @example
+ * ```ts
+ * import { sql } from 'drizzle-orm';
+ * import { drizzle } from 'drizzle-orm/node-postgres';
+ * import { drizzleFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const fence = drizzleFence(drizzle('postgres://localhost/shop'), { sql });
+ * await fence.transaction(token, (tx) => tx.execute(sql`UPDATE seat SET customer = ${'ana'} WHERE id = ${'12A'}`));
+ * ```
  * @throws RedlockConfigError when `sql` is missing
  */
 export function drizzleFence<Database extends DrizzleDatabase>(

@@ -35,6 +35,14 @@ const DIALECTS: Readonly<Record<string, SqlDialect>> = {
 /**
  * The fence over Knex (pg, mysql2, better-sqlite3). `tx` is the Knex transaction.
  *
+ * @example
+ * ```ts
+ * import { knex } from 'knex';
+ * import { knexFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const fence = knexFence(knex({ client: 'pg', connection: process.env.DATABASE_URL }));
+ * await fence.transaction(token, (trx) => trx('seat').where({ id: '12A' }).update({ customer: 'ana' }));
+ * ```
  * @throws RedlockConfigError for another client
  */
 export function knexFence<Knex extends KnexInstance>(

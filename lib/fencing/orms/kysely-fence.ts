@@ -31,7 +31,21 @@ export interface KyselyFenceOptions extends SqlFenceOptions {
   readonly dialect?: SqlDialect;
 }
 
-/** The fence over Kysely. `tx` is the Kysely transaction. */
+/**
+ * The fence over Kysely. `tx` is the Kysely transaction.
+ *
+ * @example
+ * ```ts
+ * import { Kysely, PostgresDialect } from 'kysely';
+ * import { kyselyFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * const database = new Kysely<{ seat: { id: string; customer: string } }>({ dialect: new PostgresDialect({ pool }) });
+ * const fence = kyselyFence(database);
+ * await fence.transaction(token, (trx) =>
+ *   trx.updateTable('seat').set({ customer: 'ana' }).where('id', '=', '12A').execute(),
+ * );
+ * ```
+ */
 export function kyselyFence<Database extends KyselyDatabase>(
   database: Database,
   options: KyselyFenceOptions = {},

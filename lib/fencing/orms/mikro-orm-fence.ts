@@ -24,6 +24,17 @@ const DIALECTS: readonly (readonly [pattern: RegExp, dialect: SqlDialect])[] = [
  * The fence over MikroORM's EntityManager (PostgreSQL, MySQL, MariaDB, SQLite drivers). `tx` is the transaction's own fork: read
  * and persist through it, so that nothing comes from an identity map filled before the token reached the resource.
  *
+ * @example
+ * ```ts
+ * import { MikroORM } from '@mikro-orm/core';
+ * import { RedlockModule } from 'nestjs-fenced-lock';
+ * import { mikroOrmFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * RedlockModule.forRootAsync({
+ *   inject: [MikroORM],
+ *   useFactory: (orm: MikroORM) => ({ nodes: ['redis://localhost:6379'], fence: mikroOrmFence(orm.em) }),
+ * });
+ * ```
  * @throws RedlockConfigError for another driver
  */
 export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(

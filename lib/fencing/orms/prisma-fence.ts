@@ -37,7 +37,18 @@ const ISOLATION: Readonly<Record<IsolationLevel, string>> = {
   serializable: 'Serializable',
 };
 
-/** The fence over Prisma 7 with a driver adapter. `tx` is the client of an interactive transaction. */
+/**
+ * The fence over Prisma 7 with a driver adapter. `tx` is the client of an interactive transaction.
+ *
+ * @example
+ * ```ts
+ * import { prismaFence } from 'nestjs-fenced-lock/fencing';
+ *
+ * // PrismaClient is what `prisma generate` wrote for you.
+ * const fence = prismaFence(new PrismaClient({ adapter }), { timeout: '5s' });
+ * await fence.transaction(token, (tx) => tx.seat.update({ where: { id: '12A' }, data: { customer: 'ana' } }));
+ * ```
+ */
 export function prismaFence<Database extends PrismaDatabase>(
   prisma: Database,
   options: PrismaFenceOptions = {},

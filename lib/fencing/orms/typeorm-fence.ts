@@ -31,6 +31,14 @@ const DIALECTS: Readonly<Record<string, SqlDialect>> = {
 /**
  * The fence over a TypeORM DataSource (postgres, mysql, mariadb, better-sqlite3). `tx` is the transaction's EntityManager.
  *
+ * @example
+ * ```ts
+ * import { typeormFence } from 'nestjs-fenced-lock/fencing';
+ * import { DataSource } from 'typeorm';
+ *
+ * const fence = typeormFence(new DataSource({ type: 'postgres', url: process.env.DATABASE_URL }));
+ * await fence.transaction(token, (manager) => manager.update('Seat', '12A', { customer: 'ana' }));
+ * ```
  * @throws RedlockConfigError for another type of database
  */
 export function typeormFence<DataSource extends TypeormDataSource>(

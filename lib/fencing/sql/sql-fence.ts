@@ -8,7 +8,31 @@ import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts
 import { runSteps, type SqlSteps } from './sql-steps.ts';
 import { TableFence, type FenceCall } from './table-fence.ts';
 
-/** The fence over any SQL database: one table, whose row locks order the holders. */
+/**
+ * The fence over any SQL database: one table, whose row locks order the holders.
+ *
+ * @example
+ * ```ts
+ * import { SqlFence, type SqlRow } from 'nestjs-fenced-lock/fencing';
+ *
+ * interface Connection {
+ *   isOpen: boolean;
+ *   query(sql: string, parameters: readonly unknown[]): Promise<SqlRow[]>;
+ * }
+ * declare const database: { transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> };
+ *
+ * const fence = new SqlFence<Connection>({
+ *   dialect: 'postgresql',
+ *   executor: (connection) => ({
+ *     dialect: 'postgresql',
+ *     placeholder: 'numbered',
+ *     query: (sql, parameters) => connection.query(sql, parameters),
+ *   }),
+ *   isTransaction: (connection) => connection.isOpen,
+ *   run: (work) => database.transaction(work),
+ * });
+ * ```
+ */
 export class SqlFence<Transaction> extends TableFence<Transaction> {
   constructor(
     protected override readonly adapter: SqlFenceAdapter<Transaction>,

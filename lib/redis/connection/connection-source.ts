@@ -195,7 +195,7 @@ function isElsewhere({ path, Connector, tls }: RedisOptions): boolean {
   return Boolean(path || Connector || tls?.host || tls?.path || tls?.socket);
 }
 
-/** What ioredis would print with a password, take for localhost, or select in vain, which would end the process. */
+/** What ioredis would print with a password, take for localhost, or fail to select, which would end the process. */
 function checkValues(options: RedisOptions, what: string, refused: Refusal): void {
   const masters =
     'list the masters themselves, independent of each other; a Sentinel fails over to a replica, which forgets locks';

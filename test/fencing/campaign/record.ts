@@ -8,7 +8,7 @@ const CRASH_ECHO_MS = 8_000;
 
 /** Must be zero. */
 export interface Verdict extends Violations {
-  /** Writes whose callers were told of success, which the database does not have. */
+  /** Writes that succeeded for their callers, and which the database does not have. */
   readonly missing: number;
   /** Refusals of holders than whom nobody newer had come. */
   readonly wronglyRefused: number;

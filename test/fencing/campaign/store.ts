@@ -34,7 +34,7 @@ export const runWrong = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> 
     ? WRONG_PATTERNS.noFence(ledger, holder)
     : WRONG_PATTERNS.readWithoutClaim(ledger, holder);
 
-/** The ledger, with each write noted whose caller was told of success. */
+/** The ledger, with each write noted that succeeded for its caller. */
 export function noting<Tx>(ledger: Ledger<Tx>, record: Record): Ledger<Tx> {
   const current = new AsyncLocalStorage<{ writer?: string }>();
   const noted = <Result>(transaction: () => Promise<Result>): Promise<Result> => {
