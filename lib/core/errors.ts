@@ -264,16 +264,19 @@ export class RedlockConfigError extends RedlockError {
     this.prototype.name = 'RedlockConfigError';
   }
 
+  /** What it was set to. No log or JSON shows it: a pool, for example, has a password. */
+  declare readonly value: unknown;
+
   constructor(
     /** Its name, with the path to it: `nodes[1]`, `retry.baseDelay`. */
     readonly option: string,
-    /** What it was set to. */
-    readonly value: unknown,
+    value: unknown,
     fix: string,
     /** Where the value must not be seen, or says too little. */
     shown = describe(value),
   ) {
     super(`Option '${option}' can't be ${shown}: ${fix}.`);
+    Object.defineProperty(this, 'value', { value });
   }
 }
 

@@ -1,3 +1,4 @@
+import { checkFenceArguments, refuseClient } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
@@ -43,6 +44,10 @@ export function mysqlFence<Connection extends MysqlConnection>(
   pool: MysqlPool<Connection>,
   options?: SqlFenceOptions,
 ): Fence<Connection> {
+  const needs = 'a pool of promises: createPool of mysql2/promise';
+  checkFenceArguments('mysqlFence', pool, ['getConnection'], needs, options);
+  // One with callbacks, which would never call back.
+  if ('promise' in pool) refuseClient('mysqlFence', pool, needs);
   return new SqlFence<Connection>(
     {
       dialect: 'mysql',

@@ -1,4 +1,5 @@
 import { StatementFence, type PostgresFence } from './postgres-fence.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { SqlFenceOptions } from '../fence.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
 
@@ -29,6 +30,13 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,
 ): PostgresFence<Transaction> {
+  checkFenceArguments(
+    'pgliteFence',
+    database,
+    ['transaction', 'query'],
+    'a PGlite: new PGlite()',
+    options,
+  );
   const executor = (client: PgliteTransaction): SqlExecutor => ({
     dialect: 'postgresql',
     placeholder: 'numbered',

@@ -5,6 +5,7 @@ import {
   RedlockConfigError,
   StaleTokenError,
 } from '../../core/errors.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
@@ -164,6 +165,9 @@ export interface RedisFence {
  * ```
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
+  checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, [
+    'keyPrefix',
+  ]);
   const prefix = options.keyPrefix ?? 'fence:';
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
     throw new RedlockConfigError(

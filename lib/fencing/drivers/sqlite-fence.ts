@@ -1,4 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
@@ -62,6 +63,8 @@ export function sqliteFence<Database extends SqliteDatabase>(
   database: Database,
   options?: SqlFenceOptions,
 ): SqliteFence<Database> {
+  const needs = 'a database of better-sqlite3 or node:sqlite';
+  checkFenceArguments('sqliteFence', database, ['prepare', 'exec'], needs, options);
   return new SqliteTableFence(database, options);
 }
 

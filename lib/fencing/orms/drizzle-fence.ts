@@ -1,4 +1,5 @@
 import { RedlockConfigError } from '../../core/errors.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { isOutside } from '../drivers/mysql-fence.ts';
 import { isInPostgresTransaction } from '../drivers/postgres-pool.ts';
@@ -61,6 +62,11 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   database: Database,
   options: DrizzleFenceOptions,
 ): Fence<DrizzleTransactionOf<Database>> {
+  const needs = 'the database that drizzle(…) returned';
+  checkFenceArguments('drizzleFence', database, ['transaction', 'execute'], needs, options, [
+    'sql',
+    'dialect',
+  ]);
   const { dialect = 'postgresql', sql } = options ?? {};
   if (typeof sql?.raw !== 'function') {
     throw new RedlockConfigError(

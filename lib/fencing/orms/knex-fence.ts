@@ -1,3 +1,4 @@
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { dialectOf, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -49,6 +50,13 @@ export function knexFence<Knex extends KnexInstance>(
   knex: Knex,
   options?: SqlFenceOptions,
 ): Fence<KnexTransactionOf<Knex>> {
+  checkFenceArguments(
+    'knexFence',
+    knex,
+    ['transaction', 'raw'],
+    'a Knex: knex({ client, connection })',
+    options,
+  );
   const dialect = dialectOf('knex', String(knex.client?.config?.client), DIALECTS);
   return new SqlFence<KnexTransactionOf<Knex>>(
     {

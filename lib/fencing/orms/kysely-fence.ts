@@ -1,3 +1,4 @@
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -50,6 +51,14 @@ export function kyselyFence<Database extends KyselyDatabase>(
   database: Database,
   options: KyselyFenceOptions = {},
 ): Fence<KyselyTransactionOf<Database>> {
+  checkFenceArguments(
+    'kyselyFence',
+    database,
+    ['transaction'],
+    'a Kysely: new Kysely({ dialect })',
+    options,
+    ['dialect'],
+  );
   const dialect = options.dialect ?? 'postgresql';
   return new SqlFence<KyselyTransactionOf<Database>>(
     {

@@ -1,4 +1,5 @@
 import { RedlockConfigError } from '../../core/errors.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import type { SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -41,6 +42,8 @@ export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
   entityManager: EntityManager,
   options?: SqlFenceOptions,
 ): Fence<EntityManager> {
+  const needs = 'an EntityManager of MikroORM: orm.em';
+  checkFenceArguments('mikroOrmFence', entityManager, ['getDriver', 'fork'], needs, options);
   const driver = String(entityManager.getDriver()?.constructor?.name);
   const dialect = DIALECTS.find(([pattern]) => pattern.test(driver))?.[1];
   if (!dialect)

@@ -1,5 +1,6 @@
 import type { Duration } from '../../core/options/duration.ts';
 import { durationMs } from '../../core/options/duration.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
 import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -53,6 +54,8 @@ export function prismaFence<Database extends PrismaDatabase>(
   prisma: Database,
   options: PrismaFenceOptions = {},
 ): Fence<PrismaTransactionOf<Database>> {
+  const further = ['dialect', 'timeout', 'maxWait'];
+  checkFenceArguments('prismaFence', prisma, ['$transaction'], 'a PrismaClient', options, further);
   const dialect = options.dialect ?? 'postgresql';
   const { timeout, maxWait } = options;
   const limits = {

@@ -1,3 +1,4 @@
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { dialectOf, driverPlaceholder, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -45,6 +46,13 @@ export function typeormFence<DataSource extends TypeormDataSource>(
   dataSource: DataSource,
   options?: SqlFenceOptions,
 ): Fence<TypeormManagerOf<DataSource>> {
+  checkFenceArguments(
+    'typeormFence',
+    dataSource,
+    ['transaction', 'query'],
+    'a DataSource of TypeORM',
+    options,
+  );
   const dialect = dialectOf('dataSource', dataSource.options.type, DIALECTS);
   return new SqlFence<TypeormManagerOf<DataSource>>(
     {

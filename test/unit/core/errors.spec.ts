@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
 import * as errors from '../../../lib/core/errors.ts';
 import type { LockLossReason, RedlockError } from '../../../lib/core/errors.ts';
@@ -103,6 +104,13 @@ describe('a message says what happened and what to do', () => {
 });
 
 describe('in a message', () => {
+  it('shows a value to programs, and in no log: it may have a password', () => {
+    const error = new RedlockConfigError('fence', { password: 'hunter2' }, 'fix it');
+    expect(error.value).toEqual({ password: 'hunter2' });
+    expect(inspect(error)).not.toContain('hunter2');
+    expect(JSON.stringify(error)).not.toContain('hunter2');
+  });
+
   it('an option is short and without its inside', () => {
     const given = [{ password: 'secret' }, ['secret'], () => 'secret', Symbol('secret'), null, 12n];
     const shown = ['an object', 'an array', 'a function', 'a symbol', 'null', '12'];
