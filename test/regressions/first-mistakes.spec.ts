@@ -191,6 +191,19 @@ describe('a method under @Fenced', () => {
     expect(() => decorate(Seats.prototype, 'book', method)).toThrow(message);
   });
 
+  // Only types would refuse these, and what strips types without a look at them lets them through.
+  it('is refused without parentheses, where it would lock nothing', () => {
+    const bare = Fenced as unknown as (...args: unknown[]) => void;
+    const method = Object.getOwnPropertyDescriptor(Seats.prototype, 'book');
+    expect(() => bare(Seats.prototype, 'book', method)).toThrow(/^Seats\.book: .*@Fenced\('/);
+    expect(() => bare(Seats)).toThrow(/^Seats: .*works on methods/);
+  });
+
+  it('is refused on a class', () => {
+    const decorate = Fenced('seat') as (...args: unknown[]) => void;
+    expect(() => decorate(Seats)).toThrow(/^Seats: .*works on methods/);
+  });
+
   it('is refused as a decorator of the third stage, and the setting is named', () => {
     const context = { kind: 'method', name: 'book', static: false };
     const decorate = Fenced('seat') as unknown as (method: unknown, context: unknown) => void;

@@ -50,7 +50,9 @@ export function Fenced<
   const Key extends FencedKey,
   const Options extends FencedOptions = FencedOptions,
 >(key: Key, options?: Options): FencedDecorator<Key, Options> {
+  refuseBare(key, options);
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
+    if (propertyKey === undefined) throw onClass(target);
     if (typeof propertyKey === 'object')
       throw new FencedUsageError(
         '@Fenced is a legacy decorator, as those of Nest are: set experimentalDecorators in tsconfig.json.',
@@ -82,6 +84,23 @@ export function Fenced<
       throw error;
     }
   };
+}
+
+/** Without parentheses the decorator gets what it decorates, and would replace nothing. */
+function refuseBare(target: unknown, propertyKey: unknown): void {
+  if (typeof target === 'function' && /^class\b/.test(Function.prototype.toString.call(target)))
+    throw onClass(target);
+  const isKey = typeof target !== 'object' || target === null || Array.isArray(target);
+  if (isKey || (typeof propertyKey !== 'string' && typeof propertyKey !== 'symbol')) return;
+  throw new FencedUsageError(
+    `${methodName(target, propertyKey)}: @Fenced needs the key of its lock, such as @Fenced('report:{0}').`,
+  );
+}
+
+function onClass(target: object): FencedUsageError {
+  return new FencedUsageError(
+    `${(target as { readonly name?: string }).name}: @Fenced works on methods: write @Fenced('report:{0}') above each method that needs the lock.`,
+  );
 }
 
 function refusalOf(target: object, method: unknown): string | undefined {
