@@ -93,7 +93,7 @@ export class LockBusyError extends RedlockError {
     readonly isHeldHere = false,
   ) {
     const holder = isHeldHere ? 'by another call of this process' : 'by another holder';
-    const hint = isHeldHere ? ' Look for a missing release(), or minHold.' : '';
+    const hint = isHeldHere ? ' If none is running, look for a missing release(), or minHold.' : '';
     const remaining =
       holderRemainingMs === undefined
         ? ''

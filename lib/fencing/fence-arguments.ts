@@ -1,5 +1,5 @@
 import { RedlockConfigError } from '../core/errors.ts';
-import { checkOptionNames, kindOf } from '../core/options/resolve-options.ts';
+import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
 
 /**
  * What would otherwise fail in the first transaction, or be ignored: another object than the client, an option that there is not.

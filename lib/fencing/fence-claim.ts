@@ -1,4 +1,5 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
+import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
 import { checkKeyList, isFenceKey, isTokenValue, MAX_KEY_BYTES } from './fencing-token-header.ts';
 
@@ -25,9 +26,10 @@ export function fenceClaims(
 ): readonly FenceClaim[] {
   if (typeof token !== 'object' || token === null || token.keys === undefined) {
     throw unusable(
-      `A fencing token is needed, but it is ${token === null ? 'null' : typeof token}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,
+      `A fencing token is needed, but it is ${kindOf(token)}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,
     );
   }
+  if ('token' in token) throw unusable('This is a lock: pass its token, lock.token.', token.keys);
   for (const list of [token.keys, keys ?? []]) checkKeyList(list);
   const { holder } = token;
   const value = decimalToken(token);

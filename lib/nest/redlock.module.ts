@@ -6,7 +6,7 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { RedlockConfigError } from '../core/errors.ts';
-import { checkOptionNames } from '../core/options/resolve-options.ts';
+import { checkOptionNames } from '../core/options/option-names.ts';
 import { copiesOf } from '../core/package-copies.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';

@@ -2,7 +2,7 @@ import type { FencingToken } from '../core/fencing-token.ts';
 import { RedlockConfigError } from '../core/errors.ts';
 import type { Duration } from '../core/options/duration.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
-import { checkOptionNames } from '../core/options/resolve-options.ts';
+import { checkOptionNames } from '../core/options/option-names.ts';
 import { Redlock } from '../core/redlock.ts';
 import { createMemoryNodes } from './create-memory-nodes.ts';
 import type { MemoryLockNode } from './memory/memory-lock-node.ts';

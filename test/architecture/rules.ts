@@ -18,6 +18,7 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   fencing: {
     files: [
       'core/options/duration.ts',
+      'core/options/option-names.ts',
       'core/errors.ts',
       'core/fencing-token.ts',
       'core/options/lock-keys.ts',

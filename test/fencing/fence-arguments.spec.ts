@@ -67,4 +67,13 @@ describe('a fence with an option that there is not', () => {
     );
     await database.close();
   });
+
+  it('says what transaction needs where it gets no work', async () => {
+    const database = new PGlite();
+    const fence = fencing.pgliteFence(database);
+    const token = { value: 1, keys: ['a'], holder: 'me' };
+    const call = fence.transaction(token, undefined as never);
+    await expect(call).rejects.toThrow(/needs the work to do, as a function/);
+    await database.close();
+  });
 });

@@ -54,6 +54,14 @@ describe('fenceClaims', () => {
     },
   );
 
+  it('asks for the token where it gets the whole lock', () => {
+    const lock = { keys: ['a'], token: { value: 1, keys: ['a'], holder: 'me' } };
+    expect(thrown(() => fenceClaims(lock as never))).toEqual(
+      usage(/This is a lock: pass .*lock\.token/),
+    );
+    expect(thrown(() => fenceClaims(5 as never))).toEqual(usage(/it is a number/));
+  });
+
   it('refuses a key that the token was not granted for', () => {
     expect(thrown(() => fenceClaims(new FencingToken(1, ['seat:1'], 'h'), ['seat:2']))).toEqual(
       usage(/granted for "seat:1", not for "seat:2"/),

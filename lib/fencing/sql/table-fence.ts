@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RedlockConfigError } from '../../core/errors.ts';
+import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import { advanceFence, fenceError, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
@@ -66,6 +66,11 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options: FenceTransactionOptions = {},
   ): Promise<Result> {
     const claims = fenceClaims(token, options.keys);
+    if (typeof work !== 'function')
+      throw new FencedUsageError(
+        'transaction needs the work to do, as a function: transaction(token, async (tx) => {}). Nothing was written.',
+        claims.map(({ key }) => key),
+      );
     this.context.refuseNested(claims);
     const { attempts = DEFAULT_ATTEMPTS } = options;
     if (!Number.isInteger(attempts) || attempts < 1)

@@ -1,6 +1,7 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs, type Duration } from '../../core/options/duration.ts';
-import { checkOptionNames, oneOf } from '../../core/options/resolve-options.ts';
+import { checkOptionNames } from '../../core/options/option-names.ts';
+import { oneOf } from '../../core/options/resolve-options.ts';
 import type { FencedKey } from './fenced-key.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 

@@ -1,6 +1,6 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
-import { kindOf } from '../../core/options/resolve-options.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
 import type { NodeInput } from '../redlock-module-options.ts';
 

@@ -9,12 +9,8 @@ import type { LockNode } from '../../core/nodes/lock-node.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs } from '../../core/options/duration.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
-import {
-  checkOptionNames,
-  oneOf,
-  resolveAcquire,
-  resolveKeyPrefix,
-} from '../../core/options/resolve-options.ts';
+import { checkOptionNames } from '../../core/options/option-names.ts';
+import { oneOf, resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
 import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';

@@ -8,7 +8,8 @@ import {
   type RedlockErrorCode,
   type StaleTokenError,
 } from '../../core/errors.ts';
-import { checkOptionNames, oneOf } from '../../core/options/resolve-options.ts';
+import { checkOptionNames } from '../../core/options/option-names.ts';
+import { oneOf } from '../../core/options/resolve-options.ts';
 
 /** Options of {@link LockExceptionFilter}. */
 export interface LockExceptionFilterOptions {

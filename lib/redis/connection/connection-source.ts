@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { kindOf, meantBy } from '../../core/options/resolve-options.ts';
+import { kindOf, meantBy } from '../../core/options/option-names.ts';
 import { scriptCommands } from '../commands/script-command.ts';
 import type { CommandClass, ScriptCommands } from '../commands/script-command.ts';
 

@@ -32,7 +32,7 @@ describe('a message says what happened and what to do', () => {
     );
     expect(new LockBusyError(['a'], 5, undefined).message).not.toContain('undefined');
     expect(new LockBusyError(['a'], 5, undefined, [], true).message).toBe(
-      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). Look for a missing release(), or minHold.`,
+      `Lock "a" is held by another call of this process (waited 5 ms). Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip'). If none is running, look for a missing release(), or minHold.`,
     );
   });
 
