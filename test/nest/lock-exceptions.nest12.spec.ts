@@ -22,8 +22,15 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { WebSocket } from 'ws';
 import { LockBusyError, LockExceptionFilter, StaleTokenError } from '../../lib/index.ts';
 import { closeAll, closeLater, startModule } from './support/applications.ts';
-import { answersToAll, guardedNodes, GuardedSeats, MEANINGS } from './support/guarded-seats.ts';
-import type { Answer } from './support/guarded-seats.ts';
+import {
+  answersOfShutdown,
+  answersToAll,
+  GuardedSeats,
+  MEANINGS,
+  SHUTDOWN,
+  type Answer,
+  type StartTransport,
+} from './support/guarded-seats.ts';
 
 @Controller()
 class SeatController {
@@ -56,25 +63,76 @@ class SeatGateway {
   }
 }
 
+const startFastify: StartTransport = async (redlock) => {
+  const metadata = { controllers: [SeatController], providers: [GuardedSeats] };
+  const module = await startModule(metadata, redlock);
+  const app = closeLater(
+    module.createNestApplication<NestFastifyApplication>(new FastifyAdapter()),
+  );
+  app.useGlobalFilters(new LockExceptionFilter());
+  await app.listen(0, '127.0.0.1');
+  const url = await app.getUrl();
+  const call = async (method: string): Promise<Answer> => {
+    const response = await fetch(`${url}/${method}`);
+    const text = await response.text();
+    const body = text.startsWith('{') ? (JSON.parse(text) as Answer) : { text };
+    return { status: response.status, retryAfter: response.headers.get('retry-after'), ...body };
+  };
+  return { app, seats: module.get(GuardedSeats), call };
+};
+
+const startGraphql: StartTransport = async (redlock) => {
+  const graphql = GraphQLModule.forRoot<ApolloDriverConfig>({
+    driver: ApolloDriver,
+    autoSchemaFile: true,
+    // By default it closes the HTTP server before the locks are given back: later calls find no server, instead of an answer.
+    stopOnApplicationShutdown: true,
+  });
+  const metadata = { imports: [graphql], providers: [SeatResolver, GuardedSeats] };
+  const module = await startModule(metadata, redlock);
+  const app: INestApplication = closeLater(module.createNestApplication());
+  app.useGlobalFilters(new LockExceptionFilter());
+  await app.listen(0, '127.0.0.1');
+  const url = `${await app.getUrl()}/graphql`;
+  const call = async (method: string): Promise<Answer> => {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ query: `{ call(method: "${method}") }` }),
+    });
+    const { data, errors } = (await response.json()) as {
+      data?: { call: string };
+      errors?: { message: string; extensions: Answer }[];
+    };
+    return { text: data?.call, message: errors?.[0]?.message, ...errors?.[0]?.extensions };
+  };
+  return { app, seats: module.get(GuardedSeats), call };
+};
+
+const startWebSocket: StartTransport = async (redlock) => {
+  const module = await startModule({ providers: [SeatGateway, GuardedSeats] }, redlock);
+  const app: INestApplication = closeLater(module.createNestApplication());
+  app.useWebSocketAdapter(new WsAdapter(app));
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const call = async (method: string): Promise<Answer> => {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}`);
+    await once(socket, 'open');
+    socket.send(JSON.stringify({ event: 'call', data: method }));
+    const [message] = (await once(socket, 'message')) as [Buffer];
+    socket.close();
+    await once(socket, 'close');
+    const { event, data } = JSON.parse(message.toString()) as { event: string; data: Answer };
+    return { event, ...data };
+  };
+  return { app, seats: module.get(GuardedSeats), call };
+};
+
 describe('LockExceptionFilter', () => {
   afterEach(closeAll);
 
   it('answers on Fastify as on Express', async () => {
-    const { nodes, redlock } = guardedNodes();
-    const metadata = { controllers: [SeatController], providers: [GuardedSeats] };
-    const module = await startModule(metadata, redlock);
-    const app = closeLater(
-      module.createNestApplication<NestFastifyApplication>(new FastifyAdapter()),
-    );
-    app.useGlobalFilters(new LockExceptionFilter());
-    await app.listen(0, '127.0.0.1');
-    const call = async (method: string): Promise<Answer> => {
-      const response = await fetch(`${await app.getUrl()}/${method}`);
-      const text = await response.text();
-      const body = text.startsWith('{') ? (JSON.parse(text) as Answer) : { text };
-      return { status: response.status, retryAfter: response.headers.get('retry-after'), ...body };
-    };
-    expect(await answersToAll(nodes, module.get(GuardedSeats), call)).toMatchObject({
+    expect(await answersToAll(startFastify)).toMatchObject({
       ...MEANINGS,
       done: { status: 200, text: 'booked' },
       busy: { status: 409, retryAfter: '10' },
@@ -82,6 +140,11 @@ describe('LockExceptionFilter', () => {
       stale: { status: 412 },
       other: { status: 500 },
       outage: { status: 503, retryAfter: '1' },
+    });
+    expect(await answersOfShutdown(startFastify)).toMatchObject({
+      ...SHUTDOWN,
+      refused: { status: 503, retryAfter: '1' },
+      cutOff: { status: 503, error: 'Service Unavailable', retryAfter: '1' },
     });
   });
 
@@ -124,59 +187,25 @@ describe('LockExceptionFilter', () => {
   });
 
   it('puts the answer into the extensions of a GraphQL error', async () => {
-    const graphql = GraphQLModule.forRoot<ApolloDriverConfig>({
-      driver: ApolloDriver,
-      autoSchemaFile: true,
-    });
-    const { nodes, redlock } = guardedNodes();
-    const metadata = { imports: [graphql], providers: [SeatResolver, GuardedSeats] };
-    const module = await startModule(metadata, redlock);
-    const app: INestApplication = closeLater(module.createNestApplication());
-    app.useGlobalFilters(new LockExceptionFilter());
-    await app.listen(0, '127.0.0.1');
-    const call = async (method: string): Promise<Answer> => {
-      const response = await fetch(`${await app.getUrl()}/graphql`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ query: `{ call(method: "${method}") }` }),
-      });
-      const { data, errors } = (await response.json()) as {
-        data?: { call: string };
-        errors?: { message: string; extensions: Answer }[];
-      };
-      return { text: data?.call, message: errors?.[0]?.message, ...errors?.[0]?.extensions };
-    };
-    expect(await answersToAll(nodes, module.get(GuardedSeats), call)).toMatchObject({
+    expect(await answersToAll(startGraphql)).toMatchObject({
       ...MEANINGS,
       done: { text: 'booked' },
       busy: { message: 'Another call is using this resource. Try again later.' },
       other: { message: 'something else', code: 'INTERNAL_SERVER_ERROR' },
     });
+    expect(await answersOfShutdown(startGraphql)).toMatchObject(SHUTDOWN);
   });
 
   it('sends a WebSocket client the answer as the event of an exception', async () => {
-    const { nodes, redlock } = guardedNodes();
-    const module = await startModule({ providers: [SeatGateway, GuardedSeats] }, redlock);
-    const app: INestApplication = closeLater(module.createNestApplication());
-    app.useWebSocketAdapter(new WsAdapter(app));
-    await app.listen(0, '127.0.0.1');
-    const { port } = app.getHttpServer().address() as AddressInfo;
-    const socket = new WebSocket(`ws://127.0.0.1:${port}`);
-    await once(socket, 'open');
-    const call = async (method: string): Promise<Answer> => {
-      socket.send(JSON.stringify({ event: 'call', data: method }));
-      const [message] = (await once(socket, 'message')) as [Buffer];
-      const { event, data } = JSON.parse(message.toString()) as { event: string; data: Answer };
-      return { event, ...data };
-    };
-    const answers = await answersToAll(nodes, module.get(GuardedSeats), call);
-    socket.close();
-    await once(socket, 'close');
-    expect(answers).toMatchObject({
+    expect(await answersToAll(startWebSocket)).toMatchObject({
       ...MEANINGS,
       done: { event: 'done', text: 'booked' },
       busy: { event: 'exception', status: 'error' },
       other: { event: 'exception', message: 'Internal server error' },
+    });
+    expect(await answersOfShutdown(startWebSocket)).toMatchObject({
+      ...SHUTDOWN,
+      cutOff: { event: 'exception', status: 'error' },
     });
   });
 });

@@ -4,6 +4,7 @@ import { throwError } from 'rxjs';
 import {
   isRedlockError,
   type LockBusyError,
+  type LockLostError,
   type RedlockError,
   type RedlockErrorCode,
   type StaleTokenError,
@@ -31,10 +32,10 @@ export interface LockExceptionAnswer {
   readonly token?: string;
 }
 
+type Meaning = readonly [status: number, error: string, message: string];
+
 /** What the errors mean to a caller. Wrong use and wrong options are faults of the application, and stay what they are. */
-const MEANINGS: Partial<
-  Record<RedlockErrorCode, readonly [status: number, error: string, message: string]>
-> = {
+const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
   LOCK_BUSY: [409, 'Conflict', 'Another call is using this resource. Try again later.'],
   LOCK_LOST: [
     409,
@@ -50,6 +51,21 @@ const MEANINGS: Partial<
   REDLOCK_CLOSED: [503, 'Service Unavailable', 'This server is shutting down. Try again.'],
 };
 
+/** A shutdown that ended the work: another server has it from now on. */
+const CUT_OFF: Meaning = [
+  503,
+  'Service Unavailable',
+  'This server shut down before the work ended. Find out what was done, then try again.',
+];
+
+function isCutOff(error: RedlockError): boolean {
+  return error.code === 'LOCK_LOST' && (error as LockLostError).reason === 'closed';
+}
+
+function meaningOf(error: RedlockError): Meaning {
+  return isCutOff(error) ? CUT_OFF : MEANINGS[error.code]!;
+}
+
 /** Matches by code, because `instanceof` fails for an error of another copy of this package. */
 class AnyLockError {
   static [Symbol.hasInstance](error: unknown): boolean {
@@ -64,6 +80,7 @@ class AnyLockError {
  * | --- | --- | --- |
  * | `LockBusyError` | 409 (423 by option) | what is left of the holder's lease, in seconds, at least 1 |
  * | `LockLostError` | 409 | |
+ * | `LockLostError` with the reason `closed`: the shutdown ended the work | 503 | 1 |
  * | `StaleTokenError` | 412 | |
  * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
  *
@@ -121,7 +138,7 @@ export class LockExceptionFilter implements ExceptionFilter {
       raw.destroy();
       return;
     }
-    const [status, name] = MEANINGS[answer.code]!;
+    const [status, name] = meaningOf(error);
     const statusCode = answer.code === 'LOCK_BUSY' ? this.#busyStatus : status;
     const body = { statusCode, error: statusCode === 423 ? 'Locked' : name, ...answer };
     const { retryAfterSeconds } = answer;
@@ -139,12 +156,12 @@ export class LockExceptionFilter implements ExceptionFilter {
 
 function answerOf(error: RedlockError): LockExceptionAnswer {
   const { code } = error;
-  const [, , message] = MEANINGS[code]!;
+  const [, , message] = meaningOf(error);
   if (code === 'STALE_TOKEN') {
     const { key, token } = error as StaleTokenError;
     return { code, message, key, token };
   }
-  if (code === 'LOCK_LOST') return { code, message };
+  if (code === 'LOCK_LOST' && !isCutOff(error)) return { code, message };
   const leftMs = code === 'LOCK_BUSY' ? ((error as LockBusyError).holderRemainingMs ?? 0) : 0;
   return { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) };
 }

@@ -1,7 +1,14 @@
+import { Logger } from '@nestjs/common';
 import { FencedUsageError, StaleTokenError } from '../../../lib/core/errors.ts';
-import { Fenced, LockSignal, lockSignal, type FencedOptions } from '../../../lib/index.ts';
+import {
+  Fenced,
+  LockSignal,
+  lockSignal,
+  type FencedOptions,
+  type RedlockModuleOptions,
+} from '../../../lib/index.ts';
 import { createMemoryNodes, occupy } from '../../../lib/testing/index.ts';
-import type { MemoryLockNode } from '../../../lib/testing/index.ts';
+import { silentLogger } from './applications.ts';
 import { Gate } from './critical-section.ts';
 
 /** One try only: tests of errors should not wait. */
@@ -51,16 +58,22 @@ export class GuardedSeats {
 
 export type Answer = Record<string, unknown>;
 
+/** Starts an application on one transport, and calls the method of {@link GuardedSeats} that is named. */
+export type StartTransport = (redlock: RedlockModuleOptions) => Promise<{
+  app: { close(): Promise<unknown> };
+  seats: GuardedSeats;
+  call: (method: string) => Promise<Answer>;
+}>;
+
 /**
- * Brings about each error in an application over `nodes` and collects what `call` was answered, by the name of the error.
- * It ends with all nodes killed.
+ * Brings about each error in an application and collects what a call was answered, by the name of the error, and what was logged
+ * as an error for those that are no fault of the application.
  */
-export async function answersToAll(
-  nodes: readonly MemoryLockNode[],
-  seats: GuardedSeats,
-  call: (method: string) => Promise<Answer>,
-): Promise<Record<string, Answer>> {
-  const answers: Record<string, Answer> = { done: await call('book') };
+export async function answersToAll(start: StartTransport): Promise<Record<string, unknown>> {
+  const nodes = createMemoryNodes(3);
+  const { seats, call } = await start({ nodes, nodeTimeout: 50, shutdownTimeout: 0 });
+  const errors = recordErrors();
+  const answers: Record<string, unknown> = { done: await call('book'), errors };
   const other = await occupy(nodes, 'seat:1');
   answers.busy = await call('book');
   await other.release();
@@ -71,17 +84,32 @@ export async function answersToAll(
   await newer.release();
   answers.stale = await call('stale');
   answers.foreign = await call('foreign');
-  answers.misuse = await call('misuse');
-  answers.other = await call('other');
   for (const node of nodes) node.kill();
   answers.outage = await call('book');
-  return answers;
+  const faults = recordErrors();
+  answers.misuse = await call('misuse');
+  answers.other = await call('other');
+  return { ...answers, faults: faults.length };
 }
 
-/** Nodes and options of the module for {@link answersToAll}. */
-export function guardedNodes() {
-  const nodes = createMemoryNodes(3);
-  return { nodes, redlock: { nodes, nodeTimeout: 50, shutdownTimeout: 0 } };
+/** Shuts an application down beneath a call that does not end by itself. */
+export async function answersOfShutdown(start: StartTransport): Promise<Record<string, unknown>> {
+  const { app, seats, call } = await start({ nodes: createMemoryNodes(3), shutdownTimeout: '1s' });
+  const errors = recordErrors();
+  const holding = call('hold');
+  await seats.entered.opened;
+  const closed = app.close();
+  const refused = await call('book');
+  const cutOff = await holding;
+  await closed;
+  return { refused, cutOff, errors };
+}
+
+function recordErrors(): unknown[] {
+  const errors: unknown[] = [];
+  const error = (...entry: unknown[]) => void errors.push(entry);
+  Logger.overrideLogger({ ...silentLogger, error, fatal: error });
+  return errors;
 }
 
 /** What every transport answers, by the name of the error. */
@@ -91,4 +119,13 @@ export const MEANINGS = {
   stale: { code: 'STALE_TOKEN', key: 'seat:1', token: '33' },
   foreign: { code: 'STALE_TOKEN', key: 'seat:1', token: '33' },
   outage: { code: 'QUORUM_UNAVAILABLE', retryAfterSeconds: 1 },
+  errors: [],
+  faults: 2,
+} as const;
+
+/** What every transport answers during a shutdown. */
+export const SHUTDOWN = {
+  refused: { code: 'REDLOCK_CLOSED', retryAfterSeconds: 1 },
+  cutOff: { code: 'LOCK_LOST', retryAfterSeconds: 1 },
+  errors: [],
 } as const;
