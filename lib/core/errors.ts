@@ -53,13 +53,31 @@ export abstract class RedlockError extends Error {
   /** The method under `@Fenced` that was called, `Class.method`; absent outside of one. The message begins with it. */
   declare where?: string;
   /** @internal */
-  readonly [BRAND] = true;
+  declare readonly [BRAND]: true;
+
+  static {
+    // Not of the instances: a log would show it.
+    Object.defineProperty(this.prototype, BRAND, { value: true });
+  }
 
   constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
     super(message, options);
     this.keys = keys;
   }
+
+  /**
+   * What `JSON.stringify` writes: name, code, message, keys, `where`, and what the class adds, such as `causes`. It leaves out the
+   * stack and what is yours or could give access: `cause`, the `result` of the work, the `value` of an option, and `currentHolder`.
+   */
+  toJSON(): Record<string, unknown> {
+    const known = this as Record<string, unknown>;
+    return Object.fromEntries(IN_JSON.split(' ').map((name) => [name, known[name]]));
+  }
 }
+
+/** Of all classes; what an error does not have is undefined, and so not written. */
+const IN_JSON =
+  'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere quorum nodeCount causes';
 
 /**
  * Whether `error` is one of this package, also when it comes from another copy of it.

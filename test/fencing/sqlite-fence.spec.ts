@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
-import { sqliteFence, type FenceEvent } from '../../lib/fencing/index.ts';
+import { sqliteFence, type FenceEvent, type FenceToken } from '../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
 import { nodeSqlite } from './support/node-sqlite.ts';
 
@@ -39,6 +39,20 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
       expect(events[0]).toMatchObject({ type: 'retried' });
     } finally {
       other.close();
+      database.close();
+    }
+  });
+
+  it('takes a token that came through a queue as JSON for that of its holder', async () => {
+    const database = new Driver(file);
+    try {
+      const fence = sqliteFence(database);
+      const received = JSON.parse(JSON.stringify(token(2 ** 53 - 1))) as FenceToken;
+      await fence.claim(token(2 ** 53 - 1));
+      await expect(fence.transaction(received, () => 'written')).resolves.toBe('written');
+      const forged = { ...received, holder: 'other' };
+      await expect(fence.claim(forged)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    } finally {
       database.close();
     }
   });

@@ -57,7 +57,7 @@ export class SeatsService {
 
   /**
    * The same with the lock alone, to show what it can't do: the process may stop between any two lines, also right after a check
-   * that the lock is still token, and wake up when somebody else has the seat.
+   * that the lock is still held, and wake up when somebody else has the seat.
    *
    * @throws LockLostError when the lock was lost meanwhile; the write is done by then.
    */
