@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { Readable } from 'node:stream';
-import { Injectable, StreamableFile } from '@nestjs/common';
+import { Injectable, NotFoundException, StreamableFile } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Observable, of } from 'rxjs';
@@ -16,6 +16,10 @@ class Seats {
     bodyRuns += 1;
     return 'booked';
   }
+}
+
+function thrown(error: unknown): never {
+  throw error;
 }
 
 /** Applied as untyped JavaScript would, where no compiler objects. */
@@ -104,16 +108,56 @@ describe('@Fenced fails closed', () => {
     expect(module.get(Keyed).ran).toBe(false);
   });
 
-  it('rejects with the error of the key function itself', async () => {
+  it.each<[string, () => unknown, string]>([
+    ['an error', () => (undefined as never as Error).name, 'TypeError: Cannot read properties of'],
+    ['a text', () => thrown('no seat'), 'a value of type string'],
+  ])('names the method whose key function throws %s', async (_name, key, shown) => {
     @Injectable()
     class Keyed {
-      @Fenced(() => {
-        throw new Error('no such seat');
-      })
+      @fenced(key)
+      async run(): Promise<void> {
+        bodyRuns += 1;
+      }
+    }
+    const module = await startModule({ providers: [Keyed] });
+    const call = module.get(Keyed).run();
+    await expect(call).rejects.toThrow(`Keyed.run: the key function threw ${shown}`);
+    await expect(call).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      where: 'Keyed.run',
+      message: expect.stringMatching(/ The method was not run\.$/),
+      cause: await Promise.resolve()
+        .then(key)
+        .catch((error: unknown) => error),
+    });
+    expect(bodyRuns).toBe(0);
+  });
+
+  it('leaves the answer alone that a key function throws', async () => {
+    const answer = new NotFoundException('no such seat');
+    @Injectable()
+    class Keyed {
+      @fenced(() => thrown(answer))
       async run(): Promise<void> {}
     }
     const module = await startModule({ providers: [Keyed] });
-    await expect(module.get(Keyed).run()).rejects.toThrow('no such seat');
+    await expect(module.get(Keyed).run()).rejects.toBe(answer);
+  });
+
+  it('outlives a key function whose promise rejects', async () => {
+    @Injectable()
+    class Keyed {
+      @fenced(() => Promise.reject(new Error('unhandled')))
+      async run(): Promise<void> {}
+    }
+    const module = await startModule({ providers: [Keyed] });
+    let unhandled = 0;
+    const count = () => void (unhandled += 1);
+    process.on('unhandledRejection', count);
+    await expect(module.get(Keyed).run()).rejects.toThrow('the key function returned a promise');
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    process.off('unhandledRejection', count);
+    expect(unhandled).toBe(0);
   });
 
   describe('at decoration', () => {

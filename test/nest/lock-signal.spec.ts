@@ -128,7 +128,7 @@ describe('the signal option of @Fenced', () => {
     expect(ran).toEqual(['1']);
   });
 
-  it('must be a function, and its error is that of the call', async () => {
+  it('must be a function, and its error names the method', async () => {
     const signal = new AbortController().signal as never;
     expect(() => {
       class Wrong {
@@ -144,7 +144,12 @@ describe('the signal option of @Fenced', () => {
       }
     }
     const module = await startModule({ providers: [Broken] });
-    await expect(module.get(Broken).work()).rejects.toThrow(TypeError);
+    await expect(module.get(Broken).work()).rejects.toMatchObject({
+      message: expect.stringMatching(
+        /^Broken\.work: the option 'signal' threw TypeError: .*not run/,
+      ),
+      cause: expect.any(TypeError),
+    });
     expect([ran, await module.get(LockService).inspect('x')]).toMatchObject([[], { holder: null }]);
   });
 

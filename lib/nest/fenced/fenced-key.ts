@@ -1,5 +1,6 @@
 import { types } from 'node:util';
-import { FencedUsageError } from '../../core/errors.ts';
+import { HttpException } from '@nestjs/common';
+import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** One `{0.user.id}` of a template, and what follows up to the next one. */
@@ -55,12 +56,33 @@ function isListOfTexts(value: unknown): value is readonly string[] {
   );
 }
 
+/**
+ * Calls a function of the decorator.
+ *
+ * @throws FencedUsageError that names the method where the function throws. An HttpException is an answer to the caller, and
+ * stays what it is, as do errors of this package.
+ */
+export function callOption<Result>(call: () => Result, name: string, where: string): Result {
+  try {
+    return call();
+  } catch (cause) {
+    if (cause instanceof HttpException || isRedlockError(cause)) throw cause;
+    throw new FencedUsageError(
+      `${where}: ${name} threw ${cause instanceof Error ? String(cause) : describe(cause)}. The method was not run.`,
+      [],
+      { cause },
+    );
+  }
+}
+
 function keysFrom(
   key: FencedKeyFunction,
   args: readonly unknown[],
   where: string,
 ): readonly string[] {
-  const made: unknown = key(...(args as never[]));
+  const made: unknown = callOption(() => key(...(args as never[])), 'the key function', where);
+  // It is refused below; its rejection must not end the process.
+  if (types.isPromise(made)) made.catch(() => undefined);
   const keys: unknown = Array.isArray(made) ? made : [made];
   if (isListOfTexts(keys) && !keys.includes('')) {
     const bad = keys.find((each) => NO_VALUE.test(each));

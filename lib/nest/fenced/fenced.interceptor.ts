@@ -16,6 +16,7 @@ import { resolveAcquire, type ResolvedOptions } from '../../core/options/resolve
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
+import { callOption } from './fenced-key.ts';
 import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
 /**
@@ -150,8 +151,9 @@ function isCurable(
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
-function optionsOf({ lockOptions, signalOf }: FencedDefinition, args: unknown[]): WithLockOptions {
-  const signal = signalOf?.(...args);
+function optionsOf(definition: FencedDefinition, args: unknown[]): WithLockOptions {
+  const { lockOptions, signalOf, where } = definition;
+  const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
   return signal === undefined ? lockOptions : { ...lockOptions, signal };
 }
 
