@@ -12,7 +12,7 @@ import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
-import { fenceProviders } from './module-fence.ts';
+import { fenceProviders, missingFenceProviders } from './module-fence.ts';
 import type {
   NodeInput,
   RedlockModuleAsyncOptions,
@@ -82,7 +82,7 @@ export class RedlockModule extends ConfigurableModuleClass {
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
-    const fences = options?.fence === undefined ? [] : fenceProviders();
+    const fences = options?.fence === undefined ? missingFenceProviders() : fenceProviders();
     return withCopies(super.forRoot(options ?? {}), fences);
   }
 

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
-import { Inject, Injectable, Module, Optional, type LoggerService } from '@nestjs/common';
+import { Inject, Injectable, Module, Optional, Scope, type LoggerService } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -143,7 +144,12 @@ describe('the fence of the module', () => {
   });
 
   it('is missing where none was configured: with forRoot at boot, with forRootAsync at the first use', async () => {
-    await expect(start(RedlockModule.forRoot(base()))).rejects.toThrow(/Seats.*Fence/s);
+    await expect(start(RedlockModule.forRoot(base()))).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      message: expect.stringMatching(
+        /^Seats asks for Fence, .*forRoot\(\{ nodes, fence: postgresFence\(pool\) \}\)/,
+      ),
+    });
     const module = await start(RedlockModule.forRootAsync({ useFactory: base }));
     await expect(module.get(Seats).book('3', 'ana')).rejects.toMatchObject({
       code: 'FENCED_USAGE',
@@ -159,13 +165,51 @@ describe('the fence of the module', () => {
     }
   });
 
-  it('is undefined for who can do without', async () => {
+  it('is undefined for who can do without, also for each request', async () => {
     @Injectable()
     class Optimist {
-      constructor(@Optional() readonly fence?: Fence) {}
+      constructor(
+        readonly modules: ModulesContainer,
+        @Optional() readonly fence?: Fence,
+        @Optional() @Inject(Fence) readonly second?: Fence,
+      ) {}
     }
-    const module = await start(RedlockModule.forRoot(base()), [Optimist]);
-    expect(module.get(Optimist).fence).toBeUndefined();
+    @Injectable({ scope: Scope.REQUEST })
+    class OptimistOfOneRequest extends Optimist {
+      @Optional() @Inject(Fence) readonly third?: Fence;
+    }
+    @Injectable({ scope: Scope.REQUEST })
+    class Pessimist {
+      constructor(@Inject(Fence) readonly fence: Fence) {}
+    }
+    const ofFactory = {
+      provide: 'fence',
+      inject: [{ token: Fence, optional: true }],
+      useFactory: (fence?: Fence) => fence ?? 'none',
+    };
+    const providers = [Optimist, OptimistOfOneRequest, Pessimist, ofFactory];
+    const module = await start(RedlockModule.forRoot(base()), providers);
+    expect(module.get(Optimist)).toMatchObject({ fence: undefined, second: undefined });
+    expect(module.get('fence')).toBe('none');
+    const optimist = await module.resolve(OptimistOfOneRequest);
+    expect([optimist.fence, optimist.second, optimist.third]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    await expect(module.resolve(Pessimist)).rejects.toThrow(/^Pessimist asks for Fence/);
+  });
+
+  it('of an application of its own is found by the modules that import it', async () => {
+    const own = postgresFence(database.pool);
+    class OwnFence {}
+    Module({ providers: [{ provide: Fence, useValue: own }], exports: [Fence] })(OwnFence);
+    class Feature {}
+    Module({ imports: [OwnFence], providers: [Seats], exports: [Seats] })(Feature);
+    class Application {}
+    Module({ imports: [RedlockModule.forRoot(base()), Feature] })(Application);
+    const module = await start(Application, []);
+    expect(module.get(Seats, { strict: false })).toMatchObject({ fence: own });
   });
 
   describe('when it refuses a token', () => {
