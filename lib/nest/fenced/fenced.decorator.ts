@@ -75,6 +75,7 @@ export function Fenced<
       const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
         const runner = runnerOf(this);
         if (runner === undefined) return Promise.reject(notBuiltByNest(where, this));
+        if (typeof runner?.run !== 'function') return Promise.reject(replacedRunner(where));
         return runner.run(definition, args, () => original.apply(this, args));
       };
       copyAppearance(original, wrapper);
@@ -116,11 +117,23 @@ function notBuiltByNest(where: string, instance: object | undefined): FencedUsag
   const isWrapped =
     instance != null &&
     (types.isProxy(instance) || runnerOf(Object.getPrototypeOf(instance)) !== undefined);
-  const error = new FencedUsageError(
+  return usageError(
+    where,
     isWrapped
-      ? `${where} was called on a wrapper of an instance (a Proxy, or Object.create of it), and Nest hands the lock service to the instance only. The method was not run. Call it on the instance: a proxy can return value.bind(target) from its get trap.`
-      : `${where} was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
+      ? `was called on a wrapper of an instance (a Proxy, or Object.create of it), and Nest hands the lock service to the instance only. The method was not run. Call it on the instance: a proxy can return value.bind(target) from its get trap.`
+      : `was called on an instance that Nest did not build, or from its constructor, or without 'this'. The method was not run: there is no lock service to lock with. Register the class itself as a provider (not 'new' or useFactory), with RedlockModule imported.`,
   );
+}
+
+function replacedRunner(where: string): FencedUsageError {
+  return usageError(
+    where,
+    'has no lock to run with: what Nest injected for @Fenced, such as the double that useMocker made, has no run(). The method was not run. Import RedlockModule.forRoot({ nodes: createMemoryNodes(3) }) in the test, with createMemoryNodes of nestjs-fenced-lock/testing.',
+  );
+}
+
+function usageError(where: string, what: string): FencedUsageError {
+  const error = new FencedUsageError(`${where} ${what}`);
   error.where = where;
   return error;
 }

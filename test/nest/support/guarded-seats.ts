@@ -94,7 +94,7 @@ export async function answersToAll(start: StartTransport): Promise<Record<string
 
 /** Shuts an application down beneath a call that does not end by itself. */
 export async function answersOfShutdown(start: StartTransport): Promise<Record<string, unknown>> {
-  const { app, seats, call } = await start({ nodes: createMemoryNodes(3), shutdownTimeout: '1s' });
+  const { app, seats, call } = await start({ nodes: createMemoryNodes(3), shutdownTimeout: '2s' });
   const errors = recordErrors();
   const holding = call('hold');
   await seats.entered.opened;
