@@ -15,6 +15,7 @@ import { LockService } from './lock.service.ts';
 import { fenceProviders, missingFenceProviders } from './module-fence.ts';
 import type {
   NodeInput,
+  OptionsOnly,
   RedlockModuleAsyncOptions,
   RedlockModuleOptions,
 } from './redlock-module-options.ts';
@@ -91,7 +92,11 @@ export class RedlockModule extends ConfigurableModuleClass {
    *
    * @throws RedlockConfigError at once when `options` don't say where they come from
    */
-  static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
+  static override forRootAsync<Made extends RedlockModuleOptions | Promise<RedlockModuleOptions>>(
+    options: RedlockModuleAsyncOptions & {
+      readonly useFactory?: (...dependencies: any[]) => Made & OptionsOnly<Made>;
+    },
+  ): DynamicModule {
     checkOptionNames('forRootAsync', options, ASYNC_OPTIONS);
     if (SOURCES.every((name) => options[name] === undefined))
       throw new RedlockConfigError(

@@ -8,6 +8,8 @@ import {
   inClsTransaction,
   RedlockModule,
   type LockService,
+  type RedlockModuleAsyncOptions,
+  type RedlockModuleOptions,
   type RedlockOptionsFactory,
 } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
@@ -27,6 +29,41 @@ RedlockModule.forRootAsync({
   useFactory: async (url: string) => ({ nodes: [url] }),
   inject: ['URL'],
 });
+RedlockModule.forRootAsync({
+  inject: [Redis, { token: 'strict', optional: true }],
+  useFactory: (client: Redis, strict?: boolean) =>
+    strict
+      ? { nodes: [client], strict, ttl: '10s', onEvent: (event) => void event.type }
+      : { nodes: [client], tokens: { issue: async ({ keys }) => keys.length } },
+});
+RedlockModule.forRootAsync({
+  useFactory: async () => ({
+    nodes: ['redis://one'],
+    wait: 0,
+    onEvent: (event) => void event.type,
+  }),
+});
+RedlockModule.forRootAsync({ useFactory: (): RedlockModuleOptions => ({ nodes: [] }) });
+RedlockModule.forRootAsync({ useFactory: () => JSON.parse('{}') });
+RedlockModule.forRootAsync({ useFactory: async () => JSON.parse('{}') });
+declare const asyncOptions: RedlockModuleAsyncOptions;
+RedlockModule.forRootAsync(asyncOptions);
+RedlockModule.forRootAsync({ ...asyncOptions, isGlobal: false });
+declare const configured: RedlockModuleOptions & { describe(): string };
+RedlockModule.forRootAsync({ useFactory: () => configured });
+// @ts-expect-error no option of that name
+RedlockModule.forRootAsync({ useFactory: () => ({ nodes: ['redis://one'], waitt: 5 }) });
+// @ts-expect-error no option of that name
+RedlockModule.forRootAsync({ useFactory: async () => ({ nodes: ['redis://one'], waitt: 5 }) });
+RedlockModule.forRootAsync({
+  inject: ['URL'],
+  // @ts-expect-error no option of that name in one of two cases
+  useFactory: (url: string) => (url ? { nodes: [url], waitt: 5 } : { nodes: ['redis://one'] }),
+});
+// @ts-expect-error it is `imports`
+RedlockModule.forRootAsync({ useFactory: () => ({ nodes: [] }), import: [] });
+// @ts-expect-error not a duration
+RedlockModule.forRootAsync({ useFactory: () => ({ nodes: ['redis://one'], ttl: '10 seconds' }) });
 
 const pool = new pg.Pool();
 const nodes = ['redis://one'];
