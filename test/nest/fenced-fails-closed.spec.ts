@@ -4,7 +4,7 @@ import { Injectable, NotFoundException, StreamableFile } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Observable, of } from 'rxjs';
-import { Fenced, FencedUsageError, LockService, RedlockConfigError } from '../../lib/index.ts';
+import { Fenced, FencedUsageError, LockService } from '../../lib/index.ts';
 import { closeAll, silentLogger, startModule } from './support/applications.ts';
 
 let bodyRuns = 0;
@@ -158,104 +158,6 @@ describe('@Fenced fails closed', () => {
     await new Promise((resolve) => setTimeout(resolve, 1));
     process.off('unhandledRejection', count);
     expect(unhandled).toBe(0);
-  });
-
-  describe('at decoration', () => {
-    it('refuses a static method', () => {
-      expect(() => {
-        class Wrong {
-          @fenced('a')
-          static async run(): Promise<void> {}
-        }
-        return Wrong;
-      }).toThrow(
-        expect.objectContaining({
-          message: expect.stringMatching(/^Wrong\.run is static/),
-          where: 'Wrong.run',
-        }),
-      );
-    });
-
-    it('refuses generator methods, also asynchronous ones', () => {
-      expect(() => {
-        class Wrong {
-          @fenced('a')
-          *run(): Generator<number> {
-            yield 1;
-          }
-        }
-        return Wrong;
-      }).toThrow(/Wrong\.run is a generator/);
-      expect(() => {
-        class Wrong {
-          @fenced('a')
-          async *run(): AsyncGenerator<number> {
-            yield 1;
-          }
-        }
-        return Wrong;
-      }).toThrow(/Wrong\.run is a generator/);
-    });
-
-    it('refuses a second @Fenced, also with another decorator between', () => {
-      const replace: MethodDecorator = (_target, _key, descriptor: PropertyDescriptor) => {
-        const original = descriptor.value as (...args: unknown[]) => unknown;
-        descriptor.value = function (this: unknown, ...args: unknown[]) {
-          return original.apply(this, args);
-        };
-      };
-      expect(() => {
-        class Wrong {
-          @Fenced('a')
-          @replace
-          @Fenced('b')
-          async run(): Promise<void> {}
-        }
-        return Wrong;
-      }).toThrow(/Wrong\.run is under @Fenced twice/);
-    });
-
-    it('refuses accessors', () => {
-      expect(() => {
-        class Wrong {
-          @(fenced('a') as PropertyDecorator)
-          get run(): number {
-            return 1;
-          }
-        }
-        return Wrong;
-      }).toThrow(/Wrong\.run is not a method/);
-    });
-
-    it.each([
-      ['ttl', { ttl: 'soon' }],
-      ['ttl', { ttl: 0 }],
-      ['wait', { wait: -1 }],
-      ['onBusy', { onBusy: 'ignore' }],
-      ['onLost', { onLost: 'throw' }],
-      ['release', { release: 'later' }],
-      ['tll', { tll: '5s' }],
-    ])('refuses a wrong option %s: %j', (option, options) => {
-      const decorate = () =>
-        fenced('a', options)(Seats.prototype, 'other', { value: async () => {} });
-      expect(decorate).toThrow(RedlockConfigError);
-      expect(decorate).toThrow(expect.objectContaining({ option, where: 'Seats.other' }));
-    });
-
-    it.each([
-      '',
-      'seat:{}',
-      'seat:{id}',
-      'seat:{0',
-      'seat:0}',
-      '{0.__proto__}',
-      '{0.a.constructor}',
-      '{0..a}',
-    ])('refuses the template %j', (template) => {
-      const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
-      expect(decorate).toThrow(FencedUsageError);
-      expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
-    });
   });
 
   describe('streams', () => {

@@ -150,7 +150,7 @@ describe('@FencingToken()', () => {
         async run(_seatId: string, @FencingToken() _token?: FencingToken): Promise<void> {}
       }
       return Wrong;
-    }).toThrow(/uses the @FencingToken\(\) parameter/);
+    }).toThrow(/\{1\} of the key .* is a parameter that the lock fills in/);
   });
 
   it('refuses to boot when a method has the parameter and no @Fenced, also by overriding', async () => {

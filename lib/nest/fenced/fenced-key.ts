@@ -27,13 +27,21 @@ export type FencedKey = string | readonly string[] | FencedKeyFunction;
 /** The keys of one call. */
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
+/** The parameters of a method, as far as they are known when it is decorated. */
+export interface KeyParameters extends LockParameters {
+  /** What TypeScript wrote about them; undefined without `emitDecoratorMetadata`. */
+  readonly types?: readonly unknown[] | undefined;
+  /** How many come before the first with a default, and before a rest parameter. */
+  readonly length: number;
+}
+
 /**
- * @param filled the parameters that the lock fills in: they can't be part of a key
+ * @param parameters those that the lock fills in can't be part of a key
  * @throws FencedUsageError when `key` can't work for any call
  */
 export function compileFencedKey(
   key: FencedKey,
-  { tokenParameters, signalParameters }: LockParameters,
+  parameters: KeyParameters,
   where: string,
 ): KeysOfCall {
   if (typeof key === 'function') return (args) => keysFrom(key, args, where);
@@ -43,8 +51,7 @@ export function compileFencedKey(
       `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
     );
   }
-  const filled = [...tokenParameters, ...signalParameters];
-  const compiled = templates.map((template) => compileKeyTemplate(template, where, filled));
+  const compiled = templates.map((template) => compileKeyTemplate(template, where, parameters));
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
@@ -100,14 +107,13 @@ function keysFrom(
  * Compiles `'seat:{0}'` or `'order:{1.customer.id}'`: `{n}` is argument n, and what follows the dots is a path into it.
  *
  * @param where the method, for messages
- * @param filled indices of the parameters that have no value yet
  * @throws FencedUsageError now when the template is malformed, and at each call whose value is missing, empty, or not a
  * string, finite number, bigint or boolean: there is never a lock on `'seat:undefined'`
  */
 export function compileKeyTemplate(
   template: string,
   where: string,
-  filled: readonly number[] = [],
+  parameters?: KeyParameters,
 ): (args: readonly unknown[]) => string {
   if (template === '') throw new FencedUsageError(`${where}: the key template is empty.`);
   const [start = '', ...rest] = template.split(PLACEHOLDER);
@@ -124,10 +130,12 @@ export function compileKeyTemplate(
       `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
     );
   }
-  if (placeholders.some(({ argument }) => filled.includes(argument))) {
-    throw new FencedUsageError(
-      `${where}: the key uses the @FencingToken() parameter, which has no value before the lock is held.`,
-    );
+  for (const placeholder of placeholders) {
+    const refusal = parameters && refusalOf(placeholder, parameters);
+    if (refusal !== undefined)
+      throw new FencedUsageError(
+        `${where}: ${placeholder.text} of the key '${template}' ${refusal}.`,
+      );
   }
   return (args) => {
     let key = start;
@@ -136,6 +144,26 @@ export function compileKeyTemplate(
     return key;
   };
 }
+
+/** Why a placeholder has a value in no call. */
+function refusalOf(
+  { argument, path: [name] }: Placeholder,
+  { tokenParameters, signalParameters, types, length }: KeyParameters,
+): string | undefined {
+  const filled = [...tokenParameters, ...signalParameters];
+  if (filled.includes(argument))
+    return 'is a parameter that the lock fills in: it has no value before the lock is held';
+  if (types === undefined) return undefined;
+  // A rest parameter would be the last one, and is not counted in the length.
+  const isAll = length === types.length || filled.includes(types.length - 1);
+  if (isAll && argument >= types.length)
+    return `is beyond the parameters of the method: '{0}' is the first one, and it has ${types.length}`;
+  const type = PRIMITIVES.find((primitive) => primitive === types[argument]);
+  if (type === undefined || name === undefined || name in type.prototype) return undefined;
+  return `can't have a value: the parameter is a ${type.name.toLowerCase()}, which has no '${name}'`;
+}
+
+const PRIMITIVES = [String, Number, Boolean, BigInt];
 
 function valueOf(
   { text, argument, path }: Placeholder,

@@ -1,0 +1,194 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  Fenced,
+  FencedUsageError,
+  FencingToken,
+  fencingToken,
+  RedlockConfigError,
+} from '../../lib/index.ts';
+import { closeAll, startModule } from './support/applications.ts';
+
+class Seats {}
+
+/** Applied as untyped JavaScript would, where no compiler objects. */
+const fenced = Fenced as unknown as (key: unknown, options?: unknown) => MethodDecorator;
+
+describe('@Fenced at decoration', () => {
+  it('refuses a static method', () => {
+    expect(() => {
+      class Wrong {
+        @fenced('a')
+        static async run(): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow(
+      expect.objectContaining({
+        message: expect.stringMatching(/^Wrong\.run is static/),
+        where: 'Wrong.run',
+      }),
+    );
+  });
+
+  it('refuses generator methods, also asynchronous ones', () => {
+    expect(() => {
+      class Wrong {
+        @fenced('a')
+        *run(): Generator<number> {
+          yield 1;
+        }
+      }
+      return Wrong;
+    }).toThrow(/Wrong\.run is a generator/);
+    expect(() => {
+      class Wrong {
+        @fenced('a')
+        async *run(): AsyncGenerator<number> {
+          yield 1;
+        }
+      }
+      return Wrong;
+    }).toThrow(/Wrong\.run is a generator/);
+  });
+
+  it('refuses a second @Fenced, also with another decorator between', () => {
+    const replace: MethodDecorator = (_target, _key, descriptor: PropertyDescriptor) => {
+      const original = descriptor.value as (...args: unknown[]) => unknown;
+      descriptor.value = function (this: unknown, ...args: unknown[]) {
+        return original.apply(this, args);
+      };
+    };
+    expect(() => {
+      class Wrong {
+        @Fenced('a')
+        @replace
+        @Fenced('b')
+        async run(): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow(/Wrong\.run is under @Fenced twice/);
+  });
+
+  it('refuses accessors', () => {
+    expect(() => {
+      class Wrong {
+        @(fenced('a') as PropertyDecorator)
+        get run(): number {
+          return 1;
+        }
+      }
+      return Wrong;
+    }).toThrow(/Wrong\.run is not a method/);
+  });
+
+  it.each([
+    ['ttl', { ttl: 'soon' }],
+    ['ttl', { ttl: 0 }],
+    ['ttl', { ttl: '10 s' }],
+    ['wait', { wait: -1 }],
+    ['onBusy', { onBusy: 'ignore' }],
+    ['onLost', { onLost: 'throw' }],
+    ['release', { release: 'later' }],
+    ['tll', { tll: '5s' }],
+  ])('refuses a wrong option %s: %j', (option, options) => {
+    const decorate = () =>
+      fenced('a', options)(Seats.prototype, 'other', { value: async () => {} });
+    expect(decorate).toThrow(RedlockConfigError);
+    expect(decorate).toThrow(expect.objectContaining({ option, where: 'Seats.other' }));
+  });
+
+  it.each([
+    '',
+    'seat:{}',
+    'seat:{id}',
+    'seat:{0',
+    'seat:0}',
+    '{0.__proto__}',
+    '{0.a.constructor}',
+    '{0..a}',
+  ])('refuses the template %j', (template) => {
+    const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
+    expect(decorate).toThrow(FencedUsageError);
+    expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
+  });
+});
+
+describe('@Fenced at decoration, by the parameters of the method', () => {
+  afterEach(closeAll);
+
+  it('refuses a template beyond them', () => {
+    expect(() => {
+      class Wrong {
+        @Fenced('seat:{1}')
+        async run(_id: string): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow(
+      "Wrong.run: {1} of the key 'seat:{1}' is beyond the parameters of the method: '{0}' is the first one, and it has 1.",
+    );
+    expect(() => {
+      class Wrong {
+        @Fenced(['seat:{0}', 'user:{3.id}'])
+        async run(_id: string, _user = 'ana', @FencingToken() _token = fencingToken()) {}
+      }
+      return Wrong;
+    }).toThrow(/Wrong\.run: \{3\.id\} .* beyond the parameters .* it has 3\./);
+    expect(() => {
+      class Wrong {
+        @Fenced('{0}')
+        async run(): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow(/beyond the parameters/);
+  });
+
+  it('refuses a property of a text, a number or a truth value', () => {
+    expect(() => {
+      class Wrong {
+        @Fenced('seat:{1.nope}')
+        async run(_seat: { nope: string }, _id: number): Promise<void> {}
+      }
+      return Wrong;
+    }).toThrow(
+      "Wrong.run: {1.nope} of the key 'seat:{1.nope}' can't have a value: the parameter is a number, which has no 'nope'.",
+    );
+  });
+
+  it('takes rest parameters, defaults, properties that may be there, and methods of other decorators', async () => {
+    const wrapped: MethodDecorator = (_target, _name, descriptor: PropertyDescriptor) => {
+      const original = descriptor.value as (...args: unknown[]) => unknown;
+      descriptor.value = function (this: unknown, ...args: unknown[]) {
+        return original.apply(this, args);
+      };
+    };
+    @Injectable()
+    class Right {
+      @Fenced('a:{2}')
+      async rest(_id: string, ..._more: string[]) {
+        return 'rest';
+      }
+
+      @Fenced('a:{1}')
+      async defaults(_id: string, _name = 'ana') {
+        return 'defaults';
+      }
+
+      @Fenced('a:{0.id}:{1.length}')
+      async properties(_seat: { id: string } | string, _text: string) {
+        return 'properties';
+      }
+
+      @Fenced('a:{1}')
+      @wrapped
+      async decorated(_id: string, _name: string) {
+        return 'decorated';
+      }
+    }
+    const right = (await startModule({ providers: [Right] })).get(Right);
+    expect(await right.rest('1', '2', '3')).toBe('rest');
+    expect(await right.defaults('1', 'bob')).toBe('defaults');
+    expect(await right.properties({ id: '1' }, 'text')).toBe('properties');
+    expect(await right.decorated('1', 'bob')).toBe('decorated');
+  });
+});
