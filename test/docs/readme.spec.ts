@@ -2,23 +2,22 @@ import 'reflect-metadata';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { join } from 'node:path';
 import { Pool } from 'pg';
-import { isRedlockError, LockService } from '../../lib/index.ts';
+import type { LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
-import {
-  closeAll,
-  closeLater,
-  redlockInMemory,
-  silentLogger,
-} from '../nest/support/applications.ts';
+import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { removeFolders, runTests, writePrograms } from './code-folder.ts';
+import {
+  removeProjects,
+  runTests,
+  writePrograms,
+  type ConsumerProject,
+} from './consumer-project.ts';
 import { readPage } from './pages.ts';
 
 afterEach(closeAll);
-afterAll(removeFolders);
+afterAll(removeProjects);
 
 const FENCING = readPage('docs/fencing/README.md');
 
@@ -34,9 +33,9 @@ beforeAll(() => {
 
 describe('the README', () => {
   const servers = useRedisServers(1);
-  let folder: string;
-  beforeAll(() => {
-    folder = writePrograms('README.md', [servers[0]!.url]);
+  let project: ConsumerProject;
+  beforeAll(async () => {
+    project = await writePrograms('README.md', [servers[0]!.url]);
   });
 
   async function start(module: unknown) {
@@ -51,8 +50,9 @@ describe('the README', () => {
   });
 
   it('has a first lock that boots, locks on a server, and leaves nothing held', async () => {
-    const { AppModule } = await import(join(folder, 'app.module.ts'));
-    const { ReportService } = await import(join(folder, 'report.service.ts'));
+    const { AppModule } = await project.load('app.module.ts');
+    const { ReportService } = await project.load('report.service.ts');
+    const { LockService } = await project.loadPackage();
     const app = await start(AppModule);
     await expect(app.get(ReportService).build('monday')).resolves.toBe('report of monday');
     const known = await app.get(LockService).inspect('report:monday');
@@ -60,8 +60,9 @@ describe('the README', () => {
   });
 
   it('has a first fence that lets a newer holder book, and refuses the older one', async () => {
-    const { SeatsModule } = await import(join(folder, 'seats.module.ts'));
-    const { SeatService, Payments } = await import(join(folder, 'seat.service.ts'));
+    const { SeatsModule } = await project.load('seats.module.ts');
+    const { SeatService, Payments } = await project.load('seat.service.ts');
+    const { isRedlockError } = await project.loadPackage();
     const redis = new Redis(servers[0]!.url);
     const [app, another] = [await start(SeatsModule), await start(SeatsModule)];
     await expect(app.get(SeatService).book('12A', 'ana')).resolves.toBe('booked');
@@ -81,32 +82,40 @@ describe('the README', () => {
   });
 
   it('has a test that passes without Redis, within the time limit of a test', async () => {
-    await expect(runTests(join(folder, 'report.service.spec.ts'))).resolves.toBe(1);
+    await expect(runTests(project, 'report.service.spec.ts')).resolves.toBe(1);
   }, 5_000);
 });
 
 describe('docs/testing.md', () => {
   it('has tests that pass without Redis', async () => {
-    const folder = writePrograms('docs/testing.md', ['redis://no', 'redis://no', 'redis://no']);
-    await expect(runTests(join(folder, 'report.service.spec.ts'))).resolves.toBe(3);
-    await expect(runTests(join(folder, 'app.spec.ts'))).resolves.toBe(1);
+    const project = await writePrograms('docs/testing.md', [
+      'redis://no',
+      'redis://no',
+      'redis://no',
+    ]);
+    await expect(runTests(project, 'report.service.spec.ts')).resolves.toBe(3);
+    await expect(runTests(project, 'app.spec.ts')).resolves.toBe(1);
   });
 });
 
 describe('docs/operations.md', () => {
   it('has a health check and a listener that work', async () => {
-    const folder = writePrograms('docs/operations.md');
-    const { HealthController } = await import(join(folder, 'health.controller.ts'));
-    const { countEvents } = await import(join(folder, 'lock-metrics.ts'));
+    const project = await writePrograms('docs/operations.md');
+    const { HealthController } = await project.load('health.controller.ts');
+    const { countEvents } = await project.load('lock-metrics.ts');
     const counted: string[] = [];
-    const redlock = redlockInMemory({ onEvent: countEvents((name: string) => counted.push(name)) });
+    const { main, testing } = await project.load('entries.ts');
+    const redlock = main.RedlockModule.forRoot({
+      nodes: testing.createMemoryNodes(3),
+      onEvent: countEvents((name: string) => counted.push(name)),
+    });
     const building = Test.createTestingModule({
       imports: [redlock],
       controllers: [HealthController],
     });
     const module = await (await building.setLogger(silentLogger).compile()).init();
     await expect(module.get(HealthController).ready()).resolves.toBe('ready');
-    await module.get(LockService).withLock('a', () => undefined);
+    await module.get<LockService>(main.LockService).withLock('a', () => undefined);
     expect(counted).toEqual(expect.arrayContaining(['locks.acquired', 'locks.released']));
     await module.close();
     await expect(module.get(HealthController).ready()).rejects.toMatchObject({ status: 503 });
@@ -115,7 +124,7 @@ describe('docs/operations.md', () => {
 
 describe('docs/fencing/README.md', () => {
   it('has a store that passes the conformance kit, in a test that can be copied', async () => {
-    const folder = writePrograms(FENCING.path);
-    await expect(runTests(join(folder, 'documents.spec.ts'))).resolves.toBe(1);
+    const project = await writePrograms(FENCING.path);
+    await expect(runTests(project, 'documents.spec.ts')).resolves.toBe(1);
   });
 });

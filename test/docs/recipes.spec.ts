@@ -6,7 +6,6 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
-import { join } from 'node:path';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { postgresFence, type FencingToken } from '../../lib/fencing/index.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
@@ -14,7 +13,7 @@ import { closeAll, closeLater, silentLogger } from '../nest/support/applications
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { removeFolders, writePrograms } from './code-folder.ts';
+import { removeProjects, writePrograms } from './consumer-project.ts';
 import { blocksOf, readPage } from './pages.ts';
 
 const PAGE = 'docs/recipes.md';
@@ -29,7 +28,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
   // Before the database stops.
   afterAll(async () => {
     await (await recipe('locking.module.ts')).pool!.end();
-    removeFolders();
+    removeProjects();
   });
   // The guard of new servers, which the recipes don't shorten, is nearly over when the database and the programs are there.
   const servers = useRedisServers(4, {}, async (started) => {
@@ -43,16 +42,13 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
     await pool.query("INSERT INTO account VALUES ('one', 0), ('two', 0)");
   });
-  let folder: string;
   let recipe: (file: string) => Promise<Record<string, any>>;
 
-  beforeAll(() => {
+  beforeAll(async () => {
     process.env.DATABASE_URL = database.url;
-    folder = writePrograms(
-      PAGE,
-      servers.map(({ url }) => url),
-    );
-    recipe = (file) => import(join(folder, file));
+    const urls = servers.map(({ url }) => url);
+    const project = await writePrograms(PAGE, urls);
+    recipe = (file) => project.load(file);
   });
 
   /** Two processes of the fleet. */

@@ -1,0 +1,193 @@
+import { execFile } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { AMBIENT } from './fragments.ts';
+import { blocksOf, fileNameOf, readPage } from './pages.ts';
+import { packedTarball } from './tarball.ts';
+
+export type Format = 'module' | 'commonjs';
+
+const NAME = 'nestjs-fenced-lock';
+const run = promisify(execFile);
+const folders: string[] = [];
+
+/** What a new Nest application has, and the strictest that an application may add. */
+const COMPILER_OPTIONS = {
+  target: 'ES2022',
+  lib: ['ES2023', 'ESNext.Disposable'],
+  module: 'nodenext',
+  moduleResolution: 'nodenext',
+  types: ['node'],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  isolatedModules: true,
+  esModuleInterop: true,
+  skipLibCheck: true,
+  rootDir: '.',
+  outDir: 'dist',
+};
+
+/** All three entries, by the names that a reader writes. */
+const ENTRIES = `
+export * as main from '${NAME}';
+export * as fencing from '${NAME}/fencing';
+export * as testing from '${NAME}/testing';
+`;
+
+/**
+ * A new project in a folder of its own, in which this package is installed from its tarball, beside its peers and what the
+ * files import. Returns what the compiler says, which is nothing when all is well.
+ */
+export class ConsumerProject {
+  private constructor(
+    readonly folder: string,
+    /** What the compiler says: nothing, when it finds no error. */
+    readonly errors: string,
+  ) {}
+
+  static async create(
+    files: Readonly<Record<string, string>>,
+    format: Format = 'module',
+  ): Promise<ConsumerProject> {
+    const folder = mkdtempSync(join(realpathSync(tmpdir()), 'docs-'));
+    folders.push(folder);
+    const all = {
+      ...files,
+      'entries.ts': ENTRIES,
+      'ambient.d.ts': AMBIENT,
+      'package.json': JSON.stringify({ private: true, type: format }),
+      'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER_OPTIONS, exclude: ['dist'] }),
+    };
+    for (const [name, text] of Object.entries(all)) {
+      mkdirSync(dirname(join(folder, name)), { recursive: true });
+      writeFileSync(join(folder, name), text);
+    }
+    await install(join(folder, 'node_modules'), Object.values(all).join('\n'));
+    const command = [resolve('node_modules/typescript/bin/tsc'), '-p', folder, '--pretty', 'false'];
+    const compiling = run(process.execPath, command, { cwd: folder });
+    const { stdout } = await compiling.catch((error: { stdout: string }) => error);
+    return new ConsumerProject(folder, stdout);
+  }
+
+  /** Loads what was compiled from one of the files. */
+  load(file: string): Promise<Record<string, any>> {
+    return import(join(this.folder, 'dist', file.replace(/\.ts$/, '.js')));
+  }
+
+  /** The package of this project. */
+  async loadPackage(): Promise<typeof import('../../lib/index.ts')> {
+    return (await this.load('entries.ts')).main;
+  }
+
+  /** Runs a file in a Node.js process of its own, and returns what it prints. */
+  async run(file: string, environment: Readonly<Record<string, string>> = {}): Promise<string> {
+    const path = join(this.folder, 'dist', file.replace(/\.ts$/, '.js'));
+    const env = { ...process.env, ...environment };
+    const { stdout } = await run(process.execPath, [path], { cwd: this.folder, env });
+    return stdout;
+  }
+}
+
+/** The package from its tarball; everything else as it is installed in the repository. */
+async function install(folder: string, code: string): Promise<void> {
+  const target = join(folder, NAME);
+  mkdirSync(target, { recursive: true });
+  await run('tar', ['-xzf', await packedTarball(), '-C', target, '--strip-components=1']);
+  const { peerDependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8'));
+  const imported = code.matchAll(/(?:from|import|import\() ?'((?:@[\w-]+\/)?[\w-]+)/g);
+  const names = new Set([
+    '@types',
+    '@jest/globals',
+    ...Object.keys(peerDependencies),
+    ...[...imported].map(([, name]) => name!),
+  ]);
+  for (const name of names) {
+    // What the repository has not installed either, fragments.ts declares.
+    if (name === NAME || !existsSync(join('node_modules', name))) continue;
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    symlinkSync(resolve('node_modules', name), join(folder, name));
+  }
+}
+
+export function removeProjects(): void {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+}
+
+/** Every block of a page that names its file, unchanged but for the addresses of servers: those given exist. */
+export function programsOf(
+  page: string,
+  urls: readonly string[] = [],
+  format: Format = 'module',
+): Record<string, string> {
+  const named = blocksOf(readPage(page)).flatMap(({ code }) => {
+    const name = fileNameOf(code);
+    return name === undefined ? [] : [[name, withServers(inFormat(code, format), urls)] as const];
+  });
+  return Object.fromEntries(named);
+}
+
+/** "In a CommonJS application leave out the `.js` of the imports", says the README. */
+function inFormat(code: string, format: Format): string {
+  return format === 'module' ? code : code.replaceAll(/(from '\.\/[\w.-]+)\.js'/g, "$1'");
+}
+
+function withServers(code: string, urls: readonly string[]): string {
+  return code
+    .replaceAll(/redis:\/\/10\.0\.0\.(\d)/g, (address, number) => urls[number - 1] ?? address)
+    .replaceAll('redis://localhost:6379', (address) => urls[0] ?? address)
+    .replaceAll("{ host: 'localhost' }", (address) => (urls[0] ? `'${urls[0]}'` : address));
+}
+
+/** The programs of a page, compiled without errors in a project of their own. */
+export async function writePrograms(
+  page: string,
+  urls: readonly string[] = [],
+  others: Readonly<Record<string, string>> = {},
+  format: Format = 'module',
+): Promise<ConsumerProject> {
+  const files = { ...programsOf(page, urls, format), ...others };
+  const project = await ConsumerProject.create(files, format);
+  if (project.errors !== '') throw new Error(`${page} does not compile:\n${project.errors}`);
+  return project;
+}
+
+/** Runs the tests of a block under the names that a test runner gives it, and says how many passed. */
+export async function runTests(project: ConsumerProject, file: string): Promise<number> {
+  const tests: (() => unknown)[] = [];
+  const before: (() => unknown)[] = [];
+  const after: (() => unknown)[] = [];
+  const names = {
+    it: (_name: string, test: () => unknown) => tests.push(test),
+    beforeEach: (hook: () => unknown) => before.push(hook),
+    afterEach: (hook: () => unknown) => after.push(hook),
+  };
+  const ours = Object.keys(names).map((name) => [name, Reflect.get(globalThis, name)] as const);
+  Object.assign(globalThis, names);
+  try {
+    await project.load(file);
+  } finally {
+    Object.assign(globalThis, Object.fromEntries(ours));
+  }
+  for (const test of tests) {
+    for (const hook of before) await hook();
+    try {
+      await test();
+    } finally {
+      for (const hook of after) await hook();
+    }
+  }
+  return tests.length;
+}
