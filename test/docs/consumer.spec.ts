@@ -3,7 +3,8 @@ import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { ConsumerProject, programsOf, removeProjects, writePrograms } from './consumer-project.ts';
-import { PAGES } from './pages.ts';
+import { hasStatements, moduleOf, SURROUNDINGS_FILE } from './fragments.ts';
+import { blocksOf, fragmentNameOf, PAGES } from './pages.ts';
 
 /** What a test runner declares. */
 const TEST_RUNNER = `
@@ -41,7 +42,7 @@ void main();
 `;
 
 /** Programs of packages that only test/stores has, and runs. */
-const NOT_INSTALLED = /^docs\/fencing\/orms\.md/;
+const NOT_INSTALLED = /^docs\/fencing\/orms\//;
 
 /** Every program of every page, in a folder for each page. */
 function allPrograms(format: 'module' | 'commonjs'): Record<string, string> {
@@ -93,3 +94,34 @@ describe.each(['module', 'commonjs'] as const)(
     });
   },
 );
+
+describe('the excerpts of the pages', () => {
+  const servers = useRedisServers(1);
+  const database = usePostgres(async () => undefined);
+
+  it('run, when they are statements, in an application on real servers', async () => {
+    const excerpts = PAGES.flatMap(blocksOf).filter(
+      ({ code }) => fragmentNameOf(code) !== undefined && hasStatements(code),
+    );
+    const files = excerpts.map(({ page, line, code }): [string, string] => [
+      `${page.replaceAll(/[/.]/g, '-')}/line-${line}.ts`,
+      moduleOf(code),
+    ]);
+    const steps = files.map(
+      ([name]) =>
+        `await reset(); await (await import('./${name.replace(/ts$/, 'js')}')).run(); console.log('${name}');`,
+    );
+    const project = await ConsumerProject.create({
+      ...Object.fromEntries(files),
+      'surroundings.ts': SURROUNDINGS_FILE,
+      'run.ts': `import { reset, start, stop } from './surroundings.js';\nawait start();\n${steps.join('\n')}\nawait stop();\n`,
+    });
+    expect(project.errors).toBe('');
+    const printed = await project.run('run.ts', {
+      DATABASE_URL: database.url,
+      REDIS_URL: servers[0]!.url,
+    });
+    expect(printed.trim().split('\n')).toEqual(files.map(([name]) => name));
+    expect(files.length).toBeGreaterThan(15);
+  });
+});

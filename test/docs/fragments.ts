@@ -1,64 +1,109 @@
-/**
- * What a block without imports leaves to its reader: the package, Nest, and the objects that every application has. A block that
- * imports what it uses gets nothing of this.
- */
-const SURROUNDINGS = `
-import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module, Param, Post, Put, UseFilters, Body, type INestApplication } from '@nestjs/common';
+import { fragmentNameOf } from './pages.ts';
+
+/** What a block without imports leaves to its reader: the package, Nest and drivers. */
+const IMPORTS = `
+import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module, Param, Post, Put, UseFilters, Body } from '@nestjs/common';
 import { Cron } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
-import type { Database } from 'better-sqlite3';
 import { Redis } from 'ioredis';
 import { Pool, type PoolClient } from 'pg';
-import { TransactionHost } from '@nestjs-cls/transactional';
+import { Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import {
   Fenced, FencingToken, FencingTokenHeader, LockService, RedlockModule, LockExceptionFilter, LockSignal, lockSignal, fencingToken, ClientSignal, REDLOCK_NODES, fencingTokenHeader, inClsTransaction,
   isRedlockError, parseFencingTokenHeader, RedlockError, type ReceivedFencingToken, REDLOCK_DEFAULTS, FENCING_TOKEN_HEADER,
   type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
 } from 'nestjs-fenced-lock';
 import {
-  Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, type PostgresFence, type RedisFence, type SqliteFence,
+  Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type PostgresFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
+`;
 
-declare class RefundService {
-  refund(payment: string): Promise<void>;
-  refundBookingOf(key: string, holder: string): Promise<void>;
-}
+/** The objects that every application has, which {@link SURROUNDINGS_FILE} makes. */
+const OBJECTS = `
+import { app, codeOfOthers, database, expect, fence, locks, logger, metrics, nodes, payments, pool, redis, refusals, RefundService, seats, token, work } from '../surroundings.js';
+declare const error: unknown;
+declare const payment: string;
+declare const store: FenceStore;
 declare class Surroundings {
   urlOf(id: string): string;
   readonly locks: LockService;
   readonly fence: Fence<PoolClient>;
   readonly logger: Logger;
   readonly pool: Pool;
+  readonly pricing: { quote(seat: unknown): Promise<number> };
   readonly refunds: RefundService;
+  readonly seats: { find(id: string): Promise<unknown>; assign(id: string, customer: string): Promise<void> };
+  readonly transactionHost: { readonly tx: PoolClient };
 }
-declare const app: INestApplication;
-declare const nodes: MemoryLockNode[];
-declare const pool: Pool;
-declare const fence: PostgresFence<PoolClient> & Pick<SqliteFence<Database>, 'advanceSync'>;
-declare const locks: LockService;
-declare const token: FencingToken;
-declare const redis: Redis;
-declare const database: Database;
-declare const logger: Logger;
-declare const metrics: { increment(name: string): void };
-declare const refusals: { inc(): void };
-declare const payments: RefundService;
-declare const payment: string;
-declare const error: unknown;
-declare const seats: { book(id: string, customer: string): Promise<string>; write(id: string, token: FencingToken): Promise<void> };
-declare const store: FenceStore;
-declare function work(argument?: unknown): Promise<void>;
-declare function codeOfOthers(transaction: unknown): Promise<void>;
+`;
+
+/** An application on a real PostgreSQL and a real Redis, with its locks in memory. Beside the folders of the pages. */
+export const SURROUNDINGS_FILE = `
+import type { INestApplication } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import Database from 'better-sqlite3';
+import { expect } from 'expect';
+import { Redis } from 'ioredis';
+import { Pool } from 'pg';
+import { FencingToken, LockService, RedlockModule } from 'nestjs-fenced-lock';
+import { postgresFence, sqliteFence } from 'nestjs-fenced-lock/fencing';
+import { createFencingToken, createMemoryNodes } from 'nestjs-fenced-lock/testing';
+
+export { expect };
+export class RefundService {
+  async refund(_payment: string): Promise<void> {}
+  async refundBookingOf(_key: string, _holder: string): Promise<void> {}
+}
+export const pool = new Pool({ connectionString: process.env.DATABASE_URL });
+export const fence = postgresFence(pool);
+export const redis = new Redis(process.env.REDIS_URL!, { lazyConnect: true });
+export const database = new Database(':memory:');
+export const nodes = createMemoryNodes(3);
+export const logger = new Logger();
+export const metrics = { increment: (_name: string): void => {} };
+export const refusals = { inc: (): void => {} };
+export const payments = new RefundService();
+export const seats = {
+  book: async (_id: string, _customer: string): Promise<string> => 'booked',
+  write: async (_id: string, _token: FencingToken): Promise<void> => {},
+};
+export let app: INestApplication;
+export let locks: LockService;
+export let token: FencingToken;
+export const work = async (_argument?: unknown): Promise<void> => {};
+export const codeOfOthers = work;
+
+export async function start(): Promise<void> {
+  app = await NestFactory.create(RedlockModule.forRoot({ nodes }) as never, { logger: false });
+  await app.init();
+  locks = app.get(LockService);
+  database.exec(sqliteFence(database).ddl());
+  database.exec('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
+  await pool.query('CREATE TABLE seat (id text PRIMARY KEY, owner text, price integer)');
+}
+
+/** Nothing of one fragment is left when the next one runs. */
+export async function reset(): Promise<void> {
+  await pool.query('DROP TABLE IF EXISTS redlock_fence');
+  await pool.query(fence.ddl());
+  await redis.flushall();
+  token = createFencingToken('seat:12A', Date.now() * 1_000);
+}
+
+export async function stop(): Promise<void> {
+  await app.close();
+  await Promise.all([pool.end(), redis.quit()]);
+  database.close();
+}
 `;
 
 /**
- * What blocks with imports may leave out: what test runners declare, three names that every application has, and the shapes of
- * packages that recipes use and this repository does not install.
+ * What blocks with imports may leave out: what test runners declare, the root module, and the shapes of packages that recipes use and this
+ * repository does not install.
  */
 export const AMBIENT = `
-declare const pool: import('pg').Pool;
-declare const token: import('nestjs-fenced-lock').FencingToken;
 declare class AppModule {}
 declare const it: typeof import('@jest/globals').it;
 declare const expect: typeof import('@jest/globals').expect;
@@ -94,18 +139,31 @@ declare module 'sequelize' {
 const MEMBERS = /^(?:@\w+\((?!\s*\{\s*imports)|constructor\(|async \w+\()/;
 const PROPERTIES = /^\w+: /;
 
+const withoutComments = (code: string): string => code.replace(/^(?:\/\/[^\n]*\n)+/, '');
+
 /** A block that is no module of its own, as one: statements, members of a class, properties of an object, or the end of a try. */
 export function moduleOf(code: string): string {
-  if (/^import /m.test(code)) return code;
-  return SURROUNDINGS + embed(code);
+  const ownImports = [...code.matchAll(/^import \{ (.+) \} from .+\n/gm)];
+  if (/^import /m.test(code) && fragmentNameOf(code) === undefined) return code;
+  let imports = IMPORTS;
+  for (const [, names] of ownImports)
+    for (const name of names!.split(', '))
+      imports = imports.replace(new RegExp(`\\b${name}\\b, ?`), '');
+  const rest = code.replaceAll(/^import .+\n/gm, '');
+  return imports + ownImports.map(([line]) => line).join('') + OBJECTS + embed(rest);
+}
+
+/** Statements can run as they are: the module exports them as the function `run`. */
+export function hasStatements(code: string): boolean {
+  return moduleOf(code).includes('export async function run()');
 }
 
 function embed(code: string): string {
-  const start = code.replace(/^(?:\/\/[^\n]*\n)+/, '');
+  const start = withoutComments(code);
   if (/^(?:export )?class /m.test(code)) return code;
   if (start.startsWith('} catch'))
     return `async function example(this: Surroundings) {\ntry {\n${code}}\n`;
   if (MEMBERS.test(start)) return `class Example extends Surroundings {\n${code}}\n`;
   if (PROPERTIES.test(start)) return `export const example = ({\n${code}});\n`;
-  return `{\n${code}}\n`;
+  return `export async function run() {\n${code}}\n`;
 }

@@ -45,7 +45,12 @@ export function blocksOf({ path, text }: Page): Block[] {
 
 /** The first line of a block may name its file, under which other blocks of the page import it. */
 export function fileNameOf(code: string): string | undefined {
-  return /^\/\/ ([\w.-]+\.ts)\n/.exec(code)?.[1];
+  return /^\/\/ ([\w.-]+\.ts)\b/.exec(code)?.[1];
+}
+
+/** The first line of a block that is a part of a file says so, for example `// in seat.service.ts`. */
+export function fragmentNameOf(code: string): string | undefined {
+  return /^\/\/ in ([\w.-]+\.ts)\b/.exec(code)?.[1];
 }
 
 /** The examples in the docstrings of `lib`. */

@@ -31,17 +31,17 @@ beforeAll(() => {
   process.env.DATABASE_URL = database.url;
 });
 
+async function start(module: unknown) {
+  const building = Test.createTestingModule({ imports: [module as never] });
+  return closeLater(await (await building.setLogger(silentLogger).compile()).init());
+}
+
 describe('the README', () => {
   const servers = useRedisServers(1);
   let project: ConsumerProject;
   beforeAll(async () => {
     project = await writePrograms('README.md', [servers[0]!.url]);
   });
-
-  async function start(module: unknown) {
-    const building = Test.createTestingModule({ imports: [module as never] });
-    return closeLater(await (await building.setLogger(silentLogger).compile()).init());
-  }
 
   it('can be read in ten minutes: it has 150 to 200 lines', () => {
     const { length } = readPage('README.md').text.split('\n');
@@ -126,5 +126,43 @@ describe('docs/fencing/README.md', () => {
   it('has a store that passes the conformance kit, in a test that can be copied', async () => {
     const project = await writePrograms(FENCING.path);
     await expect(runTests(project, 'documents.spec.ts')).resolves.toBe(1);
+  });
+});
+
+describe('docs/fencing/http.md', () => {
+  it('has a caller and a receiver: a late token gets 412, no token 428', async () => {
+    const project = await writePrograms('docs/fencing/http.md');
+    const { SeatsController } = await project.load('seats.controller.ts');
+    const { assignSeat } = await project.load('seats.client.ts');
+    const { fencing, testing } = await project.load('entries.ts');
+    const building = Test.createTestingModule({
+      controllers: [SeatsController],
+      providers: [{ provide: fencing.Fence, useValue: fencing.postgresFence(database.pool) }],
+    });
+    const compiled = await building.setLogger(silentLogger).compile();
+    const app = closeLater(compiled.createNestApplication({ logger: silentLogger }));
+    await app.listen(0);
+    const url = `${await app.getUrl()}/seats/12B`;
+    const now = Date.now() * 1_000;
+    const token = (number: number) => testing.createFencingToken('seat:12B', number);
+    await expect(assignSeat(url, 'ana', token(now + 1))).resolves.toBe(200);
+    await expect(assignSeat(url, 'ben', token(now))).resolves.toBe(412);
+    await expect(fetch(url, { method: 'PUT' })).resolves.toMatchObject({ status: 428 });
+    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '12B'");
+    expect(rows).toEqual([{ customer: 'ana' }]);
+  });
+});
+
+describe('docs/locking.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has a module that gets its options from another one', async () => {
+    const project = await writePrograms('docs/locking.md', [servers[0]!.url]);
+    const { AppModule } = await project.load('app.module.ts');
+    const { LockService, REDLOCK_NODES } = await project.loadPackage();
+    const app = await start(AppModule);
+    expect(app.get(REDLOCK_NODES, { strict: false })).not.toHaveLength(0);
+    const locks = app.get<LockService>(LockService);
+    await expect(locks.withLock('seat:12A', (lock) => lock.isHeld)).resolves.toBe(true);
   });
 });

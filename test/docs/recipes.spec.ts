@@ -6,6 +6,7 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
+import { Pool } from 'pg';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { postgresFence, type FencingToken } from '../../lib/fencing/index.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
@@ -13,7 +14,7 @@ import { closeAll, closeLater, silentLogger } from '../nest/support/applications
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { removeProjects, writePrograms } from './consumer-project.ts';
+import { removeProjects, writePrograms, type ConsumerProject } from './consumer-project.ts';
 import { blocksOf, readPage } from './pages.ts';
 
 const PAGE = 'docs/recipes.md';
@@ -39,16 +40,18 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
   });
   const database = usePostgres(async (pool) => {
     for (const table of [postgresFence(pool).ddl(), ...TABLES]) await pool.query(table);
-    await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
+    await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C'), ('12D')");
     await pool.query("INSERT INTO account VALUES ('one', 0), ('two', 0)");
   });
   let recipe: (file: string) => Promise<Record<string, any>>;
+  let wiring: ConsumerProject;
 
   beforeAll(async () => {
     process.env.DATABASE_URL = database.url;
     const urls = servers.map(({ url }) => url);
     const project = await writePrograms(PAGE, urls);
     recipe = (file) => project.load(file);
+    wiring = await writePrograms('docs/fencing/nest.md', urls);
   });
 
   /** Two processes of the fleet. */
@@ -141,7 +144,9 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     const late = app.get(Seats).book('12B', 'ana');
     await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
     expect(refunds).toEqual(['payment of ana']);
-    const { rows } = await database.pool.query('SELECT customer FROM seat ORDER BY id');
+    const { rows } = await database.pool.query(
+      "SELECT customer FROM seat WHERE id < '12C' ORDER BY id",
+    );
     expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
   });
 
@@ -180,5 +185,17 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
       { id: 'one', cents: '15' },
       { id: 'two', cents: '14' },
     ]);
+  });
+
+  it('work in the application of docs/fencing/nest.md, which gets its pool from another module', async () => {
+    const { AppModule } = await wiring.load('app.module.ts');
+    const { SeatService } = await wiring.load('seat.service.ts');
+    const [app, another] = await startTwo(AppModule);
+    await app.get(SeatService).book('12C', 'ana');
+    await expect(another.get(SeatService).book('12C', 'ben')).rejects.toThrow('taken');
+    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '12C'");
+    expect(rows).toEqual([{ customer: 'ana' }]);
+    // Both modules were given the one pool of their file.
+    await app.get(Pool, { strict: false }).end();
   });
 });
