@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ConsumerProject, removeProjects } from './consumer-project.ts';
-import { moduleOf, SURROUNDINGS_FILE } from './fragments.ts';
+import { GIVEN_TO_EXAMPLES, moduleOf, SURROUNDINGS_FILE } from './fragments.ts';
 import { blocksOf, examplesOfLib, fileNameOf, fragmentNameOf, PAGES, type Block } from './pages.ts';
 
 const nameOf = ({ line, code }: Block): string => fileNameOf(code) ?? `line-${line}.ts`;
@@ -28,7 +28,9 @@ describe('the TypeScript of pages and docstrings', () => {
   it('is free of errors for who has installed the package: all blocks are one program', async () => {
     const files = blocks.map((block) => {
       const folder = block.page.replaceAll(/[/.]/g, '-');
-      return [join(folder, nameOf(block)), moduleOf(block.code)] as const;
+      const isExample = block.page.startsWith('lib/') && /^import /m.test(block.code);
+      const given = isExample ? GIVEN_TO_EXAMPLES : '';
+      return [join(folder, nameOf(block)), moduleOf(block.code) + given] as const;
     });
     expect(new Set(files.map(([name]) => name)).size).toBe(files.length);
     expect(await compile(Object.fromEntries(files))).toBe('');

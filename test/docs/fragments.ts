@@ -136,6 +136,12 @@ declare module 'sequelize' {
 }
 `;
 
+/** What an example in a docstring may leave out although it has imports. */
+export const GIVEN_TO_EXAMPLES = `
+declare const token: import('nestjs-fenced-lock').FencingToken;
+declare const pool: import('pg').Pool;
+`;
+
 const MEMBERS = /^(?:@\w+\((?!\s*\{\s*imports)|constructor\(|async \w+\()/;
 const PROPERTIES = /^\w+: /;
 

@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 135;
-const MOST_LINES_OF_LIB = 15_765;
-const MOST_LINES_OF_TEST = 52_129;
+const MOST_LINES_OF_LIB = 15_948;
+const MOST_LINES_OF_TEST = 53_156;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
