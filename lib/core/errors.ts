@@ -144,11 +144,13 @@ export class QuorumUnavailableError extends RedlockError {
      * fault: no node was asked, or this process did not run for too long.
      */
     readonly causes: readonly NodeCause[],
+    advice = quorumAdvice(quorum, nodeCount, causes),
   ) {
+    const purpose = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start';
     super(
-      `No quorum for lock ${quoteKeys(keys)} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
+      `No quorum ${purpose} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
         .map((cause) => `${cause.address}: ${cause.message.replace(/\.$/, '')}`)
-        .join('; ')}. ${quorumAdvice(quorum, nodeCount, causes)}`,
+        .join('; ')}. ${advice}`,
       keys,
     );
   }
@@ -307,10 +309,9 @@ export class RedlockClosedError extends RedlockError {
   }
 
   constructor(keys: readonly string[]) {
-    super(
-      `Lock ${quoteKeys(keys)} was not acquired: the lock service is closed or shutting down.`,
-      keys,
-    );
+    const refused =
+      keys.length > 0 ? `Lock ${quoteKeys(keys)} was not acquired` : 'The start ended';
+    super(`${refused}: the lock service is closed or shutting down.`, keys);
   }
 }
 

@@ -36,8 +36,18 @@ export interface RedlockModuleOptions extends RedlockOptions {
   readonly nodes: readonly NodeInput[];
   /** Refuse to start unless every node answers. @default false: a quorum is enough */
   readonly strict?: boolean;
-  /** How long the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused. @default '10s' */
+  /**
+   * How long the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused with
+   * `QuorumUnavailableError`; and then as long again until they may vote (`waitForVotes`). @default '10s'
+   */
   readonly startupTimeout?: Duration;
+  /**
+   * After a quorum has joined, wait until it may vote, so that the first call gets its lock: new servers, and those that were
+   * restarted together, may not vote for `maxTtl` ({@link RedlockModuleOptions.restartGuard}). The log says for how long. Where
+   * `maxTtl` is longer than `startupTimeout`, the start does not wait, and a warning says when they vote. `false`: start at once,
+   * and let calls wait. @default true
+   */
+  readonly waitForVotes?: boolean;
   /**
    * How long the shutdown waits for sections that hold a lock; what is held after that is released and its signal aborted.
    * 0 = don't wait. Keep it below the time the platform gives a process to end. @default ttl

@@ -19,8 +19,8 @@ class WorkerModule {}
 
 /**
  * The application of every worker. The TTL is short so that the story is: a holder that stops loses its lock after two seconds.
- * A node that is new or was restarted may not vote for one `maxTtl` (here: the ttl), so the first lock on fresh
- * servers comes two seconds late; the default `wait` covers that.
+ * A node that is new or was restarted may not vote for one `maxTtl` (here: the ttl), so on fresh servers the start takes two
+ * seconds longer.
  */
 @Module({
   imports: [

@@ -1,9 +1,10 @@
 import 'reflect-metadata';
-import { Logger, type LoggerService } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   LockService,
+  QuorumUnavailableError,
   RedlockConfigError,
   RedlockModule,
   type RedlockModuleOptions,
@@ -12,21 +13,11 @@ import { examineNode } from '../../lib/nest/host/startup.ts';
 import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { closeAll, closeLater } from './support/applications.ts';
+import { Recorder } from './support/recorder.ts';
 
 describe('start of the application', () => {
   afterEach(closeAll);
   afterEach(() => Logger.overrideLogger(false));
-
-  class Recorder implements LoggerService {
-    readonly lines: string[] = [];
-    log = (message: string) => this.lines.push(`log ${message}`);
-    warn = (message: string) => this.lines.push(`warn ${message}`);
-    error = (message: string) => this.lines.push(`error ${message}`);
-
-    get warnings(): string {
-      return this.lines.filter((line) => line.startsWith('warn')).join('\n');
-    }
-  }
 
   async function start(options: RedlockModuleOptions) {
     const recorder = new Recorder();
@@ -49,7 +40,8 @@ describe('start of the application', () => {
   });
 
   it('logs how long a new node may not vote yet', async () => {
-    const { recorder } = await start({ nodes: createMemoryNodes(3, { fresh: true }), ttl: '5s' });
+    const nodes = createMemoryNodes(3, { fresh: true });
+    const { recorder } = await start({ nodes, waitForVotes: false });
     expect(recorder.lines.join('\n')).toMatch(/memory:\d+ joined; .* votes in \d+ ms/);
   });
 
@@ -114,9 +106,9 @@ describe('start of the application', () => {
   it('is refused with strict when a node is missing', async () => {
     const nodes = createMemoryNodes(3);
     nodes[1]!.server.kill();
-    await expect(start({ nodes, strict: true, startupTimeout: 100 })).rejects.toThrow(
-      /1 error.*2 of 3 nodes answer/s,
-    );
+    const boot = start({ nodes, strict: true, startupTimeout: 100 });
+    await expect(boot).rejects.toThrow(QuorumUnavailableError);
+    await expect(boot).rejects.toMatchObject({ quorum: 3, causes: [nodes[1]].map(hasAddress) });
   });
 
   it('waits with strict for a node that comes late', async () => {
@@ -146,16 +138,16 @@ describe('start of the application', () => {
       const nodes = createMemoryNodes(3);
       for (const node of nodes.slice(0, 2)) node.server[fault]();
       const boot = start({ nodes, startupTimeout: 100 });
-      await expect(boot).rejects.toThrow(RedlockConfigError);
-      await expect(boot).rejects.toThrow(/1 of 3 nodes answer, 2 are needed/);
-      await expect(boot).rejects.toThrow(/within 100 ms \('startupTimeout'\): start .* docker run/);
+      await expect(boot).rejects.toThrow(QuorumUnavailableError);
+      await expect(boot).rejects.toThrow(/2 of 3 nodes must vote.*'startupTimeout' \(0\.1 s\)/);
+      await expect(boot).rejects.toMatchObject({ causes: nodes.slice(0, 2).map(hasAddress) });
     },
   );
 
   it('leaves no connection open when it was refused', async () => {
     const nodes = createMemoryNodes(3);
     for (const node of nodes.slice(0, 2)) node.server.kill();
-    await expect(start({ nodes, startupTimeout: 100 })).rejects.toThrow(RedlockConfigError);
+    await expect(start({ nodes, startupTimeout: 100 })).rejects.toThrow(QuorumUnavailableError);
     // A node that is still open refuses to be opened again.
     for (const node of nodes) node.server.restart({ keepData: true });
     const { locks } = await start({ nodes, restartGuard: false });
@@ -201,6 +193,17 @@ describe('start of the application', () => {
       expect(failures).toEqual([expect.stringMatching(/^error onEvent failed/)]);
     },
   );
+
+  it('is refused for what is unsafe in the servers that answer, also where others are away', async () => {
+    const nodes = serversWith({ role: 'slave' }, {}, {});
+    for (const node of nodes.slice(1)) node.server.kill();
+    const boot = start({ nodes, startupTimeout: 100 });
+    await expect(boot).rejects.toThrow(RedlockConfigError);
+    await expect(boot).rejects.toThrow(/is a replica.*1 of 3 nodes answer/s);
+  });
+
+  const hasAddress = (node?: { readonly address: string }) =>
+    expect.objectContaining({ address: node?.address });
 
   function fail(): never {
     throw new Error('no metrics');

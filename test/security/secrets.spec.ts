@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import type { LoggerService } from '@nestjs/common';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { RedlockConfigError } from '../../lib/index.ts';
+import { isRedlockError } from '../../lib/index.ts';
 import type { LockEvent, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
 import { eventually } from '../support/eventually.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -51,7 +51,7 @@ async function refusal(nodes: unknown): Promise<Records> {
   const error = await start(records, nodes, { startupTimeout: '300ms' }).catch(
     (refused: unknown) => refused,
   );
-  assert.ok(error instanceof RedlockConfigError);
+  assert.ok(isRedlockError(error));
   records.entries.push(error, error.message, error.stack);
   return records;
 }

@@ -65,6 +65,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   refusesWatches = false;
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
+  /** When its quarantine ends; it counts while the node is joined. */
+  votesAtMs = 0;
   readonly #set: NodeSet;
   readonly #listener: NodeSetListener;
   readonly #timeoutMs: number;
@@ -316,6 +318,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #joinAnswered(reply: JoinReply): void {
     if (reply.kind === 'joined') {
       this.state = 'voting';
+      this.votesAtMs = this.#set.nowMs + reply.quarantineMs;
       this.problem = 'connection lost';
       // What was found before is outdated.
       this.#set.outageAtMs = Number.NEGATIVE_INFINITY;

@@ -116,6 +116,13 @@ export class NodeSet {
     return this.sessions.filter(({ state }) => state === 'voting').length >= this.quorum;
   }
 
+  /** When a quorum of the nodes that have joined is out of quarantine; infinite while too few have joined. */
+  get quorumVotesAtMs(): number {
+    const joined = this.sessions.filter(({ state }) => state === 'voting');
+    const times = joined.map(({ votesAtMs }) => votesAtMs).sort((one, other) => one - other);
+    return times[this.quorum - 1] ?? Number.POSITIVE_INFINITY;
+  }
+
   /** A quorum has joined, and is not known to be silent. */
   get isAnswering(): boolean {
     const answering = this.sessions.filter(

@@ -24,6 +24,11 @@ export function durationMs(option: string, value: Duration, minMs = 0): number {
   );
 }
 
+/** For messages: a duration that is left, never shorter than it is. */
+export function inSeconds(ms: number): string {
+  return `${Math.ceil(ms / 100) / 10} s`;
+}
+
 function parseDuration(text: unknown): number {
   const match = typeof text === 'string' ? PATTERN.exec(text) : null;
   return match ? Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS] : Number.NaN;

@@ -16,11 +16,11 @@ import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { createNodes } from './node-inputs.ts';
-import { checkModuleFence, startRedlock } from './startup.ts';
+import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
 
 /** A test finds them in docs/options.md. */
 const OPTIONS =
-  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout shutdownTimeout isInTransaction fence onEvent';
+  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout waitForVotes shutdownTimeout isInTransaction fence onEvent';
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
 export class RedlockHost
@@ -33,9 +33,8 @@ export class RedlockHost
   readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
-  readonly #strict: boolean;
   readonly #onEvent: LockEventListener;
-  readonly #startupTimeoutMs: number;
+  readonly #start: StartSettings;
   readonly #shutdownTimeoutMs: number;
   #unwatchFence: (() => void) | undefined;
   #opened = false;
@@ -50,14 +49,17 @@ export class RedlockHost
     this.isInTransaction = options.isInTransaction;
     if (this.isInTransaction !== undefined && typeof this.isInTransaction !== 'function')
       throw new RedlockConfigError('isInTransaction', this.isInTransaction, 'give a function');
-    this.#strict = oneOf('strict', options.strict ?? false, [true, false]);
     this.#onEvent = eventListener(this.logger, options.onEvent);
     this.#nodes = createNodes(nodes, resolveKeyPrefix(options.keyPrefix));
     this.addresses = this.#nodes.map(({ address }) => address);
     this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
     const { startupTimeout = '10s', shutdownTimeout = this.#redlock.options.acquire.ttlMs } =
       options;
-    this.#startupTimeoutMs = durationMs('startupTimeout', startupTimeout, 1);
+    this.#start = {
+      strict: oneOf('strict', options.strict ?? false, [true, false]),
+      timeoutMs: durationMs('startupTimeout', startupTimeout, 1),
+      waitForVotes: oneOf('waitForVotes', options.waitForVotes ?? true, [true, false]),
+    };
     this.#shutdownTimeoutMs = durationMs('shutdownTimeout', shutdownTimeout);
   }
 
@@ -83,7 +85,7 @@ export class RedlockHost
   async onModuleInit(): Promise<void> {
     try {
       const { redlock, logger } = this;
-      await startRedlock(redlock, this.#nodes, this.#strict, this.#startupTimeoutMs, logger);
+      await startRedlock(redlock, this.#nodes, this.#start, logger);
     } catch (error) {
       // An application that does not start must not be kept alive by these connections.
       await this.#close();
@@ -94,7 +96,7 @@ export class RedlockHost
   /** Later than the hooks that connect to the database, or migrate it. */
   async onApplicationBootstrap(): Promise<void> {
     try {
-      if (this.hasFence) await checkModuleFence(this.fence, this.#startupTimeoutMs, this.logger);
+      if (this.hasFence) await checkModuleFence(this.fence, this.#start.timeoutMs, this.logger);
     } catch (error) {
       await this.#close();
       throw error;

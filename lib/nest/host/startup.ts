@@ -1,11 +1,15 @@
 import type { Logger } from '@nestjs/common';
-import { RedlockConfigError } from '../../core/errors.ts';
+import { RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
+import type { NodeCause } from '../../core/errors.ts';
 import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import type { FenceFinding } from '../../fencing/fence.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
+import type { ExaminedNode } from '../../redis/preflight/startup-checks.ts';
+import { startupOutage } from './startup-outage.ts';
+import { waitUntilQuorumVotes } from './vote-wait.ts';
 
 /** How long nodes that are late may still answer once a quorum was examined; a dead one delays the start by this much. */
 const LATE_NODE_MS = 1_000;
@@ -13,54 +17,96 @@ const ASK_AGAIN_MS = 50;
 /** The time for an answer is counted in so many beats. */
 const BEATS = 10;
 
+/** How the application wants to start. */
+export interface StartSettings {
+  /** Whether every node must be there. */
+  readonly strict: boolean;
+  /** How long a quorum may take to join and to be examined; and then to vote. */
+  readonly timeoutMs: number;
+  /** Whether the start waits until a quorum may vote. */
+  readonly waitForVotes: boolean;
+}
+
+interface Examined extends ExaminedNode {
+  readonly node: LockNode;
+}
+
 /**
- * Waits until a quorum of nodes has joined, examines all of them, and logs one report of what is risky. Always settles:
- * after the timeout plus two seconds in which this process reads.
+ * Waits until a quorum of nodes has joined, examines all of them, logs one report of what is risky, and waits until a quorum
+ * may vote. Always settles. All times are those in which this process reads.
  *
  * @param redlock already opened
- * @param strict whether every node must be there
- * @param timeoutMs how long a quorum may take to join and to be examined
- * @throws RedlockConfigError with the whole report when the nodes are unsafe, or no quorum of them is there
+ * @throws RedlockConfigError with the whole report when nodes are unsafe
+ * @throws QuorumUnavailableError when too few nodes are there
+ * @throws RedlockClosedError when the service is closed meanwhile
  */
 export async function startRedlock(
   redlock: Redlock,
   nodes: readonly LockNode[],
-  strict: boolean | undefined,
-  timeoutMs: number,
+  { strict, timeoutMs, waitForVotes }: StartSettings,
   logger: Pick<Logger, 'log' | 'warn'>,
 ): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
-  const hasJoined = await redlock.joined(timeoutMs);
+  const needed = strict ? nodes.length : quorum;
+  for (let beat = 0; beat < BEATS && !(await redlock.joined(timeoutMs / BEATS));) beat += 1;
   const leftMs = Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS);
-  let awaited = strict === true ? nodes.length : quorum;
-  let hurry = () => {};
-  const enough = new Promise<void>((resolve) => (hurry = resolve));
-  const examined = await Promise.all(
-    nodes.map(async (node) => {
-      const { ignoredKeyPrefix } = node as { readonly ignoredKeyPrefix?: string };
-      const reply = await examineNode(node, leftMs, enough);
-      if (reply.kind === 'facts' && (awaited -= 1) === 0) hurry();
-      return { address: node.address, ignoredKeyPrefix, reply };
-    }),
-  );
+  const examined = await examineAll(redlock, nodes, needed, leftMs);
+  const outage = () => {
+    if (redlock.isClosing) return new RedlockClosedError([]);
+    const waitedMs = performance.now() - startedMs;
+    const causes = causesOf(redlock, examined, waitedMs);
+    return startupOutage({ waitedMs, timeoutMs, needed, nodeCount: nodes.length, causes });
+  };
   const restartGuard = restartGuardMs > 0;
   const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
   const report = formatStartupReport(findings);
-  const isUnsafe = findings.some(({ severity }) => severity === 'error');
-  if (isUnsafe || !hasJoined) {
-    const missing = `no quorum joined within ${timeoutMs} ms (${quorum} of ${nodes.length} are needed)`;
+  if (findings.some(({ severity, isOutage }) => severity === 'error' && isOutage !== true)) {
     const addresses = nodes.map(({ address }) => address).join(', ');
-    const answered = examined.filter(({ reply }) => reply.kind === 'facts').length;
-    const start = `No quorum answered within ${timeoutMs} ms ('startupTimeout'): start the servers, for example with docker run --rm -p 6379:6379 redis, or correct 'nodes'`;
-    const unsafe = answered < quorum ? `${report}\n${start}` : report;
-    const fix = isUnsafe ? unsafe : `${missing}\n${report}`;
-    throw new RedlockConfigError('nodes', addresses, fix.trimEnd());
+    throw new RedlockConfigError('nodes', addresses, report);
   }
+  const answered = examined.filter(({ reply }) => reply.kind === 'facts').length;
+  // Asked again: it may have joined while the nodes were examined.
+  if (answered < needed || !(await redlock.joined(0))) throw outage();
   if (report !== '') logger.warn(report);
+  if (waitForVotes && !(await waitUntilQuorumVotes(redlock, timeoutMs, logger))) throw outage();
   logger.log(
     `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
   );
+}
+
+/** Waits for `needed` nodes as long as `timeoutMs` lasts, and little longer for the rest. */
+function examineAll(
+  redlock: Redlock,
+  nodes: readonly LockNode[],
+  needed: number,
+  timeoutMs: number,
+): Promise<Examined[]> {
+  let awaited = needed;
+  let hurry = () => {};
+  const enough = new Promise<void>((resolve) => (hurry = resolve));
+  return Promise.all(
+    nodes.map(async (node) => {
+      const { ignoredKeyPrefix } = node as { readonly ignoredKeyPrefix?: string };
+      const isOver = () => redlock.isClosing;
+      const reply = await examineNode(node, timeoutMs, enough, isOver);
+      if (reply.kind === 'facts' && (awaited -= 1) === 0) hurry();
+      const prefix = ignoredKeyPrefix === undefined ? {} : { ignoredKeyPrefix };
+      return { node, address: node.address, ...prefix, reply };
+    }),
+  );
+}
+
+/** Why nodes are not there: they could not be examined, or could not be joined. */
+function causesOf(redlock: Redlock, examined: readonly Examined[], elapsedMs: number): NodeCause[] {
+  return examined.flatMap(({ node, address, reply }) => {
+    if (reply.kind === 'failed') {
+      const { reason, message } = reply;
+      return [{ address, reason, message, elapsedMs }];
+    }
+    const message = redlock.problemOf(node);
+    return message === undefined ? [] : [{ address, reason: 'error', message, elapsedMs }];
+  });
 }
 
 /**
@@ -93,12 +139,13 @@ export async function checkModuleFence(
 
 /**
  * Asks a node for the facts of the start-up checks until it gives them, or this process has read for `timeoutMs`, or for a
- * second after `enough` resolved. Never rejects.
+ * second after `enough` resolved, or `isClosing` when it failed. Never rejects.
  */
 export function examineNode(
   node: LockNode,
   timeoutMs: number,
   enough?: Promise<void>,
+  isClosing: () => boolean = () => false,
 ): Promise<NodeFacts | NodeFailure> {
   return new Promise((resolve) => {
     let failure: NodeFailure | undefined;
@@ -127,7 +174,7 @@ export function examineNode(
     const ask = () =>
       node.examine((reply) => {
         if (isOver) return;
-        if (reply.kind === 'facts') return finish(reply);
+        if (reply.kind === 'facts' || isClosing()) return finish(reply);
         failure = reply;
         askAgain = setTimeout(ask, ASK_AGAIN_MS);
       });

@@ -45,6 +45,8 @@ export interface StartupFinding {
   readonly address?: string;
   /** What is wrong, and the fix. */
   readonly message: string;
+  /** The server is not there; what it is like is unknown. @default false */
+  readonly isOutage?: boolean;
 }
 
 /** What is unsafe or risky in this set of servers: errors first, then in the order of the nodes; empty when all is well. */
@@ -159,7 +161,8 @@ function* checkReachable(
   for (const { address, reply } of nodes) {
     if (reply.kind === 'facts') continue;
     const message = `can't be examined: ${reply.message}; ${reachable} of ${nodes.length} nodes answer, ${quorum} are needed`;
-    yield { severity: strict || reachable < quorum ? 'error' : 'warning', address, message };
+    const severity = strict || reachable < quorum ? 'error' : 'warning';
+    yield { severity, address, message, isOutage: true };
   }
 }
 

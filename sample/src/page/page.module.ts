@@ -29,6 +29,7 @@ export class PageModule {
           ttl: '2s',
           keyPrefix: lockKeyPrefix,
           startupTimeout: '20s',
+          waitForVotes: false,
         }),
       ],
       controllers: [ControlsController, PageController],

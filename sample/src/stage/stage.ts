@@ -130,7 +130,10 @@ async function startWorkers(
     cleanup.adopt(() => worker.kill());
     return worker;
   });
-  log.append({ type: 'told', text: `starting ${WORKERS} workers` });
+  log.append({
+    type: 'told',
+    text: `starting ${WORKERS} workers, which wait until new servers may vote (one TTL)`,
+  });
   await Promise.all(workers.map((worker) => worker.ready()));
   return workers;
 }

@@ -109,6 +109,7 @@ describe('start-up checks', () => {
         severity: 'warning',
         address: 'node1:6379',
         message: expect.stringMatching(/ECONNREFUSED.*2 of 3/),
+        isOutage: true,
       },
     ]);
     expect(check(DOWN, { strict: true })).toMatchObject([{ severity: 'error' }]);

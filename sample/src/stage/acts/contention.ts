@@ -9,7 +9,6 @@ export const contention: Act = {
   promises: salePromises(),
   async play(stage) {
     stage.tell(`ana, ben and cleo want ${SEATS.join(', ')}, each through another worker`);
-    stage.tell('new servers vote after the restart guard (one TTL), so the first lock is late');
     await stage.sell(SEATS, ['ana', 'ben', 'cleo']);
     await observeSale(stage, SEATS);
   },

@@ -1,0 +1,41 @@
+import { QuorumUnavailableError, type NodeCause } from '../../core/errors.ts';
+import { inSeconds } from '../../core/options/duration.ts';
+
+/** What the start was asked for, and what it found. */
+export interface Outage {
+  readonly waitedMs: number;
+  readonly timeoutMs: number;
+  /** How many nodes the start needs: a quorum, or with `strict` all of them. */
+  readonly needed: number;
+  readonly nodeCount: number;
+  /** Of the nodes that are not there. */
+  readonly causes: readonly NodeCause[];
+}
+
+/** The error of a start that found too few nodes: with what helps against each kind of failure. */
+export function startupOutage(outage: Outage): QuorumUnavailableError {
+  const { waitedMs, timeoutMs, needed, nodeCount, causes } = outage;
+  const hints = [...new Set(causes.map(hintFor))].filter((hint) => hint !== '');
+  const late = `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
+  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', late].join(' ');
+  return new QuorumUnavailableError([], waitedMs, needed, nodeCount, causes, advice);
+}
+
+function hintFor({ address, message }: NodeCause): string {
+  if (/\bECONNREFUSED\b/.test(message)) {
+    const [, port] = LOCAL.exec(address) ?? [];
+    if (port !== undefined) return `Start a Redis: docker run --rm -p ${port}:6379 redis.`;
+    return `Nothing listens at ${address}: start the server, or correct host and port.`;
+  }
+  if (/\bNOAUTH\b/.test(message))
+    return `${address} wants a password: redis://:password@host:port, with a user redis://user:password@host:port.`;
+  if (/\bWRONGPASS\b/.test(message))
+    return `${address} knows another user or password: correct those in 'nodes'.`;
+  if (/\b(ENOTFOUND|EAI_AGAIN)\b/.test(message))
+    return `No such host: correct the host name of ${address}.`;
+  if (/Unknown RESP type|Protocol error/.test(message))
+    return `What listens at ${address} is no Redis (perhaps a web server): correct the port.`;
+  return '';
+}
+
+const LOCAL = /^(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?):(\d+)$/i;

@@ -1,0 +1,76 @@
+import 'reflect-metadata';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { closeAll, closeLater, silentLogger } from './support/applications.ts';
+
+describe('a start without a quorum', () => {
+  const servers = useRedisServers(3, { own: true });
+  const guarded = useRedisServers(1, { requirepass: 'secret' });
+  afterEach(closeAll);
+
+  async function start(options: RedlockModuleOptions): Promise<LockService> {
+    const module = await Test.createTestingModule({
+      imports: [RedlockModule.forRoot({ restartGuard: false, ...options })],
+    })
+      .setLogger(silentLogger)
+      .compile();
+    closeLater(await module.init());
+    return module.get(LockService);
+  }
+
+  it('goes on until the servers come', async () => {
+    await Promise.all(servers.map((server) => server.kill()));
+    const starting = start({ nodes: servers.map(({ url }) => url) });
+    starting.catch(() => undefined);
+    setTimeout(() => void Promise.all(servers.map((server) => server.restart())), 1_500);
+    await expect((await starting).withLock('a', () => 'locked')).resolves.toBe('locked');
+  });
+
+  async function refusal(node: string): Promise<string> {
+    const refused = start({ nodes: [node], startupTimeout: 500 });
+    await expect(refused).rejects.toMatchObject({
+      code: 'QUORUM_UNAVAILABLE',
+      quorum: 1,
+      causes: [{ address: new URL(node).host, message: expect.any(String) }],
+    });
+    return refused.then(String, ({ message }: Error) => message);
+  }
+
+  it('says how to start a Redis where nothing listens on this machine', async () => {
+    for (const host of ['127.0.0.1', 'localhost'])
+      await expect(refusal(`redis://${host}:1`)).resolves.toMatch(
+        /^No quorum at the start after \d+ ms: 1 of 1 nodes must vote\. .*ECONNREFUSED.*Start a Redis: docker run --rm -p 1:6379 redis\. .*'startupTimeout' \(0\.5 s\)\.$/,
+      );
+  });
+
+  it.each([
+    ['needs a password', '', /NOAUTH.* wants a password: redis:\/\/:password@/],
+    ['knows another password', ':wrong@', /WRONGPASS.* knows another user or password/],
+  ])('speaks of the password where a server %s', async (_what, login, advice) => {
+    const message = await refusal(guarded[0]!.url.replace(/\/\/.*@/, `//${login}`));
+    expect(message).toMatch(advice);
+    expect(message).not.toContain('docker');
+  });
+
+  it('speaks of the name where there is no such host', async () => {
+    const message = await refusal('redis://no-such-host.invalid:6379');
+    expect(message).toMatch(/correct the host name of no-such-host\.invalid:6379/);
+    expect(message).not.toContain('docker');
+  });
+
+  it('says that something is no Redis where a web server listens', async () => {
+    const web = createServer((_request, response) => response.end()).listen(0, '127.0.0.1');
+    await new Promise((resolve) => web.once('listening', resolve));
+    try {
+      const message = await refusal(`redis://127.0.0.1:${(web.address() as AddressInfo).port}`);
+      expect(message).toMatch(/is no Redis \(perhaps a web server\): correct the port/);
+      expect(message).not.toContain('docker');
+    } finally {
+      web.close();
+    }
+  });
+});
