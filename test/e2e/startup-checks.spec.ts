@@ -82,6 +82,10 @@ describe('start-up checks on real servers', () => {
       const facts = await (await NodeDriver.open(node)).examine();
       expect(facts).toMatchObject({ connectedReplicas: 1, role: 'master' });
       await node.close();
+      const failover = 'a failover hands a held lock to a second holder';
+      const has = expect.objectContaining({ message: expect.stringContaining(failover) });
+      expect(await findings([second.url], { restartGuard: false })).toContainEqual(has);
+      expect(await findings([first.url], { restartGuard: false })).not.toContainEqual(has);
     } finally {
       await admin.replicaof('NO', 'ONE');
       admin.disconnect();

@@ -68,6 +68,14 @@ describe('start of the application', () => {
     expect(recorder.warnings).toContain('restartGuard: true');
   });
 
+  it('warns of a failover of one server that has a replica, and no longer with the restart guard', async () => {
+    const nodes = () => serversWith({ connectedReplicas: 1 });
+    const { recorder } = await start({ nodes: nodes() });
+    expect(recorder.warnings).toMatch(/a failover hands a held lock .*restartGuard: true/);
+    const guarded = await start({ nodes: nodes(), restartGuard: true });
+    expect(guarded.recorder.warnings).toBe('');
+  });
+
   it('goes on without a minority of nodes, and says which', async () => {
     const nodes = createMemoryNodes(3);
     nodes[1]!.server.kill();

@@ -122,6 +122,8 @@ function* warningsOf(
   // Before version 7 they go into the append-only file and to replicas.
   if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
+  if (!restartGuard && connectedReplicas > 0)
+    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off: a failover hands a held lock to a second holder, since a replica may not know it; set restartGuard: true`;
   // Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. This and the next are
   // warnings, since nothing is evicted while `maxmemory` is 0 or is not reached.
   if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction')

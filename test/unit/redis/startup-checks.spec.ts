@@ -103,6 +103,19 @@ describe('start-up checks', () => {
     expect(checkNodes(nodes, { ...OPTIONS, ...off })).toEqual([]);
   });
 
+  it.each(['6.2.0', '7.0.15', '8.0'])(
+    'find replicas of Redis %s while the restart guard is off',
+    (version) => {
+      const [finding] = check(facts({ version, connectedReplicas: 2, appendOnly: true }), {
+        restartGuard: false,
+      }).filter(({ message }) => message.includes('failover'));
+      expect(finding).toMatchObject({ severity: 'warning', address: 'node1:6379' });
+      expect(finding?.message).toMatch(
+        /has 2 replicas.*failover hands a held lock to a second holder.*restartGuard: true/,
+      );
+    },
+  );
+
   it('take an unreachable node as a warning while a quorum answers, and as an error when strict', () => {
     expect(check(DOWN)).toEqual([
       {
