@@ -1,11 +1,17 @@
 import 'reflect-metadata';
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import {
+  LockService,
+  QuorumUnavailableError,
+  RedlockModule,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater } from './support/applications.ts';
@@ -64,6 +70,20 @@ describe('an application over servers that may not vote yet', () => {
     const { recorder, locks } = await start({ waitForVotes: false, ttl: '10s' });
     await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);
     expect(recorder.lines.join('\n')).not.toContain(WAITING);
+  });
+
+  it('says how long they still do not vote when a call has waited in vain', async () => {
+    const { locks } = await start({ waitForVotes: false, ttl: '5s' });
+    const error: unknown = await locks.acquire('a', { wait: '1s' }).catch((each: unknown) => each);
+    assert.ok(error instanceof QuorumUnavailableError);
+    expect(error.causes.map(({ reason }) => reason)).toEqual(servers.map(() => 'quarantined'));
+    expect(error.message).toContain('Nothing is broken');
+    for (const { message } of error.causes) {
+      const [, leftS, agoS] =
+        /^may not vote for ([\d.]+) s more: it started or joined ([\d.]+) s ago/.exec(message)!;
+      expect(Number(leftS) + Number(agoS)).toBeCloseTo(5, 1);
+      expect(Number(agoS)).toBeGreaterThanOrEqual(1);
+    }
   });
 
   it.each([

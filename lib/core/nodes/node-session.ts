@@ -65,7 +65,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   refusesWatches = false;
   /** Why it can't be asked at the moment. */
   problem = 'not connected yet';
-  /** When its quarantine ends; it counts while the node is joined. */
+  /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
   readonly #set: NodeSet;
   readonly #listener: NodeSetListener;
@@ -271,6 +271,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
         if (mustJoin) this.#mustJoin();
         if (again) return;
       } else if (!isLate) {
+        if (kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
         this.#slowTimeouts = this.#joinFailures = 0;
         if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
         else if (kind === 'extended') this.#refusedExtensions = 0;

@@ -24,7 +24,7 @@ export function durationMs(option: string, value: Duration, minMs = 0): number {
   );
 }
 
-/** For messages: a duration that is left, never shorter than it is. */
+/** For messages: with one decimal, never shorter than it is. */
 export function inSeconds(ms: number): string {
   return `${Math.ceil(ms / 100) / 10} s`;
 }

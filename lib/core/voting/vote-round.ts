@@ -1,4 +1,5 @@
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
+import { inSeconds } from '../options/duration.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
@@ -100,16 +101,32 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
   }
 
-  #cause({ address, index }: NodeSession, tooSlow: boolean): NodeCause[] {
+  #cause(session: NodeSession, tooSlow: boolean): NodeCause[] {
+    const { address, index } = session;
     const reply = this.votes.replies[index];
     let [reason, message] = describeReply(reply);
     if (reason === undefined && tooSlow)
       [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
     if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
       [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
+    // Told as it is now: the call may have waited since. Of one that was not waited for, the join said it.
+    const leftMs = session.votesAtMs - this.#set.nowMs;
+    if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0))
+      [reason, message] = ['quarantined', this.#describeQuarantine(leftMs)];
     if (reason === undefined) return [];
     const elapsedMs = (this.#refusedAtMs?.[index] ?? this.endedAtMs) - this.startedAtMs;
     return [{ address, reason, message, elapsedMs }];
+  }
+
+  #describeQuarantine(leftMs: number): string {
+    if (leftMs <= 0) return 'may vote now: its restart guard ended this moment';
+    const { restartGuardMs } = this.#set.options;
+    const left = `may not vote for ${inSeconds(leftMs)} more`;
+    // The guard may be a longer one, of another process.
+    if (leftMs > restartGuardMs) return `${left} (restart guard)`;
+    // Of what is shown, so that both make the guard.
+    const sinceMs = Math.max(0, restartGuardMs - Math.ceil(leftMs / 100) * 100);
+    return `${left}: it started or joined ${inSeconds(sinceMs)} ago (restart guard)`;
   }
 
   #end(isDecided: boolean): void {
@@ -157,10 +174,7 @@ function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undef
     case 'ahead':
       return ['stale', "our clock is more than a day ahead of this node's clock"];
     case 'quarantined':
-      return [
-        'quarantined',
-        `may not vote for ${reply.remainingMs} ms after its restart (restart guard)`,
-      ];
+      return ['quarantined', ''];
     case 'unjoined':
       return ['unreachable', 'has forgotten that this process joined'];
     case 'lost':

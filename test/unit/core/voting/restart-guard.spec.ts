@@ -67,11 +67,35 @@ describe('nodes that restart without their data', () => {
     for (const server of cluster.servers) server.restart({ keepData: false });
     await cluster.advance(50);
     const error = await cluster.failure(other.redlock.acquire('a', { wait: 0 }));
-    const message = expect.stringMatching(/after its restart \(restart guard\)/);
+    const message = expect.stringMatching(/started or joined [\d.]+ s ago \(restart guard\)/);
     expect(error).toMatchObject({ code: 'QUORUM_UNAVAILABLE', message });
     const next = await cluster.settle(other.redlock.acquire('a', { wait: '10s' }));
     const tookMs = cluster.nowMs - restartedAtMs;
     expect([tookMs >= TTL_MS, tookMs < TTL_MS + 500, lock.isHeld]).toEqual([true, true, false]);
     expect(next.token.value).toBeGreaterThan(lock.token.value);
+  });
+
+  it('are all named with the time that is left when the call fails, not when they were asked', async () => {
+    const { cluster, other } = await guarded();
+    for (const server of cluster.servers) server.restart({ keepData: false });
+    await cluster.advance(50);
+    const error = await cluster.failure(other.redlock.acquire('b', { wait: 1_500 }));
+    const causes = cluster.servers.map(() => ({
+      reason: 'quarantined',
+      message: 'may not vote for 1.5 s more: it started or joined 1.5 s ago (restart guard)',
+    }));
+    expect(error).toMatchObject({ causes });
+    expect((error as Error).message).toContain('Nothing is broken');
+  });
+
+  it('are named without their age where another process asked for a longer guard', async () => {
+    const cluster = await newCluster();
+    await cluster.process({ restartGuard: true, maxTtl: '20s' });
+    const { redlock } = await cluster.process({ restartGuard: true });
+    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
+    expect(error).toMatchObject({ causes: { length: 3 } });
+    expect((error as Error).message).toMatch(
+      /may not vote for (19\.\d|20) s more \(restart guard\)/,
+    );
   });
 });
