@@ -201,7 +201,8 @@ export function resolveKeyPrefix(value: string | undefined): string {
 function integer(option: string, value: number | undefined, min: number, max: number): number {
   if (value === undefined) return min;
   if (!Number.isInteger(value) || value < min || value > max) {
-    throw new RedlockConfigError(option, value, `give an integer from ${min} to ${max}`);
+    const fix = min === max ? `give ${min}, the only possible value` : undefined;
+    throw new RedlockConfigError(option, value, fix ?? `give an integer from ${min} to ${max}`);
   }
   return value;
 }
