@@ -54,6 +54,13 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     wiring = await writePrograms('docs/fencing/nest.md', urls);
   });
 
+  /** What a pause of the holder beyond its ttl comes to. */
+  async function forgetLock(key: string): Promise<void> {
+    const clients = servers.map(({ url }) => new Redis(url));
+    await Promise.all(clients.map((client) => client.del(`lock:${key}`)));
+    await Promise.all(clients.map((client) => client.quit()));
+  }
+
   /** Two processes of the fleet. */
   async function startTwo(module: unknown): Promise<[INestApplication, INestApplication]> {
     const start = async () => {
@@ -134,9 +141,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
       refund: async (payment: string) => refunds.push(payment),
       charge: async (customer: string) => {
         // The lock is lost during the payment, and ben is quicker.
-        const clients = servers.map(({ url }) => new Redis(url));
-        await Promise.all(clients.map((client) => client.del('lock:seat:12B')));
-        await Promise.all(clients.map((client) => client.quit()));
+        await forgetLock('seat:12B');
         await another.get(Seats).book('12B', 'ben');
         return `payment of ${customer}`;
       },
@@ -185,6 +190,51 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
       { id: 'one', cents: '15' },
       { id: 'two', cents: '14' },
     ]);
+  });
+
+  it('do the work of a stalled job once, and not again what a dead worker had committed', async () => {
+    const { ChargesModule, ChargeProcessor, Charges, PaymentProvider } = await recipe('charges.ts');
+    // What a blocked event loop does: BullMQ's lock of the job is not renewed. And all of it sooner than by default.
+    const stalling = { lockDuration: 500, stalledInterval: 500, skipLockRenewal: true };
+    Reflect.defineMetadata('bullmq:worker_metadata', stalling, ChargeProcessor);
+    const apps = await startTwo(ChargesModule);
+    // A job that waits for the restart guard of the new servers would stall once too often.
+    const { LockService } = (await recipe('entries.ts')).main;
+    for (const app of apps) await app.get(LockService).withLock('warm', () => undefined);
+    const queue: Queue = apps[0].get(getQueueToken('charges'));
+    const written = () => database.pool.query('SELECT order_id FROM charge ORDER BY order_id');
+    const charged: string[] = [];
+    const outcomes: string[] = [];
+    for (const app of apps) {
+      app.get(ChargeProcessor).logger = silentLogger;
+      const charges = app.get(Charges);
+      const { fence } = charges;
+      const transaction = (token: FencingToken, work: unknown) =>
+        fence.transaction(token, work).then(
+          () => outcomes.push('written'),
+          (error: { code: string }) => {
+            outcomes.push(error.code);
+            throw error;
+          },
+        );
+      charges.fence = { transaction };
+      app.get(PaymentProvider).charge = async (orderId: string) => {
+        charged.push(orderId);
+        if (charged.length > 1) return;
+        // The first worker is paused: its lock ends, too, and it goes on when another one has done the work.
+        await forgetLock('charge:o1');
+        await eventually(async () => expect((await written()).rows).toHaveLength(1));
+      };
+    }
+    await queue.add('charge', { orderId: 'o1', cents: 5 });
+    await eventually(() => expect(outcomes).toEqual(['written', 'STALE_TOKEN']));
+    expect(charged).toEqual(['o1', 'o1']);
+
+    await database.pool.query("INSERT INTO charge VALUES ('o2', 7)");
+    await queue.add('charge', { orderId: 'o2', cents: 7 });
+    await eventually(async () => expect(await queue.getCompletedCount()).toBe(2));
+    expect(charged).toHaveLength(2);
+    expect((await written()).rows).toEqual([{ order_id: 'o1' }, { order_id: 'o2' }]);
   });
 
   it('work in the application of docs/fencing/nest.md, which gets its pool from another module', async () => {
