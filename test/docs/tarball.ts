@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedFolder } from '../support/redis-servers/cached-folder.ts';
@@ -33,12 +33,14 @@ export async function packedTarball(): Promise<string> {
   return join(folder, 'package.tgz');
 
   async function pack(made: string): Promise<void> {
-    for (const path of INPUTS) cpSync(path, join(made, path), { recursive: true });
-    symlinkSync(resolve('node_modules'), join(made, 'node_modules'));
-    await run('npm', ['run', 'build'], { cwd: made });
-    const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json'], { cwd: made });
+    const cwd = join(made, 'build');
+    for (const path of INPUTS) cpSync(path, join(cwd, path), { recursive: true });
+    symlinkSync(resolve('node_modules'), join(cwd, 'node_modules'));
+    await run('npm', ['run', 'build'], { cwd });
+    const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json'], { cwd });
     const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
-    cpSync(join(made, filename), join(made, 'package.tgz'));
+    await rename(join(cwd, filename), join(made, 'package.tgz'));
+    await rm(cwd, { recursive: true });
     await writeFile(join(made, 'inputs'), inputs);
   }
 }
