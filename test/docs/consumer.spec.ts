@@ -3,7 +3,7 @@ import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { ConsumerProject, programsOf, removeProjects, writePrograms } from './consumer-project.ts';
-import { hasStatements, moduleOf, SURROUNDINGS_FILE } from './fragments.ts';
+import { moduleOf, runnerOf, SURROUNDINGS_FILE } from './fragments.ts';
 import { blocksOf, fragmentNameOf, PAGES } from './pages.ts';
 
 /** What a test runner declares. */
@@ -98,30 +98,29 @@ describe.each(['module', 'commonjs'] as const)(
 describe('the excerpts of the pages', () => {
   const servers = useRedisServers(1);
   const database = usePostgres(async () => undefined);
+  const excerpts = PAGES.flatMap(blocksOf).filter(
+    ({ code }) => fragmentNameOf(code) !== undefined && runnerOf(code) !== undefined,
+  );
 
-  it('run, when they are statements, in an application on real servers', async () => {
-    const excerpts = PAGES.flatMap(blocksOf).filter(
-      ({ code }) => fragmentNameOf(code) !== undefined && hasStatements(code),
-    );
-    const files = excerpts.map(({ page, line, code }): [string, string] => [
-      `${page.replaceAll(/[/.]/g, '-')}/line-${line}.ts`,
-      moduleOf(code),
-    ]);
-    const steps = files.map(
-      ([name]) =>
-        `await reset(); await (await import('./${name.replace(/ts$/, 'js')}')).run(); console.log('${name}');`,
-    );
+  it('run on real servers: statements as they are, methods in an application that starts', async () => {
+    const files = excerpts.map(({ page, line, code }) => ({
+      name: `${page.replaceAll(/[/.]/g, '-')}/line-${line}`,
+      code: moduleOf(code),
+      runner: runnerOf(code)!,
+    }));
+    const steps = files.map(({ name, runner }) => {
+      const [, needed] = /(run|Example)/.exec(runner)!;
+      return `{ await reset(); const { ${needed} } = await import('./${name}.js'); await ${runner}; console.log('${name}'); }`;
+    });
     const project = await ConsumerProject.create({
-      ...Object.fromEntries(files),
+      ...Object.fromEntries(files.map(({ name, code }) => [`${name}.ts`, code])),
       'surroundings.ts': SURROUNDINGS_FILE,
-      'run.ts': `import { reset, start, stop } from './surroundings.js';\nawait start();\n${steps.join('\n')}\nawait stop();\n`,
+      'run.ts': `import { boot, reset, start, stop } from './surroundings.js';\nawait start();\n${steps.join('\n')}\nawait stop();\n`,
     });
     expect(project.errors).toBe('');
-    const printed = await project.run('run.ts', {
-      DATABASE_URL: database.url,
-      REDIS_URL: servers[0]!.url,
-    });
-    expect(printed.trim().split('\n')).toEqual(files.map(([name]) => name));
-    expect(files.length).toBeGreaterThan(15);
+    const environment = { DATABASE_URL: database.url, REDIS_URL: servers[0]!.url };
+    const printed = await project.run('run.ts', environment);
+    expect(printed.trim().split('\n')).toEqual(files.map(({ name }) => name));
+    expect(files.length).toBeGreaterThan(25);
   });
 });

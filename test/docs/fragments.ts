@@ -21,34 +21,23 @@ import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, 
 
 /** The objects that every application has, which {@link SURROUNDINGS_FILE} makes. */
 const OBJECTS = `
-import { app, codeOfOthers, database, expect, fence, locks, logger, metrics, nodes, payments, pool, redis, refusals, RefundService, seats, token, work } from '../surroundings.js';
+import { app, codeOfOthers, database, expect, fence, locks, logger, metrics, nodes, payments, pool, redis, refusals, RefundService, seats, Surroundings, token, work } from '../surroundings.js';
 declare const error: unknown;
 declare const payment: string;
 declare const store: FenceStore;
-declare class Surroundings {
-  urlOf(id: string): string;
-  readonly locks: LockService;
-  readonly fence: Fence<PoolClient>;
-  readonly logger: Logger;
-  readonly pool: Pool;
-  readonly pricing: { quote(seat: unknown): Promise<number> };
-  readonly refunds: RefundService;
-  readonly seats: { find(id: string): Promise<unknown>; assign(id: string, customer: string): Promise<void> };
-  readonly transactionHost: { readonly tx: PoolClient };
-}
 `;
 
 /** An application on a real PostgreSQL and a real Redis, with its locks in memory. Beside the folders of the pages. */
 export const SURROUNDINGS_FILE = `
-import type { INestApplication } from '@nestjs/common';
+import type { INestApplication, Type } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import Database from 'better-sqlite3';
 import { expect } from 'expect';
 import { Redis } from 'ioredis';
-import { Pool } from 'pg';
+import { Pool, type PoolClient } from 'pg';
 import { FencingToken, LockService, RedlockModule } from 'nestjs-fenced-lock';
-import { postgresFence, sqliteFence } from 'nestjs-fenced-lock/fencing';
+import { Fence, postgresFence, sqliteFence } from 'nestjs-fenced-lock/fencing';
 import { createFencingToken, createMemoryNodes } from 'nestjs-fenced-lock/testing';
 
 export { expect };
@@ -75,6 +64,30 @@ export let token: FencingToken;
 export const work = async (_argument?: unknown): Promise<void> => {};
 export const codeOfOthers = work;
 
+/** A provider, of which a page shows some members. */
+export class Surroundings {
+  readonly locks!: LockService;
+  readonly fence!: Fence<PoolClient>;
+  readonly logger!: Logger;
+  readonly pool!: Pool;
+  readonly pricing!: { quote(seat: unknown): Promise<number> };
+  readonly refunds!: RefundService;
+  readonly seats!: { find(id: string): Promise<unknown>; assign(id: string, customer: string): Promise<void> };
+  readonly transactionHost!: { readonly tx: PoolClient };
+  urlOf(id: string): string {
+    return id;
+  }
+}
+
+/** Starts an application with this provider: what stands above its methods is checked there. */
+export async function boot(provider: Type): Promise<void> {
+  const locking = RedlockModule.forRoot({ nodes: createMemoryNodes(1), fence });
+  const providers = [{ provide: Surroundings, useClass: provider }];
+  const root = { module: class {}, imports: [locking], providers };
+  const application = await NestFactory.createApplicationContext(root as never, { logger: false, abortOnError: false });
+  await application.close();
+}
+
 export async function start(): Promise<void> {
   app = await NestFactory.create(RedlockModule.forRoot({ nodes }) as never, { logger: false });
   await app.init();
@@ -88,7 +101,6 @@ export async function start(): Promise<void> {
 export async function reset(): Promise<void> {
   await pool.query('DROP TABLE IF EXISTS redlock_fence');
   await pool.query(fence.ddl());
-  await redis.flushall();
   token = createFencingToken('seat:12A', Date.now() * 1_000);
 }
 
@@ -159,9 +171,11 @@ export function moduleOf(code: string): string {
   return imports + ownImports.map(([line]) => line).join('') + OBJECTS + embed(rest);
 }
 
-/** Statements can run as they are: the module exports them as the function `run`. */
-export function hasStatements(code: string): boolean {
-  return moduleOf(code).includes('export async function run()');
+/** How the module of an excerpt runs: statements as they are, members of a class in a provider of an application. */
+export function runnerOf(code: string): string | undefined {
+  const module = moduleOf(code);
+  if (module.includes('export async function run()')) return 'run()';
+  return module.includes('export class Example extends') ? 'boot(Example)' : undefined;
 }
 
 function embed(code: string): string {
@@ -169,7 +183,7 @@ function embed(code: string): string {
   if (/^(?:export )?class /m.test(code)) return code;
   if (start.startsWith('} catch'))
     return `async function example(this: Surroundings) {\ntry {\n${code}}\n`;
-  if (MEMBERS.test(start)) return `class Example extends Surroundings {\n${code}}\n`;
+  if (MEMBERS.test(start)) return `export class Example extends Surroundings {\n${code}}\n`;
   if (PROPERTIES.test(start)) return `export const example = ({\n${code}});\n`;
   return `export async function run() {\n${code}}\n`;
 }
