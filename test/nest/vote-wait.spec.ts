@@ -72,7 +72,7 @@ describe('an application over servers that may not vote yet', () => {
     expect(recorder.lines.join('\n')).not.toContain(WAITING);
   });
 
-  it('says how long they still do not vote when a call has waited in vain', async () => {
+  it('says how long they still do not vote when a call has waited for them', async () => {
     const { locks } = await start({ waitForVotes: false, ttl: '5s' });
     const error: unknown = await locks.acquire('a', { wait: '1s' }).catch((each: unknown) => each);
     assert.ok(error instanceof QuorumUnavailableError);
@@ -105,7 +105,7 @@ describe('an application over servers that may not vote yet', () => {
     await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);
   });
 
-  it('waits anew for servers that restart meanwhile', async () => {
+  it('waits again for servers that restart meanwhile', async () => {
     const { app, recorder, locks } = await application({ ttl: '2s' });
     const starting = app.init();
     await recorder.said(WAITING);

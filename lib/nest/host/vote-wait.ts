@@ -7,7 +7,7 @@ const SLICES = 10;
 
 /**
  * Waits, after a quorum has joined, until one may vote, as far as that takes no longer than `timeoutMs`; the log says why.
- * Where a node restarts meanwhile, and has to wait anew, it goes on for another `timeoutMs` at most.
+ * Where a node restarts meanwhile, and has to wait again, it goes on for another `timeoutMs` at most.
  *
  * @returns whether a quorum is there: false when the nodes left meanwhile and did not come back, or the service closes
  */
