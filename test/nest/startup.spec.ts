@@ -202,6 +202,24 @@ describe('start of the application', () => {
     },
   );
 
+  it.each(['kill', 'freeze'] as const)(
+    'ends at once when it is closed while it waits for nodes (%s)',
+    async (fault) => {
+      const nodes = createMemoryNodes(3);
+      for (const node of nodes) node.server[fault]();
+      const redlock = RedlockModule.forRoot({ nodes, startupTimeout: '10m' });
+      const module = await Test.createTestingModule({ imports: [redlock] })
+        .setLogger(new Recorder())
+        .compile();
+      const app = closeLater(module.createNestApplication());
+      const starting = app.init();
+      starting.catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      await app.close();
+      await expect(starting).rejects.toMatchObject({ code: 'REDLOCK_CLOSED', keys: [] });
+    },
+  );
+
   it('is refused for what is unsafe in the servers that answer, also where others are away', async () => {
     const nodes = serversWith({ role: 'slave' }, {}, {});
     for (const node of nodes.slice(1)) node.server.kill();
