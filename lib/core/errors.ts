@@ -144,6 +144,7 @@ export class QuorumUnavailableError extends RedlockError {
      * fault: no node was asked, or this process did not run for too long.
      */
     readonly causes: readonly NodeCause[],
+    /** What helps, at the end of the message. */
     advice = quorumAdvice(quorum, nodeCount, causes),
   ) {
     const purpose = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start';
