@@ -30,6 +30,17 @@ describe('a start without a quorum', () => {
     await expect((await starting).withLock('a', () => 'locked')).resolves.toBe('locked');
   });
 
+  it('goes on for the time in which the event loop was blocked', async () => {
+    await Promise.all(servers.map((server) => server.kill()));
+    const starting = start({ nodes: servers.map(({ url }) => url), startupTimeout: '4s' });
+    starting.catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const blockedUntilMs = performance.now() + 4_500;
+    while (performance.now() < blockedUntilMs);
+    setTimeout(() => void Promise.all(servers.map((server) => server.restart())), 1_800);
+    await expect((await starting).withLock('a', () => 'locked')).resolves.toBe('locked');
+  });
+
   async function refusal(node: string): Promise<string> {
     const refused = start({ nodes: [node], startupTimeout: 500 });
     await expect(refused).rejects.toMatchObject({

@@ -7,7 +7,7 @@ import { isRedlockError, RedlockModule } from '../../../lib/index.ts';
 
 const [how, keyPrefix = '', ...nodes] = process.argv.slice(2);
 
-@Module({ imports: [RedlockModule.forRoot({ nodes, keyPrefix, ttl: '10s' })] })
+@Module({ imports: [RedlockModule.forRoot({ nodes, keyPrefix, ttl: '1m', startupTimeout: '1m' })] })
 class AppModule {}
 
 const app = await NestFactory.create(AppModule, {
