@@ -63,10 +63,12 @@ describe('the README', () => {
     const { SeatsModule } = await project.load('seats.module.ts');
     const { SeatService, Payments } = await project.load('seat.service.ts');
     const { isRedlockError } = await project.loadPackage();
-    // Other pages book seats, too.
-    await database.pool.query('UPDATE seat SET customer = NULL');
     const redis = new Redis(servers[0]!.url);
+    // After both applications, and also when the test fails.
+    const pool: { end?: () => Promise<void> } = {};
+    closeLater({ close: () => Promise.all([redis.quit(), pool.end?.()]) });
     const [app, another] = [await start(SeatsModule), await start(SeatsModule)];
+    pool.end = () => app.get(Pool).end();
     await expect(app.get(SeatService).book('12A', 'ana')).resolves.toBe('booked');
     await expect(app.get(SeatService).book('12A', 'ben')).resolves.toBe('taken');
     app.get(Payments).charge = async () => {
@@ -80,7 +82,6 @@ describe('the README', () => {
     expect(isRedlockError(late) && late.code).toBe('STALE_TOKEN');
     const { rows } = await database.pool.query('SELECT customer FROM seat ORDER BY id');
     expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
-    await Promise.all([redis.quit(), app.get(Pool).end()]);
   });
 
   it('has a test that passes without Redis, within the time limit of a test', async () => {
@@ -144,13 +145,16 @@ describe('docs/fencing/http.md', () => {
     const compiled = await building.setLogger(silentLogger).compile();
     const app = closeLater(compiled.createNestApplication({ logger: silentLogger }));
     await app.listen(0);
-    const url = `${await app.getUrl()}/seats/12B`;
+    const url = `${await app.getUrl()}/seats/14A`;
+    await database.pool.query("INSERT INTO seat VALUES ('14A')");
     const now = Date.now() * 1_000;
-    const token = (number: number) => testing.createFencingToken('seat:12B', number);
+    const token = (number: number) => testing.createFencingToken('seat:14A', number);
     await expect(assignSeat(url, 'ana', token(now + 1))).resolves.toBe(200);
     await expect(assignSeat(url, 'ben', token(now))).resolves.toBe(412);
     await expect(fetch(url, { method: 'PUT' })).resolves.toMatchObject({ status: 428 });
-    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '12B'");
+    const { rows } = await database.pool.query(
+      "DELETE FROM seat WHERE id = '14A' RETURNING customer",
+    );
     expect(rows).toEqual([{ customer: 'ana' }]);
   });
 });
