@@ -54,8 +54,15 @@ describe('a start without a quorum', () => {
   it('says how to start a Redis where nothing listens on this machine', async () => {
     for (const host of ['127.0.0.1', 'localhost'])
       await expect(refusal(`redis://${host}:1`)).resolves.toMatch(
-        /^No quorum at the start after \d+ ms: 1 of 1 nodes must vote\. .*ECONNREFUSED.*Start a Redis: docker run --rm -p 1:6379 redis\. .*'startupTimeout' \(0\.5 s\)\.$/,
+        /^No quorum at the start after \d+ ms: 1 of 1 nodes must vote\. .*ECONNREFUSED.*Start Redis: docker run --rm -p 1:6379 redis\. .*'startupTimeout' \(0\.5 s\)\.$/,
       );
+  });
+
+  it('names one command for each of several servers, and nothing for those that listen', async () => {
+    const nodes = ['redis://127.0.0.1:1', 'redis://localhost:2', servers[0]!.url];
+    await expect(start({ nodes, startupTimeout: 500 })).rejects.toThrow(
+      / Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. Servers/,
+    );
   });
 
   it.each([

@@ -15,18 +15,25 @@ export interface Outage {
 /** The error of a start that found too few nodes: with what helps against each kind of failure. */
 export function startupOutage(outage: Outage): QuorumUnavailableError {
   const { waitedMs, timeoutMs, needed, nodeCount, causes } = outage;
-  const hints = [...new Set(causes.map(hintFor))].filter((hint) => hint !== '');
+  const commands = causes.flatMap(commandFor);
+  const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
+  const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
   const late = `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
   const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', late].join(' ');
   return new QuorumUnavailableError([], waitedMs, needed, nodeCount, causes, advice);
 }
 
+/** Starts a server where nothing listens on this machine. */
+function commandFor({ address, message }: NodeCause): string[] {
+  const [, port] = (REFUSED.test(message) && LOCAL.exec(address)) || [];
+  return port === undefined ? [] : [`docker run --rm -p ${port}:6379 redis`];
+}
+
 function hintFor({ address, message }: NodeCause): string {
-  if (/\bECONNREFUSED\b/.test(message)) {
-    const [, port] = LOCAL.exec(address) ?? [];
-    if (port !== undefined) return `Start a Redis: docker run --rm -p ${port}:6379 redis.`;
-    return `Nothing listens at ${address}: start the server, or correct host and port.`;
-  }
+  if (REFUSED.test(message))
+    return LOCAL.test(address)
+      ? ''
+      : `Nothing listens at ${address}: start the server, or correct host and port.`;
   if (/\bNOAUTH\b/.test(message))
     return `${address} wants a password: redis://:password@host:port, with a user redis://user:password@host:port.`;
   if (/\bWRONGPASS\b/.test(message))
@@ -38,4 +45,5 @@ function hintFor({ address, message }: NodeCause): string {
   return '';
 }
 
+const REFUSED = /\bECONNREFUSED\b/;
 const LOCAL = /^(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?):(\d+)$/i;
