@@ -109,7 +109,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
       [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
     if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
       [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
-    // Told as it is now: the call may have waited since. Of one that was not waited for, the join said it.
+    // At the present time: the call may have waited since. Of one that was not waited for, the join said it.
     const leftMs = session.votesAtMs - this.#set.nowMs;
     if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0))
       [reason, message] = ['quarantined', this.#describeQuarantine(leftMs)];
