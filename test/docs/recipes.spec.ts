@@ -170,6 +170,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
       expect(done + failed).toBe(completed + jobs.length);
     });
     expect(await queue.getFailedCount()).toBe(0);
+    await queue.obliterate({ force: true });
   });
 
   it('handle a webhook once that is delivered twice at the same time', async () => {
