@@ -135,12 +135,16 @@ export class Deadlines {
   }
 
   #arm(line: DeadlineLine, dueMs: number, nowMs: number): void {
+    const { timers } = this.#environment;
+    const fire = () => this.#fire(line);
     line.timerDueMs = dueMs;
-    line.timer = this.#environment.timers.set(
-      () => this.#fire(line),
-      Math.max(dueMs - nowMs, 0),
-      this.#background,
-    );
+    for (let knownMs = nowMs; ; timers.clear(line.timer)) {
+      line.timer = timers.set(fire, Math.max(dueMs - knownMs, 0), this.#background);
+      // The process may have been stopped since the clock was read, and the timer counts only from now on.
+      const stoppedMs = this.#nowMs() - knownMs;
+      if (stoppedMs <= LATE_MS) return;
+      knownMs += stoppedMs;
+    }
   }
 
   #fire(line: DeadlineLine): void {

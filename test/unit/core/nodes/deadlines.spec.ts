@@ -42,6 +42,21 @@ function whenPolled(arrive: () => void): () => number {
 }
 
 describe('deadlines of one delay', () => {
+  it('are called at once when the process was stopped while their timer was set', async () => {
+    // Between the look at the clock and the timer, which counts from then on.
+    const { timers } = environment;
+    const set = timers.set.bind(timers);
+    const stops = [500, 500, 0];
+    const slow: typeof set = (...settings) => {
+      environment.skip(stops.shift() ?? 0);
+      return set(...settings);
+    };
+    Object.assign(timers, { set: slow });
+    deadlines.set(new Named('a'), 300, now());
+    await environment.advance(0);
+    expect([called, environment.pendingTimers]).toEqual([['a@1000'], 0]);
+  });
+
   it('are called in the order in which they end, also those that began in the past', async () => {
     const random = seededRandom(5);
     const begins = Array.from({ length: 200 }, () => Math.floor(random.fraction() * 100));
