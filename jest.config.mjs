@@ -10,6 +10,10 @@ process.env.SIMULATION_STEP ??= '7';
 export const LONG_SPECS = [
   'test/campaign/servers/clock-jumps.spec.ts',
   'test/campaign/servers/error-conditions.spec.ts',
+  'test/contract/redis-clock.spec.ts',
+  'test/docs/consumer.spec.ts',
+  'test/e2e/redis-node-silence.spec.ts',
+  'test/fencing/conformance-prune.spec.ts',
   'test/fencing/stress/mariadb-stress.spec.ts',
   'test/fencing/stress/postgres-stress.spec.ts',
   'test/fencing/wrong-stores.spec.ts',
