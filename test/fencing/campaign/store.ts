@@ -34,9 +34,11 @@ export const runWrong = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> 
     ? WRONG_PATTERNS.noFence(ledger, holder)
     : WRONG_PATTERNS.readWithoutClaim(ledger, holder);
 
+/** One for all calls: every instance that was ever used costs each promise of the process some time. */
+const current = new AsyncLocalStorage<{ writer?: string }>();
+
 /** The ledger, with each write noted that succeeded for its caller. */
 export function noting<Tx>(ledger: Ledger<Tx>, record: Record): Ledger<Tx> {
-  const current = new AsyncLocalStorage<{ writer?: string }>();
   const noted = <Result>(transaction: () => Promise<Result>): Promise<Result> => {
     const made: { writer?: string } = {};
     return current.run(made, async () => {
