@@ -210,6 +210,13 @@ export class VoteCount {
     return this.pending + this.held + this.yes + this.wrongNumber >= this.quorum;
   }
 
+  /** All that stood in the way is that the clock of this process differs from those of the nodes: another number would do. */
+  get isWrongClock(): boolean {
+    const isByClock = (reply?: VoteReply): boolean =>
+      reply?.kind === 'ahead' || (reply?.kind === 'stale' && reply.byClock);
+    return this.isContention && this.replies.filter(isByClock).length >= this.quorum;
+  }
+
   /** Enough nodes refused by themselves to make a quorum impossible. */
   get isRefused(): boolean {
     return this.failed + this.quarantined > this.replies.length - this.quorum;

@@ -27,7 +27,7 @@ export class Verdict {
   #contention: FailedAttempt | undefined;
   #outage: FailedAttempt | undefined;
   #tooSlow: FailedAttempt | undefined;
-  /** One that began so late that silence proves nothing. */
+  /** One that began so late that silence proves nothing, or that had no time left for a number that fits the nodes' clocks. */
   #tooLate: FailedAttempt | undefined;
 
   constructor(set: NodeSet, subject: VerdictSubject) {
@@ -44,6 +44,7 @@ export class Verdict {
     const { votes, isTooSlow, timeoutMs } = outcome;
     const { records, settings } = this.#subject;
     if (isTooSlow) this.#tooSlow = outcome;
+    else if (votes.isWrongClock) this.#tooLate = outcome;
     else if (votes.isContention) this.#lost(outcome);
     else if (timeoutMs >= settings.nodeTimeoutMs || votes.isRefused) {
       // The nodes had the whole time to answer, or refused without being waited for.
@@ -129,6 +130,9 @@ export class Verdict {
   #isInUse(nowMs: number): boolean {
     const { records, settings } = this.#subject;
     if (this.#contention !== undefined) return true;
+    // One that a node named while no quorum could be asked is no answer.
+    if (this.#tooLate?.votes.held && this.#set.lastQuorumAtMs > this.#subject.arrivedAtMs)
+      return true;
     const recentMs = 2 * settings.nodeTimeoutMs;
     return records.some(
       ({ named, trying }) =>
@@ -139,7 +143,7 @@ export class Verdict {
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {
     let freeInMs: number | undefined;
-    let causes = this.#contention?.causes;
+    let causes = (this.#contention ?? this.#tooLate)?.causes;
     let isHeldHere = false;
     for (const { lock, foreign } of this.#subject.records) {
       causes ??= foreign?.causes;

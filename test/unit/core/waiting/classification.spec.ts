@@ -169,6 +169,53 @@ describe('an outage', () => {
     expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
   });
 
+  it('is none where a node named a holder in a try that was cut short, and all voted before', async () => {
+    const room = newRoom();
+    letOthersGo(room, 60_000);
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(1);
+    room.call('b', { wait: 0 });
+    await room.answer(ACCEPTED);
+    await room.advance(58);
+    room.nodes[1]!.answer('acquire', held());
+    await room.advance(1);
+    const causes = [{ reason: 'timeout' }, { reason: 'held' }, { reason: 'timeout' }];
+    expect(await outcome).toMatchObject({ code: 'LOCK_BUSY', causes });
+  });
+
+  it('is the answer where a node named a holder in a try that was cut short, and none voted before', async () => {
+    const room = newRoom();
+    letOthersGo(room, 60_000);
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(59);
+    room.nodes[1]!.answer('acquire', held());
+    await room.advance(1);
+    expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
+  });
+
+  it.each([
+    ['is days ahead of theirs', { kind: 'ahead', nowMicros: 7, floor: 0 }, 'QUORUM_UNAVAILABLE'],
+    [
+      'is behind theirs',
+      { kind: 'stale', nowMicros: 7, floor: 0, byClock: true },
+      'QUORUM_UNAVAILABLE',
+    ],
+    [
+      'is fine, but others were faster',
+      { kind: 'stale', nowMicros: 7, floor: 7, byClock: false },
+      'LOCK_BUSY',
+    ],
+  ])(
+    'is the answer where no number was right in time, and the clock of this process %s',
+    async (_, refusal, code) => {
+      const room = newRoom();
+      const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+      for (let ballots = 0; ballots < 3; ballots += 1) await room.answer(refusal);
+      await room.advance(60);
+      expect((await outcome).code).toBe(code);
+    },
+  );
+
   it('that a caller found is its answer, also when it has ended since', async () => {
     const room = newRoom();
     const { outcome } = room.call('a', { wait: 2_000 });
