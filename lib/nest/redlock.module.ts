@@ -7,10 +7,11 @@ import {
 import { ModulesContainer } from '@nestjs/core';
 import { RedlockConfigError } from '../core/errors.ts';
 import { checkOptionNames } from '../core/options/option-names.ts';
+import { oneOf } from '../core/options/resolve-options.ts';
 import { copiesOf } from '../core/package-copies.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
-import { RedlockHost } from './host/redlock-host.ts';
+import { MODULE_OPTIONS, RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
 import { fenceProviders, missingFenceProviders } from './module-fence.ts';
 import type {
@@ -79,10 +80,11 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
   exports: [LockService, FencedInterceptor, FENCED_RUNNER, REDLOCK_HOST],
 })
 export class RedlockModule extends ConfigurableModuleClass {
-  /** @throws RedlockConfigError (when the application starts) naming the option, its value and the fix */
+  /** @throws RedlockConfigError (when the application starts; for `isGlobal` at once) naming the option, its value and the fix */
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
+    checkIsGlobal(options?.isGlobal);
     const fences = options?.fence === undefined ? missingFenceProviders() : fenceProviders();
     return withCopies(super.forRoot(options ?? {}), fences);
   }
@@ -97,19 +99,57 @@ export class RedlockModule extends ConfigurableModuleClass {
       readonly useFactory?: (...dependencies: any[]) => Made & OptionsOnly<Made>;
     },
   ): DynamicModule {
-    checkOptionNames('forRootAsync', options, ASYNC_OPTIONS);
-    if (SOURCES.every((name) => options[name] === undefined))
-      throw new RedlockConfigError(
-        'useFactory',
-        undefined,
-        'give useFactory, useClass or useExisting',
-      );
-    return withCopies(super.forRootAsync(options), fenceProviders());
+    checkAsyncOptions(options);
+    return withCopies(withMethodCheck(super.forRootAsync(options), options), fenceProviders());
   }
 }
 
 const SOURCES = ['useFactory', 'useClass', 'useExisting'] as const;
 const ASYNC_OPTIONS = [...SOURCES, 'inject', 'imports', 'provideInjectionTokensFrom', 'isGlobal'];
+
+function checkAsyncOptions(options: RedlockModuleAsyncOptions): void {
+  const misplaced = Object.keys(options ?? {}).find((name) => MODULE_OPTIONS.includes(name));
+  if (misplaced !== undefined) {
+    const fix = `return it from useFactory, as in forRootAsync({ useFactory: () => ({ ${misplaced}: … }) })`;
+    throw new RedlockConfigError(misplaced, undefined, fix, 'given here');
+  }
+  checkOptionNames('forRootAsync', options, ASYNC_OPTIONS);
+  const given = SOURCES.filter((name) => options[name] !== undefined);
+  const [source = 'useFactory', second] = given;
+  const fix = 'give one of useFactory, useClass and useExisting';
+  if (given.length === 0) throw new RedlockConfigError(source, undefined, fix);
+  if (second !== undefined)
+    throw new RedlockConfigError(second, undefined, fix, `given beside ${source}`);
+  checkIsGlobal(options.isGlobal);
+}
+
+function checkIsGlobal(isGlobal: unknown): void {
+  if (isGlobal !== undefined) oneOf('isGlobal', isGlobal, [true, false]);
+}
+
+/** Without it the class that makes the options would fail as "is not a function", which names neither the class nor us. */
+function withMethodCheck(
+  definition: DynamicModule,
+  options: RedlockModuleAsyncOptions,
+): DynamicModule {
+  const source = options.useClass === undefined ? 'useExisting' : 'useClass';
+  const maker = options[source];
+  if (maker === undefined) return definition;
+  const checked: FactoryProvider = {
+    provide: REDLOCK_MODULE_OPTIONS,
+    useFactory: (instance: { createRedlockOptions?: () => unknown }) => {
+      if (typeof instance?.createRedlockOptions === 'function')
+        return instance.createRedlockOptions();
+      const fix = 'it needs a method createRedlockOptions() that returns the options';
+      throw new RedlockConfigError(source, undefined, fix, instance?.constructor?.name);
+    },
+    inject: [maker],
+  };
+  const others = (definition.providers ?? []).filter(
+    (each) => !('provide' in each) || each.provide !== REDLOCK_MODULE_OPTIONS,
+  );
+  return { ...definition, providers: [...others, checked] };
+}
 
 function withCopies(definition: DynamicModule, fences: FactoryProvider[]): DynamicModule {
   // An ES module application with a CommonJS feature module asks for the service by two classes.

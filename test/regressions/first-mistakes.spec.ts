@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { readFileSync } from 'node:fs';
-import { Injectable } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService, RedlockModule } from '../../lib/index.ts';
@@ -68,6 +68,9 @@ describe('options of the module', () => {
     [{ startupTimeout: 0 }, "'startupTimeout' can't be 0"],
     [{ shutdownTimeout: 'never' }, "'shutdownTimeout' can't be \"never\""],
     [{ ttl: 0 }, "'ttl' can't be 0"],
+    [{ ttl: null }, "'ttl' can't be null: give a value, or leave it out"],
+    [{ waitForVotes: null }, "'waitForVotes' can't be null: give a value, or leave it out"],
+    [{ nodes: null }, "'nodes' can't be null: give an array"],
     [{ ttl: 10 }, "'ttl' can't be 10 (did you mean '10s'?): give milliseconds"],
     [{ quorum: 2 }, "'quorum' can't be 2: give 1, the only possible value"],
     [{ quorum: 1, nodes: createMemoryNodes(2) }, "'quorum' can't be 1: give 2, the only possible"],
@@ -85,11 +88,50 @@ describe('options of the module', () => {
   });
 
   it.each<[object, string]>([
-    [{ nodes: createMemoryNodes(1) }, "'nodes' can't be given: it is unknown; forRootAsync takes"],
+    [{ nodes: createMemoryNodes(1) }, "'nodes' can't be given here: return it from useFactory"],
+    [
+      { useFactory: () => ({}), ttl: '5s' },
+      "'ttl' can't be given here: return it from useFactory, as in forRootAsync({ useFactory: () => ({ ttl: … }) }).",
+    ],
+    [
+      { useFactory: () => ({}), useClass: Seats },
+      "'useClass' can't be given beside useFactory: give one of",
+    ],
+    [{ useFactory: () => ({}), isGlobal: 'no' }, "'isGlobal' can't be \"no\": use true or false"],
+    [{ factory: () => ({}) }, "'factory' can't be given: it is unknown; forRootAsync takes use"],
     [{ useFactry: () => ({}) }, "did you mean 'useFactory'?"],
-    [{}, "'useFactory' can't be undefined: give useFactory, useClass or useExisting"],
+    [{}, "'useFactory' can't be undefined: give one of useFactory, useClass and useExisting"],
   ])('are refused by forRootAsync that says what it takes: %j', (options, message) => {
     expect(() => RedlockModule.forRootAsync(options)).toThrow(message);
+  });
+
+  it('are refused by forRoot at once where isGlobal is neither true nor false', () => {
+    expect(() => RedlockModule.forRoot({ nodes: [], isGlobal: 'no' as never })).toThrow(
+      `'isGlobal' can't be "no": use true or false`,
+    );
+  });
+
+  it('are not isGlobal in what the factory returns: it belongs beside it', async () => {
+    const made = { nodes: createMemoryNodes(1), isGlobal: false };
+    const module = RedlockModule.forRootAsync({ useFactory: () => made as never });
+    await expect(start(module)).rejects.toThrow(
+      "'isGlobal' can't be given here: put it beside useFactory, not into what",
+    );
+  });
+
+  it('are asked of the class that makes them, by its name', async () => {
+    @Injectable()
+    class Settings {}
+    @Module({ providers: [Settings], exports: [Settings] })
+    class SettingsModule {}
+    const made = { useClass: Settings as never };
+    await expect(start(RedlockModule.forRootAsync(made))).rejects.toThrow(
+      "'useClass' can't be Settings: it needs a method createRedlockOptions() that returns the opt",
+    );
+    const found = { imports: [SettingsModule], useExisting: Settings as never };
+    await expect(start(RedlockModule.forRootAsync(found))).rejects.toThrow(
+      "'useExisting' can't be Settings: it needs a method createRedlockOptions()",
+    );
   });
 
   it('are refused without their value, which may be a password', async () => {

@@ -55,9 +55,20 @@ function refuseSecondModule(modules: ModulesContainer, addresses: readonly strin
   const container = modules as { [APPLICATION_NODES]?: readonly string[] };
   const first = (container[APPLICATION_NODES] ??= addresses);
   if (first === addresses) return;
+  const importers = importersOf(modules);
+  const where = importers.length === 0 ? '' : ` It is imported by ${importers.join(' and ')}.`;
   throw new FencedUsageError(
-    `RedlockModule is in this application twice: with the nodes ${first.join(', ')}, and with the nodes ${addresses.join(', ')}. Call forRoot (or forRootAsync) once; where several modules import it, keep what it returned in a constant and import that.`,
+    `RedlockModule is in this application twice: with the nodes ${first.join(', ')}, and with the nodes ${addresses.join(', ')}.${where} Call forRoot (or forRootAsync) once; where several modules import it, keep what it returned in a constant and import that.`,
   );
+}
+
+/** The classes whose `@Module` imports it. Not the imports that Nest has noted: a global module is in all of them. */
+function importersOf(modules: ModulesContainer): string[] {
+  const isOurs = (imported?: { module?: { name?: string }; name?: string }): boolean =>
+    (imported?.module ?? imported)?.name === 'RedlockModule';
+  return [...modules.values()]
+    .filter(({ metatype }) => Reflect.getMetadata('imports', metatype)?.some(isOurs))
+    .map(({ name }) => name);
 }
 
 function refuse(methods: readonly string[], why: string): void {

@@ -19,8 +19,10 @@ import { createNodes } from './node-inputs.ts';
 import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
 
 /** A test finds them in docs/options.md. */
-const OPTIONS =
-  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout waitForVotes shutdownTimeout isInTransaction fence onEvent';
+export const MODULE_OPTIONS: readonly string[] =
+  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout waitForVotes shutdownTimeout isInTransaction fence onEvent'.split(
+    ' ',
+  );
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
 export class RedlockHost
@@ -41,8 +43,7 @@ export class RedlockHost
 
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
-    const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
-    checkOptionNames(taker, options, OPTIONS.split(' '));
+    checkModuleOptions(options);
     this.fence = options.fence ?? MISSING_FENCE;
     if (typeof this.fence.claim !== 'function')
       throw new RedlockConfigError('fence', this.fence, 'give one such as postgresFence(pool)');
@@ -113,4 +114,18 @@ export class RedlockHost
     this.#unwatchFence?.();
     await this.#redlock.close();
   }
+}
+
+function checkModuleOptions(options: RedlockModuleOptions): void {
+  if (options != null && Object.hasOwn(options, 'isGlobal')) {
+    const fix = 'put it beside useFactory, not into what useFactory returns';
+    throw new RedlockConfigError('isGlobal', undefined, fix, 'given here');
+  }
+  const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
+  checkOptionNames(taker, options, MODULE_OPTIONS);
+  // Nodes have no default; their own check says what to give.
+  const empty = Object.entries(options).find(([name, value]) => value === null && name !== 'nodes');
+  if (empty === undefined) return;
+  const fix = 'give a value, or leave it out (or undefined) for the default';
+  throw new RedlockConfigError(empty[0], null, fix);
 }
