@@ -1,10 +1,23 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { FencedUsageError } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspection.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
+import { oneOf } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
+
+/** Options of {@link LockService.withLock}. */
+export interface SectionOptions extends WithLockOptions {
+  /**
+   * Bring the token to the module's fence before the work begins, for work that reads before (or outside) its writing transaction.
+   * A stale token rejects with `StaleTokenError`, without running the work; one that is refused only because the resource has
+   * seen a number ahead of the clocks is replaced by a newer one. The writing transaction must check the token all the same.
+   * @default false
+   */
+  readonly claim?: boolean;
+}
 
 /**
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
@@ -35,14 +48,32 @@ export class LockService {
    * @throws QuorumUnavailableError when too few nodes could vote
    * @throws LockLostError when the lock was lost before the work ended
    * @throws RedlockClosedError during shutdown
+   * @throws StaleTokenError when `claim: true` finds that a newer holder reached the resource; the work did not run
    * @throws the reason of `options.signal` when it aborts the wait
    */
   withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
-    options?: WithLockOptions,
+    options?: SectionOptions,
   ): Promise<Result> {
-    return this.host.redlock.withLock(keys, work, options);
+    if (options?.claim === undefined) return this.host.redlock.withLock(keys, work, options);
+    return this.#withClaim(keys, work, options);
+  }
+
+  async #withClaim<Result>(
+    keys: string | readonly string[],
+    work: (lock: Lock) => Promise<Result> | Result,
+    { claim, ...options }: SectionOptions,
+  ): Promise<Result> {
+    oneOf('claim', claim, [true, false]);
+    const { redlock, claims, hasFence } = this.host;
+    // It says what is wrong with the work.
+    if (!claim || typeof work !== 'function') return redlock.withLock(keys, work, options);
+    if (!hasFence)
+      throw new FencedUsageError(
+        'withLock with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing. Nothing was locked.',
+      );
+    return claims.run({ locks: redlock, keys, work, options });
   }
 
   /**

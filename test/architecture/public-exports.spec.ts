@@ -61,6 +61,7 @@ describe('public exports', () => {
       'type RedlockOptionsFactory',
       'type ResourceOfRequest',
       'type RetryOptions',
+      'type SectionOptions',
       'type TokenRequest',
       'type TokenSource',
       'type WithLockOptions',

@@ -8,11 +8,8 @@ import {
 } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
-import type { StaleTokenError } from '../../core/errors.ts';
-import type { FencingToken } from '../../core/fencing-token.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
-import { resolveAcquire, type ResolvedOptions } from '../../core/options/resolve-options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
@@ -25,15 +22,13 @@ import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
  */
 @Injectable()
 export class FencedInterceptor implements NestInterceptor, FencedRunner {
-  /** Tokens that are at the fence already: nested methods join the lock, and need not claim again. */
-  private readonly claimed = new WeakSet<FencingToken>();
   /** What the LockService has not, where a test replaced it. */
   private readonly missing: readonly ('withLock' | 'holds')[];
 
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
     @Inject(REDLOCK_HOST)
-    private readonly host: Pick<RedlockHost, 'fence' | 'isInTransaction' | 'redlock'>,
+    private readonly host: Pick<RedlockHost, 'claims' | 'isInTransaction'>,
   ) {
     const needed = ['withLock', 'holds'] as const;
     this.missing = needed.filter((name) => typeof locks?.[name] !== 'function');
@@ -49,26 +44,14 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 
   /** Runs one call of a method under `@Fenced`. */
   async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
-    let isWaiting = false;
-    let isJoined = false;
+    let isWaiting = true;
+    const onAcquired = () => {
+      isWaiting = false;
+    };
     const begin = (lock: Lock) => {
+      isWaiting = false;
       writeParameters(definition, args, lock);
       return body();
-    };
-    /** Each of another key, and followed by another lock. */
-    const refusals: StaleTokenError[] = [];
-    const claimThen = async (lock: Lock) => {
-      const refusal = await this.claim(lock);
-      if (!refusal) return begin(lock);
-      const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
-      if (isFinal || !isCurable(refusal, definition, this.host.redlock.options)) throw refusal;
-      // The lock is released before the next try.
-      refusals.push(refusal);
-      return undefined;
-    };
-    const work = (lock: Lock) => {
-      isWaiting = false;
-      return definition.claim ? claimThen(lock) : begin(lock);
     };
     try {
       // What a caller passed there is forged: not even the key function may see it.
@@ -76,58 +59,19 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       if (this.missing.length > 0) this.refuseDouble(definition);
       const keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
-      isJoined = definition.claim && this.locks.holds(keys);
       const options = optionsOf(definition, args);
-      let result: unknown;
-      for (let tries = 0; tries <= refusals.length; tries += 1) {
-        const last = refusals.at(-1);
-        if (last) this.host.redlock.exceed(last.keys, Number(last.currentToken));
-        isWaiting = true;
-        result = await this.locks.withLock(keys, work, options);
-      }
+      const result = definition.claim
+        ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
+        : await this.locks.withLock(keys, begin, options);
       refuseStream(result, definition.where);
       return result;
     } catch (error) {
       // A busy lock inside the method is the method's own error: half of its work may be done.
       const isBusy = isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY';
-      // The holder that has it by now may be the newer one of the refusal.
-      const [refusal] = isBusy ? refusals : [];
-      if (isBusy && !refusal && definition.skipWhenBusy) return undefined;
-      const final = refusal ?? error;
-      locateError(final, definition.where);
-      throw final;
-    }
-  }
-
-  /**
-   * Brings the lock's token to the fence. A claim may wait for a paused holder's transaction; it is waited for only while the
-   * lock is held.
-   *
-   * @returns the refusal although the lock is still held: the resource has seen a number that is ahead of us
-   * @throws StaleTokenError when a newer holder reached the resource
-   * @throws LockLostError when the lock was lost meanwhile
-   */
-  private async claim(lock: Lock): Promise<StaleTokenError | undefined> {
-    const { token, signal } = lock;
-    if (this.claimed.has(token)) return undefined;
-    lock.ensure();
-    const claimed = new AbortController();
-    const lost = new Promise<never>((_resolve, reject) => {
-      const onLoss = () => reject(signal.reason as Error);
-      signal.addEventListener('abort', onLoss, { once: true, signal: claimed.signal });
-    });
-    try {
-      await Promise.race([this.host.fence.claim(token), lost]);
-    } catch (error) {
-      const isRefused = isRedlockError(error) && error.code === 'STALE_TOKEN';
-      if (isRefused && lock.isHeld) return error as StaleTokenError;
+      if (isBusy && definition.skipWhenBusy) return undefined;
+      locateError(error, definition.where);
       throw error;
-    } finally {
-      claimed.abort();
     }
-    lock.ensure();
-    this.claimed.add(token);
-    return undefined;
   }
 
   private refuseDouble({ claim }: FencedDefinition): void {
@@ -153,21 +97,6 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       keys,
     );
   }
-}
-
-const DAY_MICROS = 86_400_000_000;
-
-/**
- * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day,
- * and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
- */
-function isCurable(
-  { currentToken }: StaleTokenError,
-  { lockOptions }: FencedDefinition,
-  options: ResolvedOptions,
-): boolean {
-  if (options.tokenSource || resolveAcquire(options, lockOptions).minHoldMs > 0) return false;
-  return Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */

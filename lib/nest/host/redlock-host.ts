@@ -12,6 +12,7 @@ import type { WithLockOptions } from '../../core/options/options.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
 import { oneOf, resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
+import { FenceClaims } from '../fence-claims.ts';
 import { MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
@@ -32,6 +33,7 @@ export class RedlockHost
   /** Of the nodes. */
   readonly addresses: readonly string[];
   readonly fence: ModuleFence;
+  readonly claims = new FenceClaims(this);
   readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];

@@ -1,0 +1,153 @@
+import 'reflect-metadata';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { postgresFence, type FenceEvent } from '../../lib/fencing/index.ts';
+import { LockService, type FencingToken, type RedlockModuleOptions } from '../../lib/index.ts';
+import { closeAll, startModule } from './support/applications.ts';
+import { Gate } from './support/critical-section.ts';
+import { startFencedDatabase, type FencedDatabase } from './support/fenced-database.ts';
+
+const HOUR_MICROS = 3_600_000_000;
+
+let database: FencedDatabase;
+
+describe('withLock(key, work, { claim: true })', () => {
+  const events: FenceEvent[] = [];
+  let key: string;
+  let count = 0;
+
+  beforeAll(async () => {
+    database = await startFencedDatabase('with_lock_claim');
+  }, 120_000);
+  afterAll(() => database?.stop());
+  afterEach(closeAll);
+
+  beforeEach(() => {
+    events.length = 0;
+    key = `seat:${(count += 1)}`;
+  });
+
+  async function start(options: Partial<RedlockModuleOptions> = {}) {
+    const fence = postgresFence(database.pool, { onEvent: (event) => void events.push(event) });
+    const module = await startModule({}, { fence, ...options });
+    return { fence, locks: module.get(LockService) };
+  }
+
+  const seen = (hoursAhead: number) => ({
+    value: Date.now() * 1_000 + hoursAhead * HOUR_MICROS,
+    keys: [key],
+    holder: 'ahead',
+  });
+
+  const outcomes = () =>
+    events.filter((event) => event.keys.includes(key)).map(({ type }) => String(type));
+
+  async function rowOf(resource: string): Promise<object> {
+    const { rows } = await database.pool.query(
+      'SELECT CAST(token AS text) AS token, holder FROM redlock_fence WHERE resource = $1',
+      [resource],
+    );
+    return rows[0];
+  }
+
+  it('brings the token to the resource before the work begins, and gives its result', async () => {
+    const { locks } = await start();
+    const work = async ({ token }: { token: FencingToken }) => ({ token, row: await rowOf(key) });
+    const { token, row } = await locks.withLock(key, work, { claim: true });
+    expect(row).toEqual({ token: String(token), holder: token.holder });
+  });
+
+  it('claims once for sections that are inside of each other', async () => {
+    const { locks } = await start();
+    await locks.withLock(key, () => locks.withLock(key, () => undefined, { claim: true }), {
+      claim: true,
+    });
+    expect(outcomes()).toEqual(['admitted']);
+  });
+
+  it('does not run the work when a newer holder was there, and lets go of the lock', async () => {
+    const { fence, locks } = await start();
+    await fence.claim({ value: Number.MAX_SAFE_INTEGER, keys: [key], holder: 'newer' });
+    let ran = 0;
+    const stale = locks.withLock(key, () => (ran += 1), { claim: true });
+    await expect(stale).rejects.toMatchObject({ code: 'STALE_TOKEN', currentHolder: 'newer' });
+    expect(ran).toBe(0);
+    const free = await locks.tryAcquire(key);
+    expect(free).not.toBeNull();
+    await free!.release();
+  });
+
+  it('takes the lock again, above a number that is ahead of our clocks', async () => {
+    const { fence, locks } = await start();
+    const ahead = seen(23);
+    await fence.claim(ahead);
+    const tokens: number[] = [];
+    await locks.withLock(key, ({ token }) => void tokens.push(token.value), { claim: true });
+    expect(tokens).toEqual([expect.any(Number)]);
+    expect(tokens[0]).toBeGreaterThan(ahead.value);
+    expect(outcomes()).toEqual(['admitted', 'stale', 'admitted']);
+  });
+
+  it('rejects with the refusal when another holder has the lock then', async () => {
+    const { fence, locks } = await start();
+    const [isRefused, isQueued] = [new Gate(), new Gate()];
+    const claim = fence.claim.bind(fence);
+    await claim(seen(1));
+    const newer = isRefused.opened.then(() => {
+      const waiting = locks.acquire(key);
+      isQueued.open();
+      return waiting;
+    });
+    fence.claim = async (token) => {
+      isRefused.open();
+      await isQueued.opened;
+      await new Promise((resolve) => setImmediate(resolve));
+      return claim(token);
+    };
+    const refused = locks.withLock(key, () => undefined, { claim: true, wait: 100 });
+    await expect(refused).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+      currentHolder: 'ahead',
+    });
+    await (await newer).release();
+  });
+
+  it('leaves an error of the work alone, also where it says that a lock is busy', async () => {
+    const { locks } = await start();
+    const busy = Object.assign(new Error('of the work'), { code: 'LOCK_BUSY' });
+    const work = () => Promise.reject(busy);
+    await expect(locks.withLock(key, work, { claim: true })).rejects.toBe(busy);
+  });
+
+  it('does not claim with claim: false, or without it', async () => {
+    const { locks } = await start();
+    await locks.withLock(key, () => undefined, { claim: false });
+    await locks.withLock(key, () => undefined, {});
+    expect(outcomes()).toEqual([]);
+  });
+
+  it('is refused before anything is locked where the module has no fence', async () => {
+    const { locks } = await start({ fence: undefined });
+    let ran = 0;
+    await expect(locks.withLock(key, () => (ran += 1), { claim: true })).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      message: expect.stringContaining('needs a fence to claim at'),
+    });
+    expect(ran).toBe(0);
+  });
+
+  it('leaves wrong keys, work and options what they are without it', async () => {
+    const { locks } = await start();
+    let ran = 0;
+    const run = () => void (ran += 1);
+    await expect(locks.withLock(key, run, { claim: 'yes' as never })).rejects.toThrow(
+      `Option 'claim' can't be "yes": use true or false`,
+    );
+    await expect(locks.withLock(key, undefined as never, { claim: true })).rejects.toThrow(
+      'The second argument of withLock must be a function',
+    );
+    await expect(locks.withLock('', run, { claim: true })).rejects.toThrow(/empty string/);
+    const unknown = { claim: true, claims: true } as never;
+    await expect(locks.withLock(key, run, unknown)).rejects.toThrow("'claims' can't be given");
+    expect(ran).toBe(0);
+  });
+});
