@@ -135,7 +135,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Math.max(0, untilMs - this.#set.nowMs);
   }
 
-  /** Nobody holds it any more. */
+  /** No caller holds it any more. */
   get isUnused(): boolean {
     return this.state === 'over' || this.state === 'kept' || this.state === 'stopping';
   }

@@ -4,7 +4,7 @@ import { lockNames, markerName } from '../../../../lib/core/nodes/node-names.ts'
 import { normalizeKeys } from '../../../../lib/core/options/lock-keys.ts';
 
 describe('normalizeKeys', () => {
-  it('asks for a set in one way: sorted, each key once, in an array that nobody can change', () => {
+  it('asks for a set in one way: sorted, each key once, in an array that no one can change', () => {
     const keys = ['b', 'a', 'b'];
     expect([normalizeKeys(keys), normalizeKeys('a'), keys[0]]).toEqual([['a', 'b'], ['a'], 'b']);
     for (const given of [keys, 'a']) expect(Object.isFrozen(normalizeKeys(given))).toBe(true);
@@ -56,7 +56,7 @@ describe('lockNames', () => {
   });
 
   it.each(['lock:', 'lock:b:', 'lock:b:c', 'lock:x'])(
-    'never are the names of a lock of prefix `lock:`, under the prefix `%s`',
+    'makes no name that a lock of prefix `lock:` could have, under the prefix `%s`',
     (keyPrefix) => {
       const { pairs } = lockNames(keyPrefix, ['a', 'floor:a', 'x']);
       const reserved = [markerName(keyPrefix), ...pairs].filter((name) => name.includes('#'));
