@@ -32,6 +32,14 @@ function bannedIn(text: string): string[] {
   return BANNED.flatMap((phrase) => phrase.exec(text)?.[0] ?? []);
 }
 
+const LONGEST_LINE = 130;
+
+/** Without blocks of code, rows of tables, pictures, and the names of tests, which stay in one piece to be found. */
+function proseOf(text: string): string[] {
+  const lines = text.replaceAll(/^ *```.*?^ *```$/gms, '').split('\n');
+  return lines.filter((line) => !/^(?:\||!\[|- `test\/)/.test(line));
+}
+
 /** Docstrings, comments, errors, logs, names of tests, and the page of the sample. This file names the phrases. */
 const SOURCES: readonly Page[] = ['lib', 'test', 'sample', 'bench'].flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -55,6 +63,16 @@ describe('pages, docstrings, messages and the names of tests', () => {
         ),
     );
     expect(found).toEqual([]);
+  });
+
+  it('have prose in lines that fit', () => {
+    const texts = PAGES.filter(({ path }) => /^docs\/(?!reference)/.test(path));
+    const long = texts.flatMap(({ path, text }) =>
+      proseOf(text)
+        .filter((line) => line.length > LONGEST_LINE)
+        .map((line) => `${path}: ${line}`),
+    );
+    expect(long).toEqual([]);
   });
 
   it('would be found to have one', () => {
