@@ -265,7 +265,9 @@ describe('the fence of the module', () => {
       await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
       expect(logger.lines).toEqual([
         expect.stringMatching(/^warn Stale/),
-        expect.stringMatching(/^error onStale failed after token 1 .*the bank is closed/),
+        expect.stringMatching(
+          /^error onStale failed after token 1 .*Undo it by hand: .*the bank is closed/,
+        ),
       ]);
     });
   });

@@ -20,7 +20,9 @@ export function eventListener(
     if (hasFailed) return;
     hasFailed = true;
     const detail = error instanceof Error ? error.stack : String(error);
-    logger.error(`onEvent failed, and later failures of it are not logged: ${detail}`);
+    logger.error(
+      `onEvent failed, and later failures of it are not logged. Locks are not affected; mend the listener: ${detail}`,
+    );
   };
   const listener = (event: LockEvent): void => {
     const warning = warningOf(event);
@@ -56,7 +58,7 @@ export function watchFence(
     if (event.type === 'stale') listener({ type: 'stale', keys: event.keys, error: event.error });
     if (event.type === 'compensation-failed') {
       logger.error(
-        `onStale failed after token ${event.token} for ${quoteKeys(event.keys)} was refused, so what this holder did elsewhere still stands: ${String(event.error)}`,
+        `onStale failed after token ${event.token} for ${quoteKeys(event.keys)} was refused, so what this holder did elsewhere still stands. Undo it by hand: ${String(event.error)}`,
       );
     }
   });
@@ -73,11 +75,11 @@ function warningOf(event: LockEvent): string | undefined {
     case 'slow-quorum':
       return `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`;
     case 'node-left':
-      return `Node ${event.address} left: ${event.message}`;
+      return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}. Locks go on while a quorum is connected.`;
     case 'node-failing':
       return `Node ${event.address} does not vote: ${event.reason}`;
     case 'release-delayed':
-      return `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} sections, ${Math.round(event.sinceMs)} ms after its outer work ended.`;
+      return `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} ${event.sections === 1 ? 'section' : 'sections'} that joined it, ${Math.round(event.sinceMs)} ms after its outer work ended. Probably a promise was not awaited: await it in the outer work, or begin work that goes on after the outer work has ended.`;
     default:
       return undefined;
   }

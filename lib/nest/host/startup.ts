@@ -127,7 +127,10 @@ export async function checkModuleFence(
   try {
     findings = (await Promise.race([fence.check?.(), silent])) ?? [];
   } catch (error) {
-    logger.warn(`The table of the fence could not be checked: ${String(error)}`);
+    const why = String(error).replace(/\.$/, '');
+    logger.warn(
+      `The table of the fence could not be checked: ${why}. The application starts all the same: check the connection of the database; until it answers, fenced writes fail.`,
+    );
   } finally {
     clearTimeout(timer);
   }

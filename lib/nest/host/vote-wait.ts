@@ -37,7 +37,7 @@ export async function waitUntilQuorumVotes(
   const leftMs = redlock.votesInMs;
   if (!Number.isFinite(leftMs) || redlock.isClosing) return false;
   logger.warn(
-    `A quorum may vote in ${inSeconds(leftMs)}, not before: servers restarted while the application started, which goes on now.`,
+    `A quorum may vote in ${inSeconds(leftMs)}, not before: servers restarted while the application started. It goes on now, and calls wait for the quorum within their 'wait'.`,
   );
   return true;
 }
