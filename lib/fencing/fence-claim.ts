@@ -1,7 +1,13 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
 import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
-import { checkKeyList, isFenceKey, isTokenValue, MAX_KEY_BYTES } from './fencing-token-header.ts';
+import {
+  beginning,
+  checkKeyList,
+  isFenceKey,
+  isTokenValue,
+  MAX_KEY_BYTES,
+} from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -11,6 +17,7 @@ export interface FenceClaim {
   readonly holder: string;
 }
 
+const AS_GIVEN = 'Pass the token as the lock gave it, or as it was received.';
 const HOLDER = /^[\x20-\x7e]{0,255}$/;
 
 /**
@@ -57,13 +64,13 @@ function decimalToken({ value, holder, keys }: FenceToken): string {
       : typeof value === 'bigint' || typeof value === 'string';
   if (!isExact || !isTokenValue(decimal)) {
     throw unusable(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${decimal}.`,
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${beginning(decimal)}. ${AS_GIVEN}`,
       keys,
     );
   }
   if (typeof holder !== 'string' || !HOLDER.test(holder)) {
     throw unusable(
-      'The holder of a fencing token must be a string of at most 255 printable ASCII characters.',
+      `The holder of a fencing token must be a string of at most 255 printable ASCII characters. ${AS_GIVEN}`,
       keys,
     );
   }
@@ -73,7 +80,7 @@ function decimalToken({ value, holder, keys }: FenceToken): string {
 function checkKey(key: unknown, granted: readonly string[]): void {
   if (!isFenceKey(key)) {
     throw unusable(
-      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL.`,
+      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL, not ${typeof key === 'string' ? quoteKeys([key]) : kindOf(key)}.`,
     );
   }
   if (granted.length > 0 && !granted.includes(key)) {

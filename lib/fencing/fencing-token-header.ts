@@ -1,7 +1,10 @@
 import { FencedUsageError } from '../core/errors.ts';
 import { isWellFormed } from '../core/options/lock-keys.ts';
+import { kindOf } from '../core/options/option-names.ts';
 
 export const MAX_KEY_BYTES = 2_500;
+
+const MOST_SHOWN = 40;
 
 /**
  * The HTTP header that carries a token to another service: `Fencing-Token: 1795228058941046;f3c9…`.
@@ -42,12 +45,33 @@ export interface ReceivedFencingToken {
  */
 export function fencingTokenHeader(token: HeaderToken | undefined): Record<string, string> {
   const text = token && `${String(token.value)};${token.holder}`;
-  if (text === undefined || !parseFencingTokenHeader(text)) {
+  if (
+    typeof text !== 'string' ||
+    typeof token?.holder !== 'string' ||
+    !parseFencingTokenHeader(text)
+  ) {
     throw new FencedUsageError(
-      'No request may leave a locked section without its fencing token: pass the token of the lock (a positive integer and its holder).',
+      `No request may leave a locked section without its fencing token, but ${faultOf(token)}. Pass the token of the lock (a positive integer and its holder).`,
     );
   }
   return { [FENCING_TOKEN_HEADER]: text };
+}
+
+/** Shows numbers only: what was given by mistake could be a secret. */
+function faultOf(token: HeaderToken | undefined | null): string {
+  if (typeof token !== 'object' || token === null) return `it is ${kindOf(token)}`;
+  const { value, holder } = token;
+  if (!isTokenValue(String(value))) {
+    const isNumber = /^-?\d[\d.]*$/.test(String(value));
+    return `its value is ${isNumber ? beginning(String(value)) : kindOf(value)}`;
+  }
+  if (holder === '') return 'its holder is empty';
+  return `its holder is ${typeof holder === 'string' ? 'not what a lock gives' : kindOf(holder)}`;
+}
+
+/** For messages. */
+export function beginning(text: string): string {
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text;
 }
 
 /**

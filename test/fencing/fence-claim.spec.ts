@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { fenceClaims } from '../../lib/fencing/fence-claim.ts';
-import { fenceTable } from '../../lib/fencing/sql/dialect.ts';
+import { fenceSqlOf, fenceTable } from '../../lib/fencing/sql/dialect.ts';
 import { renderStatement } from '../../lib/fencing/sql/sql-executor.ts';
 
 const usage = (text: RegExp): object =>
@@ -43,7 +43,7 @@ describe('fenceClaims', () => {
     { toString: () => '5' },
   ])('refuses %p as the value of a token', (value) => {
     expect(thrown(() => fenceClaims({ value: value as never, keys: ['a'], holder: 'h' }))).toEqual(
-      usage(/positive integer/),
+      usage(/positive integer .* Pass the token as the lock gave it, or as it was received\. Noth/),
     );
   });
 
@@ -60,6 +60,13 @@ describe('fenceClaims', () => {
       usage(/This is a lock: pass .*lock\.token/),
     );
     expect(thrown(() => fenceClaims(5 as never))).toEqual(usage(/it is a number/));
+  });
+
+  it('shows no more than the beginning of a long value', () => {
+    const value = 'x'.repeat(5_000);
+    expect(String(thrown(() => fenceClaims({ value, keys: ['a'], holder: 'h' })))).toMatch(
+      /not x{40}…\. /,
+    );
   });
 
   it('refuses a key that the token was not granted for', () => {
@@ -89,15 +96,23 @@ describe('fenceClaims', () => {
     expect(thrown(() => fenceClaims(received, 'seat' as never))).toEqual(usage(/array/));
   });
 
-  it.each(['', 'a\0b', 'x'.repeat(2_501), '\uD800', 5])('refuses %p as a key', (key) => {
-    expect(thrown(() => fenceClaims({ value: 1, keys: [key as never], holder: 'h' }))).toEqual(
-      usage(/fence key/),
-    );
+  it.each([
+    ['', '""'],
+    ['a\0b', '"a\\u0000b"'],
+    ['x'.repeat(2_501), `"${'x'.repeat(100)}…"`],
+    ['\uD800', '"\\ud800"'],
+    [5, 'a number'],
+  ])('refuses %p as a key, and names it', (key, shown) => {
+    const keys = ['good', key as never];
+    expect(thrown(() => fenceClaims({ value: 1, keys, holder: 'h' }))).toMatchObject({
+      code: 'FENCED_USAGE',
+      message: `A fence key must be a non-empty, well-formed string of at most 2500 bytes without NUL, not ${shown}. Nothing was written.`,
+    });
   });
 
   it.each([undefined, 'x'.repeat(256), 'line\nbreak', 'é'])('refuses %p as a holder', (holder) => {
     expect(thrown(() => fenceClaims({ value: 1, keys: ['a'], holder: holder as never }))).toEqual(
-      usage(/holder/),
+      usage(/holder .* Pass the token as the lock gave it, or as it was received\. Nothing/),
     );
   });
 });
@@ -112,6 +127,12 @@ describe('the SQL of a fence', () => {
       code: 'REDLOCK_CONFIG',
       option: 'table',
     });
+  });
+
+  it('names the dialects in place of one that it does not speak', () => {
+    expect(thrown(() => fenceSqlOf('oracle' as never))).toEqual(
+      usage(/speaks postgresql, .*, not 'oracle'\. Give one of them as the option dialect/),
+    );
   });
 
   it('repeats parameters for question marks in the order of their use', () => {

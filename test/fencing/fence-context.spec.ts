@@ -243,6 +243,8 @@ describe('the fence inside its own transaction', () => {
       throw new Error('own');
     });
     await expect(failing).rejects.toMatchObject({
+      message:
+        'The transaction for "down" was rolled back with the claims made in it, and they could not be made again: what was read after them may be outdated. Claim and read again before you use it. Why both failed is in errors.',
       errors: [{ message: 'own' }, { message: 'no connection' }],
     });
   });

@@ -170,14 +170,21 @@ describe('the fencing token header', () => {
     );
   });
 
-  it('cannot be made from a value that is not a token', () => {
-    for (const token of [
-      undefined,
-      { value: 0, holder: 'h' },
-      { value: 1, holder: '' },
-      { value: 1, holder: 'a\r\nX: 1' },
-    ]) {
-      expect(() => fencingTokenHeader(token)).toThrow(/fencing token/);
-    }
+  it.each([
+    [undefined, 'it is undefined'],
+    [null, 'it is null'],
+    ['17;h', 'it is a string'],
+    [{ value: 0, holder: 'h' }, 'its value is 0'],
+    [{ value: -1.5, holder: 'h' }, 'its value is -1.5'],
+    [{ value: 'hunter2', holder: 'h' }, 'its value is a string'],
+    [{ value: '9'.repeat(60), holder: 'h' }, `its value is ${'9'.repeat(40)}…`],
+    [{ token: 17 }, 'its value is undefined'],
+    [{ value: 1, holder: '' }, 'its holder is empty'],
+    [{ value: 1, holder: 'hunter2\r\nX: 1' }, 'its holder is not what a lock gives'],
+    [{ value: 1 }, 'its holder is undefined'],
+  ])('cannot be made from %p, and says why without what may be secret', (token, why) => {
+    expect(() => fencingTokenHeader(token as never)).toThrow(
+      `No request may leave a locked section without its fencing token, but ${why}. Pass the token of the lock (a positive integer and its holder).`,
+    );
   });
 });

@@ -41,7 +41,7 @@ export function fenceSqlOf(dialect: SqlDialect): FenceSql {
   const sql = DIALECTS[dialect];
   if (sql === undefined) {
     throw new FencedUsageError(
-      `The fence speaks ${Object.keys(DIALECTS).join(', ')}, not '${String(dialect)}'.`,
+      `The fence speaks ${Object.keys(DIALECTS).join(', ')}, not '${String(dialect)}'. Give one of them as the option dialect.`,
     );
   }
   return sql;

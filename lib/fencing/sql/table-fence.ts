@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { FencedUsageError, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
 import { advanceFence, fenceError, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
@@ -140,7 +140,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       if (isStaleTokenError(failure)) return;
       throw new AggregateError(
         [error, failure],
-        'A transaction was rolled back with the claims made in it, and they could not be made again: what was read after them may be outdated.',
+        `The transaction for ${quoteKeys(claims.map(({ key }) => key))} was rolled back with the claims made in it, and they could not be made again: what was read after them may be outdated. Claim and read again before you use it. Why both failed is in errors.`,
       );
     }
   }
