@@ -22,7 +22,9 @@ export class FencingToken {
 
   constructor(value: number, keys: readonly string[], holder: string) {
     if (!Number.isSafeInteger(value) || value <= 0) {
-      throw new RangeError(`A fencing token is a positive safe integer, not ${String(value)}.`);
+      throw new RangeError(
+        `A fencing token is a positive safe integer, not ${String(value)}. A fence also takes { value, keys, holder } with a bigint or decimal text.`,
+      );
     }
     this.value = value;
     this.keys = keys;

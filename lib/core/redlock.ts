@@ -179,7 +179,7 @@ export class Redlock {
     const names = normalizeKeys(keys);
     if (typeof work !== 'function')
       throw new FencedUsageError(
-        `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
+        `The second argument of withLock must be a function, not ${kindOf(work)}: withLock(key, async (lock) => {}). Nothing was locked.`,
       );
     const settings = resolveAcquire(this.options, options);
     const enclosing = enclosingLock(this, names);

@@ -143,7 +143,7 @@ describe('withLock(key, work, { claim: true })', () => {
       `Option 'claim' can't be "yes": use true or false`,
     );
     await expect(locks.withLock(key, undefined as never, { claim: true })).rejects.toThrow(
-      'The second argument of withLock must be a function',
+      'The second argument of withLock must be a function, not undefined: withLock(key, async (lock) => {}). Nothing was locked.',
     );
     await expect(locks.withLock('', run, { claim: true })).rejects.toThrow(/empty string/);
     const unknown = { claim: true, claims: true } as never;

@@ -218,7 +218,9 @@ describe('a method under @Fenced', () => {
     const { seats } = await startSeats();
     const call = seats.book(...parts.map(String));
     await expect(call).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-    await expect(call).rejects.toThrow(/^Seats\.book: the key function made 'seat:.*not run/);
+    await expect(call).rejects.toThrow(
+      /^Seats\.book: the key function made 'seat:.* Use what identifies it, such as its id\. .*not run/,
+    );
     expect(seats.runs).toBe(0);
   });
 

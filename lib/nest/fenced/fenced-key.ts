@@ -95,7 +95,7 @@ function keysFrom(
     const bad = keys.find((each) => NO_VALUE.test(each));
     if (bad === undefined) return keys;
     throw new FencedUsageError(
-      `${where}: the key function made '${bad.slice(0, 100)}', of an argument that has no text of its own. The method was not run.`,
+      `${where}: the key function made '${bad.slice(0, 100)}', of an argument that has no text of its own. Use what identifies it, such as its id. The method was not run.`,
     );
   }
   throw new FencedUsageError(
@@ -115,7 +115,11 @@ export function compileKeyTemplate(
   where: string,
   parameters?: KeyParameters,
 ): (args: readonly unknown[]) => string {
-  if (template === '') throw new FencedUsageError(`${where}: the key template is empty.`);
+  if (template === '') {
+    throw new FencedUsageError(
+      `${where}: the key template is empty. Write the name of what is locked, such as 'seat:{0}'.`,
+    );
+  }
   const [start = '', ...rest] = template.split(PLACEHOLDER);
   const placeholders: Placeholder[] = [];
   while (rest.length > 0) {

@@ -30,6 +30,9 @@ describe('FencingToken', () => {
 
   it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])('cannot be %p', (value) => {
     expect(() => token(value)).toThrow(RangeError);
+    expect(() => token(value)).toThrow(
+      `not ${value}. A fence also takes { value, keys, holder } with a bigint or decimal text.`,
+    );
   });
 
   it('holds the microseconds of every day until 2255', () => {
