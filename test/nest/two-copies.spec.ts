@@ -42,6 +42,16 @@ describe('an application that loads the package as ES module and as CommonJS', (
       isErrorRecognised: true,
     });
   });
+
+  it('locks methods of a copy that is loaded after forRoot, whose classes Nest does not know then', async () => {
+    const { stdout } = await run(process.execPath, ['test/nest/support/late-copy.mjs', build]);
+    expect(JSON.parse(stdout)).toEqual({
+      isLocked: true,
+      service: expect.stringMatching(/^Nest can't resolve .* argument LockService at index \[0\]/),
+      ofFence: expect.stringMatching(/^Nest can't resolve .* argument Fence at index \[0\]/),
+      loadedFirst: 'started',
+    });
+  });
 });
 
 it('a copy that hot reload has replaced is forgotten when nothing else uses it', async () => {
