@@ -253,10 +253,15 @@ function staleAdvice(token: string, currentToken?: string, currentHolder?: strin
   const [ownDays, days] = [daysAhead(token), daysAhead(currentToken)];
   // Where our own number is ahead as well, it comes from another issuer, and is no time.
   if (days > 1 && !(ownDays > 1))
-    return `That is ${Math.floor(days)} days ahead of the clock here, and every holder until then is refused: see 'Repair' in docs/fencing/README.md.`;
+    return `That is ${Math.floor(days)} days ahead of the clock here, and every holder until then is refused. While the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
   if (currentHolder === '')
     return 'That number is of no holder: it is the floor of a table that was pruned, or a repaired row, and this token is older. Take the lock again for a new one.';
   return 'A newer holder exists. Undo what this holder did elsewhere (for example refund).';
+}
+
+/** Without the key, which may come from outside: a statement is there to be copied. */
+function repairOf(nowMicros: number): string {
+  return `UPDATE redlock_fence SET token = ${nowMicros}, holder = '' WHERE resource = …, or in Redis HSET fence:{…} t ${nowMicros} h ''.`;
 }
 
 /** Of a number that is a time in microseconds. */
@@ -301,6 +306,11 @@ export class RedlockConfigError extends RedlockError {
   }
 }
 
+const CLOSED_CALL =
+  'It is not held; another process, or the next start of this one, can serve the call.';
+const CLOSED_START =
+  'No lock is held. If the application was not meant to stop, look for what closed it while it started.';
+
 /** The service is shutting down, or shut: no new locks. */
 export class RedlockClosedError extends RedlockError {
   readonly code = 'REDLOCK_CLOSED';
@@ -310,9 +320,11 @@ export class RedlockClosedError extends RedlockError {
   }
 
   constructor(keys: readonly string[]) {
-    const refused =
-      keys.length > 0 ? `Lock ${quoteKeys(keys)} was not acquired` : 'The start ended';
-    super(`${refused}: the lock service is closed or shutting down.`, keys);
+    const [refused, advice] =
+      keys.length > 0
+        ? [`Lock ${quoteKeys(keys)} was not acquired`, CLOSED_CALL]
+        : ['The start ended', CLOSED_START];
+    super(`${refused}: the lock service is closed or shutting down. ${advice}`, keys);
   }
 }
 

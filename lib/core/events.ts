@@ -66,8 +66,8 @@ export type LockEvent =
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
   | (AboutNode & { readonly type: 'node-left'; readonly message: string })
   /**
-   * The node refused to vote, or did not answer in time, three times in a row; or it answers no `PING` while nobody asks
-   * for votes; or it has been away for 2 s, since it left or since the start. One fault less is tolerated until `node-joined`.
+   * The node refused to vote, or did not answer in time, three times in a row; or it answers no `PING` while no caller
+   * asks for votes; or it has been away for 2 s, since it left or since the start. One fault less is tolerated until `node-joined`.
    */
   | (AboutNode & { readonly type: 'node-failing'; readonly reason: string });
 

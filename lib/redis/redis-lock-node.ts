@@ -49,7 +49,7 @@ export class RedisLockNode implements port.LockNode {
   #listener: port.LockNodeListener | undefined;
   #settings: port.LinkSettings | undefined;
 
-  /** @throws RedlockConfigError when the input is none, or a cluster or sentinels */
+  /** @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client */
   constructor(
     input: RedisNodeInput,
     { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, option }: RedisLockNodeOptions = {},
@@ -165,7 +165,7 @@ function askToJoin(connection: RedisConnection, request: port.JoinRequest): Prom
   );
 }
 
-/** By its text, and only then the scripts that can vote: a server that nobody joined since its start knows none of them. */
+/** By its text, and only then the scripts that can vote: a server that no process joined since its start knows none of them. */
 async function joinServer(
   connection: RedisConnection,
   request: port.JoinRequest,

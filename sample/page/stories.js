@@ -31,7 +31,7 @@ export function showStories(live, nowMs) {
     const story = state.stories.find((each) => each.fenced === fenced);
     showScene(scene, fenced, story, state, nowMs);
   }
-  setText(document.getElementById('story'), told(state));
+  setText(document.getElementById('story'), currentStep(state));
 }
 
 function showScene(scene, fenced, story, state, nowMs) {
@@ -153,7 +153,7 @@ function verdictText(story) {
 }
 
 /** One line for all that plays, next to the buttons, which screen readers get step by step. */
-function told({ stories }) {
+function currentStep({ stories }) {
   const playing = stories.filter(({ phase }) => DONE[phase] < STEPS && phase !== 'broken-off');
   const [story = stories.at(-1)] = playing;
   if (!story) return 'Nothing is stopped yet. One click plays five steps, in about five seconds.';

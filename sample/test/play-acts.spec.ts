@@ -14,7 +14,7 @@ function emptyStage(canFault: boolean): Stage {
     log,
     cluster: { canFault },
     observations: [] as { id: string; isKept: boolean; observed: string }[],
-    tell: (text: string) => log.append({ type: 'told', text }),
+    tell: (text: string) => log.append({ type: 'narrated', text }),
     observe: (id: string, isKept: boolean, observed: string) =>
       stage.observations.push({ id, isKept, observed }),
   };

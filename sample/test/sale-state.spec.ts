@@ -67,8 +67,8 @@ describe('saleAfter', () => {
     expect(state.refusals).toHaveLength(8);
     expect(state.refusals[0]?.token).toBe('29');
     expect(new Set(state.timeline.map(({ id }) => id)).size).toBe(state.timeline.length);
-    const told: StageEvent = { type: 'told', text: 'again' };
-    expect(after(...Array.from({ length: 90 }, () => told)).timeline).toHaveLength(40);
+    const narrated: StageEvent = { type: 'narrated', text: 'again' };
+    expect(after(...Array.from({ length: 90 }, () => narrated)).timeline).toHaveLength(40);
   });
 
   it('lists a booking that was asked for until it has ended', () => {

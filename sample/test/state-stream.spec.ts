@@ -73,7 +73,7 @@ describe('the stream of states', () => {
     let isFull = false;
     for (let tries = 0; tries < 200 && !isFull; tries += 1) {
       const before = queued.length;
-      log.append({ type: 'told', text });
+      log.append({ type: 'narrated', text });
       await new Promise((resolve) => setTimeout(resolve, 300));
       isFull = queued.length === before;
     }

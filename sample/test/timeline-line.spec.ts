@@ -39,7 +39,7 @@ it('names a seat as everybody does: the number of its evening in the id is for t
     customer: 'ana',
   } as const;
   const events: StageEvent[] = [
-    { type: 'told', text: 'ana has paid for C6/2, and 3/5 nodes are up' },
+    { type: 'narrated', text: 'ana has paid for C6/2, and 3/5 nodes are up' },
     { type: 'step', worker: 1, step },
     { type: 'booking-ended', result: { ...booking, outcome: 'failed', error } },
   ];

@@ -118,7 +118,7 @@ export const CONTROLS: readonly Control[] = [
     replace: 'if (lateMs > -Infinity) {',
   }),
   broken('no-heartbeat', {
-    claim: 'nobody looks after idle connections',
+    claim: 'nothing looks after idle connections',
     schedule: 'rare callers, connections forgotten',
     caughtBy: ['false-outage', 'broken-promise'],
     file: 'lib/redis/connection/redis-connection.ts',
@@ -134,7 +134,7 @@ export const CONTROLS: readonly Control[] = [
     replace: 'if (this.#missedBeats === -1)',
   }),
   broken('silent-subscriber-kept', {
-    claim: 'nobody looks after the connection for releases of others',
+    claim: 'nothing looks after the connection for releases of others',
     schedule: 'subscriber connections forgotten',
     caughtBy: ['broken-promise'],
     file: 'lib/redis/connection/redis-subscriber.ts',

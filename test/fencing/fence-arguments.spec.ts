@@ -21,7 +21,7 @@ function refusalOf(run: () => unknown): RedlockConfigError {
   throw new Error('it was accepted');
 }
 
-describe('a fence that is made with something else than its client', () => {
+describe('a fence that is made with anything but its client', () => {
   it('is tried for all factories', () => expect(NAMES.length).toBe(11));
 
   it.each(

@@ -74,7 +74,7 @@ const HELD_ROW = (name: string) =>
 
 /** Where rows have locks. */
 function itPassesHeldRows(database: { readonly fence: Fence }, hold: HoldRow): void {
-  it('leaves the row that a transaction holds, and waits for nobody', async () => {
+  it('leaves the row that a transaction holds, and waits for no one', async () => {
     const { fence } = database;
     const keys = Array.from({ length: 10 }, (_none, index) => `${key}:${index}`);
     await fence.claim({ value: tokenOf(key, 40).value, keys, holder: 'old' });

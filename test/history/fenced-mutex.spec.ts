@@ -33,7 +33,7 @@ describe('the fenced mutex', () => {
       'fence 2, but 3 was seen',
     ],
     ['a foreign release', [a1, bEnds], 'b ends a lock of a'],
-    ['a release of a free lock', [expire('b')], 'b ends a lock of nobody'],
+    ['a release of a free lock', [expire('b')], 'b ends a lock that no one holds'],
     ['another owner before the outer release', [a1, a1, aEnds, acquire('b', 2)], 'while a holds'],
     ['the fence of the last ownership', [a1, aEnds, a1], 'fence 1, but 1 was seen'],
     [
@@ -41,7 +41,7 @@ describe('the fenced mutex', () => {
       [acquire('a', 5), aEnds, acquire('b', null), acquire('b', 4)],
       'fence 4, but 5 was seen',
     ],
-    ['one release too many', [a1, a1, aEnds, aEnds, aEnds], 'ends a lock of nobody'],
+    ['one release too many', [a1, a1, aEnds, aEnds, aEnds], 'ends a lock that no one holds'],
   ])('refuses %s, the last of its operations', (_, operations, reason) => {
     expect(findImpossible(operations)).toEqual({
       index: operations.length - 1,

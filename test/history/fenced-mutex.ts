@@ -38,7 +38,8 @@ export function findImpossible(
 
 function leave(state: MutexState, { type, client }: MutexOperation): Step {
   const { owner, depth } = state;
-  if (owner !== client) return `${client} ends a lock of ${owner ?? 'nobody'}`;
+  if (owner === null) return `${client} ends a lock that no one holds`;
+  if (owner !== client) return `${client} ends a lock of ${owner}`;
   if (type === 'release' && depth > 1) return { ...state, depth: depth - 1 };
   return { ...state, owner: null, depth: 0, fence: null };
 }

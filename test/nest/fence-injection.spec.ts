@@ -165,7 +165,7 @@ describe('the fence of the module', () => {
     }
   });
 
-  it('is undefined for who can do without, also for each request', async () => {
+  it('is undefined when injected as optional, also for each request', async () => {
     @Injectable()
     class Optimist {
       constructor(

@@ -91,7 +91,7 @@ describe('what a method under @Fenced resolves to', () => {
     await expect(reports.outerThatFailsInside()).rejects.toThrow(LockBusyError);
   });
 
-  it('is QuorumUnavailableError in an outage, also with skip: nobody else is known to do the work', async () => {
+  it('is QuorumUnavailableError in an outage, also with skip: no one else is known to do the work', async () => {
     const { nodes, reports } = await start();
     for (const node of nodes.slice(0, 2)) node.server.kill();
     await expect(reports.runOrSkip()).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE' });

@@ -98,7 +98,7 @@ describe('@Fenced and transactions', () => {
     await expect((await start()).outerWithAnotherKey()).rejects.toThrow(/Seats\.other/);
   });
 
-  it('leaves LockService alone, whose user sees where it stands', async () => {
+  it('leaves LockService alone, whose caller knows whether a transaction is open', async () => {
     const module = await startModule({}, { isInTransaction: () => true });
     await expect(module.get(LockService).withLock('a', async () => 'ran')).resolves.toBe('ran');
   });

@@ -130,7 +130,7 @@ describe('nodes in memory that several applications are given', () => {
 describe('what is no replacement', () => {
   afterEach(closeAll);
 
-  it('is refused: nothing connects to the nodes of the options, or to nodes of nobody', async () => {
+  it('is refused: nothing connects to the nodes of the options, or to none at all', async () => {
     const building = Test.createTestingModule({ imports: [AppModule] })
       .overrideProvider(REDLOCK_NODES)
       // Nest 11 keeps the original where the value is undefined.

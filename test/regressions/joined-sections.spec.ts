@@ -26,7 +26,7 @@ async function leaveBehind<Nested>(
 }
 
 describe('a section that joined a lock and outlives the work that acquired it', () => {
-  it('keeps the lock, extended, until it has ended: nobody else gets in', async () => {
+  it('keeps the lock, extended, until it has ended: no one else gets in', async () => {
     const cluster = await newCluster();
     const [first, second] = [await cluster.process(), await cluster.process()];
     let [inside, most] = [0, 0];

@@ -120,7 +120,7 @@ describe('sets of keys next to callers that cycle on each of the keys', () => {
     expect(keyGrants / alone.grants).toBeGreaterThanOrEqual(0.95);
   });
 
-  it('are served where those callers are inside sections of locks that nobody waits for', async () => {
+  it('are served where those callers are inside sections of locks that no one waits for', async () => {
     const { sets } = await traffic(2, true, true);
     const served = sets.filter(({ code }) => code === 'granted');
     expect([sets.length - served.length, served.length > 30]).toEqual([0, true]);

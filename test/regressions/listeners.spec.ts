@@ -28,7 +28,7 @@ describe('a listener', () => {
     expect({ status, stdout }).toEqual({ status: 0, stdout: 'closed' });
   });
 
-  it('of a lock that others took is called when the releases are on their way, so that it delays nobody', async () => {
+  it('of a lock that others took is called when the releases are on their way, so that it delays no other caller', async () => {
     const cluster = await newCluster();
     const releases: number[][] = [];
     const note = () => releases.push(first.nodes.map((node) => node.asked('release').length));

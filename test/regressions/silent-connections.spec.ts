@@ -73,7 +73,7 @@ describe('a process whose connections were forgotten by the network', () => {
     });
   }, 60_000);
 
-  it('says so when servers are frozen that nobody asks, and when they are back', async () => {
+  it('says so when servers are frozen that no caller asks, and when they are back', async () => {
     const events: string[] = [];
     const nodes = servers.map(({ url }) => new RedisLockNode(url));
     const onEvent = ({ type }: { type: string }) => void events.push(type);

@@ -176,7 +176,7 @@ describe('a server that breaks the rules of subscriptions', () => {
   it.each([
     ['says a number instead', ':1\r\n'],
     ['says null instead', '$-1\r\n'],
-    ['confirms what nobody asked for', `*3\r\n${bulk('unsubscribe')}${bulk('lock:a')}:0\r\n`],
+    ['confirms what was not asked for', `*3\r\n${bulk('unsubscribe')}${bulk('lock:a')}:0\r\n`],
     ['sends nothing in an array', `${SUBSCRIBED}*0\r\n`],
     ['sends null in an array', `${SUBSCRIBED}*1\r\n$-1\r\n`],
     ['sends null', `${SUBSCRIBED}$-1\r\n`],
@@ -207,7 +207,7 @@ describe('a server that breaks the rules of subscriptions', () => {
       servers.push(server);
       const driver = await NodeDriver.open(new RedisLockNode(server.url));
       await driver.untilEvents(3);
-      expect(driver.events[1]).toBe('closed: the server sent a reply that nobody asked for');
+      expect(driver.events[1]).toBe('closed: the server sent a reply to no request');
       await driver.node.close();
     },
   );

@@ -100,14 +100,14 @@ async function work(task: WorkerTask): Promise<void> {
   tell({ type: 'done' });
 }
 
-let told: Promise<unknown> = Promise.resolve();
+let sent: Promise<unknown> = Promise.resolve();
 
 function tell(message: WorkerMessage): void {
-  told = new Promise((resolve) => process.send?.(message, resolve));
+  sent = new Promise((resolve) => process.send?.(message, resolve));
 }
 
 process.once('message', (task: WorkerTask) => {
   void work(task)
-    .then(() => told)
+    .then(() => sent)
     .finally(() => process.disconnect());
 });

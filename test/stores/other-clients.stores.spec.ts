@@ -15,7 +15,7 @@ import {
   type FencedClient,
 } from './support/fenced-client.ts';
 
-// Clients without an adapter of ours, as docs/fencing/orms.md connects them.
+// Clients for which this package has no adapter, as docs/fencing/orms.md connects them.
 
 function postgresJsAdapter(sql: any): SqlFenceAdapter<any> {
   return {

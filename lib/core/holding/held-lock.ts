@@ -135,7 +135,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Math.max(0, untilMs - this.#set.nowMs);
   }
 
-  /** Nobody holds it any more. */
+  /** No caller holds it any more. */
   get isUnused(): boolean {
     return this.state === 'over' || this.state === 'kept' || this.state === 'stopping';
   }
@@ -392,5 +392,6 @@ export class HeldLock implements Lock, ExtensionTarget {
 }
 
 export function usedAfterRelease(keys: readonly string[]): FencedUsageError {
-  return new FencedUsageError(`Lock ${quoteKeys(keys)} is used after its release.`, keys);
+  const what = `Lock ${quoteKeys(keys)} is used after its release.`;
+  return new FencedUsageError(`${what} Do it inside the section, or acquire the lock again.`, keys);
 }

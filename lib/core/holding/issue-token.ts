@@ -31,7 +31,7 @@ export async function issueToken(
     lock.ensure();
     if (!Number.isSafeInteger(value) || value <= 0) {
       throw new FencedUsageError(
-        `The token source returned ${String(value)}; it must issue positive safe integers.`,
+        `The token source returned ${String(value)}; it must issue positive safe integers. The lock is released; nothing ran under it.`,
         keys,
       );
     }

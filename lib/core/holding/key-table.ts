@@ -110,7 +110,7 @@ export class KeyRecord {
     return this.lock !== undefined || (this.foreign !== undefined && !this.hasLapsed(nowMs));
   }
 
-  /** Nobody asked since the lease of its holder elsewhere ended. */
+  /** No one asked since the lease of its holder elsewhere ended. */
   hasLapsed(nowMs: number): boolean {
     return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
   }
@@ -187,7 +187,7 @@ export class KeyRecord {
   }
 }
 
-/** No claim binds who is inside a section that others here wait for: they would wait for each other. */
+/** No claim binds a caller inside a section that others here wait for: they would wait for each other. */
 export function isUnbound({ enclosing }: Waiter): boolean {
   if (enclosing === undefined) return false;
   const isWanted = ({ first, sets }: KeyRecord) => first !== undefined || !!sets?.size;

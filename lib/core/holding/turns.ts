@@ -1,6 +1,6 @@
 /** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
 const MAX_GRANTS_IN_A_ROW = 4;
-/** Turns get longer, and rarer by grants, until so many were left that nobody took. */
+/** Turns get longer, and rarer by grants, until others have left so many unused. */
 const MAX_LONGER_TURNS = 3;
 /** After so many, others are likely to have gone: turns get rarer by time, until they cost no more than a ninth of it. */
 const LIKELY_GONE = 8;
@@ -14,14 +14,14 @@ export class Turns {
   notBeforeMs = 0;
   /** Their turn has begun, and the key was not granted here since. */
   hasSteppedBack = false;
-  /** Turns that nobody took, less those taken since: others may have a longer way to the nodes, or have gone. */
+  /** Turns that others left unused, less those taken since: others may have a longer way to the nodes, or have gone. */
   untaken = 0;
   #isTaken = false;
   /** No turn before this. */
   #nextAtMs = 0;
 
   /**
-   * True when it is another process's turn; then the count starts again. Turns get longer while nobody takes them, and rarer, so
+   * True when it is another process's turn; then the count starts again. Turns get longer while others leave them unused, and rarer, so
    * that they cost no more.
    */
   begins(nowMs: number): boolean {

@@ -1,4 +1,4 @@
-import { FencedUsageError } from '../errors.ts';
+import { FencedUsageError, quoteKeys } from '../errors.ts';
 
 const MAX_KEYS = 1_000;
 export const MAX_KEY_LENGTH = 1_024;
@@ -21,7 +21,7 @@ export function normalizeKeys(keys: string | readonly string[]): readonly string
   }
   if (keys.length > MAX_KEYS) {
     throw new FencedUsageError(
-      `A lock takes at most ${MAX_KEYS} keys, not ${keys.length}. Nothing was locked.`,
+      `A lock takes at most ${MAX_KEYS} keys, not ${keys.length}. Lock one key that stands for all of them. Nothing was locked.`,
     );
   }
   return Object.freeze([...new Set((keys as readonly string[]).map(validKey))].sort());
@@ -31,7 +31,7 @@ function validKey(key: unknown): string {
   if (typeof key !== 'string' || key === '') {
     const given = key === '' ? 'an empty string' : key === null ? 'null' : `of type ${typeof key}`;
     throw new FencedUsageError(
-      `A lock key must be a non-empty string, but it is ${given}. Nothing was locked.`,
+      `A lock key must be a non-empty string, but it is ${given}. Give an identifier in text, such as 'seat:12A'. Nothing was locked.`,
     );
   }
   if (key.length > MAX_KEY_LENGTH) {
@@ -46,7 +46,7 @@ function validKey(key: unknown): string {
   }
   if (LONE_SURROGATE.test(key)) {
     throw new FencedUsageError(
-      'A lock key must be well-formed Unicode (it has half of a surrogate pair). Nothing was locked.',
+      `A lock key must be well-formed Unicode, but ${quoteKeys([key])} has half of a surrogate pair. Look where the text was cut. Nothing was locked.`,
     );
   }
   return key;

@@ -12,7 +12,7 @@ export type BallotDecision = 'won' | 'reballot' | 'failed' | 'open';
 
 /**
  * - `extended`: a quorum agreed.
- * - `taken`: so many nodes no longer hold it for us that no quorum is possible.
+ * - `taken`: too few nodes still hold it to form a quorum.
  * - `unknown`: neither.
  */
 export type ExtensionDecision = 'extended' | 'taken' | 'unknown';

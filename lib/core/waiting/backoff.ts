@@ -37,7 +37,7 @@ export function hintJitterMs(failures: number, roundTripMs: number, random: numb
 
 /**
  * How long it is the turn of other processes: at first until any other one must have tried, if its round trips take as long as
- * here; twice as long after each turn that nobody took.
+ * here; twice as long after each turn that none of them took.
  */
 export function stepBackMs(roundTripMs: number, untakenTurns: number): number {
   const jitterMs = Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS);

@@ -77,7 +77,7 @@ const receivedToken = createParamDecorator(
 /**
  * Gives an HTTP handler (of Express or Fastify) an `AbortSignal` that aborts when the client closes the connection before it
  * has its answer, with an `HttpException` of status 499 as its reason. As the `signal` of `@Fenced` it ends the wait for a lock
- * that nobody waits for any more.
+ * that no one waits for any more.
  *
  * @example
  * ```ts

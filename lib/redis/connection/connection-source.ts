@@ -69,7 +69,7 @@ export class ConnectionSource {
 
   /**
    * @param option the name of the input in messages
-   * @throws RedlockConfigError when the input is none, or a cluster or sentinels
+   * @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client
    */
   constructor(input: RedisNodeInput, option = 'nodes') {
     // Without the value, which may hold a password.

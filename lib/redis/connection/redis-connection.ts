@@ -302,7 +302,7 @@ function ignoreLateErrors(client: Redis): void {
 }
 
 /**
- * Call on 'connect'. ioredis throws, where nobody can catch it, over a null that it did not ask for and over pub/sub replies
+ * Call on 'connect'. ioredis throws, where no caller can catch it, over a null that it did not ask for and over pub/sub replies
  * of another form. So it never looks at those: this stands in for the command whose reply it has read.
  */
 function guardReplies(owner: RedisConnection): void {
@@ -323,7 +323,7 @@ function guardReplies(owner: RedisConnection): void {
     const command = commandQueue.peekFront()?.command;
     const isSubscription = command !== undefined && /^(un)?subscribe$/.test(command.name);
     if (command === undefined || (isSubscription && kind !== command.name))
-      return broken('the server sent a reply that nobody asked for');
+      return broken('the server sent a reply to no request');
     // One reply for each name.
     confirmed += 1;
     if (isSubscription && confirmed < command.args.length) return undefined;

@@ -7,7 +7,7 @@ import { RedisConnection } from './redis-connection.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
-/** ioredis closes within its disconnect timeout; should it not say so, nobody waits longer than this. */
+/** ioredis closes within its disconnect timeout; should it not say so, no caller waits longer than this. */
 const CLOSE_TIMEOUT_MS = 1_000;
 
 const { timers, random } = systemEnvironment;

@@ -8,7 +8,7 @@ import {
   type FenceTicket,
 } from '../fence-store.ts';
 
-/** @throws Error when the store does something else than this step expects */
+/** @throws Error when the store does not do what this step expects */
 export type FenceStep = (store: FenceStore, resource: string) => Promise<void>;
 
 const LARGE = 9_007_199_254_740_992n; // 2^53, from where on numbers have gaps

@@ -107,7 +107,7 @@ export class FencePrunes {
     for (; ; this.roomMs *= STEP * STEP) {
       demand(
         this.roomMs > NARROWEST_MS,
-        'its floor refuses all that is older than a day: give the kit a fence that nobody pruned that far',
+        'its floor refuses all that is older than a day: give the kit a fence that was not pruned that far',
       );
       const newest = timeOf(DAY_MS + this.roomMs);
       const by = ticket(name, newest);

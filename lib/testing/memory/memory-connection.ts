@@ -98,7 +98,7 @@ export class MemoryConnection implements MemoryServerClient {
     this.#owner.lost(message);
   }
 
-  /** Our side ends it: what was sent still arrives and is executed, however late; nobody receives the replies. */
+  /** Our side ends it: what was sent still arrives and is executed, however late; no one receives the replies. */
   close(message: string): void {
     if (this.#closed) return;
     this.#closed = true;

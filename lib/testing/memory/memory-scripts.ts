@@ -19,7 +19,7 @@ export function join(state: MemoryState, request: port.JoinRequest): port.JoinRe
   let { restartGuardMs } = request;
   // Longer ago than any guard.
   let joinedAtMs = state.hasServedGuard ? nowMs - MAX_DURATION_MS : nowMs;
-  // Otherwise nobody joined this start yet, or everything was flushed.
+  // Otherwise no process joined this start yet, or everything was flushed.
   if (marker?.runId === runId) {
     if (marker.floorRetentionMs !== floorRetentionMs)
       return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };

@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { LocalRequestGuard } from './local-request.guard.ts';
 import { PageModule, type PageParts } from './page.module.ts';
 
-/** Nobody but this machine can reach it. */
+/** Only this machine can reach it. */
 const HOST = '127.0.0.1';
 
 const SECURITY_HEADERS = {
@@ -25,7 +25,7 @@ export interface OpenPage {
 }
 
 /**
- * Finds out before anything is started whether the page can be served, and whether nobody else answers where its link leads:
+ * Finds out before anything is started whether the page can be served, and whether no other server answers where its link leads:
  * for `localhost` a browser tries both addresses of this machine.
  * @throws Error that says what to do when the port is taken or forbidden.
  */

@@ -240,7 +240,7 @@ function withLine(state: SaleState, { atMs, event }: StageRecord): SaleState {
 
 function toneOf(event: StageEvent): TimelineEntry['tone'] {
   switch (event.type) {
-    case 'told':
+    case 'narrated':
       return event.tone ?? 'plain';
     case 'node':
       return event.state === 'up' ? 'good' : 'bad';

@@ -10,7 +10,7 @@ export type WorkerState = 'working' | 'stopped' | 'gone';
 /** Everything that happens on the stage. Views are made from these alone. */
 export type StageEvent =
   | SaleEvent
-  | { readonly type: 'told'; readonly text: string; readonly tone?: 'good' | 'bad' }
+  | { readonly type: 'narrated'; readonly text: string; readonly tone?: 'good' | 'bad' }
   | {
       readonly type: 'opened';
       /** Addresses. */

@@ -42,7 +42,7 @@ export class Stage {
     cleanup: Cleanup,
     { paymentAnswerMs }: StageOptions = {},
   ): Promise<Stage> {
-    const tell = (text: string): void => log.append({ type: 'told', text });
+    const tell = (text: string): void => log.append({ type: 'narrated', text });
     tell('starting Redis servers and PostgreSQL');
     const [cluster, database] = await Promise.all([
       Cluster.start(({ number, state }) => log.append({ type: 'node', node: number, state })).then(
@@ -79,7 +79,7 @@ export class Stage {
   }
 
   tell(text: string, tone?: 'good' | 'bad'): void {
-    this.log.append({ type: 'told', text, tone });
+    this.log.append({ type: 'narrated', text, tone });
   }
 
   /** Notes what was found about a promise of the act that is playing. */
@@ -131,7 +131,7 @@ async function startWorkers(
     return worker;
   });
   log.append({
-    type: 'told',
+    type: 'narrated',
     text: `starting ${WORKERS} workers, which wait until new servers may vote (one TTL)`,
   });
   await Promise.all(workers.map((worker) => worker.ready()));

@@ -17,7 +17,7 @@ export function timelineLine(
 
 function lineOf(event: StageEvent, showsEveryStep: boolean, paint: Paint): string | undefined {
   switch (event.type) {
-    case 'told':
+    case 'narrated':
       return event.tone === undefined ? event.text : paint(TONES[event.tone], event.text);
     case 'act-skipped':
       return `${paint('bold', event.title)}: ${paint('yellow', `not played, ${event.reason}`)}`;

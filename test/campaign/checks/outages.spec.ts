@@ -298,7 +298,7 @@ describe('reports of a node', () => {
     expect(rules(joined(1), refusing(3_000), ...twice)).toEqual(wrong);
   });
 
-  it('may leave out what was short, and are not asked of who did not run', () => {
+  it('may leave out what was short, and are not expected of a process that did not run', () => {
     expect(rules(joined(1), refusing(1_900))).toEqual([]);
     const kill = mark(7_000, { mark: 'worker-killed', worker: 'process-a' });
     expect(brokenRules([...alive(0, 6_000), joined(1), refusing(3_000), kill])).toEqual([]);

@@ -47,7 +47,7 @@ describe('a key that is asked for', () => {
     );
   });
 
-  it('must be granted although nobody gets it at all, or nobody any more', () => {
+  it('must be granted although no one gets it at all, or no one any more', () => {
     expect(idle(WAITER)).toBe(true);
     expect(idle([...held('a', 20, 100), ...WAITER])).toBe(true);
   });

@@ -102,9 +102,9 @@ describe('where the clocks of a majority may jump', () => {
     ['no token twice', beside(60, 5), 'duplicate-token'],
     ['tokens grow', beside(60, 4), 'decreasing-token'],
     ['losses are noticed in time', [granted('a', 0), lost('a', 1_089)], 'late-loss'],
-    ['nobody gets what is over', [granted('a', 0, { validUntil: -1 })], 'expired-grant'],
+    ['no caller gets what is over', [granted('a', 0, { validUntil: -1 })], 'expired-grant'],
     [
-      'nobody works outside its validity',
+      'no holder works outside its validity',
       [...held('a', 0, 10), { type: 'step', process: 'process-a', holder: 'a', at: 11 }],
       'step-outside-validity',
     ],

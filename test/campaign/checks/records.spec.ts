@@ -63,7 +63,7 @@ describe('the fenced view', () => {
 
   it.each<[string, AccessEvent[]]>([
     [
-      'a write over a number that nobody read',
+      'a write over a number that no holder read',
       [reads('a', 10, 0), writes('a', 20, 1), reads('b', 210, 1), writes('b', 220, 1)],
     ],
     ['a write that leaves a number out', [reads('a', 10, 0), writes('a', 20, 2)]],
@@ -129,11 +129,11 @@ describe('a holder inside its validity', () => {
 
 describe('an access', () => {
   it.each([
-    ['of nobody', reads('nobody', 50, 0)],
+    ['of no one', reads('nobody', 50, 0)],
     ['with the token of another', reads('a', 50, 0, { token: 2 })],
     ['to a key that was not granted', reads('a', 50, 0, { key: 'row' })],
     ['before the grant', reads('a', -1, 0)],
-    ['of nobody on the unfenced view', reads('nobody', 50, 0, UNFENCED)],
+    ['of no one on the unfenced view', reads('nobody', 50, 0, UNFENCED)],
   ])('%s belongs to no grant', (_, stray) => {
     expect(rulesOf(stray)).toEqual(['access-without-grant']);
   });

@@ -55,7 +55,7 @@ describe('an outage', () => {
     expect(rules(...kept(1_001), lost)).toEqual(['idle-too-long', 'slow-recovery']);
   });
 
-  it('asks for nothing where nobody asks all the time', () => {
+  it('asks for nothing where no one asks all the time', () => {
     const pause = [...waiter('w', 10, 3_100), ...waiter('x', 3_200, 3_300)];
     expect(brokenRules([...withGap(4_900), ...pause, lost])).toEqual([]);
     const late = waiter('x', 3_001, 4_400);
@@ -107,7 +107,7 @@ describe('after a majority forgot', () => {
   const grant = (startedAt: number, at: number) => held('a', at, at + 10, { startedAt });
 
   it.each<[string, number, number, string[]]>([
-    ['nobody is granted', 1_001, 1_999.9, ['granted-during-guard']],
+    ['no one is granted', 1_001, 1_999.9, ['granted-during-guard']],
     ['but who began before', 999.9, 1_002, []],
     ['and everybody from the end of the guard on', 1_500, 2_000.1, []],
   ])('%s', (_, startedAt, at, rules) => {

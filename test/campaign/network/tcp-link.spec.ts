@@ -191,7 +191,7 @@ describe('a link in mode lose', () => {
 describe('a link that forgets a connection', () => {
   const KINDS = ['commands', 'hints'] as const;
 
-  it('lets nothing through, tells nobody, in whatever mode, and serves new ones', async () => {
+  it('lets nothing through, notifies no one, in whatever mode, and serves new ones', async () => {
     const { link, client } = await stage.joined();
     link.forgetConnections(KINDS);
     client.send('INCR forgotten');

@@ -3,17 +3,20 @@ import { findRedis } from '../../support/redis-servers/index.ts';
 import { runCommand } from '../../support/redis-servers/run-command.ts';
 import type { FinishedRun } from '../run/campaign.ts';
 import { SERVERS, TTL_MS, WORKERS } from '../run/cast.ts';
+import type { Schedule } from '../run/schedule.ts';
 import { SCHEDULES } from '../schedules/index.ts';
 import { resultsTable } from './results-table.ts';
 
+const LONGEST_LINE = 130;
+
 /** What the columns of the table mean. */
-const COLUMNS = `- **grants**, **locks lost**: over all runs of the schedule.
+export const COLUMNS = `- **grants**, **locks lost**: over all runs of the schedule.
 - **busy**: callers that were refused because others held the lock for as long as they could wait.
-- **outage: none**, **guard**, **real**: callers that were refused because of an outage, by what servers really were. _None_: a quorum
-  answered and might vote; it has to be 0. _Guard_: a quorum answered, but servers that had just been started, had restarted or had
-  been emptied kept it from voting, as in the first second of every run. _Real_: no quorum answered in time.
-- **stale writes: unfenced took**, **the fence refused**: writes of holders whose lock had ended, on the records without fence; accesses
-  that the fenced records refused.
+- **outage: none**, **guard**, **real**: callers that were refused because of an outage, by what servers really were. _None_: a
+  quorum answered and might vote; it has to be 0. _Guard_: a quorum answered, but servers that had just been started, had
+  restarted or had been emptied kept it from voting, as in the first second of every run. _Real_: no quorum answered in time.
+- **stale writes: unfenced took**, **the fence refused**: writes of holders whose lock had ended, on the records without fence;
+  accesses that the fenced records refused.
 - **overlap ms**: the longest time in which two holders of one lock were both inside their validity.
 - **idle ms**, **idle excused**: for how long a free lock was asked for while a quorum was healthy, less what stalls excuse; which
   share of all such time they excuse.
@@ -34,7 +37,6 @@ export async function resultsPage(
   const command = ['npm run faults --', ...commandArguments].join(' ');
   const date = new Date().toISOString().slice(0, 10);
   const seeds = [...new Set(finished.map(({ seed }) => seed))].join(', ');
-  const schedules = SCHEDULES.map(({ name, what }) => `- **${name}**: ${what}`).join('\n');
   return `# Fault campaign on real Redis
 
 <!-- Written by the command below. -->
@@ -54,6 +56,17 @@ ${resultsTable(finished)}
 
 ## Schedules
 
-${schedules}
+${SCHEDULES.map(scheduleItem).join('\n')}
 `;
+}
+
+/** What a schedule does, as the page lists it: in lines that fit, broken between words. */
+export function scheduleItem({ name, what }: Schedule): string {
+  const lines = ['-'];
+  for (const word of `**${name}**: ${what}`.split(' ')) {
+    const line = `${lines.at(-1)!} ${word}`;
+    if (line.length > LONGEST_LINE) lines.push(`  ${word}`);
+    else lines[lines.length - 1] = line;
+  }
+  return lines.join('\n');
 }

@@ -32,7 +32,7 @@ describe('keys that should be gone', () => {
     const { host, port } = server;
     const command = (...words: string[]) => respRequest({ address: { host, port } }, words);
     expect(await command('PERSIST', 'campaign:#floor:seat')).toBe('1');
-    await command('SET', 'campaign:#marker:', 'of nobody');
+    await command('SET', 'campaign:#marker:', 'of no one');
     expect((await findLeakedKeys(servers, 'campaign:')).toSorted()).toEqual([
       `campaign:#floor:seat on the server at port ${port}`,
       `campaign:#marker: on the server at port ${port}`,

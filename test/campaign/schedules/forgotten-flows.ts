@@ -39,7 +39,7 @@ const [FORGOTTEN, NOTICED] = ['hints are forgotten', 'it must have been noticed'
 /** Hand-overs between processes, before connections are forgotten and after that must have been noticed. */
 const hints: Schedule = {
   name: 'subscriber connections forgotten',
-  what: 'all subscriber connections are forgotten: 15 s later locks are handed over as quickly as before, and nobody failed',
+  what: 'all subscriber connections are forgotten: 15 s later locks are handed over as quickly as before, and no call failed',
   load: {
     callers: 1,
     keys: 1,

@@ -46,7 +46,7 @@ const killWorker: Harm<WorkerProcess> = (stage, worker) =>
 const stopInTheMiddle: Harm<WorkerProcess> = (stage, worker) =>
   stage.stopBetweenCheckAndWrite(worker, stage.ttlMs * stage.random.between(1.1, 1.5));
 
-/** For a while, one harm after another to whichever target nobody else harms; the pauses between them are as long as given. */
+/** For a while, one harm after another to whichever target no other lane harms; the pauses between them are as long as given. */
 async function lane<Target>(
   stage: Stage,
   { free, harms, until, pausesMs }: Lane<Target>,

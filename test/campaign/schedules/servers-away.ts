@@ -17,7 +17,7 @@ function stalled(
 ): Schedule {
   return {
     name,
-    what: `${what} for 5 s, first two servers, then three: no connection is replaced, no key stays, and nobody joins again`,
+    what: `${what} for 5 s, first two servers, then three: no connection is replaced, no key stays, and no process joins again`,
     load: { waitsMs: [0, 300, 3_000], longShare: 0 },
     play: async (stage) => {
       for (const nodes of [stage.someServers(2), stage.someServers(3)]) {
@@ -42,7 +42,7 @@ function stalled(
   };
 }
 
-/** Nobody holds anything when the servers go on, so that whatever is left there is nobody's. */
+/** No process holds anything when the servers go on, so that whatever is left there belongs to none. */
 async function letRest(stage: Stage): Promise<void> {
   await stage.pause(STALL_MS / 4);
   await stage.everyWorker((worker) => worker.ask({ type: 'rest' }));

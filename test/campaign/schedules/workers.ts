@@ -34,7 +34,7 @@ const BLOCKS = 24;
 /** Blocked for so long that votes were due meanwhile, which were there when the process looked again. */
 const blockedDuringVotes: Schedule = {
   name: 'event loop blocked during votes',
-  what: 'the event loops of workers are blocked for 150 to 400 ms, at a node timeout of 100 ms, while they wait for votes: nobody takes that for an outage',
+  what: 'the event loops of workers are blocked for 150 to 400 ms, at a node timeout of 100 ms, while they wait for votes: no caller takes that for an outage',
   quick: true,
   // Nobody has a second try.
   // And a core is left for the answers: on a machine that has none to spare they are really late.

@@ -95,7 +95,7 @@ function useScene(size: number): Scene {
 describe('one server alone', () => {
   const scene = useScene(1);
 
-  /** The lock is still its holder's and nobody else's, until it is released. */
+  /** The lock is still its holder's and no one else's, until it is released. */
   async function expectKept(key: string, token: number): Promise<void> {
     const { holder, other } = scene;
     await eventually(async () =>

@@ -155,7 +155,7 @@ const REFUSED_USERS: readonly ErrorCondition[] = [
       },
     ),
   },
-  // Its own connection is the only one; nobody else could end it.
+  // Its own connection is the only one; no other could end it.
   errorCondition(
     {
       name: 'too many clients',

@@ -3,8 +3,8 @@ import { historyNow } from '../../history/lock-history.ts';
 import type { CallerTools } from './caller.ts';
 
 /**
- * Asks for `count` keys at once that nobody else wants, and gives each back. Resolves with how many calls ended with what.
- * Only calls that failed are written down: nobody else has to do with the other locks.
+ * Asks for `count` keys at once that no one else wants, and gives each back. Resolves with how many calls ended with what.
+ * Only calls that failed are written down: no one else has to do with the other locks.
  */
 export async function burst(
   { redlock, recorder, settings }: CallerTools,

@@ -53,5 +53,5 @@ export type WorkerCommand =
   | { readonly type: 'rest' | 'go-on' }
   /** One more caller uses a lock of its own once. */
   | { readonly type: 'use'; readonly key: string; readonly waitMs: number }
-  /** Asks for so many different keys at once, which nobody else wants; answered with how many calls ended with what. */
+  /** Asks for so many different keys at once, which no one else wants; answered with how many calls ended with what. */
   | { readonly type: 'burst'; readonly keys: number; readonly waitMs: number };

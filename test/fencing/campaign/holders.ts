@@ -9,7 +9,7 @@ const HOUR_MS = 3_600_000;
 /** The run plays what happens in so long, up to a day ago, in which `prune` may raise the floor. */
 const PLAYED_MS = 46 * HOUR_MS;
 const BEGIN_MS = Date.now() - 72 * HOUR_MS;
-/** Nobody's clock is further behind. */
+/** No clock is further behind. */
 const MARGIN_MS = HOUR_MS;
 
 /** Resources are used for a while, in windows, and then idle until they are pruned. */

@@ -10,7 +10,7 @@ const CRASH_ECHO_MS = 8_000;
 export interface Verdict extends Violations {
   /** Writes that succeeded for their callers, and which the database does not have. */
   readonly missing: number;
-  /** Refusals of holders than whom nobody newer had come. */
+  /** Refusals of holders although no newer one had come. */
   readonly wronglyRefused: number;
   /** Refusals without, or with more than, one call of `onStale` and one event. */
   readonly unreported: number;

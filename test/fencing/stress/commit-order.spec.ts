@@ -31,7 +31,7 @@ describe('the judge of commit orders', () => {
     });
   });
 
-  it('counts a write that was derived from something else than the one before', () => {
+  it('counts a write that was not derived from the one before', () => {
     expect(judge([write('1', 1, START), write('2', 2, START)])).toMatchObject({
       outOfOrder: 0,
       lostUpdates: 1,

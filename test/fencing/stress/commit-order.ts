@@ -13,7 +13,7 @@ export interface Violations {
   readonly commits: number;
   /** Writes committed after a write with a newer token on the same resource. */
   readonly outOfOrder: number;
-  /** Writes derived from something else than the write before them: that one's update is lost. */
+  /** Writes that were not derived from the write before them: that one's update is lost. */
   readonly lostUpdates: number;
 }
 

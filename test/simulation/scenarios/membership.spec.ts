@@ -54,7 +54,7 @@ async function mostHolders(
 }
 
 describe('From three nodes to five', () => {
-  it('step by step, with a larger quorum between, nobody holds a lock twice at any moment', async () => {
+  it('step by step, with a larger quorum between, no lock is held twice at any moment', async () => {
     const stage = await threeOfFive();
     expect(await mostHolders(stage, [3, 3])).toBe(1);
     const steps: Membership[] = [

@@ -155,7 +155,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
   );
 
   it(
-    'release is done within the node timeout, reaches every node, and touches nobody else',
+    'release is done within the node timeout, reaches every node, and touches no other holder',
     async () => {
       const played = await forAllMasks(
         nodes,

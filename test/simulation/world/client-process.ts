@@ -189,7 +189,7 @@ export class ClientProcess {
     if (sends === 0) this.crash();
   }
 
-  /** Its system sleeps. Its uptime has coarse steps, so what ends when it wakes up is nobody's fault. */
+  /** Its system sleeps. Its uptime has coarse steps, so what ends when it wakes up is no one's fault. */
   suspend(ms: number): void {
     let untilMs = this.process.nowMs + ms;
     while (this.record.endsAbout(untilMs)) untilMs += 30;

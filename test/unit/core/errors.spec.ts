@@ -91,7 +91,10 @@ describe('a message says what happened and what to do', () => {
   });
 
   it.each([
-    [49, /2 days ahead of the clock here.*Repair.*docs\/fencing\/README\.md/],
+    [
+      49,
+      /2 days ahead of the clock here.*key is out of use.*UPDATE redlock_fence SET token = \d{16}, holder = '' WHERE resource = …, or in Redis HSET fence:\{…\} t \d{16} h ''/,
+    ],
     [23, /A newer holder exists/],
   ])('when stale by a number %d hours ahead: what it is', (hours, expected) => {
     const now = Date.now() * 1_000;
@@ -100,6 +103,25 @@ describe('a message says what happened and what to do', () => {
       expect(new StaleTokenError('a', `${now}`, `${ahead}`, holder).message).toMatch(expected);
     // Another issuer's numbers are no times.
     expect(new StaleTokenError('a', `${ahead * 2}`, `${ahead * 3}`).message).toMatch(/A newer/);
+  });
+
+  it('when stale by a number far ahead: the repair with the number of now', () => {
+    const now = Date.now() * 1_000;
+    const { message } = new StaleTokenError('a', `${now}`, `${now + 5 * 86_400_000_000}`, 'h');
+    const [token = 0, inRedis] = [...message.matchAll(/\d{16}(?=, holder| h '')/g)].map(Number);
+    expect([Math.abs(token - now) < 60_000_000, inRedis]).toEqual([true, token]);
+  });
+
+  it('when closed: that it is not held, and who can serve the call', () => {
+    expect(new errors.RedlockClosedError(['a']).message).toBe(
+      'Lock "a" was not acquired: the lock service is closed or shutting down. It is not held; another process, or the next start of this one, can serve the call.',
+    );
+  });
+
+  it('when a start is closed: that no lock is held, and what to look for', () => {
+    expect(new errors.RedlockClosedError([]).message).toBe(
+      'The start ended: the lock service is closed or shutting down. No lock is held. If the application was not meant to stop, look for what closed it while it started.',
+    );
   });
 });
 

@@ -90,7 +90,7 @@ describe('the line of a key', () => {
     expect([reads > 0, reads < 10]).toEqual([true, true]);
   });
 
-  it('hands the wake-up of a head that leaves on to the next, and of nobody else', () => {
+  it('hands the wake-up of a head that leaves on to the next, and that of no other', () => {
     const [first, second, third] = callers(1, 2, 3);
     for (const one of [first!, second!, third!]) a.enter(one);
     a.leave(second!);
@@ -108,7 +108,7 @@ describe('the line of a key', () => {
     expect(woken).toEqual([2, 4]);
   });
 
-  it('forgets a foreign holder with its last one: nobody would learn of its release', () => {
+  it('forgets a foreign holder with its last one: no one would learn of its release', () => {
     const [first, second] = callers(1, 2);
     for (const one of [first!, second!]) a.enter(one);
     a.foreign = b.foreign = FOREIGN;
@@ -287,7 +287,7 @@ describe('grants in a row', () => {
   });
 });
 
-describe('what is remembered of a key that nobody uses', () => {
+describe('what is remembered of a key that no one uses', () => {
   it('is a floor ahead of the clock or grants in a row, of a bounded number of keys, the newest', () => {
     const ahead = wallMicros() + 60_000_000;
     table.counted('b', 1);

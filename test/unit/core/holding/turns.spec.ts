@@ -39,19 +39,19 @@ describe('the turn of other processes', () => {
     expect(turns.hasSteppedBack).toBe(false);
   });
 
-  it('comes after twice as many each time that nobody took it, three times, and after fewer again when one was taken', () => {
+  it('comes after twice as many each time that no other process took it, three times, and after fewer again when one was taken', () => {
     expect([1, 2, 3, 4].map(() => grantsBefore(false, 100))).toEqual([4, 8, 16, 32]);
     expect([1, 2, 3, 4].map(() => grantsBefore(true, 100))).toEqual([32, 16, 8, 4]);
     expect([grantsBefore(false), grantsBefore(true), grantsBefore(true)]).toEqual([4, 8, 4]);
   });
 
-  it('gets rarer by time after eight that nobody took', () => {
+  it('gets rarer by time after eight that no other process took', () => {
     const turnsOf = (count: number) => Array.from({ length: count }, () => grantsBefore(false, 1));
     expect(turnsOf(9)).toEqual([4, 8, 16, 32, 32, 32, 32, 32, 32]);
     expect(turnsOf(4)).toEqual([160, 320, 640, 640]);
   });
 
-  it('takes a ninth of the time at most where nobody takes it any more, however short the holds are', () => {
+  it('takes a ninth of the time at most where no other process takes it any more, however short the holds are', () => {
     for (let each = 0; each < 20; each += 1) grantsBefore(false, 1);
     const fromMs = nowMs;
     for (let each = 0; each < 20; each += 1) grantsBefore(false, 1);

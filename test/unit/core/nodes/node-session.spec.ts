@@ -92,7 +92,7 @@ describe('a session', () => {
     expect(types()).toEqual(['node-joined', 'node-left', 'node-joined']);
   });
 
-  it('ignores what is answered on an earlier connection, but passes it on to who asked', () => {
+  it('ignores what is answered on an earlier connection, but passes it on to the asker', () => {
     connect();
     const vote = ask();
     node.listener.closed('lost');
@@ -309,7 +309,7 @@ describe('a node that does not vote', () => {
     expect(world.events[1]).toMatchObject({ type: 'node-failing', reason });
   });
 
-  it('is reported when its connection is silent although nobody asks for votes, and when it speaks again', async () => {
+  it('is reported when its connection is silent although no caller asks for votes, and when it speaks again', async () => {
     for (const _again of [1, 2]) node.listener.stalled!();
     expect([types()[1], session.isSilent]).toEqual(['node-failing', true]);
     expect(world.set.outageAtMs).toBe(world.set.nowMs);

@@ -4,7 +4,7 @@ import { lockNames, markerName } from '../../../../lib/core/nodes/node-names.ts'
 import { normalizeKeys } from '../../../../lib/core/options/lock-keys.ts';
 
 describe('normalizeKeys', () => {
-  it('asks for a set in one way: sorted, each key once, in an array that nobody can change', () => {
+  it('asks for a set in one way: sorted, each key once, in an array that no one can change', () => {
     const keys = ['b', 'a', 'b'];
     expect([normalizeKeys(keys), normalizeKeys('a'), keys[0]]).toEqual([['a', 'b'], ['a'], 'b']);
     for (const given of [keys, 'a']) expect(Object.isFrozen(normalizeKeys(given))).toBe(true);
@@ -32,6 +32,14 @@ describe('normalizeKeys', () => {
     },
   );
 
+  it.each<[string, unknown, RegExp]>([
+    ['too many', long[1], /at most 1000 keys, not 1001\. Lock one key that stands for all of them/],
+    ['not text', [{ id: 1 }], /of type object\. Give an identifier in text, such as 'seat:12A'\./],
+    ['half a pair', 'a\uD800', /"a\\ud800" has half .*\. Look where the text was cut\./],
+  ])('says what to do with keys that are %s', (_, keys, fix) => {
+    expect(String(refusal(keys as string))).toMatch(fix);
+  });
+
   it('suggests a key that is allowed in place of a reserved one', () => {
     const suggested = /'seat:(.*)'/;
     for (const key of ['#marker', '#', `#${'x'.repeat(1_000)}`]) {
@@ -56,7 +64,7 @@ describe('lockNames', () => {
   });
 
   it.each(['lock:', 'lock:b:', 'lock:b:c', 'lock:x'])(
-    'never are the names of a lock of prefix `lock:`, under the prefix `%s`',
+    'makes no name that a lock of prefix `lock:` could have, under the prefix `%s`',
     (keyPrefix) => {
       const { pairs } = lockNames(keyPrefix, ['a', 'floor:a', 'x']);
       const reserved = [markerName(keyPrefix), ...pairs].filter((name) => name.includes('#'));

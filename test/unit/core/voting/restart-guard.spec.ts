@@ -46,7 +46,7 @@ describe('nodes that restart without their data', () => {
     expect([await isTaken(), lock.isHeld]).toEqual([true, true]);
   });
 
-  it('one after another leave the lock to its holder, and to nobody else', async () => {
+  it('one after another leave the lock to its holder, and to no one else', async () => {
     const { cluster, other, lock, isTaken } = await guarded();
     for (const server of cluster.servers) {
       server.restart({ keepData: false });

@@ -94,7 +94,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
 });
 
 describe('a signal', () => {
-  it('that is aborted after the lock was given changes nothing, and nobody listens to it', async () => {
+  it('that is aborted after the lock was given changes nothing, and nothing listens to it', async () => {
     const { cluster, acquire, abort, signal } = await abortable();
     let listeners = 0;
     const add = signal.addEventListener.bind(signal) as (...given: unknown[]) => void;

@@ -229,7 +229,7 @@ describe('a claim binds', () => {
     expect([caller.tries, keyOf(caller)]).toEqual([1, undefined]);
   });
 
-  it('nobody inside a section to wait for those that it binds', async () => {
+  it('no caller inside a section to wait for those that it binds', async () => {
     room.record('a').claims = [new Caller(0)];
     const enclosing = [await section('w')];
     const [bound, nested] = [room.call('a'), room.call('a', { enclosing })];

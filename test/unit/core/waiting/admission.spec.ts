@@ -51,7 +51,7 @@ describe('the admission', () => {
     expect(woken).toEqual(['C', 'D', 'b']);
   });
 
-  it('lets nobody pass those in line, also when a slot is free for a moment', () => {
+  it('lets no one pass those in line, also when a slot is free for a moment', () => {
     const { enter, exit, withdraw, woken } = lobby(2);
     enter('abC');
     exit();

@@ -30,7 +30,7 @@ describe('hintJitterMs', () => {
 });
 
 describe('stepBackMs', () => {
-  it('doubles with the turns that nobody took, up to 80 ms', () => {
+  it('doubles with the turns that no other process took, up to 80 ms', () => {
     expect([0, 1, 2, 3].map((untaken) => stepBackMs(0.5, untaken))).toEqual([18, 36, 72, 80]);
     expect([0, 1, 3].map((untaken) => stepBackMs(5, untaken))).toEqual([60, 80, 80]);
     expect([0, 3].map((untaken) => stepBackMs(100, untaken))).toEqual([440, 440]);

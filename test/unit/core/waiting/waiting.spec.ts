@@ -38,7 +38,7 @@ describe('in one process', () => {
     for (const error of await cluster.settle(rejected)) expect(error).toBeInstanceOf(LockBusyError);
   });
 
-  it('nobody asks the nodes for a lock that is held here, and the next one does at its release', async () => {
+  it('no caller asks the nodes for a lock that is held here, and the next one does at its release', async () => {
     const { cluster, redlock, node } = await newProcess({ wait: '1m' });
     const lock = await cluster.settle(redlock.acquire('a'));
     const second = redlock.acquire('a');
@@ -64,7 +64,7 @@ describe('in one process', () => {
 });
 
 describe('between processes', () => {
-  it('every waiter gets its turn, and never are two inside at once, also when nodes freeze, die and come back', async () => {
+  it('every waiter gets its turn, and two are never inside at once, also when nodes freeze, die and come back', async () => {
     const cluster = await newCluster(5, 7);
     let [inside, served, lastToken] = [0, 0, 0];
     const work = async ({ token }: Lock) => {
@@ -102,7 +102,7 @@ describe('between processes', () => {
     expect(cluster.nowMs - startedAtMs).toBeLessThan(4_200);
   });
 
-  it('a longer lease of a few nodes delays nobody, although they are the first to answer', async () => {
+  it('a longer lease of a few nodes delays no caller, although they are the first to answer', async () => {
     const cluster = await newCluster(5);
     const { redlock, nodes } = await cluster.process({ wait: '1m' });
     cluster.occupy('a', [0, 1], 4_000);

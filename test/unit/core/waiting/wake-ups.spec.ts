@@ -114,7 +114,7 @@ function newTraffic(seed: number) {
 
 describe('in random traffic', () => {
   it.each([1, 2, 3, 15, 36, 71])(
-    'nobody waits for keys that are free, or tries for keys that are held, as far as is known (seed %i)',
+    'no caller waits for keys that are free, or tries for keys that are held, as far as is known (seed %i)',
     async (seed) => {
       const { mistakes, step, finish, nodes } = newTraffic(seed);
       for (let steps = 0; steps < 600; steps += 1) await step();
