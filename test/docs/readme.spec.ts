@@ -49,6 +49,30 @@ describe('the README', () => {
     expect(length).toBeLessThanOrEqual(201);
   });
 
+  it('has the figures, and the day, of the measurement in docs/performance.md', () => {
+    const { text } = readPage('docs/performance.md');
+    const [, day] = /\*\*The run\.\*\* (\d{4}-\d\d-\d\d)/.exec(text)!;
+    const measured = (row: string): number => {
+      const [, , ours] = text.split(`\n| ${row}`)[1]!.split('|');
+      return Number(ours);
+    };
+    const [, paragraph] = /\n(Compared with the two raw [^]*?)\n\n/.exec(
+      readPage('README.md').text,
+    )!;
+    expect(paragraph).toContain(`(docs/performance.md), ${day})`);
+    const said = [...paragraph!.matchAll(/(\d\.\d)\s+times/g)].map(([, times]) => Number(times));
+    const rows = [
+      'acquire and release, N=1',
+      'an empty section (`withLock`), N=1',
+      'an empty section (`withLock`), N=5',
+      '64 callers, locks per second, N=1',
+      '64 callers, locks per second, N=5',
+    ].map(measured);
+    expect(said).toHaveLength(rows.length);
+    const difference = said.map((times, index) => Math.abs(times - rows[index]!));
+    expect(Math.max(...difference)).toBeLessThan(0.051);
+  });
+
   it('has a first lock that boots, locks on a server, and leaves nothing held', async () => {
     const { AppModule } = await project.load('app.module.ts');
     const { ReportService } = await project.load('report.service.ts');

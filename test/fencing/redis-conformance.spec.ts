@@ -1,20 +1,25 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/fencing.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { itConforms, tokenOf } from './support/account-stores.ts';
+import { ageRecords } from './support/aged-records.ts';
 
 describe('redisFence', () => {
   let redis: Redis;
-  useRedisServers(1, {}, ([server]) => {
+  useRedisServers(1, { own: true }, ([server]) => {
     redis = new Redis(server!.url);
     return () => redis.disconnect();
   });
 
-  itConforms('the script', () => {
+  // A floor would refuse the small tokens below.
+  beforeEach(() => redis.flushall());
+
+  const open = (prune: FenceStore['prune']) => {
     const fence = redisFence(redis);
     const store: FenceStore = {
+      prune,
       claim: (ticket) => fence.claim(tokenOf(ticket)),
       read: ({ resource }) => redis.get(`account:${resource}`),
       write: async (ticket, text, pause) => {
@@ -23,7 +28,15 @@ describe('redisFence', () => {
       },
     };
     return { store, close: () => undefined };
-  });
+  };
+  itConforms('the script', () => open((past) => redisFence(redis).prune(past)));
+
+  itConforms('the script, ten minutes after each write,', () =>
+    open(async (past) => {
+      await ageRecords(redis);
+      await redisFence(redis).prune(past);
+    }),
+  );
 
   it('runs several commands in one step and returns their replies', async () => {
     const fence = redisFence(redis);

@@ -86,6 +86,7 @@ describe('a start without a quorum', () => {
     try {
       const message = await refusal(`redis://127.0.0.1:${(web.address() as AddressInfo).port}`);
       expect(message).toMatch(/is no Redis \(perhaps a web server\): correct the port/);
+      expect(message).not.toMatch(/report this/);
       expect(message).not.toContain('docker');
     } finally {
       web.close();

@@ -1,14 +1,9 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { PruneOptions } from '../fence.ts';
 import { isLockTimeoutError, isRetryableSqlError } from '../sql/sql-error.ts';
 import type { SqlDialect, SqlRow } from '../sql/sql-executor.ts';
 import type { SqlSteps } from '../sql/sql-steps.ts';
-
-const DAY_MS = 86_400_000;
-
-/** In 2001; what is smaller is no time in microseconds. */
-const FIRST_TIME = '1000000000000000';
+import { ageOf, counterRefusal, FIRST_TIME, pruneRefusal } from './prune-age.ts';
 
 /** At the floor of a table whose holders are in their transactions. */
 const FLOOR_ATTEMPTS = 30;
@@ -134,17 +129,6 @@ export async function pruneFence(
   return count;
 }
 
-/** @throws RedlockConfigError */
-function ageOf({ olderThan }: Partial<PruneOptions> = {}): number {
-  const text = typeof olderThan === 'string' ? olderThan : '';
-  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
-  const written = Number(count) * (unit === 'd' ? DAY_MS : DAY_MS / 24);
-  const ageMs = Math.round(typeof olderThan === 'number' ? olderThan : written);
-  if (ageMs >= DAY_MS && Number.isSafeInteger(ageMs)) return ageMs;
-  const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
-  throw new RedlockConfigError('olderThan', olderThan, fix);
-}
-
 /** Repeats what waited a second for holders that are in their transactions, or was aborted for their sake again and again. */
 async function patiently(work: (isSecond: boolean) => Promise<void>): Promise<void> {
   for (let count = 1; ; count += 1) {
@@ -163,9 +147,7 @@ function* chooseFloor(sql: PruneSql, table: string, ageMs: number): SqlSteps<str
   const counters = `SELECT ${sql.shownKey} AS resource FROM ${table} WHERE token < ${FIRST_TIME} AND resource > '' LIMIT 1`;
   const [counter] = yield { sql: counters, parameters: [] };
   if (counter) {
-    const key = sql.textOf(String(counter['resource']));
-    const why = `its key '${key}' has the token of a counter, which tells no age. Prune only what the quorum numbers.`;
-    throw refusal(table, why);
+    throw counterRefusal(subjectOf(table), sql.textOf(String(counter['resource'])));
   }
   const [clock] = yield { sql: `SELECT ${sql.now} AS now`, parameters: [] };
   // A clock that is ahead would refuse holders.
@@ -197,13 +179,11 @@ function* raiseFloor(
   }
   if (after) yield { sql: after, parameters: [] };
   const why = 'it has no row for its floor. Run fence.ddl() again, which adds it.';
-  if (!isRaised) throw refusal(table, why);
+  if (!isRaised) throw pruneRefusal(subjectOf(table), why);
 }
 
-function refusal(table: string, why: string): FencedUsageError {
-  return new FencedUsageError(
-    `The fence table '${table}' can't be pruned: ${why} Nothing was deleted.`,
-  );
+function subjectOf(table: string): string {
+  return `The fence table '${table}'`;
 }
 
 /**

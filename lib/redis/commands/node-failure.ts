@@ -78,7 +78,8 @@ export function isNoPermission(error: unknown): boolean {
 /** Never empty: where both address families were refused, Node's AggregateError has no message of its own. */
 export function errorMessage(error: unknown): string {
   if (!isErrorLike(error)) return String(error);
-  if (error.message !== '') return error.message;
+  // ioredis asks to report what no Redis would say; most often it is a web server that said it.
+  if (error.message !== '') return error.message.replace('. Please report this.', '');
   const [first] = (error as Partial<AggregateError>).errors ?? [];
   return isErrorLike(first) && first.message !== '' ? first.message : error.name;
 }

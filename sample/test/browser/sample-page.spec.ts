@@ -248,7 +248,8 @@ describe('the page of the sample', () => {
         }
         for (const width of [320, 360, 390, 560, 768, 900, 1024, 1440]) {
           await page.setViewportSize({ width, height: 900 });
-          expect([width, await page.evaluate(TOO_WIDE_TOKENS)]).toEqual([width, []]);
+          const faults = await accessibilityFaults(page);
+          expect([width, await page.evaluate(TOO_WIDE_TOKENS), faults]).toEqual([width, [], []]);
         }
         await untilFreezeIsOver(page);
       },

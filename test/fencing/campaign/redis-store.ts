@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../../lib/fencing/index.ts';
+import { pruneRedisFence } from '../../../lib/fencing/upkeep/prune-redis-fence.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
 import { START, type CommittedWrite } from '../stress/commit-order.ts';
 import type { Holder } from './holders.ts';
@@ -10,6 +11,8 @@ import type { StressedStore } from './store.ts';
 
 const WORKERS = 32;
 const JOURNAL = 'journal';
+/** Ten minutes elsewhere: the run plays two days in less. */
+const RECORD_MS = 1_000;
 
 /** Judged by a list to which each write adds itself, in the same script. */
 export async function redisStore(record: Record): Promise<StressedStore> {
@@ -47,6 +50,7 @@ export async function redisStore(record: Record): Promise<StressedStore> {
         write.call(name, ...rest);
       await write.exec();
     },
+    prune: (options) => pruneRedisFence(redis, 'fence:', options, RECORD_MS),
     async crash() {
       await server!.kill();
       await sleep(50);

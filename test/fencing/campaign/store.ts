@@ -12,8 +12,7 @@ export interface StressedStore {
   right(holder: Holder): Promise<void>;
   /** Writes without the fence, or without its first rule: the judge must see it. */
   wrong(holder: Holder): Promise<void>;
-  /** Absent: its fence is not a table. */
-  prune?(options: PruneOptions): Promise<number>;
+  prune(options: PruneOptions): Promise<number>;
   /** Ends the server, or the connections of the writers, without warning. */
   crash(): Promise<void>;
   /** In the order of commits. */
