@@ -41,7 +41,7 @@ async function main(): Promise<void> {
 void main();
 `;
 
-/** Programs of packages that only test/stores has, and runs. */
+/** Programs of packages that only test/stores has: other-clients.stores.spec.ts there runs them, from this page. */
 const NOT_INSTALLED = /^docs\/fencing\/orms\//;
 
 /** Every program of every page, in a folder for each page. */

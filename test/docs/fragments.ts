@@ -112,8 +112,7 @@ export async function stop(): Promise<void> {
 `;
 
 /**
- * What blocks with imports may leave out: what test runners declare, the root module, and the shapes of packages that recipes use and this
- * repository does not install.
+ * What blocks with imports may leave out: what test runners declare, the root module, and the client that Prisma generates.
  */
 export const AMBIENT = `
 declare class AppModule {}
@@ -129,15 +128,19 @@ declare class PrismaClient {
   $executeRawUnsafe(sql: string, ...parameters: any[]): Promise<number>;
   readonly seat: { update(change: { where: object; data: object }): Promise<object> };
 }
-declare module '@mikro-orm/core' {
+`;
+
+/** The shapes of packages that pages and examples use, for a project in which they are not installed. */
+export const SHAPES: Readonly<Record<string, string>> = {
+  '@mikro-orm/core': `{
   class MikroORM { readonly em: any }
-}
-declare module 'postgres' {
+}`,
+  postgres: `{
   interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
   interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }
   export default function postgres(url: string): Sql;
-}
-declare module 'sequelize' {
+}`,
+  sequelize: `{
   interface Transaction { rollback(): Promise<void> }
   namespace Transaction { enum ISOLATION_LEVELS { SERIALIZABLE = 'SERIALIZABLE' } }
   class Sequelize {
@@ -145,8 +148,8 @@ declare module 'sequelize' {
     query(text: string, options: { bind: unknown[]; transaction: Transaction }): Promise<[Record<string, unknown>[], unknown]>;
     transaction<Result>(options: { isolationLevel?: string }, work: (tx: Transaction) => Promise<Result>): Promise<Result>;
   }
-}
-`;
+}`,
+};
 
 /** What an example in a docstring may leave out although it has imports. */
 export const GIVEN_TO_EXAMPLES = `
