@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { AMBIENT, SHAPES } from './fragments.ts';
+import { AMBIENT, SHAPES } from './surroundings.ts';
 import { blocksOf, fileNameOf, readPage } from './pages.ts';
 import { packedTarball } from './tarball.ts';
 

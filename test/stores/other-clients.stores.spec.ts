@@ -17,7 +17,7 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
   let ofSequelize: Record<string, any>;
 
   beforeAll(async () => {
-    // Sequelize prints every statement unless it is told not to.
+    // By default Sequelize prints every statement.
     jest.spyOn(console, 'log').mockReturnValue();
     process.env.DATABASE_URL = database.url;
     const packages = ['test/stores/node_modules'];
