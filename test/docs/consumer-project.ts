@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { AMBIENT } from './fragments.ts';
+import { AMBIENT, SHAPES } from './surroundings.ts';
 import { blocksOf, fileNameOf, readPage } from './pages.ts';
 import { packedTarball } from './tarball.ts';
 
@@ -58,16 +58,19 @@ export class ConsumerProject {
     readonly errors: string,
   ) {}
 
+  /** @param packages folders of packages beside that of the repository, which come first */
   static async create(
     files: Readonly<Record<string, string>>,
     format: Format = 'module',
+    packages: readonly string[] = [],
   ): Promise<ConsumerProject> {
+    const installed = [...packages, 'node_modules'];
     const folder = mkdtempSync(join(realpathSync(tmpdir()), 'docs-'));
     folders.push(folder);
     const all = {
       ...files,
       'entries.ts': ENTRIES,
-      'ambient.d.ts': AMBIENT,
+      'ambient.d.ts': AMBIENT + shapesBeside(installed),
       'package.json': JSON.stringify({ private: true, type: format }),
       'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER_OPTIONS, exclude: ['dist'] }),
     };
@@ -75,7 +78,7 @@ export class ConsumerProject {
       mkdirSync(dirname(join(folder, name)), { recursive: true });
       writeFileSync(join(folder, name), text);
     }
-    await install(join(folder, 'node_modules'), Object.values(all).join('\n'));
+    await install(join(folder, 'node_modules'), Object.values(all).join('\n'), installed);
     const command = [resolve('node_modules/typescript/bin/tsc'), '-p', folder, '--pretty', 'false'];
     const compiling = run(process.execPath, command, { cwd: folder });
     const { stdout } = await compiling.catch((error: { stdout: string }) => error);
@@ -102,7 +105,7 @@ export class ConsumerProject {
 }
 
 /** The package from its tarball; everything else as it is installed in the repository. */
-async function install(folder: string, code: string): Promise<void> {
+async function install(folder: string, code: string, installed: readonly string[]): Promise<void> {
   const target = join(folder, NAME);
   mkdirSync(target, { recursive: true });
   await run('tar', ['-xzf', await packedTarball(), '-C', target, '--strip-components=1']);
@@ -115,11 +118,21 @@ async function install(folder: string, code: string): Promise<void> {
     ...[...imported].map(([, name]) => name!),
   ]);
   for (const name of names) {
-    // What the repository has not installed either, fragments.ts declares.
-    if (name === NAME || !existsSync(join('node_modules', name))) continue;
+    const source = folderOf(name, installed);
+    if (name === NAME || source === undefined) continue;
     mkdirSync(dirname(join(folder, name)), { recursive: true });
-    symlinkSync(resolve('node_modules', name), join(folder, name));
+    symlinkSync(resolve(source), join(folder, name));
   }
+}
+
+function folderOf(name: string, installed: readonly string[]): string | undefined {
+  return installed.map((folder) => join(folder, name)).find((folder) => existsSync(folder));
+}
+
+/** Declares what is not installed. */
+function shapesBeside(installed: readonly string[]): string {
+  const missing = Object.entries(SHAPES).filter(([name]) => !folderOf(name, installed));
+  return missing.map(([name, shape]) => `declare module '${name}' ${shape}\n`).join('');
 }
 
 export function removeProjects(): void {

@@ -3,7 +3,7 @@ import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { ConsumerProject, programsOf, removeProjects, writePrograms } from './consumer-project.ts';
-import { moduleOf, runnerOf, SURROUNDINGS_FILE } from './fragments.ts';
+import { moduleNameOf, programOfExcerpts } from './fragments.ts';
 import { blocksOf, fragmentNameOf, PAGES } from './pages.ts';
 
 /** What a test runner declares. */
@@ -41,7 +41,7 @@ async function main(): Promise<void> {
 void main();
 `;
 
-/** Programs of packages that only test/stores has, and runs. */
+/** Programs of packages that only test/stores has: other-clients.stores.spec.ts there runs them, from this page. */
 const NOT_INSTALLED = /^docs\/fencing\/orms\//;
 
 /** Every program of every page, in a folder for each page. */
@@ -98,29 +98,14 @@ describe.each(['module', 'commonjs'] as const)(
 describe('the excerpts of the pages', () => {
   const servers = useRedisServers(1);
   const database = usePostgres(async () => undefined);
-  const excerpts = PAGES.flatMap(blocksOf).filter(
-    ({ code }) => fragmentNameOf(code) !== undefined && runnerOf(code) !== undefined,
-  );
+  const excerpts = PAGES.flatMap(blocksOf).filter(({ code }) => fragmentNameOf(code) !== undefined);
 
-  it('run on real servers: statements as they are, methods in an application that starts', async () => {
-    const files = excerpts.map(({ page, line, code }) => ({
-      name: `${page.replaceAll(/[/.]/g, '-')}/line-${line}`,
-      code: moduleOf(code),
-      runner: runnerOf(code)!,
-    }));
-    const steps = files.map(({ name, runner }) => {
-      const [, needed] = /(run|Example)/.exec(runner)!;
-      return `{ await reset(); const { ${needed} } = await import('./${name}.js'); await ${runner}; console.log('${name}'); }`;
-    });
-    const project = await ConsumerProject.create({
-      ...Object.fromEntries(files.map(({ name, code }) => [`${name}.ts`, code])),
-      'surroundings.ts': SURROUNDINGS_FILE,
-      'run.ts': `import { boot, reset, start, stop } from './surroundings.js';\nawait start();\n${steps.join('\n')}\nawait stop();\n`,
-    });
+  it('run on real servers: statements as they are, methods in an application that calls them', async () => {
+    const project = await ConsumerProject.create(programOfExcerpts(excerpts));
     expect(project.errors).toBe('');
     const environment = { DATABASE_URL: database.url, REDIS_URL: servers[0]!.url };
     const printed = await project.run('run.ts', environment);
-    expect(printed.trim().split('\n')).toEqual(files.map(({ name }) => name));
-    expect(files.length).toBeGreaterThan(25);
+    expect(printed.trim().split('\n')).toEqual(excerpts.map(moduleNameOf));
+    expect(excerpts.length).toBeGreaterThan(30);
   });
 });

@@ -1,6 +1,8 @@
-import { fragmentNameOf } from './pages.ts';
+import { CALLS } from './excerpt-calls.ts';
+import { blocksOf, fileNameOf, fragmentNameOf, readPage, type Block } from './pages.ts';
+import { SURROUNDINGS_FILE } from './surroundings.ts';
 
-/** What a block without imports leaves to its reader: the package, Nest and drivers. */
+/** What an example in a docstring leaves to its reader, when it has no imports: an editor adds those of the package. */
 const IMPORTS = `
 import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module, Param, Post, Put, UseFilters, Body } from '@nestjs/common';
 import { Cron } from '@nestjs/schedule';
@@ -17,135 +19,16 @@ import {
   Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type PostgresFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
-`;
-
-/** The objects that every application has, which {@link SURROUNDINGS_FILE} makes. */
-const OBJECTS = `
-import { app, codeOfOthers, database, expect, fence, locks, logger, metrics, nodes, payments, pool, redis, refusals, RefundService, seats, Surroundings, token, work } from '../surroundings.js';
-declare const error: unknown;
-declare const payment: string;
+declare const nodes: MemoryLockNode[];
 declare const store: FenceStore;
 `;
 
-/** An application on a real PostgreSQL and a real Redis, with its locks in memory. Beside the folders of the pages. */
-export const SURROUNDINGS_FILE = `
-import type { INestApplication, Type } from '@nestjs/common';
-import { Logger } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import Database from 'better-sqlite3';
-import { expect } from 'expect';
-import { Redis } from 'ioredis';
-import { Pool, type PoolClient } from 'pg';
-import { FencingToken, LockService, RedlockModule } from 'nestjs-fenced-lock';
-import { Fence, postgresFence, sqliteFence } from 'nestjs-fenced-lock/fencing';
-import { createFencingToken, createMemoryNodes } from 'nestjs-fenced-lock/testing';
+/** The objects that every application has, which surroundings.ts makes. */
+const OBJECTS =
+  'app codeOfOthers database expect fence locks logger metrics nodes payment payments pool redis refusals RefundService seats Surroundings token work';
 
-export { expect };
-export class RefundService {
-  async refund(_payment: string): Promise<void> {}
-  async refundBookingOf(_key: string, _holder: string): Promise<void> {}
-}
-export const pool = new Pool({ connectionString: process.env.DATABASE_URL });
-export const fence = postgresFence(pool);
-export const redis = new Redis(process.env.REDIS_URL!, { lazyConnect: true });
-export const database = new Database(':memory:');
-export const nodes = createMemoryNodes(3);
-export const logger = new Logger();
-export const metrics = { increment: (_name: string): void => {} };
-export const refusals = { inc: (): void => {} };
-export const payments = new RefundService();
-export const seats = {
-  book: async (_id: string, _customer: string): Promise<string> => 'booked',
-  write: async (_id: string, _token: FencingToken): Promise<void> => {},
-};
-export let app: INestApplication;
-export let locks: LockService;
-export let token: FencingToken;
-export const work = async (_argument?: unknown): Promise<void> => {};
-export const codeOfOthers = work;
-
-/** A provider, of which a page shows some members. */
-export class Surroundings {
-  readonly locks!: LockService;
-  readonly fence!: Fence<PoolClient>;
-  readonly logger!: Logger;
-  readonly pool!: Pool;
-  readonly pricing!: { quote(seat: unknown): Promise<number> };
-  readonly refunds!: RefundService;
-  readonly seats!: { find(id: string): Promise<unknown>; assign(id: string, customer: string): Promise<void> };
-  readonly transactionHost!: { readonly tx: PoolClient };
-  urlOf(id: string): string {
-    return id;
-  }
-}
-
-/** Starts an application with this provider: what stands above its methods is checked there. */
-export async function boot(provider: Type): Promise<void> {
-  const locking = RedlockModule.forRoot({ nodes: createMemoryNodes(1), fence });
-  const providers = [{ provide: Surroundings, useClass: provider }];
-  const root = { module: class {}, imports: [locking], providers };
-  const application = await NestFactory.createApplicationContext(root as never, { logger: false, abortOnError: false });
-  await application.close();
-}
-
-export async function start(): Promise<void> {
-  app = await NestFactory.create(RedlockModule.forRoot({ nodes }) as never, { logger: false });
-  await app.init();
-  locks = app.get(LockService);
-  database.exec(sqliteFence(database).ddl());
-  database.exec('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
-  await pool.query('CREATE TABLE seat (id text PRIMARY KEY, owner text, price integer)');
-}
-
-/** Nothing of one fragment is left when the next one runs. */
-export async function reset(): Promise<void> {
-  await pool.query('DROP TABLE IF EXISTS redlock_fence');
-  await pool.query(fence.ddl());
-  token = createFencingToken('seat:12A', Date.now() * 1_000);
-}
-
-export async function stop(): Promise<void> {
-  await app.close();
-  await Promise.all([pool.end(), redis.quit()]);
-  database.close();
-}
-`;
-
-/**
- * What blocks with imports may leave out: what test runners declare, the root module, and the shapes of packages that recipes use and this
- * repository does not install.
- */
-export const AMBIENT = `
-declare class AppModule {}
-declare const it: typeof import('@jest/globals').it;
-declare const expect: typeof import('@jest/globals').expect;
-declare const beforeEach: typeof import('@jest/globals').beforeEach;
-declare const afterEach: typeof import('@jest/globals').afterEach;
-declare const adapter: object;
-declare class PrismaClient {
-  constructor(options: { adapter: object });
-  $transaction(work: any, options?: any): Promise<any>;
-  $queryRawUnsafe<Result>(sql: string, ...parameters: any[]): Promise<Result>;
-  $executeRawUnsafe(sql: string, ...parameters: any[]): Promise<number>;
-  readonly seat: { update(change: { where: object; data: object }): Promise<object> };
-}
-declare module '@mikro-orm/core' {
-  class MikroORM { readonly em: any }
-}
-declare module 'postgres' {
-  interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
-  interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }
-  export default function postgres(url: string): Sql;
-}
-declare module 'sequelize' {
-  interface Transaction { rollback(): Promise<void> }
-  namespace Transaction { enum ISOLATION_LEVELS { SERIALIZABLE = 'SERIALIZABLE' } }
-  class Sequelize {
-    constructor(url: string);
-    query(text: string, options: { bind: unknown[]; transaction: Transaction }): Promise<[Record<string, unknown>[], unknown]>;
-    transaction<Result>(options: { isolationLevel?: string }, work: (tx: Transaction) => Promise<Result>): Promise<Result>;
-  }
-}
+const DECLARED = `
+declare const error: unknown;
 `;
 
 /** What an example in a docstring may leave out although it has imports. */
@@ -154,36 +37,111 @@ declare const token: import('nestjs-fenced-lock').FencingToken;
 declare const pool: import('pg').Pool;
 `;
 
+const IMPORT = /^import (?:type )?\{([^}]+)\} from '([^']+)';\n/gm;
 const MEMBERS = /^(?:@\w+\((?!\s*\{\s*imports)|constructor\(|async \w+\()/;
 const PROPERTIES = /^\w+: /;
 
-const withoutComments = (code: string): string => code.replace(/^(?:\/\/[^\n]*\n)+/, '');
+/** Without the first line, which names the file, and the imports. */
+const bodyOf = (code: string): string =>
+  code.replaceAll(IMPORT, '').replace(/^(?:\/\/[^\n]*\n|\n)+/, '');
 
-/** A block that is no module of its own, as one: statements, members of a class, properties of an object, or the end of a try. */
-export function moduleOf(code: string): string {
-  const ownImports = [...code.matchAll(/^import \{ (.+) \} from .+\n/gm)];
-  if (/^import /m.test(code) && fragmentNameOf(code) === undefined) return code;
-  let imports = IMPORTS;
-  for (const [, names] of ownImports)
-    for (const name of names!.split(', '))
-      imports = imports.replace(new RegExp(`\\b${name}\\b, ?`), '');
-  const rest = code.replaceAll(/^import .+\n/gm, '');
-  return imports + ownImports.map(([line]) => line).join('') + OBJECTS + embed(rest);
+const importsOf = (code: string): string =>
+  [...code.matchAll(IMPORT)].map(([line]) => line).join('');
+
+/** The names that these lines import. */
+const namesIn = (imports: string): string[] =>
+  [...imports.matchAll(IMPORT)].flatMap(([, names]) =>
+    names!.split(',').map((name) => name.trim().replace('type ', '')),
+  );
+
+/** A block of a page or an example of a docstring as a module. */
+export function moduleOf(block: Block): string {
+  if (fileNameOf(block.code) !== undefined) return block.code;
+  if (fragmentNameOf(block.code) !== undefined) return moduleOfExcerpt(block);
+  return /^import /m.test(block.code) ? block.code : moduleOfExample(block.code);
 }
 
-/** How the module of an excerpt runs: statements as they are, members of a class in a provider of an application. */
-export function runnerOf(code: string): string | undefined {
-  const module = moduleOf(code);
-  if (module.includes('export async function run()')) return 'run()';
-  return module.includes('export class Example extends') ? 'boot(Example)' : undefined;
+/** An excerpt has what it imports itself. One without imports has what the page has imported into the same file before. */
+function moduleOfExcerpt(block: Block): string {
+  const own = importsOf(block.code);
+  const body = bodyOf(block.code);
+  const imports = own === '' ? importsBefore(block, body) : own;
+  return imports + objectsBeside(imports) + embed(body);
 }
+
+/** Those lines of earlier blocks of the same file which import something that the body names. */
+function importsBefore({ page, line, code }: Block, body: string): string {
+  const name = fragmentNameOf(code);
+  const earlier = blocksOf(readPage(page)).filter(
+    (other) =>
+      other.line < line && [fileNameOf(other.code), fragmentNameOf(other.code)].includes(name),
+  );
+  const imports = earlier.flatMap((other) => [...other.code.matchAll(IMPORT)]);
+  const lines = imports.flatMap(([text, , from]) =>
+    namesIn(text)
+      .filter((imported) => new RegExp(`\\b${imported}\\b`).test(body))
+      .map((imported) => `import { ${imported} } from '${from!}';\n`),
+  );
+  return [...new Set(lines)].join('');
+}
+
+function moduleOfExample(code: string): string {
+  return IMPORTS + objectsBeside(IMPORTS) + embed(bodyOf(code));
+}
+
+function objectsBeside(imports: string): string {
+  const imported = namesIn(imports);
+  const names = OBJECTS.split(' ').filter(
+    (name) => !imported.includes(name) && !imports.includes(`declare const ${name}:`),
+  );
+  return `import { ${names.join(', ')} } from '../surroundings.js';\n${DECLARED}`;
+}
+
+/** The name of the module of an excerpt in a project of {@link programOfExcerpts}. */
+export const moduleNameOf = ({ page, line }: Block): string =>
+  `${page.replaceAll(/[/.]/g, '-')}/line-${line}`;
+
+/** Those of {@link CALLS} that are for this excerpt. */
+export const callsOf = ({ page, code }: Block): string[] =>
+  Object.keys(CALLS).filter((key) => {
+    const [of, part] = key.split(/: (.*)/);
+    return of === page && code.includes(part!);
+  });
+
+/** How an excerpt runs: by a call of its own, or as the statements that it is. `undefined` when it does neither. */
+export function runnerOf(block: Block): string | undefined {
+  const [call] = callsOf(block);
+  if (call !== undefined) return CALLS[call]!.replaceAll('EXCERPT', `../${moduleNameOf(block)}`);
+  if (!moduleOf(block).includes('export async function run()')) return undefined;
+  return `export { run as call } from '../${moduleNameOf(block)}.js';\n`;
+}
+
+/** Files that run these excerpts one after the other on real servers: `run.ts` prints the name of each, and its error. */
+export function programOfExcerpts(excerpts: readonly Block[]): Record<string, string> {
+  const files = excerpts.flatMap((block) => [
+    [`${moduleNameOf(block)}.ts`, moduleOf(block)],
+    [callNameOf(block), runnerOf(block) ?? ''],
+  ]);
+  const steps = excerpts.map(
+    (block) =>
+      `await step('${moduleNameOf(block)}', './${callNameOf(block).replace('.ts', '.js')}');`,
+  );
+  return {
+    ...Object.fromEntries(files),
+    'surroundings.ts': SURROUNDINGS_FILE,
+    'run.ts': `import { start, step, stop } from './surroundings.js';
+await start();
+${steps.join('\n')}
+await stop();
+`,
+  };
+}
+
+const callNameOf = (block: Block): string => `calls/${moduleNameOf(block).replace('/', '-')}.ts`;
 
 function embed(code: string): string {
-  const start = withoutComments(code);
   if (/^(?:export )?class /m.test(code)) return code;
-  if (start.startsWith('} catch'))
-    return `async function example(this: Surroundings) {\ntry {\n${code}}\n`;
-  if (MEMBERS.test(start)) return `export class Example extends Surroundings {\n${code}}\n`;
-  if (PROPERTIES.test(start)) return `export const example = ({\n${code}});\n`;
+  if (MEMBERS.test(code)) return `export class Example extends Surroundings {\n${code}}\n`;
+  if (PROPERTIES.test(code)) return `export const example = ({\n${code}});\n`;
   return `export async function run() {\n${code}}\n`;
 }

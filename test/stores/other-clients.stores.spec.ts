@@ -1,6 +1,5 @@
-import { describe } from '@jest/globals';
-import pg from 'pg';
-import { SqlFence, type SqlFenceAdapter } from '../../lib/fencing/index.ts';
+import { afterAll, beforeAll, describe, jest } from '@jest/globals';
+import { ConsumerProject, programsOf, removeProjects } from '../docs/consumer-project.ts';
 import {
   createPostgresAccounts,
   firstText,
@@ -8,56 +7,36 @@ import {
   UPSERT,
 } from '../fencing/support/account-stores.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
-import {
-  itFences,
-  itNoticesTheEnd,
-  loadPackage,
-  type FencedClient,
-} from './support/fenced-client.ts';
+import { itFences, itNoticesTheEnd, type FencedClient } from './support/fenced-client.ts';
 
-// Clients for which this package has no adapter, as docs/fencing/orms.md connects them.
+const PAGE = 'docs/fencing/orms.md';
 
-function postgresJsAdapter(sql: any): SqlFenceAdapter<any> {
-  return {
-    dialect: 'postgresql',
-    executor: (tx) => ({
-      dialect: 'postgresql',
-      placeholder: 'numbered',
-      query: async (text, parameters) => tx.unsafe(text, parameters),
-    }),
-    isTransaction: async (tx) =>
-      'savepoint' in tx &&
-      tx.unsafe('LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE').then(
-        () => true,
-        (error: { code?: string }) => {
-          if (error.code === '25P01') return false;
-          throw error;
-        },
-      ),
-    run: (work, level) => sql.begin(level ? `ISOLATION LEVEL ${level}` : '', work),
-  };
-}
-
-function sequelizeAdapter(sequelize: any): SqlFenceAdapter<any> {
-  return {
-    dialect: 'postgresql',
-    executor: (transaction) => ({
-      dialect: 'postgresql',
-      placeholder: 'numbered',
-      query: async (text, bind) => (await sequelize.query(text, { bind, transaction }))[0],
-    }),
-    isTransaction: (transaction) => transaction.finished === undefined && 'rollback' in transaction,
-    run: (work, level) => sequelize.transaction({ isolationLevel: level?.toUpperCase() }, work),
-  };
-}
-
-describe('on PostgreSQL', () => {
+describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
   const database = usePostgres(createPostgresAccounts);
+  let ofPostgresJs: Record<string, any>;
+  let ofSequelize: Record<string, any>;
 
+  beforeAll(async () => {
+    // By default Sequelize prints every statement.
+    jest.spyOn(console, 'log').mockReturnValue();
+    process.env.DATABASE_URL = database.url;
+    const packages = ['test/stores/node_modules'];
+    const project = await ConsumerProject.create(programsOf(PAGE), 'module', packages);
+    if (project.errors !== '') throw new Error(`${PAGE} does not compile:\n${project.errors}`);
+    ofPostgresJs = await project.load('postgres-js-fence.ts');
+    ofSequelize = await project.load('sequelize-fence.ts');
+  });
+  afterAll(async () => {
+    await Promise.all([ofPostgresJs?.sql.end(), ofSequelize?.sequelize.close()]);
+    removeProjects();
+  });
+
+  // The programs make one client each, for all tests.
+  const close = (): void => undefined;
   const openPostgresJs = (): FencedClient => {
-    const sql = loadPackage('postgres')(database.url, { max: 30, onnotice: () => undefined });
+    const { fence, sql } = ofPostgresJs;
     return {
-      fence: new SqlFence(postgresJsAdapter(sql)),
+      fence,
       accounts: {
         read: async (resource) => firstText(await sql.unsafe(SELECT.postgresql, [resource])),
         write: (tx, resource, text) => tx.unsafe(UPSERT.postgresql, [resource, text]),
@@ -65,15 +44,13 @@ describe('on PostgreSQL', () => {
       outside: [sql],
       run: (work) => sql.begin(work),
       execute: (tx, text) => tx.unsafe(text),
-      close: () => sql.end(),
+      close,
     };
   };
   const openSequelize = (): FencedClient => {
-    const { Sequelize } = loadPackage('sequelize');
-    const options = { dialectModule: pg, dialect: 'postgres', logging: false, pool: { max: 30 } };
-    const sequelize = new Sequelize(database.url, options);
+    const { fence, sequelize } = ofSequelize;
     return {
-      fence: new SqlFence(sequelizeAdapter(sequelize)),
+      fence,
       accounts: {
         read: async (resource) =>
           firstText((await sequelize.query(SELECT.postgresql, { bind: [resource] }))[0]),
@@ -83,7 +60,7 @@ describe('on PostgreSQL', () => {
       outside: [sequelize],
       run: (work) => sequelize.transaction(work),
       execute: (transaction, text) => sequelize.query(text, { transaction }),
-      close: () => sequelize.close(),
+      close,
     };
   };
 

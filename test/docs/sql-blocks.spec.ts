@@ -1,0 +1,193 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import Database from 'better-sqlite3';
+import type { Connection } from 'mysql2/promise';
+import {
+  mysqlFence,
+  postgresFence,
+  sqliteFence,
+  type Fence,
+  type FenceToken,
+  type StaleTokenError,
+} from '../../lib/fencing/index.ts';
+import { mysqlFenceSql } from '../../lib/fencing/sql/mysql-sql.ts';
+import { postgresFenceSql } from '../../lib/fencing/sql/postgres-sql.ts';
+import { sqliteFenceSql } from '../../lib/fencing/sql/sqlite-sql.ts';
+import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
+import { blocksOf, PAGES, readPage } from './pages.ts';
+
+/** The text of a statement, however it is broken into lines, and without what `--` says of it. */
+const plain = (sql: string): string =>
+  sql.replaceAll(/--.*$/gm, '').replaceAll(/\s+/g, ' ').replaceAll(/;? ?$/g, '');
+
+/** The same with the placeholders of drivers that number none. */
+const unnumbered = (sql: string): string => plain(sql).replaceAll(/\$\d/g, '?');
+
+const sqlOf = (page: string): string[] =>
+  blocksOf(readPage(page)).flatMap(({ language, code }) => (language === 'sql' ? [code] : []));
+const statementsOf = (block: string): string[] =>
+  block
+    .split(/;(?=\s|$)/)
+    .map(plain)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+
+const POSTGRES = sqlOf('docs/fencing/postgresql.md');
+const NEST = sqlOf('docs/fencing/nest.md');
+const MYSQL = sqlOf('docs/fencing/mysql.md');
+const SQLITE = sqlOf('docs/fencing/sqlite.md');
+const REPAIR = sqlOf('docs/fencing/README.md');
+
+const TABLE = 'redlock_fence';
+const LATER = { value: 2_000_000_000_000_000, keys: ['seat:12A'], holder: 'future' };
+const NOW = { value: 1_795_228_058_941_047, keys: ['seat:12A'], holder: 'today' };
+const hex = (text: string): string => Buffer.from(text).toString('hex');
+
+it('there is a test below for every SQL block of the pages; the trigger has a spec of its own', () => {
+  const counts: Record<string, number> = {};
+  for (const { page, language } of PAGES.flatMap(blocksOf))
+    if (language === 'sql') counts[page] = (counts[page] ?? 0) + 1;
+  expect(counts).toEqual({
+    'docs/fencing/README.md': 2, // Repair
+    'docs/fencing/mysql.md': 2,
+    'docs/fencing/nest.md': 1,
+    'docs/fencing/postgresql.md': 3,
+    'docs/fencing/recipes.md': 1, // test/fencing/trigger-recipe.spec.ts
+    'docs/fencing/sqlite.md': 1,
+  });
+});
+
+/** What a holder of today hears before and after each of the two repairs, when a number from the future keeps it out. */
+async function claimsAround(
+  fence: Fence,
+  execute: (sql: string) => unknown,
+  addFloor = '',
+): Promise<string[]> {
+  const answers: string[] = [];
+  const claim = async (token: FenceToken): Promise<void> => {
+    const refusal = (error: StaleTokenError) => `refused for '${error.currentHolder}'`;
+    answers.push(await fence.claim(token).then(() => 'admitted', refusal));
+  };
+  const [ofKey, ofFloor] = REPAIR.map(plain);
+  await fence.claim(LATER);
+  await claim(NOW);
+  await execute(ofKey!);
+  await claim(NOW);
+
+  if (addFloor) await execute(addFloor);
+  await execute(`UPDATE ${TABLE} SET token = ${LATER.value} WHERE resource = ''`);
+  const another = { ...NOW, keys: ['seat:12B'] };
+  await claim(another);
+  await execute(ofFloor!);
+  await claim(another);
+  return answers;
+}
+const REPAIRED = ["refused for 'future'", 'admitted', "refused for ''", 'admitted'];
+
+describe('on PostgreSQL', () => {
+  const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
+
+  it.each([
+    ['postgresql.md', POSTGRES[0]],
+    ['nest.md', NEST[0]],
+  ])('the table of %s is that of ddl()', (_page, block) => {
+    expect(plain(block!)).toBe(plain(postgresFence(database.pool).ddl()));
+  });
+
+  it('the statement of postgresql.md is the one that the fence sends, and refuses an older token', async () => {
+    const [sent] = postgresFenceSql.advance(TABLE, 1);
+    expect(plain(POSTGRES[1]!)).toBe(plain(sent!));
+    const advance = (value: number) =>
+      database.pool.query(POSTGRES[1]!, ['statement', String(value), `holder-${value}`]);
+    const row = { resource: 'statement', token: '7', holder: 'holder-7', is_new: true };
+    expect((await advance(7)).rows).toMatchObject([row]);
+    await expect(advance(6)).rejects.toMatchObject({ code: '22P02' });
+  });
+
+  it('the settings of postgresql.md are those of the role from then on', async () => {
+    const client = await database.pool.connect();
+    try {
+      // Roles belong to the server, which other tests use, too.
+      await client.query('BEGIN; CREATE ROLE app');
+      await client.query(POSTGRES[2]!);
+      const { rows } = await client.query(
+        "SELECT unnest(rolconfig) AS setting FROM pg_roles WHERE rolname = 'app' ORDER BY 1",
+      );
+      const settings = ['idle_in_transaction_session_timeout=10s', 'lock_timeout=2s'];
+      expect(rows.map(({ setting }) => setting)).toEqual(settings);
+    } finally {
+      await client.query('ROLLBACK');
+      client.release();
+    }
+  });
+
+  it('the statements of Repair let holders of today in again', async () => {
+    const claims = claimsAround(postgresFence(database.pool), (sql) => database.pool.query(sql));
+    expect(await claims).toEqual(REPAIRED);
+  });
+});
+
+describe('on MariaDB', () => {
+  const database = useMariadb(async (pool) => pool.query(mysqlFence(pool).ddl()));
+
+  it('the table of mysql.md is that of ddl()', () => {
+    expect(plain(MYSQL[0]!)).toBe(plain(mysqlFence(database.pool).ddl()));
+  });
+
+  it('the statements of mysql.md are those that the fence sends, and keep the newer token', async () => {
+    const [upsert, select, mark, check] = statementsOf(MYSQL[1]!);
+    const sent = mysqlFenceSql.advance(TABLE, 1);
+    const checkMark = mysqlFenceSql.checkMark([]);
+    expect([upsert, select, mark, check]).toEqual(
+      [...sent, mysqlFenceSql.mark!, checkMark].map(unnumbered),
+    );
+
+    const advance = async (connection: Connection, value: number) => {
+      await connection.query(upsert!, [hex('statement'), String(value), hex(`holder-${value}`)]);
+      const [rows] = await connection.query(select!, [hex('statement')]);
+      return rows;
+    };
+    const connection = await database.pool.getConnection();
+    try {
+      await connection.beginTransaction();
+      const row = { resource: hex('statement'), token: '7', holder: 'holder-7' };
+      expect(await advance(connection, 7)).toMatchObject([row]);
+      await connection.query(mark!);
+      expect(await advance(connection, 6)).toMatchObject([row]);
+      await connection.query(check!);
+      await connection.commit();
+    } finally {
+      connection.release();
+    }
+  });
+
+  it('the statements of Repair let holders of today in again', async () => {
+    const claims = claimsAround(mysqlFence(database.pool), (sql) => database.pool.query(sql));
+    expect(await claims).toEqual(REPAIRED);
+  });
+});
+
+describe('on SQLite', () => {
+  const database = new Database(':memory:');
+  afterAll(() => void database.close());
+  const [table, begin, advance, mark, check, commit] = statementsOf(SQLITE[0]!);
+
+  it('the table and the statements of sqlite.md are those of the fence, and keep the newer token', () => {
+    expect(table).toBe(plain(sqliteFence(database).ddl()));
+    const sent = [...sqliteFenceSql.advance(TABLE, 1), sqliteFenceSql.mark];
+    expect([advance, mark, check]).toEqual([...sent, sqliteFenceSql.checkMark()].map(unnumbered));
+    database.exec(`${table}; ${begin};`);
+    const row = { resource: 'statement', token: '7', holder: 'holder-7' };
+    expect(database.prepare(advance!).all('statement', 7, 'holder-7')).toMatchObject([row]);
+    database.exec(mark!);
+    expect(database.prepare(advance!).all('statement', 6, 'holder-6')).toMatchObject([row]);
+    database.exec(`${check}; ${commit};`);
+    expect(database.inTransaction).toBe(false);
+  });
+
+  it('the statements of Repair let holders of today in again', async () => {
+    database.exec(table!);
+    const addFloor = `INSERT INTO ${TABLE} (resource, token) VALUES ('', 1)`;
+    const execute = (sql: string) => database.exec(sql);
+    expect(await claimsAround(sqliteFence(database), execute, addFloor)).toEqual(REPAIRED);
+  });
+});
