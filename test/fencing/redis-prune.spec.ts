@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { redisFence, type RedisFence } from '../../lib/fencing/index.ts';
 import { pruneRedisFence } from '../../lib/fencing/upkeep/prune-redis-fence.ts';
@@ -110,6 +110,24 @@ describe('redisFence.prune', () => {
         message: `The fence 'fence:' can't be pruned: its key '${key}' has the token of a counter, which tells no age. Prune only what the quorum numbers. Nothing was deleted.`,
       });
       await expect(redis.dbsize()).resolves.toBe(before);
+    },
+  );
+
+  it.each([
+    ['ahead of', 5, 30],
+    ['behind', -5, 35],
+  ])(
+    'goes by the clock that is behind, when that of the process is %s it',
+    async (_is, by, age) => {
+      await fence.claim(tokenOf('x', 40));
+      const now = Date.now();
+      const clock = jest.spyOn(Date, 'now').mockReturnValue(now + by * DAY);
+      try {
+        await expect(fence.prune(AGE)).resolves.toBe(1);
+      } finally {
+        clock.mockRestore();
+      }
+      await expect(fence.claim(tokenOf('x', 40))).rejects.toEqual(stale(age));
     },
   );
 

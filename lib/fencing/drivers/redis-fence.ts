@@ -39,7 +39,11 @@ export type RedisWriteCommand = readonly [
 
 /** Options of {@link redisFence}. */
 export interface RedisFenceOptions extends FenceOptions {
-  /** In front of the names of the fences. @default 'fence:' */
+  /**
+   * In front of the names of the fences. Where several fences share a Redis that is pruned, none may begin with that of another:
+   * `prune` takes all below its own for its fences.
+   * @default 'fence:'
+   */
   readonly keyPrefix?: string;
 }
 

@@ -23,7 +23,7 @@ export class CuttingPath {
       upstream.on('data', (bytes) => {
         const { beforeCut } = path;
         path.beforeCut = undefined;
-        if (beforeCut) void Promise.resolve(beforeCut()).then(end);
+        if (beforeCut) void Promise.resolve(beforeCut()).then(end, end);
         else client.write(bytes);
       });
     }).listen(0, '127.0.0.1');
