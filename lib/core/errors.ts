@@ -220,7 +220,7 @@ const LOSS: Record<LockLossReason, string> = {
 
 /**
  * The resource has seen a newer token: this holder is stale and its write was refused. The number may also be that of no holder:
- * the floor of a pruned table, or one ahead of the clocks.
+ * the floor of a pruned fence, or one ahead of the clocks.
  */
 export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN';
@@ -236,7 +236,7 @@ export class StaleTokenError extends RedlockError {
     readonly token: string,
     /** The newest token the resource has seen, decimal, when it said so. */
     readonly currentToken?: string,
-    /** `''` where no holder had it: the floor of a pruned table, or a row that was repaired. */
+    /** `''` where no holder had it: the floor of a pruned fence, or a row that was repaired. */
     readonly currentHolder?: string,
     options?: ErrorOptions,
   ) {
@@ -255,7 +255,7 @@ function staleAdvice(token: string, currentToken?: string, currentHolder?: strin
   if (days > 1 && !(ownDays > 1))
     return `That is ${Math.floor(days)} days ahead of the clock here, and every holder until then is refused. While the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
   if (currentHolder === '')
-    return 'That number is of no holder: it is the floor of a table that was pruned, or a repaired row, and this token is older. Take the lock again for a new one.';
+    return 'That number is of no holder: it is the floor of a fence that was pruned, or a repaired row, and this token is older. Take the lock again for a new one.';
   return 'A newer holder exists. Undo what this holder did elsewhere (for example refund).';
 }
 

@@ -115,7 +115,7 @@ export interface FaultEvent {
   /** The workers that had to do without them, as `worker-2`; all of them when left out. */
   readonly workers?: readonly string[];
   readonly from: number;
-  /** From here on it works for who is connected; and votes, unless it forgot. */
+  /** From here on it works for clients that are connected; and votes, unless it forgot. */
   readonly at: number;
   /** Clients failed to connect meanwhile, so that they pause between their tries. */
   readonly isOffline?: boolean;

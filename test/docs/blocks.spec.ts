@@ -34,7 +34,7 @@ describe('the TypeScript of pages and docstrings', () => {
     expect(excerpts.flatMap(callsOf).sort()).toEqual(Object.keys(CALLS).sort());
   });
 
-  it('is free of errors for who has installed the package: all blocks are one program', async () => {
+  it('is free of errors for a user who has installed the package: all blocks are one program', async () => {
     const files = blocks.map((block) => {
       const folder = block.page.replaceAll(/[/.]/g, '-');
       const isExample = block.page.startsWith('lib/') && /^import /m.test(block.code);

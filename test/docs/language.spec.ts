@@ -8,7 +8,7 @@ const BANNED = [
   /\btold\b/i,
   /\btells nobody\b/i,
   /\bwhoever\b/i,
-  /\b(?:of|to) who /i,
+  /\b(?:for|of|to) who /i,
   /\bthan whom\b/i,
   /\bnobody(?: else|'s| but)\b/i,
   /\bof nobody\b/i,

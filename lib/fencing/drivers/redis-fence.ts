@@ -26,8 +26,11 @@ export interface RedisFenceClient {
   scan?(cursor: string, ...rest: any[]): Promise<unknown>;
   /** For `prune`: the servers of a cluster, each of which it lists. */
   nodes?(role: 'master'): readonly Pick<RedisFenceClient, 'scan'>[];
-  /** For `prune`: what the client puts in front of the keys of scripts, but not of what it lists. */
-  readonly options?: { readonly keyPrefix?: string | Buffer | undefined };
+  /** For `prune`: what ioredis was given. */
+  readonly options?: {
+    /** In front of the keys of scripts, but not of what is listed. */
+    readonly keyPrefix?: string | Buffer | undefined;
+  };
 }
 
 /** One command that writes: its name, its key, and the rest. */
