@@ -1,9 +1,18 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ConsumerProject, removeProjects } from './consumer-project.ts';
 import { CALLS } from './excerpt-calls.ts';
 import { callsOf, GIVEN_TO_EXAMPLES, moduleOf, runnerOf } from './fragments.ts';
-import { blocksOf, examplesOfLib, fileNameOf, fragmentNameOf, PAGES, type Block } from './pages.ts';
+import {
+  blocksOf,
+  examplesOfLib,
+  fileNameOf,
+  foreignPackageOf,
+  fragmentNameOf,
+  PAGES,
+  type Block,
+} from './pages.ts';
 import { SURROUNDINGS_FILE } from './surroundings.ts';
 
 const nameOf = ({ line, code }: Block): string => fileNameOf(code) ?? `line-${line}.ts`;
@@ -15,6 +24,53 @@ const blocks = [...ofPages, ...examplesOfLib()];
 
 const compile = async (files: Readonly<Record<string, string>>): Promise<string> =>
   (await ConsumerProject.create({ 'surroundings.ts': SURROUNDINGS_FILE, ...files })).errors;
+
+/** What runs or compares the blocks of each language; `false` for a block that nothing does. */
+const HELD_BY: Readonly<Record<string, (block: Block) => boolean>> = {
+  // The next tests, and consumer.spec.ts.
+  ts: ({ code }) => fileNameOf(code) !== undefined || fragmentNameOf(code) !== undefined,
+  // Code of a package that has no place here: its first line says of which.
+  js: ({ code }) => !isInstalled(foreignPackageOf(code)),
+  // sql-blocks.spec.ts has one test for each.
+  sql: () => true,
+  // commands.spec.ts knows every command.
+  sh: () => true,
+  // test/stores/schema-tools.stores.spec.ts gives the only one to Prisma's schema engine.
+  prisma: ({ page }) => page === 'docs/fencing/README.md',
+  // test/security/least-privilege.spec.ts connects with these rights.
+  redis: ({ page }) => page === 'docs/operations.md',
+  // No code: a picture, and what a program prints.
+  text: ({ page }) => ['docs/architecture.md', 'sample/README.md'].includes(page),
+};
+
+function isInstalled(name: string | undefined): boolean {
+  return name === undefined || existsSync(join('node_modules', name));
+}
+
+describe('the blocks of the pages, in any language', () => {
+  const isHeld = (block: Block): boolean => HELD_BY[block.language]?.(block) ?? false;
+
+  it('run, or say of which file or package they are a part', () => {
+    const all = PAGES.flatMap(blocksOf).filter(({ page }) => !page.startsWith('docs/reference/'));
+    const loose = all.filter((block) => !isHeld(block));
+    expect(loose.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
+    expect(all.length).toBeGreaterThan(90);
+    for (const single of ['prisma', 'redis'])
+      expect(all.filter(({ language }) => language === single)).toHaveLength(1);
+  });
+
+  it.each([
+    ['', 'SELECT 1;\n'],
+    ['python', 'print(1)\n'],
+    ['text', 'SELECT 1;\n'],
+    ['ts', 'const a = 1;\n'],
+    ['js', 'const a = 1;\n'],
+    ['js', '// with ioredis\nconst redis = new Redis();\n'],
+  ])('would be found to have a loose one: %s %j', (language, code) => {
+    const [block] = blocksOf({ path: 'docs/a.md', text: `\`\`\`${language}\n${code}\`\`\`\n` });
+    expect(isHeld(block!)).toBe(false);
+  });
+});
 
 describe('the TypeScript of pages and docstrings', () => {
   afterAll(removeProjects);

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
+import { blocksOf, PAGES } from './pages.ts';
 
 /** Commands with a program of this repository, and the program. */
 const COMMANDS = [
@@ -40,12 +41,67 @@ describe.each(COMMANDS)('%s', (command, program) => {
   });
 });
 
+const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+  readonly name: string;
+  readonly scripts: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+};
+
 describe('package.json', () => {
   it('has a script for every command', () => {
-    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
-      scripts: Record<string, string>;
-    };
     const programs = COMMANDS.map(([command]) => command.split(' ').at(-1)!);
-    expect(programs.filter((name) => scripts[name] === undefined)).toEqual([]);
+    expect(programs.filter((name) => manifest.scripts[name] === undefined)).toEqual([]);
+  });
+});
+
+/** Every command in the blocks of the pages, without its comment. */
+const COMMANDS_OF_PAGES = PAGES.flatMap(blocksOf)
+  .filter(({ language }) => language === 'sh')
+  .flatMap(({ code }) => code.split('\n'))
+  .flatMap((line) => line.replace(/ +# .*/, '').split(' && '))
+  .filter((command) => command !== '');
+
+describe('the commands of the pages', () => {
+  const ofNpm = COMMANDS_OF_PAGES.filter((command) => command.startsWith('npm '));
+
+  it('are scripts of package.json, or install this package and its peers', () => {
+    const unknown = ofNpm.filter((command) => {
+      const [, verb, ...words] = command.split(' ');
+      if (verb === 'install')
+        return words.some((name) => name !== manifest.name && !(name in manifest.peerDependencies));
+      const script = verb === 'run' ? words[0]! : verb!;
+      return verb !== 'ci' && manifest.scripts[script] === undefined;
+    });
+    expect(unknown).toEqual([]);
+    expect(ofNpm.length).toBeGreaterThan(20);
+  });
+
+  it('have options that their help names', async () => {
+    const helps: Record<string, string> = {
+      'npm run spec': readFileSync('docs/spec/check.sh', 'utf8'),
+    };
+    for (const [command, program] of COMMANDS)
+      helps[command] = (await run(program, '--help')).stdout;
+    const unknown = ofNpm.filter((command) => {
+      const [name, options] = command.split(' -- ');
+      const words = options?.match(/--[\w-]+/g) ?? [];
+      return words.some((word) => !helps[name!]?.includes(word));
+    });
+    expect(unknown).toEqual([]);
+  });
+
+  it('are otherwise those of a model that `npm run spec` checks, and of a file of this repository', () => {
+    const others = COMMANDS_OF_PAGES.filter((command) => !ofNpm.includes(command));
+    const model = '-DEXTEND -DRESET_WITHOUT_FLOOR_CHECK';
+    expect(others).toEqual([
+      'docker compose up -d',
+      'apt-get install spin gcc',
+      `spin -a ${model} docs/spec/fenced-lock.pml`,
+      'gcc -O2 -DSAFETY -DREACH -o pan pan.c',
+      './pan -E -i -m1000',
+      `spin -t -p -g ${model} docs/spec/fenced-lock.pml`,
+    ]);
+    expect(readFileSync('docs/spec/check.sh', 'utf8')).toContain(`fenced-lock ${model}\n`);
+    expect(['docker-compose.yml', 'docs/spec/fenced-lock.pml'].filter(existsSync)).toHaveLength(2);
   });
 });

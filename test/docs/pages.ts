@@ -35,7 +35,7 @@ export function readPage(path: string): Page {
 }
 
 export function blocksOf({ path, text }: Page): Block[] {
-  return [...text.matchAll(/^( *)```(\w+)\n(.*?)^\1```$/gms)].map((match) => ({
+  return [...text.matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms)].map((match) => ({
     page: path,
     line: text.slice(0, match.index).split('\n').length + 1,
     language: match[2]!,
@@ -51,6 +51,11 @@ export function fileNameOf(code: string): string | undefined {
 /** The first line of a block that is a part of a file says so, for example `// in seat.service.ts`. */
 export function fragmentNameOf(code: string): string | undefined {
   return /^\/\/ in ([\w.-]+\.ts)\b/.exec(code)?.[1];
+}
+
+/** The first line of a block of JavaScript may say that it is code of a package that is not used here. */
+export function foreignPackageOf(code: string): string | undefined {
+  return /^\/\/ with (@?[\w/-]+)(?:, before)?\n/.exec(code)?.[1];
 }
 
 /** The examples in the docstrings of `lib`. */

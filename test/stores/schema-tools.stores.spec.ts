@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { DataSource, EntitySchema } from 'typeorm';
 import { postgresFence, type Fence } from '../../lib/fencing/index.ts';
+import { blocksOf, readPage, type Block } from '../docs/pages.ts';
 import { runCommand } from '../support/redis-servers/run-command.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { loadPackage } from './support/fenced-client.ts';
@@ -11,14 +12,9 @@ import { prismaSchemaEngine, type PrismaSchemaEngine } from './support/prisma-sc
 
 const ACCOUNT = '--schema=test/stores/schemas/account.ts';
 const TOKEN = { value: 7, keys: ['seat'], holder: 'a' };
-const MODEL = `
-model RedlockFence {
-  resource String @id
-  token    BigInt
-  holder   String @default("")
-  @@map("redlock_fence")
-}
-`;
+const [{ code: MODEL }] = blocksOf(readPage('docs/fencing/README.md')).filter(
+  ({ language }) => language === 'prisma',
+) as [Block];
 const DROP = /drop table[^;]*"redlock_fence"/i;
 
 describe('on PostgreSQL', () => {

@@ -43,7 +43,7 @@ export async function resultsPage(
 
 ${date}, commit \`${commit}\`, Redis ${version}, Node.js ${process.versions.node}, ${availableParallelism()} cores, seeds ${seeds}:
 
-\`\`\`
+\`\`\`sh
 ${command}
 \`\`\`
 
