@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 142;
-const MOST_LINES_OF_LIB = 16_717;
-const MOST_LINES_OF_TEST = 55_375;
+const MOST_LINES_OF_LIB = 16_720;
+const MOST_LINES_OF_TEST = 55_488;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
