@@ -2,7 +2,7 @@ import type { NodeCause } from '../errors.ts';
 import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import type { FailedAttempt } from '../voting/attempt.ts';
+import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
 import type { HeldLock } from './held-lock.ts';
 import { Turns } from './turns.ts';
 
@@ -22,7 +22,7 @@ export interface Waiter {
   /** Locks that are held here, in whose sections it was called. */
   readonly enclosing: readonly HeldLock[] | undefined;
   /** Its latest try: whether a node has named another holder so far. */
-  readonly attempt: { readonly namesHolder: boolean } | undefined;
+  readonly attempt: Pick<Attempt, 'namesHolder' | 'openCauses'> | undefined;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;

@@ -95,6 +95,12 @@ export class Attempt implements RoundOwner {
     return this.#round !== undefined && this.#round.votes.held > 0;
   }
 
+  /** What the nodes have said of a vote that is open since `sinceMs` or longer; undefined where there is none. */
+  openCauses(sinceMs: number, nowMs: number): NodeCause[] | undefined {
+    if (this.#round === undefined || this.#round.startedAtMs > sinceMs) return undefined;
+    return this.#round.openCauses(nowMs);
+  }
+
   /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
     this.#isCancelled = true;

@@ -101,7 +101,12 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
   }
 
-  #cause(session: NodeSession, tooSlow: boolean): NodeCause[] {
+  /** The same of a round that is under way. */
+  openCauses(nowMs: number): NodeCause[] {
+    return this.#set.sessions.flatMap((each) => this.#cause(each, false, nowMs));
+  }
+
+  #cause(session: NodeSession, tooSlow: boolean, untilMs = this.endedAtMs): NodeCause[] {
     const { address, index } = session;
     const reply = this.votes.replies[index];
     let [reason, message] = describeReply(reply);
@@ -114,7 +119,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0))
       [reason, message] = ['quarantined', this.#describeQuarantine(leftMs)];
     if (reason === undefined) return [];
-    const elapsedMs = (this.#refusedAtMs?.[index] ?? this.endedAtMs) - this.startedAtMs;
+    const elapsedMs = (this.#refusedAtMs?.[index] ?? untilMs) - this.startedAtMs;
     return [{ address, reason, message, elapsedMs }];
   }
 

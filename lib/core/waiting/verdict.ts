@@ -105,8 +105,16 @@ export class Verdict {
       waitedMs,
       quorum,
       sessions.length,
-      found?.causes() ?? [notTried(waitedMs, slots)],
+      found?.causes() ?? this.#tryAhead(nowMs, slots) ?? [notTried(waitedMs, slots)],
     );
+  }
+
+  /** Another caller of this process has asked the nodes all the time that this one waited, and they did not answer. */
+  #tryAhead(nowMs: number, slots: number | undefined): NodeCause[] | undefined {
+    if (slots !== undefined) return undefined;
+    const { records, arrivedAtMs } = this.#subject;
+    const { trying } = records.find((record) => record.trying?.attempt !== undefined) ?? {};
+    return trying?.attempt?.openCauses(arrivedAtMs, nowMs);
   }
 
   /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */

@@ -169,6 +169,16 @@ describe('an outage', () => {
     expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
   });
 
+  it('names the nodes that left the try ahead without an answer, for all the time that a caller waited', async () => {
+    const room = newRoom();
+    room.call('a', { wait: 60_000 });
+    await room.flush();
+    const { outcome } = room.call('a', { wait: 20, ttl: 600 });
+    await room.advance(60);
+    const causes = room.nodes.map(({ address }) => ({ address, reason: 'timeout' }));
+    expect(await outcome).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
+  });
+
   it('is none where a node named a holder in a try that was cut short, and all voted before', async () => {
     const room = newRoom();
     letOthersGo(room, 60_000);
