@@ -157,9 +157,10 @@ function inFormat(code: string, format: Format): string {
   return format === 'module' ? code : code.replaceAll(/(from '\.\/[\w.-]+)\.js'/g, "$1'");
 }
 
-function withServers(code: string, urls: readonly string[]): string {
+export function withServers(code: string, urls: readonly string[]): string {
   return code
     .replaceAll(/redis:\/\/10\.0\.0\.(\d)/g, (address, number) => urls[number - 1] ?? address)
+    .replaceAll('rediss://user:password@primary.example:6379', (address) => urls[0] ?? address)
     .replaceAll('redis://localhost:6379', (address) => urls[0] ?? address)
     .replaceAll("{ host: 'localhost' }", (address) => (urls[0] ? `'${urls[0]}'` : address));
 }

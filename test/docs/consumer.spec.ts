@@ -2,7 +2,13 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { ConsumerProject, programsOf, removeProjects, writePrograms } from './consumer-project.ts';
+import {
+  ConsumerProject,
+  programsOf,
+  removeProjects,
+  withServers,
+  writePrograms,
+} from './consumer-project.ts';
 import { moduleNameOf, programOfExcerpts } from './fragments.ts';
 import { blocksOf, fragmentNameOf, PAGES } from './pages.ts';
 
@@ -101,7 +107,9 @@ describe('the excerpts of the pages', () => {
   const excerpts = PAGES.flatMap(blocksOf).filter(({ code }) => fragmentNameOf(code) !== undefined);
 
   it('run on real servers: statements as they are, methods in an application that calls them', async () => {
-    const project = await ConsumerProject.create(programOfExcerpts(excerpts));
+    const project = await ConsumerProject.create(
+      programOfExcerpts(excerpts, (code) => withServers(code, [servers[0]!.url])),
+    );
     expect(project.errors).toBe('');
     const environment = { DATABASE_URL: database.url, REDIS_URL: servers[0]!.url };
     const printed = await project.run('run.ts', environment);

@@ -189,6 +189,22 @@ export async function call(): Promise<void> {
 }
 `,
 
+  'docs/fencing/nest.md: refusals.inc()': `
+import { createFencingToken } from 'nestjs-fenced-lock/testing';
+import { imported } from 'EXCERPT.js';
+import { expect, fence, refusals, token, use } from '../surroundings.js';
+
+export async function call(): Promise<void> {
+  let count = 0;
+  refusals.inc = () => void (count += 1);
+  await use(imported, async () => {
+    await fence.claim(createFencingToken('seat:12A', Number(token) + 1));
+    await expect(fence.claim(token)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+  });
+  expect(count).toBe(1);
+}
+`,
+
   'docs/fencing/nest.md: useFactory: ': `
 import { NestFactory } from '@nestjs/core';
 import { RedlockModule } from 'nestjs-fenced-lock';

@@ -108,18 +108,27 @@ export const callsOf = ({ page, code }: Block): string[] =>
     return of === page && code.includes(part!);
   });
 
-/** How an excerpt runs: by a call of its own, or as the statements that it is. `undefined` when it does neither. */
+/** How an excerpt runs: by a call of its own, as the statements that it is, or as the module that an application imports. `undefined` when it does neither. */
 export function runnerOf(block: Block): string | undefined {
   const [call] = callsOf(block);
   if (call !== undefined) return CALLS[call]!.replaceAll('EXCERPT', `../${moduleNameOf(block)}`);
-  if (!moduleOf(block).includes('export async function run()')) return undefined;
-  return `export { run as call } from '../${moduleNameOf(block)}.js';\n`;
+  const [, exported] =
+    /^export (?:async function|const) (run|imported)\b/m.exec(moduleOf(block)) ?? [];
+  if (exported === 'run') return `export { run as call } from '../${moduleNameOf(block)}.js';\n`;
+  if (exported === undefined) return undefined;
+  return `import { imported } from '../${moduleNameOf(block)}.js';
+import { use } from '../surroundings.js';
+export const call = () => use(imported);
+`;
 }
 
 /** Files that run these excerpts one after the other on real servers: `run.ts` prints the name of each, and its error. */
-export function programOfExcerpts(excerpts: readonly Block[]): Record<string, string> {
+export function programOfExcerpts(
+  excerpts: readonly Block[],
+  withServers: (code: string) => string,
+): Record<string, string> {
   const files = excerpts.flatMap((block) => [
-    [`${moduleNameOf(block)}.ts`, moduleOf(block)],
+    [`${moduleNameOf(block)}.ts`, withServers(moduleOf(block))],
     [callNameOf(block), runnerOf(block) ?? ''],
   ]);
   const steps = excerpts.map(
@@ -141,6 +150,7 @@ const callNameOf = (block: Block): string => `calls/${moduleNameOf(block).replac
 
 function embed(code: string): string {
   if (/^(?:export )?class /m.test(code)) return code;
+  if (code.startsWith('RedlockModule.forRoot(')) return `export const imported = ${code}`;
   if (MEMBERS.test(code)) return `export class Example extends Surroundings {\n${code}}\n`;
   if (PROPERTIES.test(code)) return `export const example = ({\n${code}});\n`;
   return `export async function run() {\n${code}}\n`;

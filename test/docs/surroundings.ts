@@ -1,6 +1,6 @@
 /** An application on a real PostgreSQL and a real Redis. Beside the folders of the pages. */
 export const SURROUNDINGS_FILE = `
-import type { INestApplication, ModuleMetadata, Type } from '@nestjs/common';
+import type { DynamicModule, INestApplication, ModuleMetadata, Type } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import Database from 'better-sqlite3';
@@ -62,6 +62,15 @@ export async function boot<Provider>(
   const app = await NestFactory.create({ module: class {}, ...all } as never, { logger: false, abortOnError: false });
   await app.init();
   return { app, provider: app.get(provider) };
+}
+
+/** Starts an application that imports this, and locks in it. */
+export async function use(imported: DynamicModule, work?: () => Promise<void>): Promise<void> {
+  const context = await NestFactory.createApplicationContext(imported as never, { logger: false, abortOnError: false });
+  const done = await context.get(LockService).withLock('imported', () => 'done', { wait: '1m' });
+  expect(done).toBe('done');
+  await work?.();
+  await context.close();
 }
 
 export async function valueOf(sql: string): Promise<unknown> {
