@@ -253,7 +253,7 @@ function staleAdvice(token: string, currentToken?: string, currentHolder?: strin
   const [ownDays, days] = [daysAhead(token), daysAhead(currentToken)];
   // Where our own number is ahead as well, it comes from another issuer, and is no time.
   if (days > 1 && !(ownDays > 1))
-    return `That is ${Math.floor(days)} days ahead of the clock here, and every holder until then is refused. While the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
+    return `That is ${Math.floor(days)} days ahead of the clock here. If that clock is right, every holder until then is refused: while the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
   if (currentHolder === '')
     return 'That number is of no holder: it is the floor of a fence that was pruned, or a repaired row, and this token is older. Take the lock again for a new one.';
   return 'A newer holder exists. Undo what this holder did elsewhere (for example refund).';

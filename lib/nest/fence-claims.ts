@@ -35,7 +35,9 @@ export class FenceClaims {
    * @throws what `withLock` throws
    */
   async run<Result>(section: ClaimedSection<Result>): Promise<Result> {
-    const { locks, keys, work, options, onAcquired } = section;
+    const { locks, work, options, onAcquired } = section;
+    // A copy: the caller's own may be another one by the second lock.
+    const keys = Array.isArray(section.keys) ? [...section.keys] : section.keys;
     const { redlock } = this.#host;
     const isJoined = locks.holds(keys);
     /** Each of another key, and followed by another lock. */
@@ -44,7 +46,7 @@ export class FenceClaims {
     const claimThen = async (lock: Lock): Promise<Result | undefined> => {
       isWaiting = false;
       onAcquired?.();
-      const refusal = await this.#claim(lock);
+      const refusal = await this.#claim(lock, options.signal);
       if (!refusal) return work(lock);
       const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
       if (isFinal || !isCurable(refusal, options, redlock.options)) throw refusal;
@@ -76,18 +78,23 @@ export class FenceClaims {
    * @returns the refusal although the lock is still held: the resource has seen a number that is ahead of us
    * @throws StaleTokenError when a newer holder reached the resource
    * @throws LockLostError when the lock was lost meanwhile
+   * @throws the reason of `callerSignal` when that aborts meanwhile
    */
-  async #claim(lock: Lock): Promise<StaleTokenError | undefined> {
+  async #claim(lock: Lock, callerSignal?: AbortSignal): Promise<StaleTokenError | undefined> {
     const { token, signal } = lock;
     if (this.#claimed.has(token)) return undefined;
     lock.ensure();
     const claimed = new AbortController();
-    const lost = new Promise<never>((_resolve, reject) => {
-      const onLoss = () => reject(signal.reason as Error);
-      signal.addEventListener('abort', onLoss, { once: true, signal: claimed.signal });
+    const ended = new Promise<never>((_resolve, reject) => {
+      for (const each of [signal, callerSignal])
+        each?.addEventListener('abort', () => reject(each.reason as Error), {
+          once: true,
+          signal: claimed.signal,
+        });
     });
     try {
-      await Promise.race([this.#host.fence.claim(token), lost]);
+      callerSignal?.throwIfAborted();
+      await Promise.race([this.#host.fence.claim(token), ended]);
     } catch (error) {
       const isRefused = isRedlockError(error) && error.code === 'STALE_TOKEN';
       if (isRefused && lock.isHeld) return error as StaleTokenError;

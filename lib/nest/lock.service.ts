@@ -56,14 +56,16 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    if (options?.claim === undefined) return this.host.redlock.withLock(keys, work, options);
-    return this.#withClaim(keys, work, options);
+    // Without an object made from it: most calls have no such option.
+    if (options?.claim === undefined && !hasClaim(options))
+      return this.host.redlock.withLock(keys, work, options);
+    return this.#withClaim(keys, work, options!);
   }
 
   async #withClaim<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
-    { claim, ...options }: SectionOptions,
+    { claim = false, ...options }: SectionOptions,
   ): Promise<Result> {
     oneOf('claim', claim, [true, false]);
     const { redlock, claims, hasFence } = this.host;
@@ -133,6 +135,11 @@ export class LockService {
   ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(timeoutMs);
   }
+}
+
+/** Also where it is undefined. */
+function hasClaim(options: unknown): boolean {
+  return typeof options === 'object' && options !== null && Object.hasOwn(options, 'claim');
 }
 
 registerCopy('LockService', LockService);

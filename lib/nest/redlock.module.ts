@@ -6,7 +6,7 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { RedlockConfigError } from '../core/errors.ts';
-import { checkOptionNames } from '../core/options/option-names.ts';
+import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
 import { oneOf } from '../core/options/resolve-options.ts';
 import { copiesOf } from '../core/package-copies.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
@@ -84,6 +84,8 @@ export class RedlockModule extends ConfigurableModuleClass {
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
+    const isText = options != null && typeof options !== 'object';
+    if (isText || Array.isArray(options)) checkOptionNames('forRoot', options, MODULE_OPTIONS);
     checkIsGlobal(options?.isGlobal);
     const fences = options?.fence === undefined ? missingFenceProviders() : fenceProviders();
     return withCopies(super.forRoot(options ?? {}), fences);
@@ -114,12 +116,17 @@ function checkAsyncOptions(options: RedlockModuleAsyncOptions): void {
     throw new RedlockConfigError(misplaced, undefined, fix, 'given here');
   }
   checkOptionNames('forRootAsync', options, ASYNC_OPTIONS);
-  const given = SOURCES.filter((name) => options[name] !== undefined);
+  const given = SOURCES.filter((name) => options[name] != null);
   const [source = 'useFactory', second] = given;
   const fix = 'give one of useFactory, useClass and useExisting';
   if (given.length === 0) throw new RedlockConfigError(source, undefined, fix);
   if (second !== undefined)
     throw new RedlockConfigError(second, undefined, fix, `given beside ${source}`);
+  // useExisting may be any token.
+  if (source !== 'useExisting' && typeof options[source] !== 'function') {
+    const what = source === 'useClass' ? 'the class' : 'a function that returns the options';
+    throw new RedlockConfigError(source, undefined, `give ${what}`, kindOf(options[source]));
+  }
   checkIsGlobal(options.isGlobal);
 }
 

@@ -92,6 +92,31 @@ describe('start-up checks on real servers', () => {
     }
   });
 
+  it('find a server that takes no writes now: its memory is full, or its replicas are away', async () => {
+    const { url } = servers[0];
+    const admin = new Redis(url);
+    try {
+      for (const [setting, full, empty] of [
+        ['maxmemory', '1', '0'],
+        ['min-replicas-to-write', '1', '0'],
+      ] as const) {
+        await admin.config('SET', setting, full);
+        const refused = await findings([url]);
+        await admin.config('SET', setting, empty);
+        const has = expect.objectContaining({
+          severity: 'warning',
+          message: expect.stringMatching(
+            /^refuses all writes now, and so every vote \((OOM|NOREPLICAS) [^:]*\): until/,
+          ),
+        });
+        expect(refused).toContainEqual(has);
+        expect(await findings([url])).not.toContainEqual(has);
+      }
+    } finally {
+      admin.disconnect();
+    }
+  });
+
   it('find cluster mode and an evicting policy', async () => {
     const result = await findings([servers[0].url, clustered.url, evicting.url]);
     expect(result).toContainEqual(

@@ -7,6 +7,7 @@ import { sqliteFence } from '../../lib/fencing/index.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { RedlockConfigError, type ModuleFence } from '../../lib/index.ts';
 import { checkModuleFence } from '../../lib/nest/host/startup.ts';
+import { Gate } from './support/critical-section.ts';
 import { closeAll, closeLater, redlockInMemory } from './support/applications.ts';
 
 /** What was logged when an application with this fence started. */
@@ -58,6 +59,23 @@ describe('an application that starts with a fence', () => {
     expect(await start(fence)).toEqual([
       `The table of the fence could not be checked: ${why}. The application starts all the same: check the connection of the database; until it answers, fenced writes fail.`,
     ]);
+  });
+
+  it('ends the start when the application is closed while the database does not answer', async () => {
+    const isChecking = new Gate();
+    const check = () => {
+      isChecking.open();
+      return new Promise<never>(() => {});
+    };
+    const fence = { claim: async () => undefined, check };
+    const imports = [redlockInMemory({ fence, startupTimeout: '1h' })];
+    const module = await Test.createTestingModule({ imports }).compile();
+    // Of an application without a server, Nest begins the shutdown after the start.
+    const app = module.createNestApplication();
+    const started = app.init();
+    await isChecking.opened;
+    await app.close();
+    await expect(started).rejects.toMatchObject({ code: 'REDLOCK_CLOSED' });
   });
 
   it('keeps no timer after the answer', async () => {

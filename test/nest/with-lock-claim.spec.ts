@@ -87,6 +87,36 @@ describe('withLock(key, work, { claim: true })', () => {
     expect(outcomes()).toEqual(['admitted', 'stale', 'admitted']);
   });
 
+  it('takes the keys of the call again, also when the caller has changed its array meanwhile', async () => {
+    const { fence, locks } = await start();
+    await fence.claim(seen(23));
+    const keys = [key];
+    const held = locks.withLock(keys, (lock) => lock.keys, { claim: true });
+    keys[0] = 'another';
+    await expect(held).resolves.toEqual([key]);
+    expect(outcomes()).toEqual(['admitted', 'stale', 'admitted']);
+  });
+
+  it('does not run the work for a caller that has gone while the claim waited', async () => {
+    const { fence, locks } = await start();
+    const caller = new AbortController();
+    const [isClaiming, mayClaim] = [new Gate(), new Gate()];
+    fence.claim = () => {
+      isClaiming.open();
+      return mayClaim.opened;
+    };
+    let ran = 0;
+    const options = { claim: true, signal: caller.signal };
+    const gone = locks.withLock(key, () => (ran += 1), options);
+    await isClaiming.opened;
+    caller.abort(new Error('gone'));
+    await expect(gone).rejects.toThrow('gone');
+    mayClaim.open();
+    const free = await locks.acquire(key);
+    await free.release();
+    expect(ran).toBe(0);
+  });
+
   it('rejects with the refusal when another holder has the lock then', async () => {
     const { fence, locks } = await start();
     const [isRefused, isQueued] = [new Gate(), new Gate()];
@@ -122,6 +152,7 @@ describe('withLock(key, work, { claim: true })', () => {
     const { locks } = await start();
     await locks.withLock(key, () => undefined, { claim: false });
     await locks.withLock(key, () => undefined, {});
+    await locks.withLock(key, () => undefined, { claim: undefined, ttl: '5s' });
     expect(outcomes()).toEqual([]);
   });
 

@@ -37,6 +37,7 @@ describe('options of the module', () => {
     [{ servers: ['redis://one'] }, "did you mean 'nodes'?"],
     [{ duration: 3 }, "did you mean 'ttl'?"],
     [{ prefix: 'a' }, "did you mean 'keyPrefix'?"],
+    [{ useFactory: () => ({}) }, "'useFactory' can't be given here: forRoot takes the options"],
     [{ isolated: true }, "'isolated' can't be given: it is unknown; RedlockModule"],
     [
       { nodes: [{ url: 'redis://:secret@one' }] },
@@ -97,6 +98,9 @@ describe('options of the module', () => {
       { useFactory: () => ({}), useClass: Seats },
       "'useClass' can't be given beside useFactory: give one of",
     ],
+    [{ useFactory: null }, "'useFactory' can't be undefined: give one of useFactory, useClass"],
+    [{ useFactory: { nodes: [] } }, "'useFactory' can't be an object: give a function that return"],
+    [{ useClass: 'Settings' }, "'useClass' can't be a string: give the class"],
     [{ useFactory: () => ({}), isGlobal: 'no' }, "'isGlobal' can't be \"no\": use true or false"],
     [{ factory: () => ({}) }, "'factory' can't be given: it is unknown; forRootAsync takes use"],
     [{ useFactry: () => ({}) }, "did you mean 'useFactory'?"],
@@ -108,6 +112,15 @@ describe('options of the module', () => {
   it('are refused by forRoot at once where isGlobal is neither true nor false', () => {
     expect(() => RedlockModule.forRoot({ nodes: [], isGlobal: 'no' as never })).toThrow(
       `'isGlobal' can't be "no": use true or false`,
+    );
+  });
+
+  it('are refused by forRoot at once where they are a URL or a list', () => {
+    expect(() => RedlockModule.forRoot('redis://one' as never)).toThrow(
+      "'options' can't be a string: give an object: forRoot takes nodes, ttl",
+    );
+    expect(() => RedlockModule.forRoot(['redis://one'] as never)).toThrow(
+      "'options' can't be an array: give an object: forRoot takes nodes, ttl",
     );
   });
 

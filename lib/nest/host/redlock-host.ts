@@ -6,7 +6,7 @@ import {
 } from '@nestjs/common';
 import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
-import { RedlockConfigError } from '../../core/errors.ts';
+import { RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
 import { durationMs } from '../../core/options/duration.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
@@ -41,6 +41,8 @@ export class RedlockHost
   readonly #start: StartSettings;
   readonly #shutdownTimeoutMs: number;
   #unwatchFence: (() => void) | undefined;
+  /** Aborts when the shutdown begins. */
+  readonly #closing = new AbortController();
   #opened = false;
 
   /** Connects to nothing. @throws RedlockConfigError */
@@ -99,7 +101,13 @@ export class RedlockHost
   /** Later than the hooks that connect to the database, or migrate it. */
   async onApplicationBootstrap(): Promise<void> {
     try {
-      if (this.hasFence) await checkModuleFence(this.fence, this.#start.timeoutMs, this.logger);
+      if (this.hasFence)
+        await checkModuleFence(
+          this.fence,
+          this.#start.timeoutMs,
+          this.logger,
+          this.#closing.signal,
+        );
     } catch (error) {
       await this.#close();
       throw error;
@@ -108,6 +116,7 @@ export class RedlockHost
 
   /** Before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
+    this.#closing.abort(new RedlockClosedError([]));
     await this.#redlock.drain(this.#shutdownTimeoutMs);
     await this.#close();
   }
@@ -118,11 +127,16 @@ export class RedlockHost
   }
 }
 
+/** Names of options that belong elsewhere. */
+const MISPLACED = {
+  isGlobal: 'put it beside useFactory, not into what useFactory returns',
+  useFactory: 'forRoot takes the options themselves; forRootAsync takes a useFactory',
+};
+
 function checkModuleOptions(options: RedlockModuleOptions): void {
-  if (options != null && Object.hasOwn(options, 'isGlobal')) {
-    const fix = 'put it beside useFactory, not into what useFactory returns';
-    throw new RedlockConfigError('isGlobal', undefined, fix, 'given here');
-  }
+  for (const [name, fix] of Object.entries(MISPLACED))
+    if (options != null && Object.hasOwn(options, name))
+      throw new RedlockConfigError(name, undefined, fix, 'given here');
   const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
   checkOptionNames(taker, options, MODULE_OPTIONS);
   // Nodes have no default; their own check says what to give.

@@ -110,23 +110,28 @@ function causesOf(redlock: Redlock, examined: readonly Examined[], elapsedMs: nu
 }
 
 /**
- * Logs what is doubtful about the table of the fence. A database that does not answer delays the start by the timeout.
+ * Logs what is doubtful about the table of the fence. A database that does not answer delays the start by the timeout, but not
+ * its end.
  *
+ * @throws the reason of `closing` when that aborts meanwhile
  * @throws RedlockConfigError when the fence could not refuse stale tokens
  */
 export async function checkModuleFence(
   fence: ModuleFence,
   timeoutMs: number,
   logger: Pick<Logger, 'warn'>,
+  closing: AbortSignal = new AbortController().signal,
 ): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const silent = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    closing.addEventListener('abort', () => reject(closing.reason as Error), { once: true });
   });
   let findings: readonly FenceFinding[] = [];
   try {
     findings = (await Promise.race([fence.check?.(), silent])) ?? [];
   } catch (error) {
+    closing.throwIfAborted();
     const why = String(error).replace(/\.$/, '');
     logger.warn(
       `The table of the fence could not be checked: ${why}. The application starts all the same: check the connection of the database; until it answers, fenced writes fail.`,
@@ -134,6 +139,7 @@ export async function checkModuleFence(
   } finally {
     clearTimeout(timer);
   }
+  closing.throwIfAborted();
   for (const { severity, message } of findings) {
     if (severity === 'warning') logger.warn(message);
     else throw new RedlockConfigError('fence', fence, message.replace(/\.$/, ''), 'used');

@@ -26,7 +26,8 @@ export async function examineServer(
   const asked = Object.values(questions).map((ask) => connection.ask(ask).catch(orErrorReply));
   const answers = await Promise.all(asked);
   const rights = Object.keys(questions);
-  const refusals = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
+  const said = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
+  const refusals = said.filter((each) => !isCondition(each));
   const [info, , , , probed] = answers;
   const mayConfigure = Array.isArray(probed) && probed[0] === 1;
   const field = (name: string) =>
@@ -41,6 +42,7 @@ export async function examineServer(
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
     idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
+    refusesWrites: said.find(isOfWrites)?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
     missingRights: [...new Set(refusals)].filter((each) => !isOfCluster(each)),
   };
 }
@@ -55,12 +57,17 @@ async function idleTimeoutS(connection: RedisConnection): Promise<number> {
 function refusalsIn(right: string, answer: unknown): string[] {
   const failures = Array.isArray(answer) ? answer : [];
   if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
-  return failures.filter((failure) => typeof failure === 'string' && !isCondition(failure));
+  return failures.filter((failure) => typeof failure === 'string');
 }
 
 /** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */
 function isOfCluster(message: string): boolean {
   return /: (CLUSTERDOWN|CROSSSLOT|MOVED|ASK|TRYAGAIN) /.test(message);
+}
+
+/** The server answers, but would take no vote: its memory is full, it can't save, or its replicas are away. */
+function isOfWrites(message: string): boolean {
+  return /\b(MISCONF|NOREPLICAS|OOM)\b/.test(message);
 }
 
 /** The server refuses everybody at the moment: no matter of rights. */

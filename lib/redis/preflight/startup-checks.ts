@@ -118,7 +118,9 @@ function* warningsOf(
     yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead, the same on all nodes`;
   if (reply.kind === 'failed') return;
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
-  const { idleTimeoutS = 0 } = reply;
+  const { idleTimeoutS = 0, refusesWrites } = reply;
+  if (refusesWrites !== undefined)
+    yield `refuses all writes now, and so every vote (${refusesWrites.replace(/\.$/, '')}): until that ends, it counts as a node that is down`;
   // Before version 7 they go into the append-only file and to replicas.
   if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;

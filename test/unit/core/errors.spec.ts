@@ -93,7 +93,7 @@ describe('a message says what happened and what to do', () => {
   it.each([
     [
       49,
-      /2 days ahead of the clock here.*key is out of use.*UPDATE redlock_fence SET token = \d{16}, holder = '' WHERE resource = …, or in Redis HSET fence:\{…\} t \d{16} h ''/,
+      /2 days ahead of the clock here\. If that clock is right.*key is out of use.*UPDATE redlock_fence SET token = \d{16}, holder = '' WHERE resource = …, or in Redis HSET fence:\{…\} t \d{16} h ''/,
     ],
     [23, /A newer holder exists/],
   ])('when stale by a number %d hours ahead: what it is', (hours, expected) => {
