@@ -3,6 +3,7 @@ import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
 import { runStatementPair } from './statement-pair.ts';
+import { keysOf } from '../call-options.ts';
 import { checkFenceArguments, refuseClient } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
@@ -164,9 +165,9 @@ export class StatementFence<Transaction>
     token: FenceToken | undefined,
     sql: string,
     parameters: readonly unknown[] = [],
-    options: FenceKeys = {},
+    options?: FenceKeys,
   ): Promise<readonly SqlRow[]> {
-    const claims = fenceClaims(token, options.keys);
+    const claims = fenceClaims(token, keysOf('fence.statement', options));
     const keys = claims.map(({ key }) => key);
     this.context.refuseNested(claims);
     const neverCommits = NEVER_COMMITS.test(sql);

@@ -5,6 +5,7 @@ import {
   RedlockConfigError,
   StaleTokenError,
 } from '../../core/errors.ts';
+import { keysOf } from '../call-options.ts';
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type {
   FenceEventListener,
@@ -122,13 +123,13 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   }
   const reporter = new FenceReporter(options);
   return {
-    write: async (token, commands, { keys } = {}) => {
-      const claims = fenceClaims(token, keys);
+    write: async (token, commands, called) => {
+      const claims = fenceClaims(token, keysOf('fence.write', called));
       const run = () => write(client, claims, prefix, commands);
       return reporter.reporting(token, claims, 'write', run);
     },
-    claim: async (token, { keys } = {}) => {
-      const claims = fenceClaims(token, keys);
+    claim: async (token, called) => {
+      const claims = fenceClaims(token, keysOf('fence.claim', called));
       const run = () => evaluate(client, claims, prefix, [], ['', 0, 0]);
       await reporter.reporting(token, claims, 'claim', run);
     },

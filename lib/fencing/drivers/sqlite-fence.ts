@@ -1,4 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
+import { keysOf } from '../call-options.ts';
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
@@ -103,8 +104,8 @@ class SqliteTableFence<Database extends SqliteDatabase>
     return RETRY_DELAY_MS * count;
   }
 
-  advanceSync(database: Database, token: FenceToken | undefined, options: FenceKeys = {}): void {
-    const claims = fenceClaims(token, options.keys);
+  advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {
+    const claims = fenceClaims(token, keysOf('fence.advanceSync', options));
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
     const call = this.calls.get(database);
     let outcome: Promise<void> = Promise.resolve();
