@@ -4,10 +4,11 @@ import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
 import { runStatementPair } from './statement-pair.ts';
 import { keysOf } from '../call-options.ts';
-import { checkFenceArguments, refuseClient } from '../fence-arguments.ts';
+import { SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import {
+  checkPostgresPool,
   isInPostgresTransaction,
   postgresExecutor,
   runPostgresTransaction,
@@ -92,10 +93,7 @@ export function postgresFence<Pool extends PostgresPool>(
   pool: Pool,
   options: PostgresFenceOptions = {},
 ): PostgresFence<PostgresClientOf<Pool>> {
-  const needs = 'a Pool of pg: new Pool({ connectionString })';
-  checkFenceArguments('postgresFence', pool, ['connect', 'query'], needs, options, ['prepared']);
-  // A client of its own for each transaction; the only one would be closed with the first.
-  if ('connectionParameters' in pool) refuseClient('postgresFence', pool, needs);
+  checkPostgresPool('postgresFence', pool, options, [...SQL_FENCE_OPTIONS, 'prepared']);
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');

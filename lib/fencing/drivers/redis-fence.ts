@@ -111,6 +111,8 @@ export interface RedisFence {
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
   checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, [
+    'onStale',
+    'onEvent',
     'keyPrefix',
   ]);
   const prefix = options.keyPrefix ?? 'fence:';

@@ -51,6 +51,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     protected readonly adapter: Omit<SqlFenceAdapter<Transaction>, 'run'>,
     options: SqlFenceOptions = {},
   ) {
+    fenceSqlOf(adapter.dialect);
     this.table = fenceTable(options.table);
     this.context = new FenceContext(adapter.onlyConnection);
     this.reporter = new FenceReporter(options);
