@@ -1,4 +1,5 @@
 import { FencedUsageError, isRedlockError, RedlockConfigError } from '../../core/errors.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
@@ -139,6 +140,17 @@ function waitsForData(sql: string): boolean {
   return COPY_FROM_STDIN.test(bare);
 }
 
+/** @throws FencedUsageError */
+function checkStatement(sql: unknown, parameters: unknown, keys: readonly string[]): void {
+  if (typeof sql === 'string' && Array.isArray(parameters)) return;
+  const fault =
+    typeof sql === 'string'
+      ? `takes the parameters of its statement in an array, not ${kindOf(parameters)}`
+      : `needs the statement as text, not ${kindOf(sql)}`;
+  const example = "statement(token, 'UPDATE seat SET owner = $2 WHERE id = $1', ['12A', 'ana'])";
+  throw new FencedUsageError(`fence.statement ${fault}: ${example}. Nothing was written.`, keys);
+}
+
 /** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
 type RunPair = (
   check: SqlStatement,
@@ -167,6 +179,7 @@ export class StatementFence<Transaction>
   ): Promise<readonly SqlRow[]> {
     const claims = fenceClaims(token, keysOf('fence.statement', options));
     const keys = claims.map(({ key }) => key);
+    checkStatement(sql, parameters, keys);
     this.context.refuseNested(claims);
     const neverCommits = NEVER_COMMITS.test(sql);
     if (!neverCommits && waitsForData(sql)) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
-import { checkFenceArguments, refuseClient } from '../fence-arguments.ts';
+import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
@@ -111,6 +111,7 @@ async function withClient<Result>(
 
 /** Asks PostgreSQL only where the client doesn't know: an old one, a pool, a BEGIN that is still on its way. */
 export async function isInPostgresTransaction(client: PostgresClient): Promise<boolean> {
+  if (!hasMethods(client, ['query'])) return false;
   const status = client.getTransactionStatus?.();
   if (status === 'T' || status === 'E') return true;
   try {

@@ -1,6 +1,6 @@
 import type { Duration } from '../../core/options/duration.ts';
 import { durationMs } from '../../core/options/duration.ts';
-import { checkFenceArguments, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
+import { checkFenceArguments, hasMethods, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
 import {
   dialectOf,
@@ -83,7 +83,8 @@ export function prismaFence<Database extends PrismaDatabase>(
         },
       }),
       // Prisma takes it away from the client of a transaction.
-      isTransaction: (transaction) => !('$connect' in (transaction as object)),
+      isTransaction: (transaction) =>
+        hasMethods(transaction, ['$queryRawUnsafe']) && !('$connect' in (transaction as object)),
       run: (work, isolationLevel) =>
         prisma.$transaction(work, {
           ...limits,

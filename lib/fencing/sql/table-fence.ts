@@ -6,7 +6,7 @@ import {
   transactionOptions,
   type TransactionOptions,
 } from '../call-options.ts';
-import { advanceFence, fenceError, outsideTransaction } from './advance-fence.ts';
+import { advanceFence, checkTransaction, fenceError, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
@@ -100,6 +100,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options?: FenceKeys,
   ): Promise<void> {
     const claims = fenceClaims(token, keysOf('fence.advance', options));
+    checkTransaction('advance', transaction, claims);
     const isInside = this.adapter.isTransaction(transaction);
     // Without `await` where it is known at once: a synchronous transaction does not wait.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
