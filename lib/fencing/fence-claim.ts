@@ -37,7 +37,8 @@ export function fenceClaims(
     );
   }
   if ('token' in token) throw unusable('This is a lock: pass its token, lock.token.', token.keys);
-  for (const list of [token.keys, keys ?? []]) checkKeyList(list);
+  checkKeyList(token.keys);
+  if (keys !== undefined) checkKeyList(keys);
   const { holder } = token;
   const value = decimalToken(token);
   const chosen = [...new Set(keys ?? token.keys)];

@@ -1,4 +1,5 @@
 import { isRedlockError, type StaleTokenError } from '../core/errors.ts';
+import { checkListener, refuseListener } from './fence-arguments.ts';
 import type {
   FenceEvent,
   FenceEventListener,
@@ -21,12 +22,15 @@ export class FenceReporter {
   private readonly onStale: FenceOptions['onStale'];
 
   constructor({ onStale, onEvent }: FenceOptions) {
+    checkListener('onStale', onStale);
+    checkListener('onEvent', onEvent);
     this.onStale = onStale;
     if (onEvent) this.observe(onEvent);
   }
 
   /** Also reports to `listener`, until the returned function is called. */
   observe(listener: FenceEventListener): () => void {
+    if (typeof listener !== 'function') refuseListener('listener', listener);
     const observer = { listener };
     this.observers.add(observer);
     return () => void this.observers.delete(observer);

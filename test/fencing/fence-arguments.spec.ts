@@ -51,7 +51,121 @@ describe('a fence that is made with anything but its client', () => {
   });
 });
 
+describe('postgresTokenSource', () => {
+  const make = fencing.postgresTokenSource as (pool: unknown, options?: unknown) => unknown;
+
+  it.each([
+    undefined,
+    null,
+    'postgres://a:hunter2@b/c',
+    new URL('postgres://a:hunter2@b/c'),
+    {},
+    new Client('postgres://a:hunter2@b/c'),
+  ])('refuses anything but a Pool at once', (pool) => {
+    const error = refusalOf(() => make(pool));
+    expect(error.option).toBe('postgresTokenSource');
+    expect(error.message).toMatch(/it needs a Pool of pg/);
+    expect(inspect(error)).not.toContain('hunter2');
+  });
+
+  it('refuses options that it would ignore', async () => {
+    const pool = new Pool();
+    expect(refusalOf(() => make(pool, { tabel: 'x' })).message).toMatch(/did you mean 'table'\?/);
+    expect(refusalOf(() => make(pool, { onStale() {} })).message).toMatch(/takes table\./);
+    expect(refusalOf(() => make(pool, null)).message).toMatch(/give an object/);
+    expect(refusalOf(() => make(pool, { table: null })).option).toBe('table');
+    expect(() => make(pool, { table: 'app.numbers' })).not.toThrow();
+    await pool.end();
+  });
+});
+
+/** Enough for a factory, which does not connect. */
+const methods = [
+  'connect',
+  'query',
+  'getConnection',
+  'prepare',
+  'exec',
+  'transaction',
+  'execute',
+  'raw',
+  'eval',
+  'fork',
+  '$transaction',
+];
+const client = {
+  ...Object.fromEntries(methods.map((name) => [name, () => undefined])),
+  client: { config: { client: 'pg' } },
+  options: { type: 'postgres' },
+  getDriver: () => new (class PostgreSqlDriver {})(),
+};
+const sql = { raw() {} };
+const REQUIRED: Readonly<Record<string, object>> = { drizzleFence: { sql } };
+
+describe('a fence with a listener that is no function', () => {
+  it.each(
+    NAMES.flatMap((name) => [
+      [name, 'onStale', 'refund'] as const,
+      [name, 'onStale', Promise.resolve()] as const,
+      [name, 'onEvent', null] as const,
+      [name, 'onEvent', {}] as const,
+    ]),
+  )('%s refuses %s at once', (name, option, given) => {
+    const make = (value: unknown) =>
+      factories[name]!(client, { ...REQUIRED[name], [option]: value });
+    const error = refusalOf(() => make(given));
+    expect(error.option).toBe(option);
+    expect(error.message).toMatch(/give a function/);
+    expect(error.message).not.toContain('refund');
+    expect(() => make(undefined)).not.toThrow();
+    expect(() => make(() => undefined)).not.toThrow();
+  });
+
+  it('names the promise of a call that was meant to come later', () => {
+    const make = () => factories['pgliteFence']!(client, { onStale: Promise.resolve() });
+    expect(refusalOf(make).message).toMatch(/can't be a promise: give a function/);
+  });
+
+  it('is refused by observe, too', () => {
+    const fence = factories['pgliteFence']!(client) as fencing.Fence;
+    expect(() => fence.observe('log' as never)).toThrow(/'listener' can't be a string: give a fun/);
+  });
+});
+
+describe('a fence with a dialect that it does not speak', () => {
+  it.each([
+    ['drizzleFence', ['postgres', 'sqlite', 'mariadb', 'constructor', null, 1]],
+    ['kyselyFence', ['postgres', 'mariadb', 'constructor', null, 1]],
+    ['prismaFence', ['postgres', 'sqlite', 'mariadb', 'constructor', null, 1]],
+  ])('%s refuses it at once', (name, dialects) => {
+    const make = (dialect: unknown) => () =>
+      factories[name]!(client, { ...REQUIRED[name], dialect });
+    for (const dialect of dialects) {
+      const error = refusalOf(make(dialect));
+      expect(error.option).toBe('dialect');
+      expect(error.message).toMatch(/the fence knows postgresql, mysql/);
+    }
+    for (const dialect of [undefined, 'postgresql', 'mysql']) expect(make(dialect)).not.toThrow();
+  });
+
+  it('is refused by SqlFence, too', () => {
+    const make = () => new fencing.SqlFence({ dialect: 'oracle' } as never);
+    expect(make).toThrow(/The fence speaks postgresql, mysql, sqlite, not 'oracle'/);
+  });
+});
+
 describe('a fence with an option that there is not', () => {
+  it('is refused in Redis, where there is no table', () => {
+    const make = () => factories['redisFence']!(client, { table: 'x' });
+    expect(refusalOf(make).message).toMatch(
+      /'table' can't be given: .* takes onStale, onEvent, key/,
+    );
+  });
+
+  it.each([[null], [['redlock_fence']], [1]])('a table is a string, not %j', (table) => {
+    expect(refusalOf(() => factories['mysqlFence']!(client, { table })).option).toBe('table');
+  });
+
   it('refuses it, and names the one that was meant', async () => {
     const pool = new Pool();
     expect(refusalOf(() => factories['postgresFence']!(pool, { tabel: 'x' })).message).toMatch(

@@ -1,4 +1,4 @@
-import { checkFenceArguments, refuseClient } from '../fence-arguments.ts';
+import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
@@ -62,7 +62,8 @@ export function mysqlFence<Connection extends MysqlConnection>(
         },
       }),
       // The answer to the first statement of `advance` tells; see the executor. Each statement on a pool has its own connection.
-      isTransaction: (connection) => !('getConnection' in connection),
+      isTransaction: (connection) =>
+        hasMethods(connection, ['query']) && !('getConnection' in connection),
       async run(work, isolationLevel) {
         const connection = await pool.getConnection();
         const send = (sql: string) => connection.query(sql);

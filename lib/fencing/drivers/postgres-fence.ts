@@ -1,12 +1,15 @@
 import { FencedUsageError, isRedlockError, RedlockConfigError } from '../../core/errors.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import { claimParameters } from '../sql/claim-parameters.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
 import { runStatementPair } from './statement-pair.ts';
-import { checkFenceArguments, refuseClient } from '../fence-arguments.ts';
+import { keysOf } from '../call-options.ts';
+import { SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import {
+  checkPostgresPool,
   isInPostgresTransaction,
   postgresExecutor,
   runPostgresTransaction,
@@ -91,10 +94,7 @@ export function postgresFence<Pool extends PostgresPool>(
   pool: Pool,
   options: PostgresFenceOptions = {},
 ): PostgresFence<PostgresClientOf<Pool>> {
-  const needs = 'a Pool of pg: new Pool({ connectionString })';
-  checkFenceArguments('postgresFence', pool, ['connect', 'query'], needs, options, ['prepared']);
-  // A client of its own for each transaction; the only one would be closed with the first.
-  if ('connectionParameters' in pool) refuseClient('postgresFence', pool, needs);
+  checkPostgresPool('postgresFence', pool, options, [...SQL_FENCE_OPTIONS, 'prepared']);
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');
@@ -140,6 +140,17 @@ function waitsForData(sql: string): boolean {
   return COPY_FROM_STDIN.test(bare);
 }
 
+/** @throws FencedUsageError */
+function checkStatement(sql: unknown, parameters: unknown, keys: readonly string[]): void {
+  if (typeof sql === 'string' && Array.isArray(parameters)) return;
+  const fault =
+    typeof sql === 'string'
+      ? `takes the parameters of its statement in an array, not ${kindOf(parameters)}`
+      : `needs the statement as text, not ${kindOf(sql)}`;
+  const example = "statement(token, 'UPDATE seat SET owner = $2 WHERE id = $1', ['12A', 'ana'])";
+  throw new FencedUsageError(`fence.statement ${fault}: ${example}. Nothing was written.`, keys);
+}
+
 /** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
 type RunPair = (
   check: SqlStatement,
@@ -164,10 +175,11 @@ export class StatementFence<Transaction>
     token: FenceToken | undefined,
     sql: string,
     parameters: readonly unknown[] = [],
-    options: FenceKeys = {},
+    options?: FenceKeys,
   ): Promise<readonly SqlRow[]> {
-    const claims = fenceClaims(token, options.keys);
+    const claims = fenceClaims(token, keysOf('fence.statement', options));
     const keys = claims.map(({ key }) => key);
+    checkStatement(sql, parameters, keys);
     this.context.refuseNested(claims);
     const neverCommits = NEVER_COMMITS.test(sql);
     if (!neverCommits && waitsForData(sql)) {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
+import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
@@ -23,6 +24,19 @@ interface PooledClient extends PostgresClient {
   release(error?: Error | boolean): void;
   on?(event: 'error', listener: (error: Error) => void): unknown;
   removeListener?(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** @throws RedlockConfigError when it is no pool, or an option is none of `known` */
+export function checkPostgresPool(
+  factory: string,
+  pool: PostgresPool,
+  options: unknown,
+  known: readonly string[],
+): void {
+  const needs = 'a Pool of pg: new Pool({ connectionString })';
+  checkFenceArguments(factory, pool, ['connect', 'query'], needs, options, known);
+  // A client of its own for each transaction; the only one would be closed with the first.
+  if ('connectionParameters' in pool) refuseClient(factory, pool, needs);
 }
 
 /** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
@@ -97,6 +111,7 @@ async function withClient<Result>(
 
 /** Asks PostgreSQL only where the client doesn't know: an old one, a pool, a BEGIN that is still on its way. */
 export async function isInPostgresTransaction(client: PostgresClient): Promise<boolean> {
+  if (!hasMethods(client, ['query'])) return false;
   const status = client.getTransactionStatus?.();
   if (status === 'T' || status === 'E') return true;
   try {

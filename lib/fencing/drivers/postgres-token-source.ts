@@ -5,6 +5,7 @@ import { fenceClaims } from '../fence-claim.ts';
 import { claimParameters, listOfClaims } from '../sql/claim-parameters.ts';
 import { fenceTable } from '../sql/dialect.ts';
 import {
+  checkPostgresPool,
   runPostgresTransaction,
   withStatement,
   type PostgresClient,
@@ -60,11 +61,13 @@ RETURNING CAST(CASE WHEN xmax = 0 AND token < (${floor} FOR SHARE) THEN 'below t
  *   fence: postgresFence(pool),
  * });
  * ```
+ * @throws RedlockConfigError when it is given another object than a pool, or an option that there is not
  */
 export function postgresTokenSource(
   pool: PostgresPool,
   options: Pick<SqlFenceOptions, 'table'> = {},
 ): PostgresTokenSource {
+  checkPostgresPool('postgresTokenSource', pool, options, ['table']);
   const table = fenceTable(options.table);
   return {
     ddl: () => postgresFenceSql.ddl(table),

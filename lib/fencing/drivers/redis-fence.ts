@@ -1,10 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import {
-  FencedUsageError,
-  quoteKeys,
-  RedlockConfigError,
-  StaleTokenError,
-} from '../../core/errors.ts';
+import { quoteKeys, RedlockConfigError, StaleTokenError } from '../../core/errors.ts';
+import { keysOf } from '../call-options.ts';
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type {
   FenceEventListener,
@@ -18,6 +14,11 @@ import { FenceReporter } from '../fence-reporter.ts';
 import { pruneRedisFence } from '../upkeep/prune-redis-fence.ts';
 import { floorOf, hashedLike } from './redis-fence-names.ts';
 import { FENCED_WRITE_SCRIPT } from './redis-fence-script.ts';
+import {
+  checkedCommands,
+  type CheckedCommand,
+  type RedisWriteCommand,
+} from './redis-write-commands.ts';
 
 /** What the fence needs of a client of ioredis, also a cluster one. */
 export interface RedisFenceClient {
@@ -32,13 +33,6 @@ export interface RedisFenceClient {
     readonly keyPrefix?: string | Buffer | undefined;
   };
 }
-
-/** One command that writes: its name, its key, and the rest. */
-export type RedisWriteCommand = readonly [
-  name: string,
-  key: string,
-  ...parameters: (string | number | Buffer)[],
-];
 
 /** Options of {@link redisFence}. */
 export interface RedisFenceOptions extends FenceOptions {
@@ -110,6 +104,8 @@ export interface RedisFence {
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
   checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, [
+    'onStale',
+    'onEvent',
     'keyPrefix',
   ]);
   const prefix = options.keyPrefix ?? 'fence:';
@@ -122,13 +118,14 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   }
   const reporter = new FenceReporter(options);
   return {
-    write: async (token, commands, { keys } = {}) => {
-      const claims = fenceClaims(token, keys);
-      const run = () => write(client, claims, prefix, commands);
+    write: async (token, commands, called) => {
+      const claims = fenceClaims(token, keysOf('fence.write', called));
+      const checked = checkedCommands(commands, claims);
+      const run = () => write(client, claims, prefix, checked);
       return reporter.reporting(token, claims, 'write', run);
     },
-    claim: async (token, { keys } = {}) => {
-      const claims = fenceClaims(token, keys);
+    claim: async (token, called) => {
+      const claims = fenceClaims(token, keysOf('fence.claim', called));
       const run = () => evaluate(client, claims, prefix, [], ['', 0, 0]);
       await reporter.reporting(token, claims, 'claim', run);
     },
@@ -137,9 +134,6 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
     observe: (listener) => reporter.observe(listener),
   };
 }
-
-/** Lua passes no more to one call. */
-const MAX_ARGUMENTS = 7_000;
 
 /** The writes of one client, numbered, so that the fence knows one that was sent twice. */
 interface Writer {
@@ -168,14 +162,8 @@ async function write(
   client: RedisFenceClient,
   claims: readonly FenceClaim[],
   prefix: string,
-  commands: readonly RedisWriteCommand[],
+  commands: readonly CheckedCommand[],
 ): Promise<readonly unknown[]> {
-  const tooLong = commands.find(({ length }) => length - 2 > MAX_ARGUMENTS);
-  if (tooLong) {
-    throw new FencedUsageError(
-      `${tooLong[0]} has ${tooLong.length - 2} arguments after its key; a fenced command may have ${MAX_ARGUMENTS}. Send several commands. Nothing was written.`,
-    );
-  }
   const writer = writerOf(client);
   const { underWay, waiting } = writer;
   const number = (writer.next += 1);
@@ -198,13 +186,13 @@ async function evaluate(
   client: RedisFenceClient,
   claims: readonly FenceClaim[],
   prefix: string,
-  commands: readonly RedisWriteCommand[],
+  commands: readonly CheckedCommand[],
   identity: readonly [writer: string, number: number, oldest: number],
 ): Promise<readonly unknown[]> {
   const [first] = claims as readonly [FenceClaim];
   const age = stopwatch();
   const fences = claims.map(({ key }) => hashedLike(key));
-  const names = fences.map((name) => prefix + name);
+  const names: (string | number | Buffer)[] = fences.map((name) => prefix + name);
   for (const name of fences) names.push(prefix + floorOf(name));
   for (const [, key] of commands) names.push(key);
   const [outcome, ...rest] = (await client.eval(

@@ -1,10 +1,12 @@
 import { FencedUsageError } from '../../core/errors.ts';
-import { checkFenceArguments } from '../fence-arguments.ts';
+import { keysOf } from '../call-options.ts';
+import { checkFenceArguments, hasMethods } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
 import {
   checkFenceRows,
+  checkTransaction,
   fenceError,
   outsideTransaction,
   refuseEnded,
@@ -103,8 +105,9 @@ class SqliteTableFence<Database extends SqliteDatabase>
     return RETRY_DELAY_MS * count;
   }
 
-  advanceSync(database: Database, token: FenceToken | undefined, options: FenceKeys = {}): void {
-    const claims = fenceClaims(token, options.keys);
+  advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {
+    const claims = fenceClaims(token, keysOf('fence.advanceSync', options));
+    checkTransaction('advanceSync', database, claims);
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
     const call = this.calls.get(database);
     let outcome: Promise<void> = Promise.resolve();
@@ -197,6 +200,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
 }
 
 function isInSqliteTransaction(database: SqliteDatabase): boolean {
+  if (!hasMethods(database, ['prepare', 'exec'])) return false;
   const known = database.inTransaction ?? database.isTransaction;
   if (known !== undefined) return known;
   try {

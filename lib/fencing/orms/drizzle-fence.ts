@@ -1,10 +1,10 @@
 import { RedlockConfigError } from '../../core/errors.ts';
-import { checkFenceArguments } from '../fence-arguments.ts';
+import { checkFenceArguments, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { isOutside } from '../drivers/mysql-fence.ts';
 import { isInPostgresTransaction } from '../drivers/postgres-pool.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
-import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
+import { dialectOf, rowsOf, SERVER_DIALECTS, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Drizzle transaction. */
@@ -64,10 +64,12 @@ export function drizzleFence<Database extends DrizzleDatabase>(
 ): Fence<DrizzleTransactionOf<Database>> {
   const needs = 'the database that drizzle(…) returned';
   checkFenceArguments('drizzleFence', database, ['transaction', 'execute'], needs, options, [
+    ...SQL_FENCE_OPTIONS,
     'sql',
     'dialect',
   ]);
-  const { dialect = 'postgresql', sql } = options ?? {};
+  const { dialect: name = 'postgresql', sql } = options ?? {};
+  const dialect = dialectOf('dialect', name, SERVER_DIALECTS);
   if (typeof sql?.raw !== 'function') {
     throw new RedlockConfigError(
       'sql',

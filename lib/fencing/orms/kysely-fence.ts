@@ -1,6 +1,11 @@
-import { checkFenceArguments } from '../fence-arguments.ts';
+import { checkFenceArguments, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
+import {
+  dialectOf,
+  driverPlaceholder,
+  SERVER_DIALECTS,
+  type SqlDialect,
+} from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a Kysely transaction. */
@@ -25,6 +30,11 @@ export type KyselyTransactionOf<Database> = Database extends {
 }
   ? Transaction
   : KyselyTransaction;
+
+const DIALECTS: Readonly<Record<SqlDialect, SqlDialect>> = {
+  ...SERVER_DIALECTS,
+  sqlite: 'sqlite',
+};
 
 /** Options of {@link kyselyFence}: Kysely doesn't tell which database it speaks to. */
 export interface KyselyFenceOptions extends SqlFenceOptions {
@@ -57,9 +67,10 @@ export function kyselyFence<Database extends KyselyDatabase>(
     ['transaction'],
     'a Kysely: new Kysely({ dialect })',
     options,
-    ['dialect'],
+    [...SQL_FENCE_OPTIONS, 'dialect'],
   );
-  const dialect = options.dialect ?? 'postgresql';
+  const { dialect: name = 'postgresql' } = options;
+  const dialect = dialectOf('dialect', name, DIALECTS);
   return new SqlFence<KyselyTransactionOf<Database>>(
     {
       dialect,

@@ -1,5 +1,5 @@
 import { RedlockConfigError } from '../../core/errors.ts';
-import { checkFenceArguments } from '../fence-arguments.ts';
+import { checkFenceArguments, hasMethods } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import type { SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -64,7 +64,8 @@ export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
             .getConnection()
             .execute(sql, [...parameters], 'all', transaction.getTransactionContext()),
       }),
-      isTransaction: (transaction) => transaction.isInTransaction(),
+      isTransaction: (transaction) =>
+        hasMethods(transaction, ['isInTransaction']) && transaction.isInTransaction(),
       run: (work, isolationLevel) =>
         entityManager
           .fork({ clear: true, useContext: false })

@@ -1,8 +1,13 @@
 import type { Duration } from '../../core/options/duration.ts';
 import { durationMs } from '../../core/options/duration.ts';
-import { checkFenceArguments } from '../fence-arguments.ts';
+import { checkFenceArguments, hasMethods, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
-import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
+import {
+  dialectOf,
+  driverPlaceholder,
+  SERVER_DIALECTS,
+  type SqlDialect,
+} from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of Prisma's transaction client. */
@@ -54,9 +59,10 @@ export function prismaFence<Database extends PrismaDatabase>(
   prisma: Database,
   options: PrismaFenceOptions = {},
 ): Fence<PrismaTransactionOf<Database>> {
-  const further = ['dialect', 'timeout', 'maxWait'];
-  checkFenceArguments('prismaFence', prisma, ['$transaction'], 'a PrismaClient', options, further);
-  const dialect = options.dialect ?? 'postgresql';
+  const known = [...SQL_FENCE_OPTIONS, 'dialect', 'timeout', 'maxWait'];
+  checkFenceArguments('prismaFence', prisma, ['$transaction'], 'a PrismaClient', options, known);
+  const { dialect: name = 'postgresql' } = options;
+  const dialect = dialectOf('dialect', name, SERVER_DIALECTS);
   const { timeout, maxWait } = options;
   const limits = {
     ...(timeout !== undefined && { timeout: durationMs('timeout', timeout, 1) }),
@@ -77,7 +83,8 @@ export function prismaFence<Database extends PrismaDatabase>(
         },
       }),
       // Prisma takes it away from the client of a transaction.
-      isTransaction: (transaction) => !('$connect' in (transaction as object)),
+      isTransaction: (transaction) =>
+        hasMethods(transaction, ['$queryRawUnsafe']) && !('$connect' in (transaction as object)),
       run: (work, isolationLevel) =>
         prisma.$transaction(work, {
           ...limits,

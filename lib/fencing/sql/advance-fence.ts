@@ -1,4 +1,5 @@
 import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { advanceStatements, fenceSqlOf } from './dialect.ts';
 import { runStatement, type SqlExecutor, type SqlRow } from './sql-executor.ts';
@@ -71,6 +72,20 @@ export function fenceError(
     );
   }
   return error;
+}
+
+/** @throws FencedUsageError when it is nothing that a driver or ORM gives for a transaction */
+export function checkTransaction(
+  call: string,
+  transaction: unknown,
+  claims: readonly FenceClaim[],
+): void {
+  const isObject = typeof transaction === 'object' && transaction !== null;
+  if (isObject || typeof transaction === 'function') return;
+  throw new FencedUsageError(
+    `${call} needs the open transaction first: ${call}(tx, token), with what your driver or ORM gives for it, not ${kindOf(transaction)}. Nothing was written.`,
+    claims.map((claim) => claim.key),
+  );
 }
 
 /** The refusal of an `advance` whose row lock would end at once. */

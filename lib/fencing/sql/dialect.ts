@@ -38,7 +38,7 @@ const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {
 };
 
 export function fenceSqlOf(dialect: SqlDialect): FenceSql {
-  const sql = DIALECTS[dialect];
+  const sql = Object.hasOwn(DIALECTS, dialect) ? DIALECTS[dialect] : undefined;
   if (sql === undefined) {
     throw new FencedUsageError(
       `The fence speaks ${Object.keys(DIALECTS).join(', ')}, not '${String(dialect)}'. Give one of them as the option dialect.`,
@@ -65,7 +65,8 @@ export function advanceStatements(
  * @throws RedlockConfigError for anything else, also what would need quotes
  */
 export function fenceTable(table: string = 'redlock_fence'): string {
-  if (/^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/.test(table)) return table;
+  const isName = /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/;
+  if (typeof table === 'string' && isName.test(table)) return table;
   throw new RedlockConfigError(
     'table',
     table,

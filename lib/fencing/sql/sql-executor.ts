@@ -93,16 +93,19 @@ export function rowsOf(result: any): readonly SqlRow[] {
   return Array.isArray(result[0]) ? result[0] : result;
 }
 
+/** Those of servers, by their names. */
+export const SERVER_DIALECTS = { postgresql: 'postgresql', mysql: 'mysql' } as const;
+
 /**
  * What the fence speaks to the database that a driver or ORM calls `name`.
  * @throws RedlockConfigError about `option` for a name that is not in `known`
  */
-export function dialectOf(
+export function dialectOf<Dialect extends SqlDialect>(
   option: string,
   name: string,
-  known: Readonly<Record<string, SqlDialect>>,
-): SqlDialect {
-  const dialect = known[name];
+  known: Readonly<Record<string, Dialect>>,
+): Dialect {
+  const dialect = Object.hasOwn(known, name) ? known[name] : undefined;
   if (dialect) return dialect;
   throw new RedlockConfigError(option, name, `the fence knows ${Object.keys(known).join(', ')}`);
 }

@@ -1,6 +1,6 @@
 import { RedlockConfigError } from '../../core/errors.ts';
-import { durationMs } from '../../core/options/duration.ts';
-import type { FenceTransactionOptions, SqlFenceOptions } from '../fence.ts';
+import type { TransactionOptions } from '../call-options.ts';
+import type { SqlFenceOptions } from '../fence.ts';
 import { advanceFence, refuseEnded } from './advance-fence.ts';
 import { fenceSqlOf } from './dialect.ts';
 import { isAbortedTransactionError } from './sql-error.ts';
@@ -84,7 +84,7 @@ const PLAIN_READS = {
 } as const;
 
 /** SET LOCAL of PostgreSQL; the values are checked numbers, so no parameter is needed (and SET takes none). */
-function transactionSettings(options: FenceTransactionOptions, dialect: SqlDialect): string[] {
+function transactionSettings(options: Partial<TransactionOptions>, dialect: SqlDialect): string[] {
   const settings = {
     lockTimeout: 'lock_timeout',
     idleInTransactionTimeout: 'idle_in_transaction_session_timeout',
@@ -92,7 +92,7 @@ function transactionSettings(options: FenceTransactionOptions, dialect: SqlDiale
   return Object.entries(settings).flatMap(([name, setting]) => {
     const value = options[name as keyof typeof settings];
     if (value === undefined) return [];
-    if (dialect === 'postgresql') return [`SET LOCAL ${setting} = ${durationMs(name, value, 1)}`];
+    if (dialect === 'postgresql') return [`SET LOCAL ${setting} = ${value}`];
     throw new RedlockConfigError(
       name,
       value,

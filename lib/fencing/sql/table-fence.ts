@@ -1,6 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { FencedUsageError, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
-import { advanceFence, fenceError, outsideTransaction } from './advance-fence.ts';
+import { FencedUsageError, quoteKeys } from '../../core/errors.ts';
+import {
+  DEFAULT_ATTEMPTS,
+  keysOf,
+  transactionOptions,
+  type TransactionOptions,
+} from '../call-options.ts';
+import { advanceFence, checkTransaction, fenceError, outsideTransaction } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
@@ -21,13 +27,12 @@ import type { SqlSteps } from './sql-steps.ts';
 import { checkFence } from '../upkeep/check-fence.ts';
 import { pruneFence } from '../upkeep/prune-fence.ts';
 
-const DEFAULT_ATTEMPTS = 10;
 const MAX_RETRY_DELAY_MS = 200;
 
 /** One call of `transaction` or `claim`. */
 export interface FenceCall<Transaction, Result> extends HeldClaims {
   readonly work: (transaction: Transaction) => Promise<Result> | Result;
-  readonly options?: FenceTransactionOptions;
+  readonly options?: Partial<TransactionOptions>;
   /** Only brings the token. */
   readonly isClaim?: boolean;
   /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
@@ -46,6 +51,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     protected readonly adapter: Omit<SqlFenceAdapter<Transaction>, 'run'>,
     options: SqlFenceOptions = {},
   ) {
+    fenceSqlOf(adapter.dialect);
     this.table = fenceTable(options.table);
     this.context = new FenceContext(adapter.onlyConnection);
     this.reporter = new FenceReporter(options);
@@ -63,20 +69,18 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   async transaction<Result>(
     token: FenceToken | undefined,
     work: (transaction: Transaction) => Promise<Result> | Result,
-    options: FenceTransactionOptions = {},
+    options?: FenceTransactionOptions,
   ): Promise<Result> {
-    const claims = fenceClaims(token, options.keys);
+    const settled = transactionOptions(options);
+    const claims = fenceClaims(token, settled.keys);
     if (typeof work !== 'function')
       throw new FencedUsageError(
         'transaction needs the work to do, as a function: transaction(token, async (tx) => {}). Nothing was written.',
         claims.map(({ key }) => key),
       );
     this.context.refuseNested(claims);
-    const { attempts = DEFAULT_ATTEMPTS } = options;
-    if (!Number.isInteger(attempts) || attempts < 1)
-      throw new RedlockConfigError('attempts', attempts, 'give a whole number from 1');
     const covered = new Set<FenceClaim>();
-    const call: FenceCall<Transaction, Result> = { claims, work, options, covered };
+    const call: FenceCall<Transaction, Result> = { claims, work, options: settled, covered };
     const attempt = async () => {
       try {
         return await this.attempt(call);
@@ -86,16 +90,17 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
         throw error;
       }
     };
-    const run = () => this.inTurn(() => this.retrying(claims, attempt, attempts));
+    const run = () => this.inTurn(() => this.retrying(claims, attempt, settled.attempts));
     return this.reporter.reporting(token, claims, 'transaction', run, call);
   }
 
   async advance(
     transaction: Transaction,
     token: FenceToken | undefined,
-    options: FenceKeys = {},
+    options?: FenceKeys,
   ): Promise<void> {
-    const claims = fenceClaims(token, options.keys);
+    const claims = fenceClaims(token, keysOf('fence.advance', options));
+    checkTransaction('advance', transaction, claims);
     const isInside = this.adapter.isTransaction(transaction);
     // Without `await` where it is known at once: a synchronous transaction does not wait.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
@@ -111,8 +116,8 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     }
   }
 
-  async claim(token: FenceToken | undefined, options: FenceKeys = {}): Promise<void> {
-    const claims = fenceClaims(token, options.keys);
+  async claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
+    const claims = fenceClaims(token, keysOf('fence.claim', options));
     if (this.context.covers(claims)) return;
     this.context.refuseNested(claims);
     const run = () => this.inTurn(() => this.claimNow(claims));

@@ -1,0 +1,70 @@
+import { types } from 'node:util';
+import { FencedUsageError } from '../../core/errors.ts';
+import { kindOf } from '../../core/options/option-names.ts';
+import type { FenceClaim } from '../fence-claim.ts';
+
+/** One command that writes: its name, its key, and the rest. */
+export type RedisWriteCommand = readonly [
+  name: string,
+  key: string,
+  ...parameters: (string | number | Uint8Array)[],
+];
+
+/** As it is sent. */
+export type CheckedCommand = readonly [
+  name: string,
+  key: string | number | Buffer,
+  ...parameters: (string | number | Buffer)[],
+];
+
+/** Lua passes no more to one call. */
+const MAX_ARGUMENTS = 7_000;
+
+/**
+ * The client would make text of anything: '' of undefined, '[object Object]' of an object, and several arguments of an array.
+ *
+ * @throws FencedUsageError when one is no command, or has what Redis can't store as it is
+ */
+export function checkedCommands(
+  commands: unknown,
+  claims: readonly FenceClaim[],
+): readonly CheckedCommand[] {
+  const refuse = (why: string): never => {
+    throw new FencedUsageError(
+      `${why} Nothing was written.`,
+      claims.map(({ key }) => key),
+    );
+  };
+  const form = "as in write(token, [['SET', '{12A}:owner', 'ana']])";
+  if (!Array.isArray(commands))
+    return refuse(`write takes a list of commands, ${form}, not ${kindOf(commands)}.`);
+  return Array.from(commands, (command: unknown, index) => {
+    const at = `command ${index + 1}`;
+    if (!Array.isArray(command))
+      return refuse(`write takes a list of commands, ${form}, but ${at} is ${kindOf(command)}.`);
+    const [name, key, ...parameters] = command as readonly unknown[];
+    if (typeof name !== 'string' || name === '')
+      return refuse(
+        `The name in ${at} must be a text, not ${name === '' ? 'empty' : kindOf(name)}.`,
+      );
+    if (parameters.length > MAX_ARGUMENTS)
+      return refuse(
+        `${name} has ${parameters.length} arguments after its key; a fenced command may have ${MAX_ARGUMENTS}. Send several commands.`,
+      );
+    const checked = (value: unknown, what: string): string | number | Buffer =>
+      storable(value) ??
+      refuse(
+        `${name} (${at}) takes strings, numbers and bytes, but its ${what} is ${Number.isNaN(value) ? 'NaN' : kindOf(value)}.`,
+      );
+    const sent = parameters.map((value, position) => checked(value, `argument ${position + 1}`));
+    return [name, checked(key, 'key'), ...sent];
+  });
+}
+
+/** ioredis knows bytes as a Buffer only. */
+function storable(value: unknown): string | number | Buffer | undefined {
+  if (typeof value === 'string' || Buffer.isBuffer(value)) return value;
+  if (typeof value === 'number') return Number.isNaN(value) ? undefined : value;
+  if (!types.isUint8Array(value)) return undefined;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
