@@ -24,7 +24,7 @@ const usage = (message: RegExp) => ({
   message: expect.stringMatching(message),
 });
 
-describe('advance with something else than a transaction', () => {
+describe('advance with what is no transaction', () => {
   const postgres = usePostgres(createPostgresAccounts);
   const mariadb = useMariadb(createMariadbAccounts);
   const openers: Readonly<Record<string, () => Promise<Pick<OpenClient, 'fence' | 'close'>>>> = {
