@@ -78,12 +78,16 @@ function decimalToken({ value, holder, keys }: FenceToken): string {
   return decimal;
 }
 
-function checkKey(key: unknown, granted: readonly string[]): void {
-  if (!isFenceKey(key)) {
-    throw unusable(
-      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL, not ${typeof key === 'string' ? quoteKeys([key]) : kindOf(key)}.`,
-    );
-  }
+/** @throws FencedUsageError when no fence can have it */
+export function checkFenceKey(key: unknown): void {
+  if (isFenceKey(key)) return;
+  throw unusable(
+    `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL, not ${typeof key === 'string' ? quoteKeys([key]) : kindOf(key)}.`,
+  );
+}
+
+function checkKey(key: string, granted: readonly string[]): void {
+  checkFenceKey(key);
   if (granted.length > 0 && !granted.includes(key)) {
     throw unusable(
       `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together.`,

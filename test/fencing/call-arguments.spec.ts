@@ -24,7 +24,7 @@ const usage = (message: RegExp) => ({
   message: expect.stringMatching(message),
 });
 
-describe('advance with something else than a transaction', () => {
+describe('advance with what is no transaction', () => {
   const postgres = usePostgres(createPostgresAccounts);
   const mariadb = useMariadb(createMariadbAccounts);
   const openers: Readonly<Record<string, () => Promise<Pick<OpenClient, 'fence' | 'close'>>>> = {
@@ -144,6 +144,21 @@ describe('redisFence', () => {
     await expect(call).rejects.not.toThrow(/secret/);
     await expect(redis.keys('*')).resolves.toEqual([]);
   });
+
+  it.each([undefined, null, 7, {}])('has no fence for %j instead of a key', (key) => {
+    expect(() => redisFence(redis).fenceName(key as never)).toThrow(
+      /key must be a .*string.*, not/,
+    );
+  });
+
+  it.each([undefined, null, 'x', { olderThen: '30d' }])(
+    'prunes nothing for %j',
+    async (options) => {
+      const message = expect.stringMatching(/fence\.prune takes olderThan|'olderThan' can't be/);
+      const call = redisFence(redis).prune(options as never);
+      await expect(call).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', message });
+    },
+  );
 
   it('refuses options that there are not', async () => {
     const fence = redisFence(redis);

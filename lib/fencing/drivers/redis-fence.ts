@@ -9,7 +9,7 @@ import type {
   FenceToken,
   PruneOptions,
 } from '../fence.ts';
-import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { checkFenceKey, fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 import { pruneRedisFence } from '../upkeep/prune-redis-fence.ts';
 import { floorOf, hashedLike } from './redis-fence-names.ts';
@@ -130,7 +130,10 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
       await reporter.reporting(token, claims, 'claim', run);
     },
     prune: async (pruned) => pruneRedisFence(client, prefix, pruned),
-    fenceName: (key) => prefix + hashedLike(key),
+    fenceName: (key) => {
+      checkFenceKey(key);
+      return prefix + hashedLike(key);
+    },
     observe: (listener) => reporter.observe(listener),
   };
 }

@@ -1,4 +1,5 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import type { PruneOptions } from '../fence.ts';
 
 const DAY_MS = 86_400_000;
@@ -7,7 +8,16 @@ const DAY_MS = 86_400_000;
 export const FIRST_TIME = '1000000000000000';
 
 /** @throws RedlockConfigError */
-export function ageOf({ olderThan }: Partial<PruneOptions> = {}): number {
+export function ageOf(options: Partial<PruneOptions> = {}): number {
+  if (typeof options !== 'object' || options === null)
+    throw new RedlockConfigError(
+      'options',
+      undefined,
+      'give an object: fence.prune takes olderThan',
+      kindOf(options),
+    );
+  // What the conformance kit gives has more names.
+  const { olderThan } = options;
   const text = typeof olderThan === 'string' ? olderThan : '';
   const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
   const written = Number(count) * (unit === 'd' ? DAY_MS : DAY_MS / 24);
