@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 142;
-const MOST_LINES_OF_LIB = 16_720;
-const MOST_LINES_OF_TEST = 55_488;
+const MOST_FILES_OF_LIB = 144;
+const MOST_LINES_OF_LIB = 17_047;
+const MOST_LINES_OF_TEST = 56_149;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
