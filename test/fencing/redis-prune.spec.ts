@@ -77,6 +77,45 @@ describe('redisFence.prune', () => {
     await expect(redis.keys('*')).resolves.toHaveLength(1);
   });
 
+  it('says which number refuses, also to a write, where a floor is ahead of the clock', async () => {
+    await fence.claim(tokenOf('idle', 40));
+    await fence.prune(AGE);
+    const [floor] = await redis.keys('fence:#floor:*');
+    const ahead = String(timeOf(-5));
+    await redis.set(floor!, ahead);
+    await expect(write(tokenOf('idle', 0))).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+      currentToken: ahead,
+      currentHolder: '',
+    });
+  });
+
+  it.each(['', 'abc', '-5', '1e30', '12:34:56', ' 12'])(
+    'names a floor that somebody spoilt, and lets nothing pass: %j',
+    async (spoilt) => {
+      await fence.claim(tokenOf('idle', 40));
+      await fence.prune(AGE);
+      const [floor] = await redis.keys('fence:#floor:*');
+      await redis.set(floor!, spoilt);
+      const named = `The floor ${floor} is no number. Set it to one of a day ago.`;
+      await expect(write(tokenOf('idle', 0))).rejects.toThrow(named);
+      await expect(fence.claim(tokenOf('idle', 0))).rejects.toThrow(named);
+      expect(await redis.exists('log')).toBe(0);
+    },
+  );
+
+  it('is refused inside MULTI, as are writes: nobody would see their answer', async () => {
+    await redis.multi({ pipeline: false });
+    try {
+      const inMulti = { code: 'FENCED_USAGE', message: expect.stringContaining('inside MULTI') };
+      await expect(write(tokenOf('idle', 0))).rejects.toMatchObject(inMulti);
+      await expect(fence.claim(tokenOf('idle', 0))).rejects.toMatchObject(inMulti);
+      await expect(fence.prune(AGE)).rejects.toMatchObject(inMulti);
+    } finally {
+      await redis.discard();
+    }
+  });
+
   it('raises floors only', async () => {
     await fence.claim(tokenOf('x', 40));
     await fence.prune(AGE);

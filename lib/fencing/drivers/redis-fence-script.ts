@@ -6,7 +6,7 @@ export const OLD_RECORD_MS = 600_000;
  * Tokens are compared as decimal text, by length and then by digits: Lua numbers can't tell 2^53 from 2^53 + 1.
  *
  * A floor is a number in decimal, `:`, and the time of the newest record that `prune` dropped in the slot, in milliseconds. The latter
- * is left out where the floor, as a time, is not below it.
+ * is left out where the floor, as a time, is not below it. A floor ahead of the clock is no such time: no prune has made it.
  */
 export const FENCE_FUNCTIONS = `
 local call = redis.call
@@ -23,7 +23,10 @@ local function floorAt(key)
   if not value then return '0', 0 end
   call('PERSIST', key)
   local floor, last = string.match(value, '^(%d+):?(%d*)$')
-  return floor, math.max(floor / 1000, tonumber(last) or 0)
+  if not floor then error('The floor ' .. key .. ' is no number. Set it to one of a day ago.', 0) end
+  local at = floor / 1000
+  if at > now then at = 0 end
+  return floor, math.max(at, tonumber(last) or 0)
 end
 `;
 

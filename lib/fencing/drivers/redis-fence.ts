@@ -1,5 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { quoteKeys, RedlockConfigError, StaleTokenError } from '../../core/errors.ts';
+import {
+  FencedUsageError,
+  quoteKeys,
+  RedlockConfigError,
+  StaleTokenError,
+} from '../../core/errors.ts';
 import { keysOf } from '../call-options.ts';
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type {
@@ -198,7 +203,7 @@ async function evaluate(
   const names: (string | number | Buffer)[] = fences.map((name) => prefix + name);
   for (const name of fences) names.push(prefix + floorOf(name));
   for (const [, key] of commands) names.push(key);
-  const [outcome, ...rest] = (await client.eval(
+  const reply = await client.eval(
     FENCED_WRITE_SCRIPT,
     names.length,
     ...names,
@@ -207,7 +212,13 @@ async function evaluate(
     first.holder,
     ...identity,
     ...commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
-  )) as unknown[];
+  );
+  if (!Array.isArray(reply))
+    throw new FencedUsageError(
+      'The client of the fence is inside MULTI, or is a pipeline: its script runs at EXEC, if at all, and nobody sees whether it refused the token. Give redisFence a client that sends each command at once.',
+      claims.map((each) => each.key),
+    );
+  const [outcome, ...rest] = reply as unknown[];
   if (outcome === 'OK') return rest;
   if (outcome === 'REPEATED') {
     throw new Error(

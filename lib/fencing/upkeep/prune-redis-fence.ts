@@ -168,6 +168,11 @@ async function* listed(
   for (const server of servers) {
     for (let cursor: string | undefined = '0'; cursor !== undefined;) {
       const page = await server.scan(cursor, 'MATCH', pattern, 'COUNT', FENCES_PER_SCRIPT);
+      if (!Array.isArray(page) || !Array.isArray(page[1]))
+        throw pruneRefusal(
+          `The fence '${prefix}'`,
+          'its client is inside MULTI, or is a pipeline. Give redisFence a client that sends each command at once.',
+        );
       const [next, names] = page as [string, string[]];
       const fences = names
         .map((name) => name.slice(prefix.length))
