@@ -307,7 +307,7 @@ function ignoreLateErrors(client: Redis): void {
  */
 function guardReplies(owner: RedisConnection): void {
   const { client } = owner;
-  const { commandQueue } = client as unknown as ClientInternals;
+  const { commandQueue, stream } = client as unknown as ClientInternals;
   const shift = commandQueue.shift.bind(commandQueue);
   let isBroken = false;
   let confirmed = 0;
@@ -337,11 +337,15 @@ function guardReplies(owner: RedisConnection): void {
     else item.command.reject(error);
   };
   const standIn = { command: { name: 'reply', args: [], resolve, reject } };
+  const ignore = () => undefined;
+  const unread = { command: { name: 'reply', args: [], resolve: ignore, reject: ignore } };
   commandQueue.shift = () => {
-    // While it closes, ioredis empties the queue.
+    // To empty the queue, ioredis first takes its listeners from the socket.
+    if (stream.listenerCount('data') === 0) return shift();
     const isReading = !isBroken && (client.status === 'ready' || client.status === 'connect');
     if (isReading && owner.onMessage !== undefined) return standIn;
-    return shift() ?? (isReading ? standIn : undefined);
+    // The piece that has the first wrong reply is read to its end.
+    return shift() ?? (isReading ? standIn : unread);
   };
 }
 
