@@ -20,7 +20,8 @@ import { NodeSet } from './nodes/node-set.ts';
 import { normalizeKeys } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
-import { resolveAcquire, resolveOptions } from './options/resolve-options.ts';
+import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
+import type { OptionsOfCall } from './options/resolve-options.ts';
 import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
 import { Acquisition } from './waiting/acquisition.ts';
@@ -146,7 +147,7 @@ export class Redlock {
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
       const names = normalizeKeys(keys);
-      const settings = resolveAcquire(this.options, options);
+      const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
       const enclosing = enclosingLock(this, names);
       if (enclosing === undefined) return this.#acquire(names, settings, options?.signal);
       return Promise.resolve(new JoinedLock(enclosing, names, false));
@@ -170,18 +171,19 @@ export class Redlock {
     }
   }
 
-  /** See `LockService.withLock`. */
+  /** See `LockService.withLock`. `of` says what the layer above takes. */
   async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
     options?: WithLockOptions,
+    of?: OptionsOfCall,
   ): Promise<Result> {
     const names = normalizeKeys(keys);
     if (typeof work !== 'function')
       throw new FencedUsageError(
         `The second argument of withLock must be a function, not ${kindOf(work)}: withLock(key, async (lock) => {}). Nothing was locked.`,
       );
-    const settings = resolveAcquire(this.options, options);
+    const settings = resolveAcquire(this.options, options, of);
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) {
       const joined = new JoinedLock(enclosing, names, true);

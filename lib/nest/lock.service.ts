@@ -3,7 +3,7 @@ import { FencedUsageError } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspection.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
-import { oneOf } from '../core/options/resolve-options.ts';
+import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
@@ -18,6 +18,8 @@ export interface SectionOptions extends WithLockOptions {
    */
   readonly claim?: boolean;
 }
+
+const OF_SECTION = { ...OF_WITH_LOCK, names: [...OF_WITH_LOCK.names, 'claim'] };
 
 /**
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
@@ -56,26 +58,26 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    // Without an object made from it: most calls have no such option.
-    if (options?.claim === undefined && !hasClaim(options))
-      return this.host.redlock.withLock(keys, work, options);
-    return this.#withClaim(keys, work, options!);
+    if (options?.claim === undefined)
+      return this.host.redlock.withLock(keys, work, options, OF_SECTION);
+    return this.#withClaim(keys, work, options);
   }
 
   async #withClaim<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
-    { claim = false, ...options }: SectionOptions,
+    { claim, ...options }: SectionOptions,
   ): Promise<Result> {
     oneOf('claim', claim, [true, false]);
     const { redlock, claims, hasFence } = this.host;
     // It says what is wrong with the work.
-    if (!claim || typeof work !== 'function') return redlock.withLock(keys, work, options);
+    if (!claim || typeof work !== 'function')
+      return redlock.withLock(keys, work, options, OF_SECTION);
     if (!hasFence)
       throw new FencedUsageError(
         'withLock with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing. Nothing was locked.',
       );
-    return claims.run({ locks: redlock, keys, work, options });
+    return claims.run({ locks: this, keys, work, options });
   }
 
   /**
@@ -135,11 +137,6 @@ export class LockService {
   ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(timeoutMs);
   }
-}
-
-/** Also where it is undefined. */
-function hasClaim(options: unknown): boolean {
-  return typeof options === 'object' && options !== null && Object.hasOwn(options, 'claim');
 }
 
 registerCopy('LockService', LockService);

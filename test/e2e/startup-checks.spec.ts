@@ -117,6 +117,18 @@ describe('start-up checks on real servers', () => {
     }
   });
 
+  it('find a Sentinel, once and not as missing rights', async () => {
+    const [sentinel] = await startRedisServers(1, { sentinel: true });
+    try {
+      const message = expect.stringContaining('is a Sentinel, which keeps no keys: give the Redis');
+      expect(await findings([sentinel!.url])).toEqual([
+        { severity: 'error', address: expect.any(String), message },
+      ]);
+    } finally {
+      await sentinel!.stop();
+    }
+  });
+
   it('find cluster mode and an evicting policy', async () => {
     const result = await findings([servers[0].url, clustered.url, evicting.url]);
     expect(result).toContainEqual(

@@ -82,7 +82,7 @@ describe('an application that starts with a fence', () => {
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
     const before = timers().length;
     const fence = { claim: async () => undefined, check: async () => [] };
-    await checkModuleFence(fence, 60_000, { warn() {} });
+    await checkModuleFence(fence, 60_000, { warn() {} }, new AbortController().signal);
     expect(timers()).toHaveLength(before);
   });
 

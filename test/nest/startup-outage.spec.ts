@@ -46,7 +46,7 @@ describe('a start without a quorum', () => {
     await expect(refused).rejects.toMatchObject({
       code: 'QUORUM_UNAVAILABLE',
       quorum: 1,
-      causes: [{ address: new URL(node).host, message: expect.any(String) }],
+      causes: [{ address: new URL(node).host, reason: 'unreachable', message: expect.any(String) }],
     });
     return refused.then(String, ({ message }: Error) => message);
   }

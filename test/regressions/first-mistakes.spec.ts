@@ -182,6 +182,30 @@ describe('a call', () => {
   it.each<[string, string, string, (locks: any) => Promise<unknown>]>([
     ['an unknown option', config, "mean 'wait'?", (locks) => locks.acquire('a', { timeout: 5 })],
     ['a wrong case', config, "mean 'ttl'?", (locks) => locks.withLock('a', run, { TTL: 5 })],
+    [
+      'an option of withLock',
+      config,
+      "'onLost' can't be given: it is unknown; acquire takes ttl, wait, extend, minHold, signal.",
+      (locks) => locks.acquire('a', { onLost: 'ignore' }),
+    ],
+    [
+      'a claim',
+      config,
+      "'claim' can't be given",
+      (locks) => locks.tryAcquire('a', { claim: true }),
+    ],
+    [
+      'a slip of withLock',
+      config,
+      "'clam' can't be given: it is unknown (did you mean 'claim'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, claim.",
+      (locks) => locks.withLock('a', run, { clam: true }),
+    ],
+    [
+      'a slip beside a claim',
+      config,
+      "(did you mean 'wait'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, claim.",
+      (locks) => locks.withLock('a', run, { claim: false, wiat: 5 }),
+    ],
     ['a number', config, "can't be a number", (locks) => locks.acquire('a', 5000)],
     ['a number', config, "can't be a number", (locks) => locks.tryAcquire('a', 5000)],
     ['an array', config, 'give an object', (locks) => locks.tryAcquire('a', [])],

@@ -185,6 +185,7 @@ export interface NodeFacts {
   /** Changes with every start of the server; equal for two addresses of one server. */
   readonly runId: string;
   readonly version: string;
+  /** `master`, `slave` or `sentinel`; empty where our user may not know. */
   readonly role: string;
   readonly clusterEnabled: boolean;
   readonly maxmemoryPolicy: string;

@@ -96,7 +96,21 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   return Object.freeze(resolved);
 }
 
-const CALL_OPTIONS = ['ttl', 'wait', 'extend', 'minHold', 'signal', 'onLost', 'release'];
+/** A call, by its name, and what it takes. */
+export interface OptionsOfCall {
+  readonly call: string;
+  readonly names: readonly string[];
+}
+
+export const OF_ACQUIRE: OptionsOfCall = {
+  call: 'acquire',
+  names: ['ttl', 'wait', 'extend', 'minHold', 'signal'],
+};
+export const OF_WITH_LOCK: OptionsOfCall = {
+  call: 'withLock',
+  names: [...OF_ACQUIRE.names, 'onLost', 'release'],
+};
+
 /** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
 const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, ResolvedAcquire>>();
 
@@ -108,12 +122,14 @@ const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, Resol
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
+  of = OF_WITH_LOCK,
 ): ResolvedAcquire {
   if (options == null) return resolved.acquire;
   let known = resolvedCalls.get(resolved);
   if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
   let acquire = known.get(options);
   if (acquire === undefined) {
+    checkOptionNames(of.call, options, of.names);
     acquire = resolveCall(resolved, options);
     if (Object.isFrozen(options)) known.set(options, acquire);
   }
@@ -123,7 +139,6 @@ export function resolveAcquire(
 
 function resolveCall(resolved: ResolvedOptions, options: WithLockOptions): ResolvedAcquire {
   const base = resolved.acquire;
-  checkOptionNames('a call', options, CALL_OPTIONS);
   const { ttl, wait, extend, minHold, signal, onLost, release } = options;
   if (signal !== undefined && typeof signal?.throwIfAborted !== 'function')
     throw new RedlockConfigError('signal', signal, 'give the signal of an AbortController');

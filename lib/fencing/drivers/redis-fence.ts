@@ -215,7 +215,7 @@ async function evaluate(
   );
   if (!Array.isArray(reply))
     throw new FencedUsageError(
-      'The client of the fence is inside MULTI, or is a pipeline: its script runs at EXEC, if at all, and nobody sees whether it refused the token. Give redisFence a client that sends each command at once.',
+      'The client of the fence is inside MULTI, or is a pipeline: its script runs at EXEC, if at all, and no answer says whether it refused the token. Give redisFence a client that sends each command at once.',
       claims.map((each) => each.key),
     );
   const [outcome, ...rest] = reply as unknown[];

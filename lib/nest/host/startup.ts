@@ -105,7 +105,7 @@ function causesOf(redlock: Redlock, examined: readonly Examined[], elapsedMs: nu
       return [{ address, reason, message, elapsedMs }];
     }
     const message = redlock.problemOf(node);
-    return message === undefined ? [] : [{ address, reason: 'error', message, elapsedMs }];
+    return message === undefined ? [] : [{ address, reason: 'unreachable', message, elapsedMs }];
   });
 }
 
@@ -120,7 +120,7 @@ export async function checkModuleFence(
   fence: ModuleFence,
   timeoutMs: number,
   logger: Pick<Logger, 'warn'>,
-  closing: AbortSignal = new AbortController().signal,
+  closing: AbortSignal,
 ): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const silent = new Promise<never>((_resolve, reject) => {

@@ -36,7 +36,7 @@ export async function examineServer(
     kind: 'facts',
     runId: field('run_id'),
     version: field('redis_version'),
-    role: field('role'),
+    role: field('redis_mode') === 'sentinel' ? 'sentinel' : field('role'),
     clusterEnabled: field('cluster_enabled') === '1' || refusals.some(isOfCluster),
     maxmemoryPolicy: field('maxmemory_policy'),
     appendOnly: field('aof_enabled') === '1',

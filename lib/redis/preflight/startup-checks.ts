@@ -101,6 +101,8 @@ function checkNode(node: ExaminedNode, options: StartupCheckOptions): StartupFin
 function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Generator<string> {
   if (reply.kind === 'failed') return;
   const { role, clusterEnabled, version, missingRights } = reply;
+  if (role === 'sentinel')
+    return yield 'is a Sentinel, which keeps no keys: give the Redis server itself (port 6379 by default; Sentinel has 26379)';
   if (role !== '' && role !== 'master')
     yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
   if (clusterEnabled)

@@ -151,7 +151,9 @@ export class LocalServer implements RedisServer {
   #arguments(): string[] {
     const directory = this.directory;
     const own = ['--bind', HOST, '--dir', directory, '--unixsocket', this.#socketFile];
-    return [...own, ...serverArguments(this.options, this.port, directory)];
+    const all = serverArguments(this.options, this.port, directory);
+    // A file of settings comes first.
+    return this.options.sentinel ? [...all, ...own] : [...own, ...all];
   }
 
   /**

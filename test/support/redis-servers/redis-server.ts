@@ -25,6 +25,8 @@ export interface RedisServerOptions {
   };
   /** Whether `moveClock` is possible: the server is then started under libfaketime. Linux processes only. Default false. */
   movableClock?: boolean;
+  /** A Sentinel that watches nothing; all other options are then left out. Default false. */
+  sentinel?: boolean;
   /** Further command line arguments, for example `['--maxmemory', '10mb']`; they override the ones above. */
   args?: readonly string[];
 }

@@ -8,6 +8,7 @@ export function serverArguments(
   directory: string,
 ): string[] {
   const file = (name: string) => posix.join(directory, name);
+  if (options.sentinel) return [file('sentinel.conf'), '--sentinel', '--port', String(port)];
   const result = ['--save', '', '--appendonly', options.appendonly ? 'yes' : 'no'];
   if (options.tls) {
     const clients = options.tls.clientCertificates ? 'yes' : 'no';
@@ -23,8 +24,13 @@ export function serverArguments(
 }
 
 /** Names and texts of the files which the command line refers to. */
-export function serverFiles({ acl, tls }: RedisServerOptions): [name: string, text: string][] {
+export function serverFiles({
+  acl,
+  tls,
+  sentinel,
+}: RedisServerOptions): [name: string, text: string][] {
   const files: [string, string][] = [];
+  if (sentinel) files.push(['sentinel.conf', '']);
   if (acl) files.push(['users.acl', `${acl.join('\n')}\n`]);
   if (tls) files.push(['tls.crt', tls.cert], ['tls.key', tls.key], ['tls.ca', tls.ca]);
   return files;

@@ -44,6 +44,7 @@ describe('start-up checks', () => {
 
   it.each([
     ['a replica', { role: 'slave' }, 'error', /replica.*independent master/],
+    ['a Sentinel', { role: 'sentinel', missingRights: ['eval: ERR x'] }, 'error', /is a Sentinel/],
     ['cluster mode', { clusterEnabled: true }, 'error', /cluster-enabled no/],
     ['Redis 6.0', { version: '6.0.16' }, 'error', /6\.2 or newer/],
     ['Redis 5', { version: '5.0.7' }, 'error', /6\.2 or newer/],
