@@ -1,8 +1,8 @@
 import { PGlite } from '@electric-sql/pglite';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { Redis } from 'ioredis';
-import { pgliteFence, redisFence, sqliteFence } from '../../lib/fencing/index.ts';
+import { pgliteFence, redisFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { createMariadbAccounts, createPostgresAccounts } from './support/account-stores.ts';
@@ -24,67 +24,172 @@ const usage = (message: RegExp) => ({
   message: expect.stringMatching(message),
 });
 
-describe('advance with what is no transaction', () => {
+// Options that are ignored would promise what does not hold; a level stands in SQL, where it could be any statement.
+
+const LEVELS = "give 'read committed', 'repeatable read' or 'serializable'";
+const WRONG: readonly (readonly [options: unknown, message: string])[] = [
+  [{ isolationLevel: 'serializable; drop table account; --' }, LEVELS],
+  [{ isolationLevel: 'SERIALIZABLE' }, `(did you mean 'serializable'?): ${LEVELS}`],
+  [{ isolationLevel: 'repeatable-read' }, "did you mean 'repeatable read'?"],
+  [{ isolationLevel: '' }, LEVELS],
+  [{ isolationLevel: null }, LEVELS],
+  [{ isolationLevel: ['serializable'] }, LEVELS],
+  [{ isolationLevel: 'read uncommitted' }, LEVELS],
+  [
+    { isolation: 'serializable' },
+    "'isolation' can't be given: it is unknown (did you mean 'isolationLevel'?); fence.transaction takes keys, isolationLevel",
+  ],
+  [{ locktimeout: '2s' }, "did you mean 'lockTimeout'?"],
+  [{ retries: 2 }, 'it is unknown'],
+  [{ attempts: null }, "'attempts' can't be null"],
+  [{ lockTimeout: null }, "'lockTimeout' can't be null"],
+  [{ lockTimeout: '1; drop table account; --' }, "'lockTimeout' can't be"],
+  [{ keys: 'account' }, 'must be an array'],
+  [{ keys: null }, 'must be an array'],
+  [null, "'options' can't be null: give an object: fence.transaction takes keys"],
+  [['account'], "'options' can't be an array: give an object"],
+  ['serializable', "'options' can't be a string: give an object"],
+];
+
+/** Of the code and message with which it rejects. */
+async function refusalOf(call: Promise<unknown>): Promise<Error & { code: string }> {
+  const error = await call.then(
+    () => new Error('it was accepted'),
+    (reason: unknown) => reason,
+  );
+  return error as Error & { code: string };
+}
+
+const REFUSED = /^(REDLOCK_CONFIG|FENCED_USAGE)$/;
+
+async function refusesAll(fence: Fence): Promise<void> {
+  let runs = 0;
+  for (const [options, message] of WRONG) {
+    const call = fence.transaction(token, () => (runs += 1), options as never);
+    const error = await refusalOf(call);
+    expect(error.message).toContain(message);
+    expect(error.code).toMatch(REFUSED);
+  }
+  for (const options of [{ key: ['account'] }, { isolationLevel: 'serializable' }, null, 'x']) {
+    const error = await refusalOf(fence.claim(token, options as never));
+    expect(error.message).toContain('fence.claim takes keys');
+    expect(error.code).toBe('REDLOCK_CONFIG');
+  }
+  expect(runs).toBe(0);
+  // Nothing was written: an older holder is the first one.
+  const older = { ...token, value: 1, holder: 'older' };
+  await expect(
+    fence.transaction(older, () => 'admitted', { attempts: 1, isolationLevel: undefined }),
+  ).resolves.toBe('admitted');
+}
+
+describe('over the client of a server,', () => {
   const postgres = usePostgres(createPostgresAccounts);
   const mariadb = useMariadb(createMariadbAccounts);
-  const openers: Readonly<Record<string, () => Promise<Pick<OpenClient, 'fence' | 'close'>>>> = {
+  const openers: Readonly<Record<string, () => OpenClient | Promise<OpenClient>>> = {
     pg: () => pgClient(postgres.url),
-    TypeORM: () => typeormClient({ type: 'postgres', url: postgres.url }),
-    Knex: async () => knexClient({ client: 'pg', connection: postgres.url }),
-    Kysely: async () => kyselyClient(postgres.url, 'postgresql'),
-    Drizzle: async () => drizzleClient(postgres.url, 'postgresql'),
-    Prisma: () => openPrismaClient(prismaPg(postgres.url)),
+    'TypeORM on PostgreSQL': () => typeormClient({ type: 'postgres', url: postgres.url }),
+    'Knex on PostgreSQL': () => knexClient({ client: 'pg', connection: postgres.url }),
+    Kysely: () => kyselyClient(postgres.url, 'postgresql'),
+    Drizzle: () => drizzleClient(postgres.url, 'postgresql'),
+    Prisma: async () => {
+      const { prisma, fence, close } = await openPrismaClient(prismaPg(postgres.url));
+      return { fence, outside: [], run: (work) => prisma.$transaction(work), close };
+    },
     mysql2: () => mysql2Client(mariadb.url),
-    PGlite: async () => {
-      const database = new PGlite();
-      return { fence: pgliteFence(database), close: () => database.close() };
-    },
-    SQLite: async () => {
-      const database = new Database(':memory:');
-      return { fence: sqliteFence(database), close: () => database.close() };
-    },
+    'Knex on MariaDB': () => knexClient({ client: 'mysql2', connection: mariadb.url }),
   };
+  const names = Object.keys(openers);
+  const clear = ({ pool }: { pool: { query(sql: string): unknown } }) =>
+    pool.query("DELETE FROM redlock_fence WHERE resource <> ''");
 
-  it.each(Object.keys(openers))('is refused over %s', async (name) => {
+  it.each(names)('%s: advance with what is no transaction is refused', async (name) => {
     const { fence, close } = await openers[name]!();
     try {
-      for (const [given, kind] of [
-        [undefined, 'undefined'],
-        [null, 'null'],
-        ['tx', 'a string'],
-      ] as const)
-        await expect(fence.advance(given, token)).rejects.toMatchObject(
-          usage(
-            new RegExp(
-              `^advance needs .*: advance\\(tx, token\\).*, not ${kind}\\. Nothing was wr`,
-            ),
-          ),
-        );
-      for (const given of [{}, () => undefined])
-        await expect(fence.advance(given, token)).rejects.toMatchObject(
-          usage(/outside a transaction/),
-        );
+      await refusesOutside(fence);
     } finally {
       await close();
     }
   });
 
-  it('is refused by advanceSync', () => {
-    const database = new Database(':memory:');
-    const fence = sqliteFence(database);
+  it.each(names)('%s: unknown options and wrong values are refused', async (name) => {
+    await Promise.all([clear(postgres), clear(mariadb)]);
+    const client = await openers[name]!();
+    try {
+      await refusesAll(client.fence);
+      await client.run(async (transaction) => {
+        const call = client.fence.advance(transaction, token, { key: ['account'] } as never);
+        expect((await refusalOf(call)).message).toMatch(
+          /did you mean 'keys'\?.*fence\.advance takes keys/,
+        );
+      });
+    } finally {
+      await client.close();
+    }
+  });
+});
+
+async function refusesOutside(fence: Fence): Promise<void> {
+  for (const [given, kind] of [
+    [undefined, 'undefined'],
+    [null, 'null'],
+    ['tx', 'a string'],
+  ] as const)
+    await expect(fence.advance(given, token)).rejects.toMatchObject(
+      usage(
+        new RegExp(`^advance needs .*: advance\\(tx, token\\).*, not ${kind}\\. Nothing was wr`),
+      ),
+    );
+  for (const given of [{}, () => undefined])
+    await expect(fence.advance(given, token)).rejects.toMatchObject(usage(/outside a transaction/));
+}
+
+describe('over SQLite,', () => {
+  const database = new Database(':memory:');
+  const fence = sqliteFence(database);
+  beforeAll(() => void database.exec(fence.ddl()));
+  afterAll(() => void database.close());
+
+  it('advance and advanceSync with what is no transaction are refused', async () => {
+    await refusesOutside(fence);
     expect(() => fence.advanceSync(undefined as never, token)).toThrow(
       /advanceSync needs .*undefined/,
     );
     expect(() => fence.advanceSync({} as never, token)).toThrow(/outside a transaction/);
-    database.close();
+  });
+
+  it('unknown options and wrong values are refused', async () => {
+    await refusesAll(fence);
+    expect(() => fence.advanceSync(database, token, { key: [] } as never)).toThrow(
+      /did you mean 'keys'\?.*fence\.advanceSync takes keys/,
+    );
+    await expect(fence.transaction(token, () => 0, { lockTimeout: '1s' })).rejects.toThrow(
+      /SQLite has one isolation level/,
+    );
   });
 });
 
-describe('fence.statement', () => {
+describe('over PGlite,', () => {
   const database = new PGlite();
   const fence = pgliteFence(database);
+  const rows = async () =>
+    (await database.query("SELECT * FROM redlock_fence WHERE resource = 'account'")).rows;
   beforeAll(() => database.exec(fence.ddl()));
+  beforeEach(() => database.query('DELETE FROM redlock_fence'));
   afterAll(() => database.close());
+
+  it('advance with what is no transaction is refused', () => refusesOutside(fence));
+
+  it('unknown options and wrong values are refused, also those of a statement', async () => {
+    await refusesAll(fence);
+    const call = fence.statement(token, 'SELECT 1', [], { kyes: [] } as never);
+    expect((await refusalOf(call)).message).toMatch(
+      /did you mean 'keys'\?.*fence\.statement takes keys/,
+    );
+    await expect(fence.statement(token, 'SELECT 1', [], null as never)).rejects.toMatchObject({
+      code: 'REDLOCK_CONFIG',
+    });
+  });
 
   it.each<[string, readonly unknown[], RegExp]>([
     ['no statement', [], /needs the statement as text.*not undefined/],
@@ -93,15 +198,14 @@ describe('fence.statement', () => {
     ['a text for its parameters', ['SELECT $1', 'ana'], /parameters .*in an array.*not a string/],
     ['null for them', ['SELECT 1', null], /parameters .*in an array.*not null/],
     ['options for them', ['SELECT 1', { keys: [] }], /parameters .*in an array.*not an object/],
-  ])('with %s is refused, and nothing is written', async (_name, given, message) => {
+  ])('a statement with %s is refused, and nothing is written', async (_name, given, message) => {
     const call = (fence.statement as (...all: unknown[]) => Promise<unknown>).call(
       fence,
       token,
       ...given,
     );
     await expect(call).rejects.toMatchObject(usage(message));
-    const { rows } = await database.query("SELECT * FROM redlock_fence WHERE resource = 'account'");
-    expect(rows).toEqual([]);
+    await expect(rows()).resolves.toEqual([]);
   });
 });
 

@@ -18,15 +18,6 @@ import { startFencedDatabase, type FencedDatabase } from './support/fenced-datab
 
 let database: FencedDatabase;
 
-/** What the fence holds now. */
-async function fenceRow(key: string): Promise<{ token: string; holder: string } | undefined> {
-  const { rows } = await database.pool.query(
-    'SELECT CAST(token AS text) AS token, holder FROM redlock_fence WHERE resource = $1',
-    [key],
-  );
-  return rows[0];
-}
-
 const readOwner = async (id: string): Promise<string | null> =>
   (await database.pool.query('SELECT owner FROM seat WHERE id = $1', [id])).rows[0].owner;
 
@@ -84,7 +75,7 @@ class Seats {
   @Fenced('seat:{0}', { claim: true })
   async atStart(id: string, @FencingToken() token?: FencingToken) {
     this.ran += 1;
-    return { row: await fenceRow(`seat:${id}`), token: token! };
+    return { row: await database.fenceRow(`seat:${id}`), token: token! };
   }
 
   @Fenced('seat:{0}', { claim: true, wait: 100 })
@@ -316,7 +307,7 @@ describe('@Fenced(key, { claim: true })', () => {
   it('does not wait for the fence transaction it is called in', async () => {
     const { seats } = await start();
     const { token } = await seats.insideTransaction(id);
-    await expect(fenceRow(`seat:${id}`)).resolves.toEqual({
+    await expect(database.fenceRow(`seat:${id}`)).resolves.toEqual({
       token: String(token),
       holder: token.holder,
     });

@@ -41,17 +41,12 @@ describe('withLock(key, work, { claim: true })', () => {
   const outcomes = () =>
     events.filter((event) => event.keys.includes(key)).map(({ type }) => String(type));
 
-  async function rowOf(resource: string): Promise<object> {
-    const { rows } = await database.pool.query(
-      'SELECT CAST(token AS text) AS token, holder FROM redlock_fence WHERE resource = $1',
-      [resource],
-    );
-    return rows[0];
-  }
-
   it('brings the token to the resource before the work begins, and gives its result', async () => {
     const { locks } = await start();
-    const work = async ({ token }: { token: FencingToken }) => ({ token, row: await rowOf(key) });
+    const work = async ({ token }: { token: FencingToken }) => ({
+      token,
+      row: await database.fenceRow(key),
+    });
     const { token, row } = await locks.withLock(key, work, { claim: true });
     expect(row).toEqual({ token: String(token), holder: token.holder });
   });

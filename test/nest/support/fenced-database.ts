@@ -7,6 +7,8 @@ import { createPostgresDatabase, startPostgres } from '../../support/databases/p
 export interface FencedDatabase {
   readonly url: string;
   readonly pool: pg.Pool;
+  /** What the fence holds now of `key`. */
+  fenceRow(key: string): Promise<{ token: string; holder: string } | undefined>;
   stop(): Promise<void>;
 }
 
@@ -22,6 +24,11 @@ export async function startFencedDatabase(name: string): Promise<FencedDatabase>
   return {
     url,
     pool,
+    async fenceRow(key) {
+      const sql =
+        'SELECT CAST(token AS text) AS token, holder FROM redlock_fence WHERE resource = $1';
+      return (await pool.query<{ token: string; holder: string }>(sql, [key])).rows[0];
+    },
     async stop() {
       await pool.end();
       await server.stop();
