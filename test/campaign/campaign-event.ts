@@ -121,6 +121,8 @@ export interface FaultEvent {
   readonly isOffline?: boolean;
   /** Clients had to join again. */
   readonly rejoins?: boolean;
+  /** What was sent meanwhile arrived at its end. */
+  readonly delivers?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;
   /** Where the servers were started again or emptied: the time in which certainly none of them may vote. */

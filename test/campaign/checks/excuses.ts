@@ -1,6 +1,6 @@
 import { touching, union, type Interval, type Timeline } from './intervals.ts';
 import { machineStalls } from './node-health.ts';
-import { longStalls } from './processes.ts';
+import { longStalls, placeOf } from './processes.ts';
 import type { Call, RunFacts } from './run-facts.ts';
 
 /**
@@ -10,6 +10,8 @@ import type { Call, RunFacts } from './run-facts.ts';
  * - Votes for an attempt, an extension or a lock that was on its way stay with the servers as long as nobody takes them
  *   back. What was sent before the process stopped arrives within a node timeout and lives one ttl: so much of a stall is
  *   excused, and as much after a kill. A lock that is waiting to be released stays for no longer than that either.
+ * - What it sent to a server that did not read, such as a frozen one, arrives when that reads again. A process that does not
+ *   run then can't take it back: so it lives one ttl from there.
  * - A process that lost to these votes pauses before it asks again: as long as it lasted, at most one node timeout.
  *
  * A stall of a process that had nothing to do with the key at that time excuses nothing. But while the network does not
@@ -20,7 +22,7 @@ export function excusesFor(
   held: ReadonlyMap<string, readonly Interval[]>,
   facts: RunFacts,
 ): Timeline {
-  const { processes, limits } = facts;
+  const { processes, limits, faults } = facts;
   const { ttlMs, nodeTimeoutMs } = limits;
   const involved = new Map<string, Interval[]>();
   const involve = (process: string, { from, to }: Interval): void => {
@@ -48,6 +50,13 @@ export function excusesFor(
     for (const { from, to } of [...longStalls(downtime, nodeTimeoutMs), ...ownLong, kill]) {
       if (touching(involvement, from, to).length === 0) continue;
       excuse(from, Math.min(to - from, ttlMs + nodeTimeoutMs));
+    }
+    const away = [...downtime, kill];
+    for (const { delivers = false, workers, from, at } of faults) {
+      if (!delivers || !(workers?.includes(placeOf(process)) ?? true)) continue;
+      if (touching(involvement, from, at).length === 0 || touching(away, at, at).length === 0)
+        continue;
+      excuse(at, ttlMs);
     }
   }
   for (const { from, to } of machineStalls(facts)) excuse(from, to - from);

@@ -54,21 +54,19 @@ export function nodeTimes(
   node: number,
   view: HealthView,
 ): VotingTimes {
-  const { processes, limits, marks } = facts;
+  const { limits, marks } = facts;
   const hasSlack = view === 'for clients';
   const faults = facts.faults.filter(
     ({ nodes, workers }) => nodes.includes(node) && (workers?.includes(worker) ?? true),
   );
   const cuts = facts.cuts.filter((cut) => cut.worker === worker && cut.node === node);
-  const stalls = hasSlack
-    ? [`server-${node}`, 'network'].map((process) => processes.get(process)?.downtime ?? [])
-    : [];
+  const stalls = hasSlack ? stallsOnTheWay(facts, worker, node) : [];
   const pauses = hasSlack ? pausesOf(facts, worker) : [];
   const away = [...faults.map((fault) => awayDuring(fault, hasSlack)), ...cuts.flatMap(awayAfter)];
   const answers = complement(
     union([
       ...away.map((each) => untilNoticed(each, pauses)),
-      ...stalls.flatMap((each) => longStalls(each, limits.nodeTimeoutMs)),
+      ...longStalls(stalls, limits.nodeTimeoutMs),
       ...(hasSlack ? startsOf(facts, worker, node, pauses) : []),
     ]),
   );
@@ -166,11 +164,26 @@ function startsOf(
   });
 }
 
+/**
+ * An answer passes the server, the network and the worker: short stalls of one after the other keep it as long as one that is
+ * long. What the worker itself lets wait for long is no matter of the node.
+ */
+function stallsOnTheWay({ processes, limits }: NodeFacts, worker: string, node: number): Timeline {
+  const own = Array.from(processes, ([process, { downtime }]) =>
+    placeOf(process) === worker ? downtime : [],
+  ).flat();
+  return union([
+    ...(processes.get(`server-${node}`)?.downtime ?? []),
+    ...(processes.get('network')?.downtime ?? []),
+    ...own.filter(({ from, to }) => to - from < limits.nodeTimeoutMs / 2),
+  ]);
+}
+
 function nodesOf({ limits }: NodeFacts): number[] {
   return Array.from({ length: limits.nodes }, (_, node) => node);
 }
 
-function quorumOf(nodes: number): number {
+export function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
 }
 

@@ -59,6 +59,31 @@ describe('a caller that is refused because of an outage', () => {
     }
   });
 
+  it('is right when one node came back just as another one went', () => {
+    const away = (nodes: number[], from: number, to: number) => outage(from, to, { nodes });
+    const back = (at: number) => [away([0, 1], 4_000, at), away([2, 3], 4_900, 6_000)];
+    // 50 ms until clients notice, and 100 for a try.
+    expect(kindOf(...back(4_749))).toBe('none');
+    expect(kindOf(...back(4_751))).toBe('real');
+  });
+
+  it('is right when stalls of the server, the network and the caller follow each other', () => {
+    const process = (name: string, from: number, to: number) => stalled(name, from, to);
+    const stalls = [process('network', 4_920, 4_940), process('process-a', 4_970, 4_990)];
+    const servers = [0, 1, 2].map((node) => process(`server-${node}`, 4_940, 4_970));
+    expect(kindOf(...servers)).toBe('none');
+    expect(kindOf(...stalls)).toBe('none');
+    expect(kindOf(...servers, ...stalls)).toBe('real');
+  });
+
+  it('is described with what the nodes were for it before', () => {
+    const harmed = outage(3_000, 4_500, { nodes: [0] });
+    const [violation] = judge([...refused('QUORUM_UNAVAILABLE'), harmed]).violations;
+    expect(violation!.message).toMatch(
+      /\(node 0 votes -3000\.\.-2000, -450\.\.; node 1 votes -3000\.\.; .*node 4 votes/,
+    );
+  });
+
   it('is right up to three node timeouts and a little after the outage', () => {
     expect(kindOf(outage(4_000, 6_000))).toBe('real');
     // 50 ms until clients notice, and 350 for the last try that could have met it.

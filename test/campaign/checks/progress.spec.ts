@@ -206,6 +206,25 @@ describe('excused is', () => {
     expect(idle([...withGap(1_101), ...WAITER, asked('v', 10), kill(1_600)])).toBe(true);
   });
 
+  it('a kill while a server holds what the process sent, from when that arrives', () => {
+    const at = (from: number, to: number, event: object = {}) =>
+      outage(from, to, { nodes: [0], delivers: true, ...event });
+    const killed = [asked('v', 600), kill(700)];
+    // Otherwise 700 and 1 200; what arrives at 1 200 lives a ttl, and 100 pause.
+    const plainly = 1_400;
+    expect(isLongest(plainly, ...killed)).toBe(true);
+    expect(isLongest(1_800, ...killed, at(650, 1_200))).toBe(true);
+    expect(isLongest(1_800, ...killed, at(650, 1_200, { workers: ['process-v'] }))).toBe(true);
+    expect(isLongest(1_800, asked('v', 600), stop(700), resume, at(650, 1_200))).toBe(true);
+    // Not what is lost, what somebody else sent, what was sent before it, and what the process itself can take back.
+    expect(isLongest(plainly, ...killed, at(650, 1_200, { delivers: false }))).toBe(true);
+    expect(isLongest(plainly, ...killed, at(650, 1_200, { workers: ['process-u'] }))).toBe(true);
+    const earlier = [...waiter('v', 10, 700), kill(1_000)];
+    expect(isLongest(1_600, ...earlier, at(799, 1_200))).toBe(true);
+    expect(isLongest(GAP_MS, ...earlier, at(800, 1_200))).toBe(true);
+    expect(isLongest(plainly, ...killed, at(650, 690))).toBe(true);
+  });
+
   it('a block by the account of the process', () => {
     const events = [...withGap(900), ...WAITER, ...other, block(1_100)];
     expect(idle([...events, stalled('process-v', 1_120, 1_400)])).toBe(false);

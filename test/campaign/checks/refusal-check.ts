@@ -1,8 +1,8 @@
 import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
 import { ms } from '../../history/holding.ts';
 import type { AnsweredEvent } from '../campaign-event.ts';
-import { intervalAt, type Timeline } from './intervals.ts';
-import { quorumTimes } from './node-health.ts';
+import { coveredBy, intervalAt, touching, union, type Timeline } from './intervals.ts';
+import { nodeTimes, quorumOf, quorumTimes } from './node-health.ts';
 import { placeOf, ranSince } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding, OutageCounts } from './run-verdict.ts';
@@ -14,6 +14,8 @@ const EXPECTED: ReadonlySet<string> = new Set<RedlockErrorCode>([
 ]);
 /** Timers are late, and answers are read some time after they arrived. */
 const SLACK_MS = 50;
+/** So much of the time before a wrong answer is described. */
+const SHOWN_MS = 3_000;
 
 /**
  * Calls that were not granted wait their time, and end with a code for what an acquire can meet; and with that for an outage
@@ -33,7 +35,11 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
     const worker = placeOf(process);
     const known = kinds.get(worker) ?? outageKinds(facts, worker);
     kinds.set(worker, known);
-    return known(ranSince(facts.processes.get(process)!, at, lookMs), at);
+    const ran = facts.processes.get(process)!;
+    const [from, triedFrom] = [lookMs, lookMs - limits.nodeTimeoutMs].map((durationMs) =>
+      ranSince(ran, at, durationMs),
+    );
+    return known(from!, triedFrom!, at);
   };
   const broken = ({ call, process, at, outcome, message }: AnsweredEvent, why: string) => {
     const said = message === undefined ? '' : `: ${message}`;
@@ -59,7 +65,7 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
     const kind = hadNoTime(facts, answer) ? 'real' : kindOf(process, at);
     outages[kind] += 1;
     if (kind !== 'none') continue;
-    const why = `although a quorum answered and might vote for the last ${ms(lookMs)}`;
+    const why = `although a quorum answered and might vote for the last ${ms(lookMs)} (${whenNodesVoted(facts, placeOf(process), at)})`;
     violations.push({ rule: 'false-outage', ...broken(answer, why) });
   }
   return { violations, measures: { refusals, outages } };
@@ -83,14 +89,40 @@ function hadNoTime(
   return stalledMs >= Number(pausedMs ?? at - askedAt) / 2;
 }
 
+/** For people who look for the cause: when each node could vote for `worker`, in ms before `at`. */
+function whenNodesVoted(facts: RunFacts, worker: string, at: number): string {
+  const texts = Array.from({ length: facts.limits.nodes }, (_, node) => {
+    const { votes } = nodeTimes(facts, worker, node, 'for clients');
+    const spans = touching(votes, at - SHOWN_MS, at).map(({ from, to }) => {
+      const [begin, end] = [from, to].map((each) => Math.max(each - at, -SHOWN_MS));
+      return `${begin!.toFixed(0)}..${end! > 0 ? '' : end!.toFixed(0)}`;
+    });
+    return `node ${node} votes ${spans.join(', ') || 'never'}`;
+  });
+  return texts.join('; ');
+}
+
 /** What there was for `worker` in the time before it was refused. */
 function outageKinds(facts: RunFacts, worker: string) {
   const { votes } = quorumTimes(facts, worker, 'for clients');
   const exact = quorumTimes(facts, worker, 'exactly');
-  return (from: number, at: number): keyof OutageCounts => {
-    const isThroughout = (times: Timeline): boolean =>
-      (intervalAt(times, at)?.from ?? Infinity) <= from;
-    if (isThroughout(votes)) return 'none';
+  const { nodes, nodeTimeoutMs } = facts.limits;
+  // One node may come back as another one goes: a try has a quorum only of those that vote throughout it.
+  const throughoutTry = coveredBy(
+    Array.from({ length: nodes }, (_, node) =>
+      union(
+        nodeTimes(facts, worker, node, 'for clients').votes.map(({ from, to }) => ({
+          from: from + nodeTimeoutMs,
+          to,
+        })),
+      ),
+    ),
+    quorumOf(nodes),
+  );
+  return (from: number, triedFrom: number, at: number): keyof OutageCounts => {
+    const isThroughout = (times: Timeline, since = from): boolean =>
+      (intervalAt(times, at)?.from ?? Infinity) <= since;
+    if (isThroughout(votes) && isThroughout(throughoutTry, triedFrom)) return 'none';
     return isThroughout(exact.answers) && !isThroughout(exact.votes) ? 'guard' : 'real';
   };
 }

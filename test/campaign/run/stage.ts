@@ -92,12 +92,13 @@ export class Stage {
     if (MOMENTARY_MODES.has(mode.kind)) return change();
     const isOffline = mode.kind === 'refuse' || mode.kind === 'reset';
     const workers = clients?.map((client) => this.workers[client]!.place);
-    return this.#fault({ what: JSON.stringify(mode), nodes, workers, isOffline }, change);
+    const delivers = mode.kind === 'hold';
+    return this.#fault({ what: JSON.stringify(mode), nodes, workers, isOffline, delivers }, change);
   }
 
   /** SIGSTOP for so long. */
   async freeze(nodes: readonly number[], durationMs: number): Promise<void> {
-    await this.#fault({ what: 'frozen', nodes }, async () => {
+    await this.#fault({ what: 'frozen', nodes, delivers: true }, async () => {
       await this.#each(nodes, (server) => server.freeze());
       await this.pause(durationMs);
       await this.#each(nodes, (server) => server.resume());
