@@ -92,6 +92,7 @@ describe('@Fenced fails closed', () => {
     ['an empty array', () => []],
     ['an array with an empty string', () => ['a', '']],
     ['an array with a value of type object', () => ['a', {}]],
+    ['an array with undefined', () => Object.assign([], { 1: 'a' })],
   ])('refuses a key function that returns %s', async (made, key) => {
     @Injectable()
     class Keyed {

@@ -189,6 +189,16 @@ describe('a call', () => {
       (locks) => locks.acquire('a', { onLost: 'ignore' }),
     ],
     [
+      'frozen options that withLock has taken',
+      config,
+      "'onLost' can't be given",
+      async (locks) => {
+        const options = Object.freeze({ onLost: 'ignore' });
+        await locks.withLock('a', () => undefined, options);
+        return locks.acquire('a', options);
+      },
+    ],
+    [
       'a claim',
       config,
       "'claim' can't be given",

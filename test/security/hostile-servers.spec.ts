@@ -176,6 +176,9 @@ describe('a server that breaks the rules of subscriptions', () => {
   it.each([
     ['says a number instead', ':1\r\n'],
     ['says null instead', '$-1\r\n'],
+    ['says OK and null in one piece', '+OK\r\n$-1\r\n'],
+    ['says null three times in one piece', '$-1\r\n*-1\r\n$-1\r\n'],
+    ['says a number and the null of RESP3 in one piece', ':1\r\n_\r\n'],
     ['confirms what was not asked for', `*3\r\n${bulk('unsubscribe')}${bulk('lock:a')}:0\r\n`],
     ['sends nothing in an array', `${SUBSCRIBED}*0\r\n`],
     ['sends null in an array', `${SUBSCRIBED}*1\r\n$-1\r\n`],

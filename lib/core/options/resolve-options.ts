@@ -112,7 +112,13 @@ export const OF_WITH_LOCK: OptionsOfCall = {
 };
 
 /** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
-const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, ResolvedAcquire>>();
+const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, KnownCall>>();
+
+interface KnownCall {
+  /** The call that their names were checked for. */
+  readonly of: OptionsOfCall;
+  readonly acquire: ResolvedAcquire;
+}
 
 /**
  * The options of one call; those of the service where the call says nothing.
@@ -127,14 +133,14 @@ export function resolveAcquire(
   if (options == null) return resolved.acquire;
   let known = resolvedCalls.get(resolved);
   if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
-  let acquire = known.get(options);
-  if (acquire === undefined) {
+  let call = known.get(options);
+  if (call?.of !== of) {
     checkOptionNames(of.call, options, of.names);
-    acquire = resolveCall(resolved, options);
-    if (Object.isFrozen(options)) known.set(options, acquire);
+    call = { of, acquire: call?.acquire ?? resolveCall(resolved, options) };
+    if (Object.isFrozen(options)) known.set(options, call);
   }
   options.signal?.throwIfAborted();
-  return acquire;
+  return call.acquire;
 }
 
 function resolveCall(resolved: ResolvedOptions, options: WithLockOptions): ResolvedAcquire {

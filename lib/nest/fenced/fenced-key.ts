@@ -90,7 +90,8 @@ function keysFrom(
   const made: unknown = callOption(() => key(...(args as never[])), 'the key function', where);
   // It is refused below; its rejection must not end the process.
   if (types.isPromise(made)) made.catch(() => undefined);
-  const keys: unknown = Array.isArray(made) ? made : [made];
+  // A copy: every() skips the holes of an array.
+  const keys: unknown = Array.isArray(made) ? Array.from<unknown>(made) : [made];
   if (isListOfTexts(keys) && !keys.includes('')) {
     const bad = keys.find((each) => NO_VALUE.test(each));
     if (bad === undefined) return keys;

@@ -342,9 +342,10 @@ function guardReplies(owner: RedisConnection): void {
   commandQueue.shift = () => {
     // To empty the queue, ioredis first takes its listeners from the socket.
     if (stream.listenerCount('data') === 0) return shift();
-    const isReading = !isBroken && (client.status === 'ready' || client.status === 'connect');
+    // The piece that has the first wrong reply is read to its end: what is in it answers nothing.
+    if (isBroken) return unread;
+    const isReading = client.status === 'ready' || client.status === 'connect';
     if (isReading && owner.onMessage !== undefined) return standIn;
-    // The piece that has the first wrong reply is read to its end.
     return shift() ?? (isReading ? standIn : unread);
   };
 }

@@ -10,7 +10,18 @@ describe('normalizeKeys', () => {
     for (const given of [keys, 'a']) expect(Object.isFrozen(normalizeKeys(given))).toBe(true);
   });
 
-  const wrong = [[], '', ['a', ''], undefined, ['a', undefined], null, 5, { id: 1 }, 'a\uD800'];
+  const wrong = [
+    [],
+    '',
+    ['a', ''],
+    undefined,
+    ['a', undefined],
+    Object.assign([], { 1: 'a' }),
+    null,
+    5,
+    { id: 1 },
+    'a\uD800',
+  ];
   const long = ['k'.repeat(1_025), Array.from({ length: 1_001 }, (_, index) => `key${index}`)];
   /** Names of our own, also those of a longer prefix. */
   const own = [
