@@ -55,7 +55,7 @@ export abstract class Fence<Transaction = any> {
   /**
    * The same check as the first statement of your own transaction, at its top level and not inside a savepoint, before anything
    * is read. On PostgreSQL a stale token aborts the transaction, so a swallowed error can't commit; on MySQL and SQLite let the
-   * error end the transaction.
+   * error end the transaction. Await it; that of `sqliteFence` throws at once what others reject with.
    *
    * @throws StaleTokenError, FencedUsageError, the latter also outside a transaction
    */
@@ -149,7 +149,7 @@ export interface PruneOptions {
 
 /** Where a stale token was refused. */
 export interface StaleContext {
-  /** `transaction` and `claim`: already rolled back. `advance`: your transaction is still open; it must roll back. */
+  /** `transaction` and `claim`: already rolled back. `advance`: your transaction may still be open; it must roll back. */
   readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
   /** The refused token. */
   readonly token: FenceToken;

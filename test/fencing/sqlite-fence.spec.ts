@@ -7,7 +7,7 @@ import Database from 'better-sqlite3';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { sqliteFence, type FenceEvent, type FenceToken } from '../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
-import { nodeSqlite } from './support/node-sqlite.ts';
+import { nodeSqlite, type OpenSqlite } from './support/node-sqlite.ts';
 
 const token = (value: number): FencingToken => new FencingToken(value, ['seat'], `h${value}`);
 const stale = expect.objectContaining({ code: 'STALE_TOKEN', currentToken: '9' });
@@ -103,20 +103,92 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
       database.close();
     }
   });
+
+  it.each(['advance', 'advanceSync'] as const)(
+    'checks by %s on the connection whose transaction it was given',
+    (call) => {
+      const [first, older, newer] = [0, 0, 0].map((timeout) => new Driver(file, { timeout })) as [
+        OpenSqlite,
+        OpenSqlite,
+        OpenSqlite,
+      ];
+      try {
+        const fence = sqliteFence(first);
+        older.exec('CREATE TABLE seat (owner TEXT)');
+        older.exec('BEGIN');
+        void fence[call](older, token(8));
+        const claiming = () => {
+          newer.exec('BEGIN IMMEDIATE');
+          void fence[call](newer, token(9));
+          newer.exec('COMMIT');
+        };
+        expect(claiming).toThrow(/locked/);
+        older.exec("INSERT INTO seat VALUES ('older'); COMMIT");
+        claiming();
+        older.exec('BEGIN');
+        expect(() => fence[call](older, token(8))).toThrow(stale);
+        older.exec('ROLLBACK');
+      } finally {
+        for (const database of [first, older, newer]) database.close();
+      }
+    },
+  );
+
+  it('refuses at once what advance is to refuse, and awaits like others', async () => {
+    const database = new Driver(file);
+    try {
+      const events: string[] = [];
+      const onEvent = ({ type }: FenceEvent) => void events.push(type);
+      const fence = sqliteFence(database, { onEvent, onStale: () => void events.push('refund') });
+      expect(() => fence.advance(database, token(1))).toThrow(/outside a transaction/);
+      expect(() => fence.advance(database, undefined)).toThrow(/fencing token is needed/);
+      database.exec('BEGIN IMMEDIATE');
+      await fence.advance(database, token(9));
+      expect(events).toEqual(['admitted']);
+      expect(() => fence.advance(database, token(8))).toThrow(stale);
+      database.exec('ROLLBACK');
+      await Promise.resolve();
+      expect(events).toEqual(['admitted', 'stale', 'refund']);
+    } finally {
+      database.close();
+    }
+  });
+
+  it.each(['advance', 'advanceSync'] as const)(
+    'rolls a transaction of the fence back in which a refusal by %s was swallowed',
+    async (call) => {
+      const database = new Driver(file);
+      try {
+        const fence = sqliteFence(database);
+        await fence.claim({ value: 9, keys: ['other'], holder: 'newer' });
+        const other = { value: 8, keys: ['other'], holder: 'older' };
+        const rejected = fence.transaction(token(1), async (tx) => {
+          await (async () => fence[call](tx, other))().catch(() => undefined);
+        });
+        await expect(rejected).rejects.toEqual(stale);
+        await expect(fence.transaction(token(1), () => 'admitted')).resolves.toBe('admitted');
+      } finally {
+        database.close();
+      }
+    },
+  );
 });
 
-it('checks in a transaction of better-sqlite3, which rolls back', () => {
-  const database = new Database(':memory:');
-  const fence = sqliteFence(database);
-  database.exec(`${fence.ddl()} CREATE TABLE seat (owner TEXT)`);
-  const write = database.transaction((value: number) => {
-    fence.advanceSync(database, token(value));
-    database.exec("INSERT INTO seat VALUES ('x')");
-  });
-  write(9);
-  expect(() => write(8)).toThrow(stale);
-  expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
-});
+it.each(['advance', 'advanceSync'] as const)(
+  'rolls a transaction of better-sqlite3 back when %s refuses',
+  (call) => {
+    const database = new Database(':memory:');
+    const fence = sqliteFence(database);
+    database.exec(`${fence.ddl()} CREATE TABLE seat (owner TEXT)`);
+    const write = database.transaction((value: number) => {
+      void fence[call](database, token(value));
+      database.exec("INSERT INTO seat VALUES ('x')");
+    });
+    write(9);
+    expect(() => write(8)).toThrow(stale);
+    expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
+  },
+);
 
 it.each([
   [{ code: 'ERR_SQLITE_ERROR', errcode: 5 }, true],

@@ -30,6 +30,16 @@ export interface SqliteDatabase {
 /** The fence in an SQLite file, whose transactions may be synchronous. */
 export interface SqliteFence<Database> extends Fence<Database> {
   /**
+   * As on other databases, but it does its work before it returns, on the connection it is given, and what it refuses is thrown
+   * at once: a synchronous transaction that did not wait for a promise would have committed the stale write. With `await` in an
+   * asynchronous function that is the same as a rejection; `.catch()` on the call does not see it. `onStale` runs afterwards, and
+   * is not awaited.
+   *
+   * @throws StaleTokenError, FencedUsageError
+   */
+  advance(database: Database, token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
+
+  /**
    * `advance` for a synchronous transaction of your own, such as `database.transaction(() => …)` of better-sqlite3. It throws
    * before the transaction goes on; `onStale` runs afterwards.
    *
@@ -78,19 +88,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     private readonly database: Database,
     options?: SqlFenceOptions,
   ) {
-    super(
-      {
-        dialect: 'sqlite',
-        executor: (transaction) => ({
-          dialect: 'sqlite',
-          placeholder: 'question-mark',
-          query: async (sql, parameters) => transaction.prepare(sql).all(...parameters),
-        }),
-        isTransaction: isInSqliteTransaction,
-        onlyConnection: database,
-      },
-      options,
-    );
+    super({ dialect: 'sqlite', onlyConnection: database }, options);
   }
 
   protected override inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
@@ -105,24 +103,37 @@ class SqliteTableFence<Database extends SqliteDatabase>
     return RETRY_DELAY_MS * count;
   }
 
+  /** Not async: nothing may go on after a refusal, also where nobody waits for the promise. */
+  advance(database: Database, token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
+    return this.advanceAtOnce('advance', database, token, options);
+  }
+
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {
-    const claims = fenceClaims(token, keysOf('fence.advanceSync', options));
-    checkTransaction('advanceSync', database, claims);
+    void this.advanceAtOnce('advanceSync', database, token, options);
+  }
+
+  /** @returns when it was reported that the token was admitted */
+  private advanceAtOnce(
+    name: 'advance' | 'advanceSync',
+    database: Database,
+    token: FenceToken | undefined,
+    options?: FenceKeys,
+  ): Promise<void> {
+    const claims = fenceClaims(token, keysOf(`fence.${name}`, options));
+    checkTransaction(name, database, claims);
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
     const call = this.calls.get(database);
-    let outcome: Promise<void> = Promise.resolve();
+    const report = (outcome: Promise<void>): Promise<void> =>
+      call ? outcome : this.reporter.reporting(token, claims, 'advance', () => outcome);
     try {
-      this.advanceNow(claims);
+      this.advanceNow(database, claims);
     } catch (error) {
+      // Reported when the transaction has been rolled back.
       if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
-      outcome = Promise.reject(error as Error);
+      report(Promise.reject(error as Error)).catch(() => undefined);
       throw error;
-    } finally {
-      const reported = call
-        ? outcome
-        : this.reporter.reporting(token, claims, 'advance', () => outcome);
-      reported.catch(() => undefined);
     }
+    return report(Promise.resolve());
   }
 
   /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
@@ -155,7 +166,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     database.exec('BEGIN IMMEDIATE');
     this.calls.set(database, call);
     try {
-      this.advanceNow(claims);
+      this.advanceNow(database, claims);
       if (!isClaim) database.exec(sqliteFenceSql.mark);
       const result = this.context.run(call, () => work(database));
       return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
@@ -173,7 +184,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
       );
     database.exec('BEGIN IMMEDIATE');
     try {
-      const result = runStepsNow((statement) => this.runNow(statement), steps());
+      const result = runStepsNow((statement) => runNow(database, statement), steps());
       database.exec('COMMIT');
       return result;
     } catch (error) {
@@ -182,21 +193,22 @@ class SqliteTableFence<Database extends SqliteDatabase>
     }
   }
 
-  private runNow(statement: SqlStatement): readonly SqlRow[] {
-    const { sql, parameters } = renderStatement(statement, 'question-mark');
-    return this.database.prepare(sql).all(...parameters);
-  }
-
-  private advanceNow(claims: readonly FenceClaim[]): void {
+  /** @param database where the transaction is, which may be another connection than that of the fence */
+  private advanceNow(database: Database, claims: readonly FenceClaim[]): void {
     let rows: readonly SqlRow[] = [];
     try {
       for (const statement of advanceStatements('sqlite', this.table, claims))
-        rows = this.runNow(statement);
+        rows = runNow(database, statement);
     } catch (error) {
       throw fenceError(error, 'sqlite', this.table, claims);
     }
     checkFenceRows(rows, claims);
   }
+}
+
+function runNow(database: SqliteDatabase, statement: SqlStatement): readonly SqlRow[] {
+  const { sql, parameters } = renderStatement(statement, 'question-mark');
+  return database.prepare(sql).all(...parameters);
 }
 
 function isInSqliteTransaction(database: SqliteDatabase): boolean {

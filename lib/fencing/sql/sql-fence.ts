@@ -1,7 +1,14 @@
 import { RedlockConfigError } from '../../core/errors.ts';
-import type { TransactionOptions } from '../call-options.ts';
-import type { SqlFenceOptions } from '../fence.ts';
-import { advanceFence, refuseEnded } from './advance-fence.ts';
+import { keysOf, type TransactionOptions } from '../call-options.ts';
+import type { FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
+import { fenceClaims } from '../fence-claim.ts';
+import { isStaleTokenError } from '../fence-reporter.ts';
+import {
+  advanceFence,
+  checkTransaction,
+  outsideTransaction,
+  refuseEnded,
+} from './advance-fence.ts';
 import { fenceSqlOf } from './dialect.ts';
 import { isAbortedTransactionError } from './sql-error.ts';
 import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
@@ -39,6 +46,28 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     options?: SqlFenceOptions,
   ) {
     super(adapter, options);
+  }
+
+  async advance(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    options?: FenceKeys,
+  ): Promise<void> {
+    const claims = fenceClaims(token, keysOf('fence.advance', options));
+    checkTransaction('advance', transaction, claims);
+    const isInside = this.adapter.isTransaction(transaction);
+    // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
+    if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
+    const call = this.calls.get(transaction as object);
+    const advancing = () => advanceFence(this.adapter.executor(transaction), this.table, claims);
+    if (!call) return void (await this.reporter.reporting(token, claims, 'advance', advancing));
+    try {
+      await advancing();
+    } catch (error) {
+      // Reported when the transaction has been rolled back.
+      if (isStaleTokenError(error)) call.refusal = { error, token, claims };
+      throw error;
+    }
   }
 
   protected override async attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {

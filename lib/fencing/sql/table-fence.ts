@@ -6,7 +6,7 @@ import {
   transactionOptions,
   type TransactionOptions,
 } from '../call-options.ts';
-import { advanceFence, checkTransaction, fenceError, outsideTransaction } from './advance-fence.ts';
+import { advanceFence, fenceError } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
@@ -48,7 +48,10 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   protected readonly calls = new WeakMap<object, { refusal?: Refusal }>();
 
   constructor(
-    protected readonly adapter: Omit<SqlFenceAdapter<Transaction>, 'run'>,
+    protected readonly adapter: Pick<
+      SqlFenceAdapter<Transaction>,
+      'dialect' | 'onlyConnection' | 'autocommit'
+    >,
     options: SqlFenceOptions = {},
   ) {
     fenceSqlOf(adapter.dialect);
@@ -94,27 +97,11 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     return this.reporter.reporting(token, claims, 'transaction', run, call);
   }
 
-  async advance(
+  abstract advance(
     transaction: Transaction,
     token: FenceToken | undefined,
     options?: FenceKeys,
-  ): Promise<void> {
-    const claims = fenceClaims(token, keysOf('fence.advance', options));
-    checkTransaction('advance', transaction, claims);
-    const isInside = this.adapter.isTransaction(transaction);
-    // Without `await` where it is known at once: a synchronous transaction does not wait.
-    if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
-    const call = this.calls.get(transaction as object);
-    const advancing = () => advanceFence(this.adapter.executor(transaction), this.table, claims);
-    if (!call) return void (await this.reporter.reporting(token, claims, 'advance', advancing));
-    try {
-      await advancing();
-    } catch (error) {
-      // Reported when the transaction has been rolled back.
-      if (isStaleTokenError(error)) call.refusal = { error, token, claims };
-      throw error;
-    }
-  }
+  ): Promise<void>;
 
   async claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
     const claims = fenceClaims(token, keysOf('fence.claim', options));
