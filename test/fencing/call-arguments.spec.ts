@@ -193,6 +193,13 @@ describe('over PGlite,', () => {
     });
   });
 
+  it('a statement has the parameters that it was given', async () => {
+    const parameters = ['given'];
+    const reading = fence.statement(token, 'SELECT $1::text AS name', parameters);
+    parameters.splice(0, 1, 'changed');
+    await expect(reading).resolves.toEqual([{ name: 'given' }]);
+  });
+
   it.each<[string, readonly unknown[], RegExp]>([
     ['no statement', [], /needs the statement as text.*not undefined/],
     ['null', [null], /needs the statement as text.*not null/],

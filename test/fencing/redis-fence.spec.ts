@@ -149,6 +149,28 @@ describe('redisFence', () => {
     await expect(direct.lrange(`{${key}}:n`, 0, -1)).resolves.toEqual(indices.map(String));
   });
 
+  it.each([
+    ['others', () => direct],
+    ['its connection', () => new Redis(direct.options.port!, { lazyConnect: true })],
+  ])('writes the bytes that it was given, also where it waits for %s', async (_name, open) => {
+    const client = open();
+    try {
+      const fence = redisFence(client);
+      const shared = Buffer.from('0');
+      const view = new Uint8Array(shared.buffer, shared.byteOffset, 1);
+      const writes = Array.from({ length: 200 }, (_none, index) => {
+        shared.write(String(index % 10));
+        return fence.write(token(1), [['RPUSH', `${key}:log`, index % 2 === 0 ? shared : view]]);
+      });
+      shared.write('x');
+      await Promise.all(writes);
+      const digits = await direct.lrange(`${key}:log`, 0, -1);
+      expect(digits.join('')).toBe('0123456789'.repeat(20));
+    } finally {
+      if (client !== direct) client.disconnect();
+    }
+  });
+
   it('runs no write that is sent again after its caller was answered', async () => {
     const sent: Parameters<Redis['eval']>[] = [];
     const client = { eval: (...all: any) => (sent.push(all), (direct.eval as any)(...all)) };

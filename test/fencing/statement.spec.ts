@@ -48,6 +48,13 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     expect(events.map(({ type }) => type)).toEqual(['admitted', 'stale', 'admitted']);
   });
 
+  it.each([WRITE, `/**/ ${WRITE}`])('sends the parameters that it was given: %s', async (sql) => {
+    const parameters = [key, 'given'];
+    const writing = fence.statement(token(1), sql, parameters);
+    parameters.splice(1, 1, 'changed');
+    await expect(writing).resolves.toEqual([{ owner: 'given' }]);
+  });
+
   it('takes INSERT, DELETE, CTEs and SELECT as they are, without and with parameters', async () => {
     const insert = `INSERT INTO seat (id, owner) VALUES ('${key}:new', 'new')`;
     await expect(fence.statement(token(2), insert)).resolves.toEqual([]);
@@ -101,10 +108,13 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     /** Lets the statement wait for the older holder, which writes and commits meanwhile. */
     async function behindOlder(older: string, sql: string): Promise<readonly unknown[]> {
       let waiting: Promise<readonly unknown[]> | undefined;
+      const parameters = [key];
       await inPostgres(pool, async (client) => {
         await fence.advance(client, token(1));
-        waiting = fence.statement(token(2), sql, [key]);
+        waiting = fence.statement(token(2), sql, parameters);
         await lockIsAwaited(pool);
+        // A second attempt sends what the first one sent.
+        parameters.splice(0, 1, 'changed');
         await client.query(older, [key]);
       });
       return waiting!;

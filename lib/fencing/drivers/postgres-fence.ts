@@ -191,7 +191,8 @@ export class StatementFence<Transaction>
     const { table } = this;
     const sqlOfCheck = postgresFenceCheck(table, claims.length);
     const check = { sql: sqlOfCheck, parameters: claimParameters(claims) };
-    const write = { sql, parameters };
+    // Read when it is sent, and again by another attempt.
+    const write = { sql, parameters: [...parameters] };
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
       runStatement(this.adapter.executor(transaction), write).catch((error: unknown) => {

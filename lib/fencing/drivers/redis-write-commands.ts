@@ -61,10 +61,9 @@ export function checkedCommands(
   });
 }
 
-/** ioredis knows bytes as a Buffer only. */
+/** A copy of bytes, for they may be sent later; ioredis knows them as a Buffer only. */
 function storable(value: unknown): string | number | Buffer | undefined {
-  if (typeof value === 'string' || Buffer.isBuffer(value)) return value;
+  if (typeof value === 'string') return value;
   if (typeof value === 'number') return Number.isNaN(value) ? undefined : value;
-  if (!types.isUint8Array(value)) return undefined;
-  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return types.isUint8Array(value) ? Buffer.from(value) : undefined;
 }
