@@ -2,11 +2,11 @@ import { FencedUsageError, quoteKeys } from '../core/errors.ts';
 import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
 import {
-  beginning,
   checkKeyList,
   isFenceKey,
-  isTokenValue,
   MAX_KEY_BYTES,
+  shownValue,
+  tokenDecimal,
 } from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
@@ -18,14 +18,15 @@ export interface FenceClaim {
 }
 
 const AS_GIVEN = 'Pass the token as the lock gave it, or as it was received.';
-const HOLDER = /^[\x20-\x7e]{0,255}$/;
+/** An empty one is no holder: it marks floors and rows that were repaired. */
+const HOLDER = /^[\x20-\x7e]{1,255}$/;
 
 /**
  * The rows a token claims, in one order for all processes (bytes of the key), so that two holders of overlapping sets
  * never wait for each other.
  *
  * @param keys some of the token's keys; default all of them
- * @throws FencedUsageError when the token is missing or not a positive integer, the keys are no array, or one is not the token's
+ * @throws FencedUsageError when the token is missing or malformed, the keys are no array or too many, or one is not the token's
  */
 export function fenceClaims(
   token: FenceToken | undefined | null,
@@ -58,20 +59,16 @@ function unusable(why: string, keys?: readonly string[]): FencedUsageError {
 }
 
 function decimalToken({ value, holder, keys }: FenceToken): string {
-  const decimal = String(value);
-  const isExact =
-    typeof value === 'number'
-      ? Number.isSafeInteger(value)
-      : typeof value === 'bigint' || typeof value === 'string';
-  if (!isExact || !isTokenValue(decimal)) {
+  const decimal = tokenDecimal(value);
+  if (decimal === undefined) {
     throw unusable(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${beginning(decimal)}. ${AS_GIVEN}`,
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${shownValue(value)}. ${AS_GIVEN}`,
       keys,
     );
   }
   if (typeof holder !== 'string' || !HOLDER.test(holder)) {
     throw unusable(
-      `The holder of a fencing token must be a string of at most 255 printable ASCII characters. ${AS_GIVEN}`,
+      `The holder of a fencing token must be a string of 1 to 255 printable ASCII characters. ${AS_GIVEN}`,
       keys,
     );
   }
@@ -89,6 +86,7 @@ export function checkFenceKey(key: unknown): void {
 function checkKey(key: string, granted: readonly string[]): void {
   checkFenceKey(key);
   if (granted.length > 0 && !granted.includes(key)) {
+    granted.forEach(checkFenceKey);
     throw unusable(
       `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together.`,
       [key],

@@ -9,9 +9,9 @@ import { registerCopy } from '../core/package-copies.ts';
 export interface FenceToken {
   /** A positive integer: a safe integer, a bigint, or its decimal form, up to 2^63 - 1. */
   readonly value: number | bigint | string;
-  /** The keys it was granted for. Empty (a token from outside): the keys must be named in the call. */
+  /** The keys it was granted for, at most 1,000. Empty (a token from outside): the keys must be named in the call. */
   readonly keys: readonly string[];
-  /** Identity of the grant; equal numbers of different holders exclude each other. */
+  /** Identity of the grant, 1 to 255 printable ASCII characters; equal numbers of different holders exclude each other. */
   readonly holder: string;
 }
 

@@ -3,6 +3,8 @@ import { isWellFormed } from '../core/options/lock-keys.ts';
 import { kindOf } from '../core/options/option-names.ts';
 
 export const MAX_KEY_BYTES = 2_500;
+/** As many as a lock may have; some databases take no statement with many more. */
+const MAX_KEYS = 1_000;
 
 const MOST_SHOWN = 40;
 
@@ -44,12 +46,9 @@ export interface ReceivedFencingToken {
  * @throws FencedUsageError when the token is missing or malformed
  */
 export function fencingTokenHeader(token: HeaderToken | undefined): Record<string, string> {
-  const text = token && `${String(token.value)};${token.holder}`;
-  if (
-    typeof text !== 'string' ||
-    typeof token?.holder !== 'string' ||
-    !parseFencingTokenHeader(text)
-  ) {
+  const { value, holder } = Object(token) as Partial<HeaderToken>;
+  const text = typeof holder === 'string' ? `${tokenDecimal(value)};${holder}` : '';
+  if (!parseFencingTokenHeader(text)) {
     throw new FencedUsageError(
       `No request may leave a locked section without its fencing token, but ${faultOf(token)}. Pass the token of the lock (a positive integer and its holder).`,
     );
@@ -61,16 +60,18 @@ export function fencingTokenHeader(token: HeaderToken | undefined): Record<strin
 function faultOf(token: HeaderToken | undefined | null): string {
   if (typeof token !== 'object' || token === null) return `it is ${kindOf(token)}`;
   const { value, holder } = token;
-  if (!isTokenValue(String(value))) {
-    const isNumber = /^-?\d[\d.]*$/.test(String(value));
-    return `its value is ${isNumber ? beginning(String(value)) : kindOf(value)}`;
+  if (tokenDecimal(value) === undefined) {
+    const shown = shownValue(value);
+    return `its value is ${/^-?\d[\d.]*…?$/.test(shown) ? shown : kindOf(value)}`;
   }
   if (holder === '') return 'its holder is empty';
   return `its holder is ${typeof holder === 'string' ? 'not what a lock gives' : kindOf(holder)}`;
 }
 
-/** For messages. */
-export function beginning(text: string): string {
+/** Of a token, for messages. An object may have no text. */
+export function shownValue(value: unknown): string {
+  if (!DECIMALS.has(typeof value)) return kindOf(value);
+  const text = String(value);
   return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text;
 }
 
@@ -96,12 +97,16 @@ export function parseFencingTokenHeader(
 
 /**
  * Spreading a string would fence each of its characters instead of the key.
- * @throws FencedUsageError
+ * @throws FencedUsageError also for more than a lock can have
  */
 export function checkKeyList(keys: unknown): void {
-  if (Array.isArray(keys)) return;
+  if (!Array.isArray(keys))
+    throw new FencedUsageError(
+      `The keys of a fence must be an array of strings, not of type ${typeof keys}: write ['seat:1'], not 'seat:1'. Nothing was written.`,
+    );
+  if (keys.length <= MAX_KEYS) return;
   throw new FencedUsageError(
-    `The keys of a fence must be an array of strings, not of type ${typeof keys}: write ['seat:1'], not 'seat:1'. Nothing was written.`,
+    `A fencing token has at most ${MAX_KEYS} keys, as a lock has, not ${keys.length}. Lock one key that stands for all of them. Nothing was written.`,
   );
 }
 
@@ -111,7 +116,17 @@ export function isFenceKey(key: unknown): key is string {
   return fits && !key.includes('\0') && isWellFormed(key);
 }
 
+/** What the value of a token may be. */
+const DECIMALS: ReadonlySet<string> = new Set(['number', 'bigint', 'string']);
+
+/** The value of a token as text; undefined when it is none, or a number that may have been rounded. */
+export function tokenDecimal(value: unknown): string | undefined {
+  const isExact = typeof value === 'number' ? Number.isSafeInteger(value) : true;
+  const text = isExact && DECIMALS.has(typeof value) ? String(value) : '';
+  return isTokenValue(text) ? text : undefined;
+}
+
 /** Whether it is a decimal number from 1 to 2^63 - 1, without leading zeros. */
-export function isTokenValue(text: string): boolean {
+function isTokenValue(text: string): boolean {
   return /^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= 9_223_372_036_854_775_807n;
 }

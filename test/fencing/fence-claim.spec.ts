@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { normalizeKeys } from '../../lib/core/options/lock-keys.ts';
 import { fenceClaims } from '../../lib/fencing/fence-claim.ts';
+import { parseFencingTokenHeader } from '../../lib/fencing/fencing-token-header.ts';
 import { fenceSqlOf, fenceTable } from '../../lib/fencing/sql/dialect.ts';
 import { renderStatement } from '../../lib/fencing/sql/sql-executor.ts';
 
@@ -12,6 +14,10 @@ const thrown = (run: () => unknown): unknown => {
   } catch (error) {
     return error;
   }
+};
+
+const refusing = (): never => {
+  throw new Error('not as text');
 };
 
 describe('fenceClaims', () => {
@@ -41,6 +47,11 @@ describe('fenceClaims', () => {
     true,
     [5],
     { toString: () => '5' },
+    { toString: refusing },
+    Object.create(null),
+    Symbol('5'),
+    null,
+    undefined,
   ])('refuses %p as the value of a token', (value) => {
     expect(thrown(() => fenceClaims({ value: value as never, keys: ['a'], holder: 'h' }))).toEqual(
       usage(/positive integer .* Pass the token as the lock gave it, or as it was received\. Noth/),
@@ -110,11 +121,35 @@ describe('fenceClaims', () => {
     });
   });
 
-  it.each([undefined, 'x'.repeat(256), 'line\nbreak', 'é'])('refuses %p as a holder', (holder) => {
-    expect(thrown(() => fenceClaims({ value: 1, keys: ['a'], holder: holder as never }))).toEqual(
-      usage(/holder .* Pass the token as the lock gave it, or as it was received\. Nothing/),
-    );
+  it('takes as many keys as a lock has, and refuses more', () => {
+    const numbered = (count: number) => Array.from({ length: count }, (_none, at) => `k${at}`);
+    const [most, more] = [numbered(1_000), numbered(1_001)];
+    const token = (keys: readonly string[]) => ({ value: 1, keys, holder: 'h' });
+    const tooMany = usage(/has at most 1000 keys, as a lock has, not 1001\. .*Nothing was written/);
+    expect(normalizeKeys(most)).toHaveLength(1_000);
+    expect(() => normalizeKeys(more)).toThrow(/at most 1000/);
+    expect(fenceClaims(token(most))).toHaveLength(1_000);
+    expect(thrown(() => fenceClaims(token(more)))).toEqual(tooMany);
+    expect(thrown(() => fenceClaims(token([]), more))).toEqual(tooMany);
+    expect(thrown(() => parseFencingTokenHeader('1;h', more))).toEqual(tooMany);
   });
+
+  it.each([null, 5n, {}])(
+    'refuses %p among the keys of a token, also where others are named',
+    (key) => {
+      const token = { value: 1, keys: ['a', key as never], holder: 'h' };
+      expect(thrown(() => fenceClaims(token, ['b']))).toEqual(usage(/A fence key must be/));
+    },
+  );
+
+  it.each(['', undefined, 'x'.repeat(256), 'line\nbreak', 'é'])(
+    'refuses %p as a holder',
+    (holder) => {
+      expect(thrown(() => fenceClaims({ value: 1, keys: ['a'], holder: holder as never }))).toEqual(
+        usage(/holder .* Pass the token as the lock gave it, or as it was received\. Nothing/),
+      );
+    },
+  );
 });
 
 describe('the SQL of a fence', () => {

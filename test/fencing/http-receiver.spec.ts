@@ -179,7 +179,12 @@ describe('the fencing token header', () => {
     [{ value: 'hunter2', holder: 'h' }, 'its value is a string'],
     [{ value: '9'.repeat(60), holder: 'h' }, `its value is ${'9'.repeat(40)}…`],
     [{ token: 17 }, 'its value is undefined'],
+    [{ value: 2 ** 53, holder: 'h' }, 'its value is 9007199254740992'],
+    [{ value: Object.create(null), holder: 'h' }, 'its value is an object'],
+    [{ value: { toString: () => '5' }, holder: 'h' }, 'its value is an object'],
+    [{ value: Symbol('hunter2'), holder: 'h' }, 'its value is a symbol'],
     [{ value: 1, holder: '' }, 'its holder is empty'],
+    [{ value: 1, holder: Object.create(null) }, 'its holder is an object'],
     [{ value: 1, holder: 'hunter2\r\nX: 1' }, 'its holder is not what a lock gives'],
     [{ value: 1 }, 'its holder is undefined'],
   ])('cannot be made from %p, and says why without what may be secret', (token, why) => {
