@@ -215,6 +215,22 @@ describe('redisFence', () => {
     ]);
   });
 
+  it('runs very many commands in one write, and refuses more than a server takes in one', async () => {
+    const fence = redisFence(direct);
+    const pushes = (count: number) =>
+      Array.from({ length: count }, (_none, index) => ['RPUSH', `${key}:many`, index] as const);
+    const replies = await fence.write(token(1), pushes(150_000));
+    expect(replies).toHaveLength(150_000);
+    expect(replies.at(-1)).toBe(150_000);
+    await expect(fence.write(token(1), pushes(250_001))).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      keys: [key],
+      message: expect.stringMatching(/^write has .* 1000000\. Send several writes\. Nothing was/),
+    });
+    await expect(direct.llen(`${key}:many`)).resolves.toBe(150_000);
+    await expect(fence.write(token(1), pushes(250_000))).resolves.toHaveLength(250_000);
+  });
+
   it('makes a fence that somebody gave an expiry last again', async () => {
     const fence = redisFence(redis);
     await fence.claim(token(1));

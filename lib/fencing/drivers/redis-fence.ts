@@ -27,6 +27,7 @@ import {
 
 /** What the fence needs of a client of ioredis, also a cluster one. */
 export interface RedisFenceClient {
+  /** Takes lists among its arguments for what is in them, as ioredis does: a function can't have very many. */
   eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
   /** For `prune`, which lists the fences of the server. */
   scan?(cursor: string, ...rest: any[]): Promise<unknown>;
@@ -206,12 +207,9 @@ async function evaluate(
   const reply = await client.eval(
     FENCED_WRITE_SCRIPT,
     names.length,
-    ...names,
-    claims.length,
-    first.token,
-    first.holder,
-    ...identity,
-    ...commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
+    names,
+    [claims.length, first.token, first.holder, ...identity],
+    commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
   );
   if (!Array.isArray(reply))
     throw new FencedUsageError(

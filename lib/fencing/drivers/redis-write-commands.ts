@@ -20,6 +20,9 @@ export type CheckedCommand = readonly [
 /** Lua passes no more to one call. */
 const MAX_ARGUMENTS = 7_000;
 
+/** Redis 6.2 closes the connection behind 1,048,576 in one request. */
+const MAX_SENT = 1_000_000;
+
 /**
  * The client would make text of anything: '' of undefined, '[object Object]' of an object, and several arguments of an array.
  *
@@ -38,7 +41,7 @@ export function checkedCommands(
   const form = "as in write(token, [['SET', '{12A}:owner', 'ana']])";
   if (!Array.isArray(commands))
     return refuse(`write takes a list of commands, ${form}, not ${kindOf(commands)}.`);
-  return Array.from(commands, (command: unknown, index) => {
+  const all = Array.from(commands, (command: unknown, index): CheckedCommand => {
     const at = `command ${index + 1}`;
     if (!Array.isArray(command))
       return refuse(`write takes a list of commands, ${form}, but ${at} is ${kindOf(command)}.`);
@@ -59,6 +62,13 @@ export function checkedCommands(
     const sent = parameters.map((value, position) => checked(value, `argument ${position + 1}`));
     return [name, checked(key, 'key'), ...sent];
   });
+  // The number of its arguments goes with each.
+  const count = all.reduce((sum, command) => sum + command.length + 1, 0);
+  if (count > MAX_SENT)
+    refuse(
+      `write has ${all.length} commands, which take ${count} arguments of a script; a request to Redis may have ${MAX_SENT}. Send several writes.`,
+    );
+  return all;
 }
 
 /** A copy of bytes, for they may be sent later; ioredis knows them as a Buffer only. */
