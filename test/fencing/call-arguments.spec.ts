@@ -169,6 +169,29 @@ describe('over SQLite,', () => {
   });
 });
 
+const PRUNES: readonly (readonly [options: unknown, message: string])[] = [
+  [
+    { older: '7d' },
+    "'older' can't be given: it is unknown (did you mean 'olderThan'?); fence.prune takes olderThan",
+  ],
+  [{ olderThan: '30d', keys: [] }, "'keys' can't be given: it is unknown; fence.prune takes"],
+  [['30d'], "'options' can't be an array: give an object: fence.prune takes olderThan"],
+  [{}, "'olderThan' can't be undefined: give milliseconds"],
+  [{ olderThan: 7 }, "'olderThan' can't be 7 (did you mean '7d'?): give milliseconds, or a text"],
+  [{ olderThan: '2w' }, `'olderThan' can't be "2w": give`],
+  [{ olderThan: 2_592_000 }, "'olderThan' can't be 2592000 (did you mean 2592000000?): give"],
+  [{ olderThan: 0 }, "'olderThan' can't be 0: give"],
+  [{ olderThan: '23h' }, `'olderThan' can't be "23h": give`],
+  [{ olderThan: -7 }, "'olderThan' can't be -7: give"],
+];
+
+it.each(PRUNES)('prune(%j) is refused, and says what was meant', async (options, message) => {
+  const fence = sqliteFence(new Database(':memory:'));
+  const error = await refusalOf(fence.prune(options as never));
+  expect(error.message).toContain(message);
+  expect(error.code).toBe('REDLOCK_CONFIG');
+});
+
 describe('over PGlite,', () => {
   const database = new PGlite();
   const fence = pgliteFence(database);

@@ -1,5 +1,5 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
-import { kindOf } from '../../core/options/option-names.ts';
+import { checkOptionNames } from '../../core/options/option-names.ts';
 import type { PruneOptions } from '../fence.ts';
 
 const DAY_MS = 86_400_000;
@@ -9,14 +9,8 @@ export const FIRST_TIME = '1000000000000000';
 
 /** @throws RedlockConfigError */
 export function ageOf(options: Partial<PruneOptions> = {}): number {
-  if (typeof options !== 'object' || options === null)
-    throw new RedlockConfigError(
-      'options',
-      undefined,
-      'give an object: fence.prune takes olderThan',
-      kindOf(options),
-    );
-  // What the conformance kit gives has more names.
+  // What the conformance kit gives has a floor, too.
+  if (!('floor' in Object(options))) checkOptionNames('fence.prune', options, ['olderThan']);
   const { olderThan } = options;
   const text = typeof olderThan === 'string' ? olderThan : '';
   const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
@@ -24,7 +18,15 @@ export function ageOf(options: Partial<PruneOptions> = {}): number {
   const ageMs = Math.round(typeof olderThan === 'number' ? olderThan : written);
   if (ageMs >= DAY_MS && Number.isSafeInteger(ageMs)) return ageMs;
   const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
-  throw new RedlockConfigError('olderThan', olderThan, fix);
+  const meant = typeof olderThan === 'number' && olderThan >= 1 ? meantBy(olderThan) : undefined;
+  const shown = meant && `${olderThan} (did you mean ${meant}?)`;
+  throw new RedlockConfigError('olderThan', olderThan, fix, shown);
+}
+
+/** A small number of days, or seconds; undefined for what is no age in either. */
+function meantBy(count: number): string | undefined {
+  if (count < DAY_MS / 1_000) return `'${count}d'`;
+  return count < DAY_MS ? String(count * 1_000) : undefined;
 }
 
 /**
