@@ -255,8 +255,12 @@ function staleAdvice(token: string, currentToken?: string, currentHolder?: strin
   if (days > 1 && !(ownDays > 1))
     return `That is ${Math.floor(days)} days ahead of the clock here. If that clock is right, every holder until then is refused: while the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
   if (currentHolder === '')
-    return 'That number is of no holder: it is the floor of a fence that was pruned, or a repaired row, and this token is older. Take the lock again for a new one.';
-  return 'A newer holder exists. Undo what this holder did elsewhere (for example refund).';
+    return 'That number is of no holder: it is the floor of a fence that was pruned, or a repaired row, and this token is not newer. Take the lock again for a new one.';
+  const other =
+    token === currentToken
+      ? 'Another holder has the same number, and came first'
+      : 'A newer holder exists';
+  return `${other}. Undo what this holder did elsewhere (for example refund).`;
 }
 
 /** Without the key, which may come from outside: a statement is there to be copied. */

@@ -84,6 +84,17 @@ describe('a message says what happened and what to do', () => {
     expect(error.message).toMatch(/A newer holder exists\. Undo what/);
   });
 
+  it.each(['holder', undefined])('when stale by its own number: that another has it', (holder) => {
+    const { message } = new StaleTokenError('seat:1', '18', '18', holder);
+    expect(message).toMatch(
+      /has seen 18\. Another holder has the same number, and came first\. Undo what/,
+    );
+    expect(message).not.toMatch(/newer/);
+    expect(new StaleTokenError('seat:1', '18', '18', '').message).not.toMatch(
+      /is older|newer holder/,
+    );
+  });
+
   it('when stale by a number of no holder: that the lock is to be taken again', () => {
     const { message } = new StaleTokenError('seat:1', '17', '18', '');
     expect(message).toMatch(/has seen 18\. .* no holder: .* floor .* Take the lock again/);
