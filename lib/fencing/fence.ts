@@ -42,6 +42,10 @@ export abstract class Fence<Transaction = any> {
    * token, so `work` may run more than once: keep effects outside the database out of it. A stale token rolls back, also when
    * `work` swallowed the error.
    *
+   * It ends when the promise of `work` settles. What still runs then (a missing `await`) is outside of the transaction: some
+   * clients refuse it, others write it, unfenced. And where `work` brings another token in a nested transaction (a SAVEPOINT) and
+   * swallows its refusal, the stale write outside of the savepoint commits: let the error end the whole work.
+   *
    * @throws StaleTokenError when a newer holder reached the resource; nothing was written
    * @throws FencedUsageError when the token is missing, malformed or of another key, or the fence table is missing
    * @throws whatever `work` or the database throws; then the transaction was rolled back

@@ -122,6 +122,50 @@ describe('on PostgreSQL', () => {
     }
   });
 
+  it('does not fence what the work did not wait for, as the docstring says', async () => {
+    const { fence, run, close } = await pgPool({});
+    try {
+      const key = `ended:${(count += 1)}`;
+      const [older, newer] = [1, 2].map((value) => new FencingToken(value, [key], `h${value}`));
+      await database.pool.query('UPDATE seat SET n = 0');
+      let goOn = (): void => undefined;
+      let late: Promise<unknown> | undefined;
+      await fence.transaction(older, (tx) => {
+        late = new Promise<void>((resolve) => (goOn = resolve)).then(() => run(tx, WRITE));
+      });
+      await fence.claim(newer);
+      goOn();
+      await late;
+      await expect(database.pool.query('SELECT n FROM seat')).resolves.toMatchObject({
+        rows: [{ n: 1 }],
+      });
+    } finally {
+      await close();
+    }
+  });
+
+  it('does not see a refusal that was swallowed with its savepoint, as the docstring says', async () => {
+    const client = knexClient({ client: 'pg', connection: database.url });
+    try {
+      const { fence } = client;
+      const [own, stale, newer] = ['own', 'stale', 'newer'].map(
+        (name, index) => new FencingToken(index + 1, [index === 0 ? 'own' : 'other'], name),
+      );
+      await database.pool.query('UPDATE seat SET n = 0');
+      await fence.claim(newer);
+      await fence.transaction(own, async (tx) => {
+        const nested = tx.transaction((savepoint: unknown) => fence.advance(savepoint, stale));
+        await expect(nested).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+        await tx.raw(WRITE);
+      });
+      await expect(database.pool.query('SELECT n FROM seat')).resolves.toMatchObject({
+        rows: [{ n: 1 }],
+      });
+    } finally {
+      await client.close();
+    }
+  });
+
   itNotices('TypeORM', [...ENDINGS, ...SWALLOWED], async () => ({
     ...(await typeormClient({ type: 'postgres', url: database.url })),
     run: (tx, text) => tx.query(text),
