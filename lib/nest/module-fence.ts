@@ -18,7 +18,8 @@ const reject = async (): Promise<never> => refuse();
 /** Stands where a fence was asked for and none was given: nothing is written. */
 export const MISSING_FENCE: Fence = {
   transaction: reject,
-  advance: reject,
+  // At once: a synchronous transaction would not wait for a rejection.
+  advance: refuse,
   claim: reject,
   prune: reject,
   check: reject,

@@ -157,12 +157,14 @@ describe('the fence of the module', () => {
     });
     for (const use of [
       (fence: Fence) => fence.claim(oldToken('3')),
-      (fence: Fence) => fence.advance({}, oldToken('3')),
+      async (fence: Fence) => fence.advance({}, oldToken('3')),
       async (fence: Fence) => fence.ddl(),
       async (fence: Fence) => fence.observe(() => undefined),
     ]) {
       await expect(use(module.get(Fence))).rejects.toMatchObject({ code: 'FENCED_USAGE' });
     }
+    // A synchronous transaction would have committed by the time of a rejection.
+    expect(() => void module.get(Fence).advance({}, oldToken('3'))).toThrow('A fence is used');
   });
 
   it('is undefined when injected as optional, also for each request', async () => {
