@@ -1,6 +1,5 @@
-import { types } from 'node:util';
-import { HttpException } from '@nestjs/common';
-import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
+import { FencedUsageError } from '../../core/errors.ts';
+import { describeValue, isListOfTexts, keysFrom } from '../made-keys.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** One `{0.user.id}` of a template, and what follows up to the next one. */
@@ -14,9 +13,6 @@ interface Placeholder {
 /** Its groups: the number of the argument, and the path into it. */
 const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
-
-/** What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. */
-const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\]/;
 
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */
 export type FencedKeyFunction = (...args: never[]) => string | readonly string[];
@@ -44,7 +40,8 @@ export function compileFencedKey(
   parameters: KeyParameters,
   where: string,
 ): KeysOfCall {
-  if (typeof key === 'function') return (args) => keysFrom(key, args, where);
+  if (typeof key === 'function')
+    return (args) => keysFrom(() => key(...(args as never[])), 'the key function', where);
   const templates: unknown = typeof key === 'string' ? [key] : key;
   if (!isListOfTexts(templates)) {
     throw new FencedUsageError(
@@ -55,53 +52,6 @@ export function compileFencedKey(
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
-}
-
-function isListOfTexts(value: unknown): value is readonly string[] {
-  return (
-    Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
-  );
-}
-
-/**
- * Calls a function of the decorator.
- *
- * @throws FencedUsageError that names the method where the function throws. An HttpException is an answer to the caller, and
- * stays what it is, as do errors of this package.
- */
-export function callOption<Result>(call: () => Result, name: string, where: string): Result {
-  try {
-    return call();
-  } catch (cause) {
-    if (cause instanceof HttpException || isRedlockError(cause)) throw cause;
-    throw new FencedUsageError(
-      `${where}: ${name} threw ${cause instanceof Error ? String(cause) : describe(cause)}. The method was not run.`,
-      [],
-      { cause },
-    );
-  }
-}
-
-function keysFrom(
-  key: FencedKeyFunction,
-  args: readonly unknown[],
-  where: string,
-): readonly string[] {
-  const made: unknown = callOption(() => key(...(args as never[])), 'the key function', where);
-  // It is refused below; its rejection must not end the process.
-  if (types.isPromise(made)) made.catch(() => undefined);
-  // A copy: every() skips the holes of an array.
-  const keys: unknown = Array.isArray(made) ? Array.from<unknown>(made) : [made];
-  if (isListOfTexts(keys) && !keys.includes('')) {
-    const bad = keys.find((each) => NO_VALUE.test(each));
-    if (bad === undefined) return keys;
-    throw new FencedUsageError(
-      `${where}: the key function made '${bad.slice(0, 100)}', of an argument that has no text of its own. Use what identifies it, such as its id. The method was not run.`,
-    );
-  }
-  throw new FencedUsageError(
-    `${where}: the key function returned ${describeKeys(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
-  );
 }
 
 /**
@@ -182,19 +132,6 @@ function valueOf(
   if (Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value);
   throw new FencedUsageError(
-    `${where}: ${text} of the key '${template}' is ${describe(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
+    `${where}: ${text} of the key '${template}' is ${describeValue(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
   );
-}
-
-function describeKeys(made: unknown): string {
-  if (!Array.isArray(made)) return describe(made);
-  const bad = made.findIndex((key) => typeof key !== 'string' || key === '');
-  return bad < 0 ? 'an empty array' : `an array with ${describe(made[bad])}`;
-}
-
-function describe(value: unknown): string {
-  if (types.isPromise(value)) return 'a promise';
-  if (value === '') return 'an empty string';
-  if (value === null || value === undefined || typeof value === 'number') return String(value);
-  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
 }

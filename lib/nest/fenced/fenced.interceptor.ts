@@ -12,8 +12,8 @@ import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
+import { callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
-import { callOption } from './fenced-key.ts';
 import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
 /**

@@ -1,9 +1,13 @@
 import { createParamDecorator, HttpException, type ExecutionContext } from '@nestjs/common';
+import { FencedUsageError } from '../../core/errors.ts';
 import {
   FENCING_TOKEN_HEADER,
   parseFencingTokenHeader,
   type ReceivedFencingToken,
 } from '../../fencing/fencing-token-header.ts';
+import { locateError } from '../fenced/fenced.interceptor.ts';
+import { methodName } from '../fenced/fenced-metadata.ts';
+import { keysFrom } from '../made-keys.ts';
 
 /** Names the resource of a request, from the request of the HTTP adapter (Express or Fastify). */
 export type ResourceOfRequest = (request: any) => string | readonly string[];
@@ -25,12 +29,29 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  *   await this.fence.transaction(token, (tx) => tx.query('UPDATE seat SET taken = true'));
  * }
  * ```
+ * @throws FencedUsageError at decoration when `resource` is no function; for a request whose key it makes of a missing value
+ * (`seat:undefined`), or for which it throws or returns no key
  */
 export function FencingTokenHeader(
   resource?: ResourceOfRequest,
   options: FencingTokenHeaderOptions = {},
 ): ParameterDecorator {
-  return receivedToken({ resource, options });
+  const decorate = receivedToken({ resource, options });
+  return (target, propertyKey, index) => {
+    if (resource !== undefined && typeof resource !== 'function')
+      throw located(
+        new FencedUsageError(
+          '@FencingTokenHeader takes a function of the request, such as (request) => `seat:${request.params.id}`, or nothing.',
+        ),
+        methodName(target, String(propertyKey)),
+      );
+    decorate(target, propertyKey, index);
+  };
+}
+
+function located<Thrown>(error: Thrown, where: string): Thrown {
+  locateError(error, where);
+  return error;
 }
 
 /** Options of {@link FencingTokenHeader}. */
@@ -58,8 +79,9 @@ const receivedToken = createParamDecorator(
         428,
       );
     }
-    const keys = resource?.(request) ?? [];
-    const token = parseFencingTokenHeader(String(text), typeof keys === 'string' ? [keys] : keys);
+    const where = `${context.getClass().name}.${context.getHandler().name}`;
+    const keys = resource === undefined ? [] : resourceKeys(() => resource(request), where);
+    const token = parseFencingTokenHeader(String(text), keys);
     if (!token)
       throw new HttpException(
         `The header ${FENCING_TOKEN_HEADER} must be <token>;<holder>, and its resource one that a fence can name`,
@@ -73,6 +95,14 @@ const receivedToken = createParamDecorator(
     return token;
   },
 );
+
+function resourceKeys(make: () => unknown, where: string): readonly string[] {
+  try {
+    return keysFrom(make, 'the key function of @FencingTokenHeader', where);
+  } catch (error) {
+    throw located(error, where);
+  }
+}
 
 /**
  * Gives an HTTP handler (of Express or Fastify) an `AbortSignal` that aborts when the client closes the connection before it

@@ -1,0 +1,70 @@
+import { types } from 'node:util';
+import { HttpException } from '@nestjs/common';
+import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+
+/** What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. */
+const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\]/;
+
+/** Whether it is a non-empty array of strings. */
+export function isListOfTexts(value: unknown): value is readonly string[] {
+  return (
+    Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
+  );
+}
+
+/**
+ * Calls a function of the user.
+ *
+ * @throws FencedUsageError that names the method where the function throws. An HttpException is an answer to the caller, and
+ * stays what it is, as do errors of this package.
+ */
+export function callOption<Result>(call: () => Result, name: string, where: string): Result {
+  try {
+    return call();
+  } catch (cause) {
+    if (cause instanceof HttpException || isRedlockError(cause)) throw cause;
+    throw new FencedUsageError(
+      `${where}: ${name} threw ${cause instanceof Error ? String(cause) : describeValue(cause)}. The method was not run.`,
+      [],
+      { cause },
+    );
+  }
+}
+
+/**
+ * The keys that a function of the user makes.
+ *
+ * @param name of the function, for messages
+ * @throws FencedUsageError when they are no keys, or are made of a missing value
+ */
+export function keysFrom(make: () => unknown, name: string, where: string): readonly string[] {
+  const made: unknown = callOption(make, name, where);
+  // It is refused below; its rejection must not end the process.
+  if (types.isPromise(made)) made.catch(() => undefined);
+  // A copy: every() skips the holes of an array.
+  const keys: unknown = Array.isArray(made) ? Array.from<unknown>(made) : [made];
+  if (isListOfTexts(keys) && !keys.includes('')) {
+    const bad = keys.find((each) => NO_VALUE.test(each));
+    if (bad === undefined) return keys;
+    throw new FencedUsageError(
+      `${where}: ${name} made '${bad.slice(0, 100)}', of a value that is missing, or has no text of its own. Use what identifies it, such as its id. The method was not run.`,
+    );
+  }
+  throw new FencedUsageError(
+    `${where}: ${name} returned ${describeKeys(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
+  );
+}
+
+function describeKeys(made: unknown): string {
+  if (!Array.isArray(made)) return describeValue(made);
+  const bad = made.findIndex((key) => typeof key !== 'string' || key === '');
+  return bad < 0 ? 'an empty array' : `an array with ${describeValue(made[bad])}`;
+}
+
+/** For messages: of texts and objects only what they are. */
+export function describeValue(value: unknown): string {
+  if (types.isPromise(value)) return 'a promise';
+  if (value === '') return 'an empty string';
+  if (value === null || value === undefined || typeof value === 'number') return String(value);
+  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
+}
