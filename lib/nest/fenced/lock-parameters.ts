@@ -1,5 +1,6 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import type { FencingToken as Token } from '../../core/fencing-token.ts';
+import { isInSection } from '../../core/holding/reentrancy.ts';
 
 const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
 const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
@@ -46,13 +47,13 @@ export function LockSignal(): ParameterDecorator {
 }
 
 /**
- * The default of a parameter under `@FencingToken()`. It is evaluated only where no lock was taken for the call, and then fails,
- * so that the method does nothing without a lock. In a unit test pass `createFencingToken` of `nestjs-fenced-lock/testing`.
+ * The default of a parameter under `@FencingToken()`, and nothing for the body of a method: there use the parameter. It is evaluated
+ * only where no lock was taken for the call, and then fails, so that the method does nothing without a lock. In a unit test pass `createFencingToken` of `nestjs-fenced-lock/testing`.
  *
  * @throws FencedUsageError always
  */
 export function fencingToken(): Token {
-  throw withoutLock('fencingToken()', '@FencingToken()');
+  throw evaluated('fencingToken()', '@FencingToken()', 'token');
 }
 
 /**
@@ -62,13 +63,14 @@ export function fencingToken(): Token {
  * @throws FencedUsageError always
  */
 export function lockSignal(): AbortSignal {
-  throw withoutLock('lockSignal()', '@LockSignal()');
+  throw evaluated('lockSignal()', '@LockSignal()', 'signal');
 }
 
-function withoutLock(name: string, decorator: string): FencedUsageError {
-  return new FencedUsageError(
-    `${name} was evaluated: this call holds no lock, and the method was not run. It is the default of a parameter under ${decorator}, in a method under @Fenced; in a unit test, pass a value for that parameter.`,
-  );
+function evaluated(name: string, decorator: string, parameter: string): FencedUsageError {
+  const why = isInSection()
+    ? `${name} was evaluated inside a section that a lock protects, and gives no value: it is only the default of a parameter of the method under @Fenced. There declare ${decorator} ${parameter} = ${name}, and use ${parameter}; in the work of withLock use lock.${parameter}. If that stands there, the method called is not under @Fenced: put it there, or pass the value on. What stood before it has run.`
+    : `${name} was evaluated: this call holds no lock, and the method was not run. It is the default of a parameter under ${decorator}, in a method under @Fenced; in a unit test, pass a value for that parameter.`;
+  return new FencedUsageError(why);
 }
 
 function marking(kind: symbol, name: string): ParameterDecorator {
