@@ -6,6 +6,7 @@ import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts
 import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
+import { KEYS_CHECKED, refusalOfKeys } from './made-keys.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
 
 /** Options of {@link LockService.withLock}. */
@@ -25,7 +26,8 @@ const OF_SECTION = { ...OF_WITH_LOCK, names: [...OF_WITH_LOCK.names, 'claim'] };
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
- * strings, and wrong ones are a `FencedUsageError`; wrong options are a `RedlockConfigError`.
+ * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`, and
+ * so are templates and those made of a missing value (`seat:undefined`, `[object Object]`). Wrong options are a `RedlockConfigError`.
  *
  * @example
  * ```ts
@@ -58,6 +60,8 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
+    const refusal = refusalOf(keys, options);
+    if (refusal !== undefined) return Promise.reject(refusal);
     if (options?.claim === undefined)
       return this.host.redlock.withLock(keys, work, options, OF_SECTION);
     return this.#withClaim(keys, work, options);
@@ -87,7 +91,10 @@ export class LockService {
    * @throws LockBusyError, QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`; then nothing is held
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    return this.host.redlock.acquire(keys, options);
+    const refusal = refusalOf(keys, options);
+    return refusal === undefined
+      ? this.host.redlock.acquire(keys, options)
+      : Promise.reject(refusal);
   }
 
   /**
@@ -97,7 +104,10 @@ export class LockService {
    * @throws QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
-    return this.host.redlock.tryAcquire(keys, options);
+    const refusal = refusalOf(keys, options);
+    return refusal === undefined
+      ? this.host.redlock.tryAcquire(keys, options)
+      : Promise.reject(refusal);
   }
 
   /**
@@ -137,6 +147,14 @@ export class LockService {
   ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(timeoutMs);
   }
+}
+
+function refusalOf(
+  keys: string | readonly string[],
+  options: AcquireOptions | undefined,
+): FencedUsageError | undefined {
+  const { [KEYS_CHECKED]: areChecked } = (options ?? {}) as { readonly [KEYS_CHECKED]?: true };
+  return areChecked === true ? undefined : refusalOfKeys(keys);
 }
 
 registerCopy('LockService', LockService);

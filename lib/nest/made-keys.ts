@@ -5,6 +5,12 @@ import { FencedUsageError, isRedlockError } from '../core/errors.ts';
 /** What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. */
 const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\]/;
 
+/** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
+export const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
+
+/** What no key of a call has: both in one, since every call pays for it. */
+const NO_KEY = new RegExp(`${NO_VALUE.source}|${PLACEHOLDER.source}`);
+
 /** Whether it is a non-empty array of strings. */
 export function isListOfTexts(value: unknown): value is readonly string[] {
   return (
@@ -53,6 +59,36 @@ export function keysFrom(make: () => unknown, name: string, where: string): read
   throw new FencedUsageError(
     `${where}: ${name} returned ${describeKeys(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
   );
+}
+
+/** Of the options of calls whose keys `@Fenced` has made: there a text may read like a missing value, or like a template. */
+export const KEYS_CHECKED = Symbol.for('nestjs-fenced-lock/keys-are-checked');
+
+/** Marks options so. Not enumerable: no log or comparison shows it. */
+export function ofCheckedKeys<Options extends object>(options: Options): Options {
+  return Object.defineProperty(options, KEYS_CHECKED, { value: true });
+}
+
+/** Why the keys of a call of LockService are surely not those that were meant. What is no text at all is the core's to refuse. */
+export function refusalOfKeys(keys: string | readonly string[]): FencedUsageError | undefined {
+  const bad = Array.isArray(keys) ? keys.find(isNoKey) : keys;
+  if (!isNoKey(bad)) return undefined;
+  const shown = bad.slice(0, 100);
+  if (NO_VALUE.test(bad))
+    return new FencedUsageError(
+      `A lock key was made of a value that is missing, or has no text of its own: '${shown}'. Use what identifies it, such as its id. Nothing was locked.`,
+    );
+  const meant = shown.replaceAll(new RegExp(PLACEHOLDER, 'g'), (_all, _argument, path: string) => {
+    const name = path.split('.').at(-1);
+    return `\${${name === '' ? 'id' : name}}`;
+  });
+  return new FencedUsageError(
+    `LockService takes the key itself: write \`${meant}\`, not '${shown}'. Only @Fenced fills in such a template; here it would be one lock for everybody. Nothing was locked.`,
+  );
+}
+
+function isNoKey(key: unknown): key is string {
+  return typeof key === 'string' && NO_KEY.test(key);
 }
 
 function describeKeys(made: unknown): string {

@@ -1,5 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
-import { describeValue, isListOfTexts, keysFrom } from '../made-keys.ts';
+import { describeValue, isListOfTexts, keysFrom, PLACEHOLDER } from '../made-keys.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** One `{0.user.id}` of a template, and what follows up to the next one. */
@@ -10,8 +10,6 @@ interface Placeholder {
   readonly literal: string;
 }
 
-/** Its groups: the number of the argument, and the path into it. */
-const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */

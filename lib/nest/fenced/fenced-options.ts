@@ -1,7 +1,9 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
+import type { WithLockOptions } from '../../core/options/options.ts';
 import { oneOf } from '../../core/options/resolve-options.ts';
+import { ofCheckedKeys } from '../made-keys.ts';
 import type { FencedKey } from './fenced-key.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
@@ -88,9 +90,10 @@ export function resolveFencedOptions(options: FencedOptions): Pick<FencedDefinit
     ...lock
   }: FencedOptions = checked;
   const skipWhenBusy = onBusy === 'skip';
-  const lockOptions = Object.freeze(
-    skipWhenBusy ? { wait: 0, release: 'confirmed', ...lock } : lock,
-  );
+  const lockOptions: WithLockOptions = skipWhenBusy
+    ? { wait: 0, release: 'confirmed', ...lock }
+    : lock;
+  Object.freeze(ofCheckedKeys(lockOptions));
   return { lockOptions, skipWhenBusy, claim, allowInTransaction, signalOf };
 }
 

@@ -12,7 +12,7 @@ import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
-import { callOption } from '../made-keys.ts';
+import { callOption, ofCheckedKeys } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
 import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
@@ -103,7 +103,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 function optionsOf(definition: FencedDefinition, args: unknown[]): WithLockOptions {
   const { lockOptions, signalOf, where } = definition;
   const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
-  return signal === undefined ? lockOptions : { ...lockOptions, signal };
+  return signal === undefined ? lockOptions : ofCheckedKeys({ ...lockOptions, signal });
 }
 
 function writeParameters(

@@ -1,0 +1,94 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Fenced, LockService, type RedlockModuleOptions } from '../../lib/index.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { closeAll, startModule } from './support/applications.ts';
+
+type Keys = string | readonly string[];
+const work = () => 'done';
+
+const calls: readonly (readonly [string, (locks: LockService, keys: Keys) => Promise<unknown>])[] =
+  [
+    ['withLock', (locks, keys) => locks.withLock(keys, work)],
+    ['withLock with a claim', (locks, keys) => locks.withLock(keys, work, { claim: true })],
+    ['acquire', (locks, keys) => locks.acquire(keys)],
+    ['tryAcquire', (locks, keys) => locks.tryAcquire(keys)],
+  ];
+
+const wrong: readonly (readonly [Keys, string])[] = [
+  [
+    'seat:undefined',
+    "made of a value that is missing, or has no text of its own: 'seat:undefined'",
+  ],
+  ['null', 'Use what identifies it, such as its id.'],
+  ['seat:NaN/row', 'Use what identifies it, such as its id.'],
+  ['seat:[object Object]', "has no text of its own: 'seat:[object Object]'"],
+  [['row:1', 'seat:undefined'], "has no text of its own: 'seat:undefined'"],
+  ['seat:{0}', "LockService takes the key itself: write `seat:${id}`, not 'seat:{0}'."],
+  ['{1.owner.name}:{0}', "write `${name}:${id}`, not '{1.owner.name}:{0}'."],
+  [['row:1', 'seat:{0.id}'], "write `seat:${id}`, not 'seat:{0.id}'."],
+];
+
+describe('LockService', () => {
+  afterEach(closeAll);
+
+  describe.each(calls)('%s', (_name, call) => {
+    it.each(wrong)('refuses a key that stands for nothing: %j', async (keys, message) => {
+      const locks = (await startModule({}, fenced)).get(LockService);
+      const refused = call(locks, keys);
+      await expect(refused).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      await expect(call(locks, keys)).rejects.toThrow(message);
+      await expect(call(locks, keys)).rejects.toThrow(/Nothing was locked\.$/);
+      for (const key of typeof keys === 'string' ? [keys] : keys)
+        expect(await locks.inspect(key)).toMatchObject({ holder: null });
+    });
+  });
+
+  it('takes keys in which such a word is a part of a name only, and braces without a number', async () => {
+    const locks = (await startModule({}, fenced)).get(LockService);
+    const keys = ['undefined-behaviour', 'the null hypothesis', 'Nan', '{id}', '{}', 'seat:{a0}'];
+    for (const [, call] of calls)
+      for (const key of keys) {
+        const made = await call(locks, key);
+        expect(made).not.toBeNull();
+        await release(made);
+      }
+  });
+
+  it('leaves the keys of @Fenced to it, where a text that a caller gave may read like that', async () => {
+    const seats = (await startModule({ providers: [Seats] }, fenced)).get(Seats);
+    const { signal } = new AbortController();
+    for (const name of ['null', 'undefined', '{0}', '[object Object]'])
+      expect([
+        await seats.book(name),
+        await seats.claim(name),
+        await seats.stop(name, signal),
+      ]).toEqual([name, name, name]);
+  });
+});
+
+const release = (lock: unknown) => (lock as { release?: () => Promise<void> } | null)?.release?.();
+
+const fenced: Partial<RedlockModuleOptions> = {
+  nodes: createMemoryNodes(1),
+  fence: { claim: async () => undefined },
+};
+
+@Injectable()
+class Seats {
+  @Fenced('seat:{0}')
+  async book(name: string): Promise<string> {
+    return name;
+  }
+
+  @Fenced('seat:{0}', { claim: true })
+  async claim(name: string): Promise<string> {
+    return name;
+  }
+
+  @Fenced('seat:{0}', { signal: (_name: string, signal: AbortSignal) => signal })
+  async stop(name: string, _signal: AbortSignal): Promise<string> {
+    return name;
+  }
+}
