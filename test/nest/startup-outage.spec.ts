@@ -6,17 +6,18 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
+import { Recorder } from './support/recorder.ts';
 
 describe('a start without a quorum', () => {
   const servers = useRedisServers(3, { own: true });
   const guarded = useRedisServers(1, { requirepass: 'secret' });
   afterEach(closeAll);
 
-  async function start(options: RedlockModuleOptions): Promise<LockService> {
+  async function start(options: RedlockModuleOptions, logger = silentLogger): Promise<LockService> {
     const module = await Test.createTestingModule({
       imports: [RedlockModule.forRoot({ restartGuard: false, ...options })],
     })
-      .setLogger(silentLogger)
+      .setLogger(logger)
       .compile();
     closeLater(await module.init());
     return module.get(LockService);
@@ -39,6 +40,33 @@ describe('a start without a quorum', () => {
     while (performance.now() < blockedUntilMs);
     setTimeout(() => void Promise.all(servers.map((server) => server.restart())), 1_800);
     await expect((await starting).withLock('a', () => 'locked')).resolves.toBe('locked');
+  });
+
+  /** With a start that is over, well or not, its errors in the log. */
+  async function errorsOf(options: RedlockModuleOptions): Promise<string[]> {
+    const logger = new Recorder();
+    await start(options, logger).catch(() => undefined);
+    return logger.lines.filter((line) => line.startsWith('error'));
+  }
+
+  it('says in one error, long before it ends, what is wrong and what a test does', async () => {
+    const nodes = ['redis://127.0.0.1:1', 'redis://localhost:2', servers[0]!.url];
+    const errors = await errorsOf({ nodes, startupTimeout: '4s' });
+    expect(errors).toHaveLength(1);
+    expect(errors[0]).toMatch(
+      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. The start waits 3 s more for them, and is then refused\. /,
+    );
+    expect(errors[0]).toContain(
+      '.overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.',
+    );
+  });
+
+  it('says nothing of it where the servers come soon, or the start is to end soon', async () => {
+    await Promise.all(servers.map((server) => server.kill()));
+    const nodes = servers.map(({ url }) => url);
+    expect(await errorsOf({ nodes, startupTimeout: 500 })).toEqual([]);
+    setTimeout(() => void Promise.all(servers.map((server) => server.restart())), 200);
+    expect(await errorsOf({ nodes })).toEqual([]);
   });
 
   async function refusal(node: string): Promise<string> {

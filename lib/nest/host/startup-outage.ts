@@ -1,10 +1,8 @@
 import { QuorumUnavailableError, type NodeCause } from '../../core/errors.ts';
-import { inSeconds } from '../../core/options/duration.ts';
 
 /** What the start was asked for, and what it found. */
 export interface Outage {
   readonly waitedMs: number;
-  readonly timeoutMs: number;
   /** How many nodes the start needs: a quorum, or with `strict` all of them. */
   readonly needed: number;
   readonly nodeCount: number;
@@ -12,14 +10,16 @@ export interface Outage {
   readonly causes: readonly NodeCause[];
 }
 
-/** The error of a start that found too few nodes: with what helps against each kind of failure. */
-export function startupOutage(outage: Outage): QuorumUnavailableError {
-  const { waitedMs, timeoutMs, needed, nodeCount, causes } = outage;
+/**
+ * The error of a start that found too few nodes: with what helps against each kind of failure.
+ * @param next what comes then, at the end of the message
+ */
+export function startupOutage(outage: Outage, next: string): QuorumUnavailableError {
+  const { waitedMs, needed, nodeCount, causes } = outage;
   const commands = causes.flatMap(commandFor);
   const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
   const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
-  const late = `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
-  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', late].join(' ');
+  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', next].join(' ');
   return new QuorumUnavailableError([], waitedMs, needed, nodeCount, causes, advice);
 }
 

@@ -2,20 +2,18 @@ import type { Logger } from '@nestjs/common';
 import { RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
 import type { NodeCause } from '../../core/errors.ts';
 import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
+import { inSeconds } from '../../core/options/duration.ts';
 import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import type { FenceFinding } from '../../fencing/fence.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
 import type { ExaminedNode } from '../../redis/preflight/startup-checks.ts';
+import { BEATS, LATE_NODE_MS, waitUntilQuorumJoined } from './quorum-wait.ts';
 import { startupOutage } from './startup-outage.ts';
 import { waitUntilQuorumVotes } from './vote-wait.ts';
 
-/** How long nodes that are late may still answer once a quorum was examined; a dead one delays the start by this much. */
-const LATE_NODE_MS = 1_000;
 const ASK_AGAIN_MS = 50;
-/** The time for an answer is counted in so many beats. */
-const BEATS = 10;
 
 /** How the application wants to start. */
 export interface StartSettings {
@@ -44,19 +42,20 @@ export async function startRedlock(
   redlock: Redlock,
   nodes: readonly LockNode[],
   { strict, timeoutMs, waitForVotes }: StartSettings,
-  logger: Pick<Logger, 'log' | 'warn'>,
+  logger: Pick<Logger, 'log' | 'warn' | 'error'>,
 ): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
   const needed = strict ? nodes.length : quorum;
-  for (let beat = 0; beat < BEATS && !(await redlock.joined(timeoutMs / BEATS));) beat += 1;
+  await waitUntilQuorumJoined(redlock, nodes, { needed, timeoutMs }, logger);
   const leftMs = Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS);
   const examined = await examineAll(redlock, nodes, needed, leftMs);
   const outage = () => {
     if (redlock.isClosing) return new RedlockClosedError([]);
     const waitedMs = performance.now() - startedMs;
     const causes = causesOf(redlock, examined, waitedMs);
-    return startupOutage({ waitedMs, timeoutMs, needed, nodeCount: nodes.length, causes });
+    const late = `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
+    return startupOutage({ waitedMs, needed, nodeCount: nodes.length, causes }, late);
   };
   const restartGuard = restartGuardMs > 0;
   const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
