@@ -62,6 +62,10 @@ export class Refused {
   @Fenced((seatId: string, userId: string) => `seat:${seatId}:${userId}`)
   async moreParameters(_seatId: string): Promise<void> {}
 
+  // @ts-expect-error a parameter without a type is of type never
+  @Fenced((seatId) => `seat:${seatId}`)
+  async untypedParameter(_seatId: string): Promise<void> {}
+
   // @ts-expect-error an optional parameter may be undefined
   @Fenced((seatId: string) => `seat:${seatId}`)
   async optional(_seatId?: string): Promise<void> {}
@@ -112,6 +116,13 @@ export class Refused {
   @Fenced('seat')
   property = 1;
 }
+
+const untyped = Fenced((seatId) => `seat:${seatId as string}`);
+type Untyped = Parameters<typeof untyped<(seatId: string) => Promise<void>>>[2];
+
+/** The name of the member that the descriptor lacks is what the compiler shows. */
+export const messageOfTheCompiler: keyof Untyped =
+  'The parameters of the key function must be the first parameters of the method, and have their types written: (id: string) => ...';
 
 export async function callersNeverPassTheToken(seats: Accepted): Promise<void> {
   await seats.firstParameter('12A', 'ana');

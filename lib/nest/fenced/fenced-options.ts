@@ -110,7 +110,9 @@ type KeyFits<Key extends FencedKey, Method extends PromiseMethod> = Key extends 
 ) => unknown
   ? Key extends (...args: Parameters<Method>) => unknown
     ? unknown
-    : { 'The parameters of the key function must be the first parameters of the method': never }
+    : {
+        'The parameters of the key function must be the first parameters of the method, and have their types written: (id: string) => ...': never;
+      }
   : unknown;
 
 type ResultFits<Options extends FencedOptions, Method extends PromiseMethod> = Options extends {
