@@ -66,6 +66,17 @@ describe('an application over servers that may not vote yet', () => {
     expect(recorder.warnings).toBe('');
   });
 
+  it('says that the guard is of another application where its own is off', async () => {
+    const keyPrefix = newPrefix();
+    await start({ keyPrefix, ttl: '3s', waitForVotes: false });
+    const { recorder, locks } = await start({ keyPrefix, restartGuard: false });
+    expect(recorder.lines.join('\n')).toMatch(
+      /log Waiting [\d.]+ s until a quorum may vote: .*of another application with the same keyPrefix.*here it is off/,
+    );
+    expect(recorder.lines.join('\n')).toContain('restartGuard: false there ends the wait');
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+  });
+
   it('does not wait with waitForVotes: false', async () => {
     const { recorder, locks } = await start({ waitForVotes: false, ttl: '10s' });
     await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);

@@ -63,7 +63,7 @@ export class Refused {
   async moreParameters(_seatId: string): Promise<void> {}
 
   // @ts-expect-error a parameter without a type is of type never
-  @Fenced((seatId) => `seat:${seatId}`)
+  @Fenced((seatId) => `seat:${String(seatId)}`)
   async untypedParameter(_seatId: string): Promise<void> {}
 
   // @ts-expect-error an optional parameter may be undefined

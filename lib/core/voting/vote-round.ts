@@ -125,9 +125,13 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
 
   #describeQuarantine(leftMs: number): string {
     if (leftMs <= 0) return 'may vote now: its restart guard ended this moment';
-    const { restartGuardMs } = this.#set.options;
+    const { restartGuardMs, acquire } = this.#set.options;
     const left = `may not vote for ${inSeconds(leftMs)} more`;
-    // The guard may be a longer one, of another process.
+    // The guard may be a longer one, of another process. A reply that was read late makes it seem a little longer.
+    if (restartGuardMs === 0 || leftMs > restartGuardMs + acquire.nodeTimeoutMs) {
+      const own = restartGuardMs === 0 ? 'off' : inSeconds(restartGuardMs);
+      return `${left}: another process with this keyPrefix has set a longer restart guard (the one here is ${own})`;
+    }
     if (leftMs > restartGuardMs) return `${left} (restart guard)`;
     // Of what is shown, so that both make the guard.
     const sinceMs = Math.max(0, restartGuardMs - Math.ceil(leftMs / 100) * 100);

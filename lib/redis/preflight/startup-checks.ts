@@ -127,13 +127,13 @@ function* warningsOf(
   if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
   if (!restartGuard && connectedReplicas > 0)
-    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off: a failover hands a held lock to a second holder, since a replica may not know it; set restartGuard: true`;
+    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off here: a failover hands a held lock to a second holder, since a replica may not know it; set restartGuard: true`;
   // Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. This and the next are
   // warnings, since nothing is evicted while `maxmemory` is 0 or is not reached.
   if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction')
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '')
-    yield 'forgets its locks when it restarts, and the restart guard is off: set appendonly yes with appendfsync always, or restartGuard: true';
+    yield 'forgets its locks when it restarts, and the restart guard is off here: set appendonly yes with appendfsync always, or restartGuard: true';
   if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
     yield `closes clients that are idle for ${idleTimeoutS} s: nodes leave again and again, and calls that come then fail: set timeout 0`;
   for (const right of missingRights) {

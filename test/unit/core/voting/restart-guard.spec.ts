@@ -88,14 +88,22 @@ describe('nodes that restart without their data', () => {
     expect((error as Error).message).toContain('Nothing is broken');
   });
 
-  it('are named without their age where another process asked for a longer guard', async () => {
-    const cluster = await newCluster();
-    await cluster.process({ restartGuard: true, maxTtl: '20s' });
-    const { redlock } = await cluster.process({ restartGuard: true });
-    const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
-    expect(error).toMatchObject({ causes: { length: 3 } });
-    expect((error as Error).message).toMatch(
-      /may not vote for (19\.\d|20) s more \(restart guard\)/,
-    );
-  });
+  it.each([
+    ['shorter', { restartGuard: true }, 'is 3 s'],
+    ['off', { restartGuard: false }, 'is off'],
+  ])(
+    'name the longer guard of another process where the own one is %s',
+    async (_how, own, said) => {
+      const cluster = await newCluster();
+      await cluster.process({ restartGuard: true, maxTtl: '20s' });
+      const { redlock } = await cluster.process(own);
+      const error = await cluster.failure(redlock.acquire('a', { wait: 0 }));
+      expect(error).toMatchObject({ causes: { length: 3 } });
+      expect((error as Error).message).toMatch(
+        new RegExp(
+          `may not vote for (19\\.\\d|20) s more: another process with this keyPrefix has set a longer restart guard \\(the one here ${said}\\)`,
+        ),
+      );
+    },
+  );
 });
