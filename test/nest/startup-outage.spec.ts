@@ -108,6 +108,15 @@ describe('a start without a quorum', () => {
     expect(message).not.toContain('docker');
   });
 
+  it('asks for TLS where a server takes the connection and does not answer to TLS', async () => {
+    const node = guarded[0]!.url.replace('redis://', 'rediss://');
+    const expected =
+      /no connection: no answer to the TLS handshake: does the server speak TLS on this port\? Else write redis:\/\//;
+    await expect(start({ nodes: [node], startupTimeout: 500 })).rejects.toThrow(expected);
+    const [error] = await errorsOf({ nodes: [node], startupTimeout: 2_500 });
+    expect(error).toMatch(expected);
+  });
+
   it('says that something is no Redis where a web server listens', async () => {
     const web = createServer((_request, response) => response.end()).listen(0, '127.0.0.1');
     await new Promise((resolve) => web.once('listening', resolve));

@@ -24,7 +24,7 @@ export async function waitUntilQuorumJoined(
   if (timeoutMs <= NEWS_MS) return void (await joins(redlock, timeoutMs));
   if ((await joins(redlock, NEWS_MS)) || redlock.isClosing) return;
   const causes = nodes.flatMap((node) => {
-    const message = redlock.problemOf(node);
+    const message = problemOf(redlock, node);
     const { address } = node;
     return message === undefined
       ? []
@@ -35,6 +35,16 @@ export async function waitUntilQuorumJoined(
   const outage = { waitedMs: NEWS_MS, needed, nodeCount: nodes.length, causes };
   logger.error(startupOutage(outage, next).message);
   await joins(redlock, leftMs);
+}
+
+/** A node without a connection says at once what it waits for; else why it has not joined. */
+function problemOf(redlock: Redlock, node: LockNode): string | undefined {
+  let problem = redlock.problemOf(node);
+  if (problem !== undefined)
+    node.examine((reply) => {
+      if (reply.kind === 'failed') problem = reply.message;
+    });
+  return problem;
 }
 
 async function joins(redlock: Redlock, limitMs: number): Promise<boolean> {

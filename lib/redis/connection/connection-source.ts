@@ -80,6 +80,10 @@ export class ConnectionSource {
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
   }
 
+  get usesTls(): boolean {
+    return Boolean((this.#template.options as RedisOptions).tls);
+  }
+
   /** A client that has not connected yet. */
   create(): Redis {
     const client = this.#template.duplicate(OVERRIDES) as Redis;

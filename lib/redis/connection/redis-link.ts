@@ -34,10 +34,10 @@ export interface RedisLinkListener {
 export class RedisLink {
   /** The connection, when commands can be written. */
   connection: RedisConnection | undefined;
-  /** Why there is no connection. */
-  problem = 'not connected yet';
   readonly #source: ConnectionSource;
   readonly #listener: RedisLinkListener;
+  /** Of the last attempt to connect that ended. */
+  #problem: string | undefined;
   #silenceLimitMs = 0;
   #current: RedisConnection | undefined;
   #successor: RedisConnection | undefined;
@@ -51,6 +51,16 @@ export class RedisLink {
   constructor(source: ConnectionSource, listener: RedisLinkListener) {
     this.#source = source;
     this.#listener = listener;
+  }
+
+  /** Why there is no connection. */
+  get problem(): string {
+    if (this.#problem !== undefined) return this.#problem;
+    const isInHandshake =
+      this.#source.usesTls && this.#current?.client.stream?.connecting === false;
+    return isInHandshake
+      ? 'no answer to the TLS handshake: does the server speak TLS on this port? Else write redis://'
+      : 'not connected yet';
   }
 
   /** Starts connecting, unless it has. */
@@ -75,14 +85,14 @@ export class RedisLink {
       });
     });
     this.#current?.drop('closed');
-    this.problem = 'closed';
+    this.#problem = 'closed';
   }
 
   /** It is connected, authenticated, in its database, and its server does not load. */
   ready(connection: RedisConnection): void {
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
-    this.problem = connection.problem;
+    this.#problem = connection.problem;
     this.connection = connection;
     this.#listener.opened(connection);
   }
@@ -95,7 +105,7 @@ export class RedisLink {
     }
     if (connection !== this.#current) return;
     this.#current = this.connection = undefined;
-    this.problem = connection.problem;
+    this.#problem = connection.problem;
     const successor = this.#successor;
     this.#successor = undefined;
     successor?.drop(this.problem);
@@ -127,7 +137,7 @@ export class RedisLink {
     try {
       connection = new RedisConnection(this.#source, this, this.#silenceLimitMs);
     } catch (error) {
-      this.problem = this.#source.conceal(errorMessage(error));
+      this.#problem = this.#source.conceal(errorMessage(error));
       this.#connectLater();
       this.#listener.failed?.(this.problem);
       return;
@@ -154,7 +164,7 @@ export class RedisLink {
     this.#failures = 0;
     silent.drop('given up: it was silent, and a second connection was answered');
     this.#listener.closed?.(silent.problem);
-    this.problem = successor.problem;
+    this.#problem = successor.problem;
     if (!this.#isClosed) this.#listener.opened(successor);
   }
 
