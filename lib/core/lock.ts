@@ -22,9 +22,9 @@ export interface Lock {
   readonly isHeld: boolean;
   /**
    * Call it before a step that must not run unlocked.
-   * @param ms validity that must be left, in milliseconds. @default 0
+   * @param ms validity that must be left, in milliseconds, a number up to the ttl: more is never left. @default 0
    * @throws LockLostError when the lock is lost, or less is left (reason `short`: it is still held)
-   * @throws FencedUsageError after `release()`
+   * @throws FencedUsageError after `release()`, and when `ms` is no number of milliseconds or more than the ttl
    */
   ensure(ms?: number): void;
   /**

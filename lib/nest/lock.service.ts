@@ -60,7 +60,7 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    const refusal = refusalOf(keys, options);
+    const refusal = refusalOf(this, keys, options);
     if (refusal !== undefined) return Promise.reject(refusal);
     if (options?.claim === undefined)
       return this.host.redlock.withLock(keys, work, options, OF_SECTION);
@@ -91,7 +91,7 @@ export class LockService {
    * @throws LockBusyError, QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`; then nothing is held
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    const refusal = refusalOf(keys, options);
+    const refusal = refusalOf(this, keys, options);
     return refusal === undefined
       ? this.host.redlock.acquire(keys, options)
       : Promise.reject(refusal);
@@ -104,7 +104,7 @@ export class LockService {
    * @throws QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
-    const refusal = refusalOf(keys, options);
+    const refusal = refusalOf(this, keys, options);
     return refusal === undefined
       ? this.host.redlock.tryAcquire(keys, options)
       : Promise.reject(refusal);
@@ -116,7 +116,8 @@ export class LockService {
    * `undefined`.
    */
   inspect(key: string): Promise<LockInspection> {
-    return this.host.redlock.inspect(key);
+    const refusal = refusalOf(this);
+    return refusal === undefined ? this.host.redlock.inspect(key) : Promise.reject(refusal);
   }
 
   /**
@@ -124,6 +125,8 @@ export class LockService {
    * one. It may have been lost: look at `isHeld`. Work that outlives its section no longer sees the lock.
    */
   current(): Lock | undefined {
+    const refusal = refusalOf(this);
+    if (refusal !== undefined) throw refusal;
     return this.host.redlock.current();
   }
 
@@ -132,6 +135,8 @@ export class LockService {
    * {@link withLock} and {@link acquire} would join it.
    */
   holds(keys: string | readonly string[]): boolean {
+    const refusal = refusalOf(this);
+    if (refusal !== undefined) throw refusal;
     return this.host.redlock.holds(keys);
   }
 
@@ -145,14 +150,21 @@ export class LockService {
    * an answer it stays false. Nodes that restarted may still be waiting to vote.
    */
   ready(timeoutMs: number): Promise<boolean> {
-    return this.host.redlock.ready(timeoutMs);
+    const refusal = refusalOf(this);
+    return refusal === undefined ? this.host.redlock.ready(timeoutMs) : Promise.reject(refusal);
   }
 }
 
+/** Why a call can't be made: its method was taken off the service, as by `const { withLock } = locks`, or its keys are none. */
 function refusalOf(
-  keys: string | readonly string[],
-  options: AcquireOptions | undefined,
+  service: LockService | undefined,
+  keys: string | readonly string[] = [],
+  options?: AcquireOptions | null,
 ): FencedUsageError | undefined {
+  if ((service as { readonly host?: unknown } | undefined)?.host === undefined)
+    return new FencedUsageError(
+      'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
+    );
   const { [KEYS_CHECKED]: areChecked } = (options ?? {}) as { readonly [KEYS_CHECKED]?: true };
   return areChecked === true ? undefined : refusalOfKeys(keys);
 }

@@ -38,7 +38,8 @@ export interface RedlockModuleOptions extends RedlockOptions {
   readonly strict?: boolean;
   /**
    * How long the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused with
-   * `QuorumUnavailableError`; and then as long again until they may vote (`waitForVotes`). @default '10s'
+   * `QuorumUnavailableError`; and then as long again until they may vote (`waitForVotes`). In between, nodes that are late may answer
+   * for one second more. @default '10s'
    */
   readonly startupTimeout?: Duration;
   /**

@@ -3,9 +3,12 @@
  * package twice (as ES module and as CommonJS), and both copies must mean the same thing.
  */
 
-/** Options given to `RedlockModule.forRoot`. Nest prints the description where the bare class was imported. */
+/**
+ * Options given to `RedlockModule.forRoot`. Nest prints the description where the bare class was imported, and where a dependency of
+ * `forRootAsync` is missing.
+ */
 export const REDLOCK_MODULE_OPTIONS = Symbol.for(
-  'nestjs-fenced-lock/module-options: import RedlockModule.forRoot({ nodes }), not RedlockModule alone',
+  'nestjs-fenced-lock/module-options: import RedlockModule.forRoot({ nodes }), not RedlockModule alone; forRootAsync also needs imports: [the module that exports what it injects]',
 );
 
 /**

@@ -2,8 +2,10 @@ import 'reflect-metadata';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Test } from '@nestjs/testing';
+import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import { adviceToWait, startupOutage } from '../../lib/nest/host/startup-outage.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';
@@ -69,8 +71,11 @@ describe('a start without a quorum', () => {
     expect(await errorsOf({ nodes })).toEqual([]);
   });
 
-  async function refusal(node: string): Promise<string> {
-    const refused = start({ nodes: [node], startupTimeout: 500 });
+  async function refusal(
+    node: string,
+    options: Partial<RedlockModuleOptions> = {},
+  ): Promise<string> {
+    const refused = start({ nodes: [node], startupTimeout: 500, ...options });
     await expect(refused).rejects.toMatchObject({
       code: 'QUORUM_UNAVAILABLE',
       quorum: 1,
@@ -106,6 +111,31 @@ describe('a start without a quorum', () => {
     const message = await refusal('redis://no-such-host.invalid:6379');
     expect(message).toMatch(/correct the host name of no-such-host\.invalid:6379/);
     expect(message).not.toContain('docker');
+  });
+
+  it('says what it means that a server takes no writes, and not that a longer wait helps', async () => {
+    const admin = new Redis(guarded[0]!.url);
+    await admin.config('SET', 'min-replicas-to-write', '1');
+    try {
+      const message = await refusal(guarded[0]!.url, { keyPrefix: 'no-writes:' });
+      expect(message).toMatch(
+        /join failed: NOREPLICAS .* attach them, or set min-replicas-to-write 0\.$/,
+      );
+    } finally {
+      await admin.config('SET', 'min-replicas-to-write', '0');
+      admin.disconnect();
+    }
+  });
+
+  it.each([
+    ['OOM command not allowed', /its memory is full: raise maxmemory/],
+    ['MISCONF Redis is configured to save', /could not save to its disk/],
+  ])('knows what helps against %s', (said, advice) => {
+    const cause = { address: 'one:1', reason: 'unreachable', message: said, elapsedMs: 1 } as const;
+    const outage = { waitedMs: 1, needed: 1, nodeCount: 1, causes: [cause] };
+    expect(startupOutage(outage, '').message).toMatch(advice);
+    expect(adviceToWait([cause], 500)).toBe('');
+    expect(adviceToWait([cause, { ...cause, message: 'ECONNREFUSED' }], 500)).toContain('longer');
   });
 
   it('asks for TLS where a server takes the connection and does not answer to TLS', async () => {

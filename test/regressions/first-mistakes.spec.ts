@@ -58,7 +58,7 @@ describe('options of the module', () => {
     [{ nodes: ['redis://one', { redisUrl: 'secret' }] }, "'nodes[1]' can't be options with 'redis"],
     [{ nodes: ['redis://'] }, "'nodes[0]' can't be a URL without a host"],
     [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
-    [{ retry: { delay: 5 } }, "'delay' can't be given: it is unknown; retry takes baseDelay"],
+    [{ retry: { delay: 5 } }, "'retry.delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
     [{ strict: 'yes' }, "'strict' can't be \"yes\": use true or false"],
     [{ isInTransaction: true }, "'isInTransaction' can't be true: give a function"],
@@ -147,6 +147,18 @@ describe('options of the module', () => {
     );
   });
 
+  it('name forRootAsync, where its factory asks for what it did not import', async () => {
+    class Settings {}
+    const made = { useFactory: () => ({ nodes: [] }), inject: [Settings] };
+    await expect(start(RedlockModule.forRootAsync(made))).rejects.toThrow(
+      /Symbol\(nestjs-fenced-lock\/module-options: .*forRootAsync.* imports: \[the module that exports what it injects\]/,
+    );
+    @Module({ imports: [RedlockModule] })
+    class Bare {}
+    const bare = Test.createTestingModule({ imports: [Bare] }).setLogger(silentLogger);
+    await expect(bare.compile()).rejects.toThrow(/import RedlockModule\.forRoot\({ nodes }\)/);
+  });
+
   it('are refused without their value, which may be a password', async () => {
     await expect(boot({ pasword: 'secret' })).rejects.toMatchObject({ value: undefined });
     await expect(boot({ pasword: 'secret' })).rejects.not.toThrow('secret');
@@ -233,6 +245,28 @@ describe('a call', () => {
 
   const run = () => 'done';
   const controller = new AbortController();
+
+  const unbound =
+    'A method of LockService was called without its service: call locks.withLock(…), not';
+
+  it.each<[string, (methods: any) => Promise<unknown>]>([
+    ['withLock', ({ withLock }) => withLock('a', run)],
+    ['acquire', ({ acquire }) => acquire('a')],
+    ['tryAcquire', ({ tryAcquire }) => tryAcquire('a')],
+    ['inspect', ({ inspect }) => inspect('a')],
+    ['ready', ({ ready }) => ready(0)],
+  ])('of %s without its service is a promise that says how to call it', async (_name, call) => {
+    const { locks } = await startSeats();
+    const refused = call(locks);
+    await expect(refused).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    await expect(call(locks)).rejects.toThrow(unbound);
+  });
+
+  it('of current or holds without its service says how to call it', async () => {
+    const { current, holds } = (await startSeats()).locks as { [name: string]: any };
+    expect(() => current()).toThrow(unbound);
+    expect(() => holds('a')).toThrow(unbound);
+  });
 
   it('takes null for its options like none', async () => {
     const { locks } = await startSeats();

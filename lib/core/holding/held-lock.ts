@@ -13,7 +13,7 @@ import type { Granted } from '../voting/attempt.ts';
 import type { ExtensionTarget } from '../voting/extension.ts';
 import type { JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
-import { Lease } from './lease.ts';
+import { checkValidityAsked, Lease } from './lease.ts';
 import { ReleaseRound } from './release.ts';
 
 /**
@@ -165,12 +165,12 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.ensureValid(ms);
   }
 
-  /** @throws LockLostError unless the lock itself has so much validity left */
+  /** As `ensure`, whatever became of the handle. @throws LockLostError, FencedUsageError */
   ensureValid(ms: number): void {
     this.noticeEnd();
     if (this.lossError !== undefined) throw this.lossError;
     if (this.isUnused) throw this.#lossErrorOf('released', []);
-    // Not `<`: what is not a number must not pass.
+    checkValidityAsked(ms, this.ttlMs, this.keys);
     if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
   }
 

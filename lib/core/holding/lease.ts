@@ -1,6 +1,9 @@
+import { FencedUsageError } from '../errors.ts';
 import type { NodeCause } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
+import { inSeconds } from '../options/duration.ts';
+import { kindOf } from '../options/option-names.ts';
 import { extendOnce } from '../voting/extension.ts';
 import type { ExtensionOutcome } from '../voting/extension.ts';
 import type { VoteRound } from '../voting/vote-round.ts';
@@ -143,4 +146,18 @@ export class Lease extends Deadline {
       this.#lock.extensionFailed(this.validUntilMs - nowMs, outcome.causes());
     }
   }
+}
+
+/** @throws FencedUsageError when `ms` is no number of milliseconds, or no lock with this ttl ever has so much validity left */
+export function checkValidityAsked(ms: unknown, ttlMs: number, keys: readonly string[]): void {
+  if (typeof ms === 'number' && ms >= 0 && ms <= ttlMs) return;
+  if (typeof ms === 'number' && ms > ttlMs)
+    throw new FencedUsageError(
+      `ensure was asked for ${ms} ms, more than the ttl of the lock (${inSeconds(ttlMs)}), and so much is never left. Ask for less, or raise 'ttl'. The lock is still held.`,
+      keys,
+    );
+  throw new FencedUsageError(
+    `ensure takes milliseconds as a number, such as ensure(2_000), not ${typeof ms === 'number' ? ms : kindOf(ms)}. The lock is still held.`,
+    keys,
+  );
 }

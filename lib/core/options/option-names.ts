@@ -17,6 +17,7 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
  * Values are not shown: a misplaced one may be a password.
  *
  * @param taker what takes these options, for the message
+ * @param option the option whose value they are; those of a call, or of the module, are none's
  * @throws RedlockConfigError when `options` is not an object, or has a name that is not one of `known`
  */
 export function checkOptionNames(
@@ -32,7 +33,8 @@ export function checkOptionNames(
   if (unknown === undefined) return;
   const nearest = nearestTo(unknown.toLowerCase(), known);
   const hint = nearest === undefined ? '' : ` (did you mean '${nearest}'?)`;
-  throw new RedlockConfigError(unknown, undefined, `it is unknown${hint}; ${takes}`, 'given');
+  const path = option === 'options' ? unknown : `${option}.${unknown}`;
+  throw new RedlockConfigError(path, undefined, `it is unknown${hint}; ${takes}`, 'given');
 }
 
 /** The one that was meant, or that begins like `name` in three letters or more. */

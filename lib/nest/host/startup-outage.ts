@@ -1,4 +1,5 @@
 import { QuorumUnavailableError, type NodeCause } from '../../core/errors.ts';
+import { inSeconds } from '../../core/options/duration.ts';
 
 /** What the start was asked for, and what it found. */
 export interface Outage {
@@ -19,9 +20,39 @@ export function startupOutage(outage: Outage, next: string): QuorumUnavailableEr
   const commands = causes.flatMap(commandFor);
   const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
   const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
-  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', next].join(' ');
-  return new QuorumUnavailableError([], waitedMs, needed, nodeCount, causes, advice);
+  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', next];
+  return new QuorumUnavailableError(
+    [],
+    waitedMs,
+    needed,
+    nodeCount,
+    causes,
+    advice.join(' ').trim(),
+  );
 }
+
+/** The advice of a start that did not wait long enough; none where all servers are there, and refuse writes. */
+export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): string {
+  const refuse = causes.filter(({ message }) => WRITES.some(([code]) => code.test(message)));
+  if (causes.length > 0 && refuse.length === causes.length) return '';
+  return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
+}
+
+/** By what a server says that refuses all writes, and so every vote. */
+const WRITES: readonly (readonly [RegExp, string])[] = [
+  [
+    /\bNOREPLICAS\b/,
+    'takes no writes while too few replicas are attached: attach them, or set min-replicas-to-write 0.',
+  ],
+  [
+    /\bOOM\b/,
+    'takes no writes, because its memory is full: raise maxmemory, or take out what fills it.',
+  ],
+  [
+    /\bMISCONF\b/,
+    'takes no writes, because it could not save to its disk: its log says why; else set stop-writes-on-bgsave-error no.',
+  ],
+];
 
 /** Starts a server where nothing listens on this machine. */
 function commandFor({ address, message }: NodeCause): string[] {
@@ -40,6 +71,8 @@ function hintFor({ address, message }: NodeCause): string {
     return `${address} knows another user or password: correct those in 'nodes'.`;
   if (/\b(ENOTFOUND|EAI_AGAIN)\b/.test(message))
     return `No such host: correct the host name of ${address}.`;
+  const [, refused] = WRITES.find(([code]) => code.test(message)) ?? [];
+  if (refused !== undefined) return `${address} ${refused}`;
   if (/Unknown RESP type|Protocol error/.test(message))
     return `What listens at ${address} is no Redis (perhaps a web server): correct the port.`;
   return '';

@@ -2,7 +2,6 @@ import type { Logger } from '@nestjs/common';
 import { RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
 import type { NodeCause } from '../../core/errors.ts';
 import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
-import { inSeconds } from '../../core/options/duration.ts';
 import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import type { FenceFinding } from '../../fencing/fence.ts';
@@ -10,7 +9,7 @@ import type { ModuleFence } from '../redlock-module-options.ts';
 import { checkNodes, formatStartupReport } from '../../redis/preflight/startup-checks.ts';
 import type { ExaminedNode } from '../../redis/preflight/startup-checks.ts';
 import { BEATS, LATE_NODE_MS, waitUntilQuorumJoined } from './quorum-wait.ts';
-import { startupOutage } from './startup-outage.ts';
+import { adviceToWait, startupOutage } from './startup-outage.ts';
 import { waitUntilQuorumVotes } from './vote-wait.ts';
 
 const ASK_AGAIN_MS = 50;
@@ -50,12 +49,12 @@ export async function startRedlock(
   await waitUntilQuorumJoined(redlock, nodes, { needed, timeoutMs }, logger);
   const leftMs = Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS);
   const examined = await examineAll(redlock, nodes, needed, leftMs);
-  const outage = () => {
+  const refusal = () => {
     if (redlock.isClosing) return new RedlockClosedError([]);
     const waitedMs = performance.now() - startedMs;
     const causes = causesOf(redlock, examined, waitedMs);
-    const late = `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
-    return startupOutage({ waitedMs, needed, nodeCount: nodes.length, causes }, late);
+    const outage = { waitedMs, needed, nodeCount: nodes.length, causes };
+    return startupOutage(outage, adviceToWait(causes, timeoutMs));
   };
   const restartGuard = restartGuardMs > 0;
   const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
@@ -66,9 +65,9 @@ export async function startRedlock(
   }
   const answered = examined.filter(({ reply }) => reply.kind === 'facts').length;
   // Asked again: it may have joined while the nodes were examined.
-  if (answered < needed || !(await redlock.joined(0))) throw outage();
+  if (answered < needed || !(await redlock.joined(0))) throw refusal();
   if (report !== '') logger.warn(report);
-  if (waitForVotes && !(await waitUntilQuorumVotes(redlock, timeoutMs, logger))) throw outage();
+  if (waitForVotes && !(await waitUntilQuorumVotes(redlock, timeoutMs, logger))) throw refusal();
   logger.log(
     `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
   );

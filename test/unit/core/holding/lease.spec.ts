@@ -311,13 +311,34 @@ describe('a loss', () => {
     expect(lock.remainingMs).toBeCloseTo(66, 6);
     expect(() => lock.ensure(66)).not.toThrow();
     expect(() => lock.ensure(67)).toThrow(/less validity is left than the next step needs/);
-    expect(() => lock.ensure(Number.NaN)).toThrow(LockLostError);
     cluster.environment.skip(67);
     expect([lock.isHeld, lock.remainingMs]).toEqual([false, 0]);
     expect(lock.signal.aborted).toBe(false);
     expect(() => lock.ensure()).toThrow(LockLostError);
     expect(lock.signal.aborted).toBe(true);
   });
+
+  it.each([['2s'], [Number.NaN], [null], [-1], [Number.POSITIVE_INFINITY], [20_000]])(
+    'asks ensure for what can be left, in milliseconds, and not for %p',
+    async (asked) => {
+      const { cluster, redlock, lock } = await holding();
+      const message = expect.stringMatching(
+        Number(asked) > 0
+          ? /more than the ttl of the lock \(3 s\), and so much is never left.*raise 'ttl'/
+          : /takes milliseconds as a number, such as ensure\(2_000\), not /,
+      );
+      const refuses = (each: Lock) =>
+        expect(() => each.ensure(asked as number)).toThrow(
+          expect.objectContaining({ code: 'FENCED_USAGE', message }),
+        );
+      refuses(lock);
+      const nested = redlock.withLock('b', () =>
+        redlock.withLock('b', (joined) => refuses(joined)),
+      );
+      await cluster.settle(nested);
+      expect(lock.isHeld).toBe(true);
+    },
+  );
 
   it('sends the releases before it calls those who listen', async () => {
     const seen: number[] = [];
