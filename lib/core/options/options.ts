@@ -26,7 +26,7 @@ export interface RedlockOptions {
    */
   readonly maxTtl?: Duration;
   /**
-   * How long `acquire` tries; 0 = one try, which may take one node timeout.
+   * How long `acquire` tries; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
    * @default restart guard + 2 s (12 s with the default ttl, 2 s without guard)
    */
   readonly wait?: Duration;
@@ -74,7 +74,10 @@ export interface RedlockOptions {
 export interface AcquireOptions {
   /** Time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
   readonly ttl?: Duration;
-  /** How long to try; 0 = one try, which may take one node timeout. @default that of the module, restart guard + 2 s */
+  /**
+   * How long to try; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
+   * @default that of the module, restart guard + 2 s
+   */
   readonly wait?: Duration;
   /** Extend this lock at a third of its ttl. `false`: it ends after one ttl. @default that of the module, true */
   readonly extend?: boolean;

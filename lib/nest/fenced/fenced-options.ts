@@ -11,7 +11,10 @@ import type { FencedDefinition } from './fenced-metadata.ts';
 export interface FencedOptions {
   /** @default the module's ttl */
   readonly ttl?: Duration;
-  /** How long a call waits for another holder; 0 = one try. @default the module's wait; 0 with `onBusy: 'skip'` */
+  /**
+   * How long a call waits for another holder; 0 = one try. With less than a node timeout it may take one node timeout all the same.
+   * @default the module's wait; 0 with `onBusy: 'skip'`
+   */
   readonly wait?: Duration;
   /**
    * Gives the caller's own signal, from the arguments of the call: when it aborts, the wait ends, and the call rejects with the
