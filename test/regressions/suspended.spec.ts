@@ -37,6 +37,18 @@ describe('a suspend of the operating system', () => {
     const lock = await cluster.settle(redlock.acquire('a', { wait: '1s' }));
     expect(lock.isHeld).toBe(true);
   });
+
+  it('ends what is only kept for minHold: a caller who comes afterwards finds the key free', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    const kept = await cluster.settle(redlock.acquire('a', { minHold: '2s' }));
+    await cluster.settle(kept.release());
+    const busy = await rejection(cluster.settle(redlock.acquire('a', { wait: 0 })));
+    expect(busy).toMatchObject({ code: 'LOCK_BUSY' });
+    cluster.environment.suspend(20_000);
+    const lock = await cluster.settle(redlock.acquire('a', { wait: 0 }));
+    expect(lock.isHeld).toBe(true);
+  });
 });
 
 describe('a step of the wall clock alone', () => {

@@ -174,9 +174,10 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
   }
 
-  /** Becomes lost when its validity has ended, though no timer has said so yet. */
+  /** Where its time is over though no timer has said so yet, it is lost; or released, if it was only kept. */
   noticeEnd(): void {
-    if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded();
+    if (this.state === 'kept' && this.occupiedMs === 0) void this.#releaseOnNodes(this.#set.nowMs);
+    else if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded();
   }
 
   async extend(): Promise<void> {

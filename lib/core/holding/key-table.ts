@@ -234,6 +234,7 @@ export class KeyTable {
     // One key for nearly every lock: an array that grows takes several times the memory.
     const records = [this.use(keys[0]!)];
     for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
+    for (const { lock } of records) if (lock?.state === 'kept') lock.noticeEnd();
     return records;
   }
 

@@ -84,9 +84,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
     this.#settings = settings;
-    this.#records = room.table.useAll(keys);
     // A suspend that is over must not count against a caller that came after it.
     this.#arrivedAtMs = room.set.checkedNowMs;
+    this.#records = room.table.useAll(keys);
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     const neededMs = Math.max(this.#budgetMs / 2, TRY_ROUND_TRIPS * room.set.roundTripMs);
     this.#tryAtLatestMs = this.#arrivedAtMs + this.#budgetMs - neededMs;
