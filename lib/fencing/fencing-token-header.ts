@@ -1,10 +1,8 @@
 import { FencedUsageError } from '../core/errors.ts';
-import { isWellFormed } from '../core/options/lock-keys.ts';
+import { isWellFormed, MAX_KEYS } from '../core/options/lock-keys.ts';
 import { kindOf } from '../core/options/option-names.ts';
 
 export const MAX_KEY_BYTES = 2_500;
-/** As many as a lock may have; some databases take no statement with many more. */
-const MAX_KEYS = 1_000;
 
 const MOST_SHOWN = 40;
 
@@ -92,7 +90,9 @@ export function parseFencingTokenHeader(
 ): ReceivedFencingToken | undefined {
   checkKeyList(keys);
   const [, value = '', holder = ''] = /^(\d+);([!-+\--:<-~]{1,255})$/.exec(text.trim()) ?? [];
-  return isTokenValue(value) && keys.every(isFenceKey) ? { value, keys, holder } : undefined;
+  return isTokenValue(value) && Array.from(keys).every(isFenceKey)
+    ? { value, keys, holder }
+    : undefined;
 }
 
 /**

@@ -121,6 +121,10 @@ describe('fenceClaims', () => {
     });
   });
 
+  it('takes no list with a hole for the resource of a received token', () => {
+    expect(parseFencingTokenHeader('1;h', Object.assign([], { 1: 'a' }))).toBeUndefined();
+  });
+
   it('takes as many keys as a lock has, and refuses more', () => {
     const numbered = (count: number) => Array.from({ length: count }, (_none, at) => `k${at}`);
     const [most, more] = [numbered(1_000), numbered(1_001)];

@@ -171,7 +171,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.lossError !== undefined) throw this.lossError;
     if (this.isUnused) throw this.#lossErrorOf('released', []);
     checkValidityAsked(ms, this.ttlMs, this.keys);
-    if (!(this.validityMs >= ms)) throw this.#lossErrorOf('short', []);
+    if (this.validityMs < ms) throw this.#lossErrorOf('short', []);
   }
 
   /** Where its time is over though no timer has said so yet, it is lost; or released, if it was only kept. */

@@ -1,6 +1,6 @@
 import { FencedUsageError, quoteKeys } from '../errors.ts';
 
-const MAX_KEYS = 1_000;
+export const MAX_KEYS = 1_000;
 export const MAX_KEY_LENGTH = 1_024;
 /** Names of markers and floors, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
 const RESERVED = /^#|#marker(:gate)?$|#probe$|#floor:/;

@@ -48,7 +48,8 @@ export function LockSignal(): ParameterDecorator {
 
 /**
  * The default of a parameter under `@FencingToken()`, and nothing for the body of a method: there use the parameter. It is evaluated
- * only where no lock was taken for the call, and then fails, so that the method does nothing without a lock. In a unit test pass `createFencingToken` of `nestjs-fenced-lock/testing`.
+ * only where no lock was taken for the call, and then fails, so that the method does nothing without a lock. In a unit test pass
+ * `createFencingToken` of `nestjs-fenced-lock/testing`.
  *
  * @throws FencedUsageError always
  */

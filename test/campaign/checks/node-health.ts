@@ -100,19 +100,26 @@ export function nodeTimes(
   return { answers, votes: difference(answers, union(guards)) };
 }
 
-/** What worker `worker` could count on of a quorum of the servers. */
-export function quorumTimes(facts: NodeFacts, worker: string, view: HealthView): VotingTimes {
+/**
+ * What worker `worker` could count on of a quorum of the servers.
+ *
+ * @param stableMs only those count that have been so for this long: one may come back just as another one goes
+ */
+export function quorumTimes(
+  facts: NodeFacts,
+  worker: string,
+  view: HealthView,
+  stableMs = 0,
+): VotingTimes {
   const all = nodesOf(facts).map((node) => nodeTimes(facts, worker, node, view));
-  const quorum = quorumOf(all.length);
+  const ofQuorum = (timelines: readonly Timeline[]): Timeline =>
+    coveredBy(
+      timelines.map((each) => union(each.map(({ from, to }) => ({ from: from + stableMs, to })))),
+      quorumOf(all.length),
+    );
   return {
-    answers: coveredBy(
-      all.map(({ answers }) => answers),
-      quorum,
-    ),
-    votes: coveredBy(
-      all.map(({ votes }) => votes),
-      quorum,
-    ),
+    answers: ofQuorum(all.map(({ answers }) => answers)),
+    votes: ofQuorum(all.map(({ votes }) => votes)),
   };
 }
 
@@ -183,7 +190,7 @@ function nodesOf({ limits }: NodeFacts): number[] {
   return Array.from({ length: limits.nodes }, (_, node) => node);
 }
 
-export function quorumOf(nodes: number): number {
+function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
 }
 

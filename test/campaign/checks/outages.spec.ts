@@ -68,12 +68,12 @@ describe('a caller that is refused because of an outage', () => {
   });
 
   it('is right when stalls of the server, the network and the caller follow each other', () => {
-    const process = (name: string, from: number, to: number) => stalled(name, from, to);
-    const stalls = [process('network', 4_920, 4_940), process('process-a', 4_970, 4_990)];
-    const servers = [0, 1, 2].map((node) => process(`server-${node}`, 4_940, 4_970));
-    expect(kindOf(...servers)).toBe('none');
-    expect(kindOf(...stalls)).toBe('none');
-    expect(kindOf(...servers, ...stalls)).toBe('real');
+    const servers = [0, 1, 2].map((node) => stalled(`server-${node}`, 4_942, 4_970));
+    const network = stalled('network', 4_928, 4_942);
+    const caller = stalled('process-a', 4_970, 4_990);
+    for (const short of [servers, [...servers, network], [...servers, caller], [network, caller]])
+      expect(kindOf(...short)).toBe('none');
+    expect(kindOf(...servers, network, caller)).toBe('real');
   });
 
   it('is described with what the nodes were for it before', () => {

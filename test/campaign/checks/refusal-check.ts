@@ -1,8 +1,8 @@
 import type { RedlockErrorCode } from '../../../lib/core/errors.ts';
 import { ms } from '../../history/holding.ts';
 import type { AnsweredEvent } from '../campaign-event.ts';
-import { coveredBy, intervalAt, touching, union, type Timeline } from './intervals.ts';
-import { nodeTimes, quorumOf, quorumTimes } from './node-health.ts';
+import { intervalAt, touching, type Timeline } from './intervals.ts';
+import { nodeTimes, quorumTimes } from './node-health.ts';
 import { placeOf, ranSince } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding, OutageCounts } from './run-verdict.ts';
@@ -106,23 +106,12 @@ function whenNodesVoted(facts: RunFacts, worker: string, at: number): string {
 function outageKinds(facts: RunFacts, worker: string) {
   const { votes } = quorumTimes(facts, worker, 'for clients');
   const exact = quorumTimes(facts, worker, 'exactly');
-  const { nodes, nodeTimeoutMs } = facts.limits;
-  // One node may come back as another one goes: a try has a quorum only of those that vote throughout it.
-  const throughoutTry = coveredBy(
-    Array.from({ length: nodes }, (_, node) =>
-      union(
-        nodeTimes(facts, worker, node, 'for clients').votes.map(({ from, to }) => ({
-          from: from + nodeTimeoutMs,
-          to,
-        })),
-      ),
-    ),
-    quorumOf(nodes),
-  );
+  // A try has a quorum only of those that vote throughout it.
+  const stable = quorumTimes(facts, worker, 'for clients', facts.limits.nodeTimeoutMs);
   return (from: number, triedFrom: number, at: number): keyof OutageCounts => {
     const isThroughout = (times: Timeline, since = from): boolean =>
       (intervalAt(times, at)?.from ?? Infinity) <= since;
-    if (isThroughout(votes) && isThroughout(throughoutTry, triedFrom)) return 'none';
+    if (isThroughout(votes) && isThroughout(stable.votes, triedFrom)) return 'none';
     return isThroughout(exact.answers) && !isThroughout(exact.votes) ? 'guard' : 'real';
   };
 }
