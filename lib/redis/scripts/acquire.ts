@@ -12,8 +12,9 @@ export const ACQUIRE = defineScript(`
 -- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs, start (from JOIN)
 -- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  floor: "F prev", 16 digits each, so that strings compare like numbers;
 --   ballots <= F are refused, prev is what F was before the last accept.
--- gate: "<low><high><start><high + R, ms>", written here for R/16: what marker and clock said. JOIN deletes it with each marker it
---   writes, and without a marker it says nothing. While it lives, clock - R/2 <= low, and high was R/8 ahead of the clock.
+-- gate: "<low><high><start><end, 13 digits><ttlMs>", written here for R/16: what marker and clock said. JOIN deletes it with each
+--   marker it writes, and without a marker it says nothing. While it lives, clock - R/2 <= low, and high was R/8 ahead of the
+--   clock. end is high + R + ttlMs in ms, as digits: to make those of a number takes Lua as long as a write.
 -- Returns 1 ACCEPTED; otherwise nothing was written (maxF and limit as digits: ioredis 6 rounds integers near 2^53):
 --   {0, pttlMs, maxF, other, i}  HELD: lock i (from 0), the first held one, has this other holder; pttl -1 = without TTL
 --   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
@@ -30,7 +31,9 @@ local gate, floor, gateEnd, floorEnd, p, now, clock, voteAfter, runId, W, R = va
 local isPlain = #K == 4 and not values[3] and (not floor or #floor == 33 and A[1] > floor)
 if isPlain and gate and values[1] and A[1] > string.sub(gate, 1, 16) and A[1] <= string.sub(gate, 17, 32)
   and A[4] == string.sub(gate, 33, 40) then
-  floorEnd, gate = ttl + string.sub(gate, 41), nil
+  floorEnd = string.sub(gate, 41, 53)
+  if string.sub(gate, 54) ~= ttl then floorEnd = floorEnd - string.sub(gate, 54) + ttl end
+  gate = nil
 else
   voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
   if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
@@ -51,8 +54,8 @@ else
   gateEnd = math.floor(now / 1000) + math.ceil(R / 16)
   -- As low as clock - R/2 can be until the gate is gone, a millisecond after its time; and nothing from the quarantine.
   local low = math.max(clock, voteAfter * 1000, (gateEnd + 1) * 1000 - R * 500)
-  gate = p > low and p <= high
-    and string.format('%016.0f%016.0f%s%.0f', low, high, A[4], R + math.ceil(high / 1000))
+  gate = p > low and p <= high and now >= 1e15 -- a clock before 2001 has fewer digits
+    and string.format('%016.0f%016.0f%s%.0f%s', low, high, A[4], ttl + R + math.ceil(high / 1000), ttl)
 end
 
 if isPlain then

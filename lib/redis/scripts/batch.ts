@@ -52,9 +52,10 @@ end
 -- As they are before the first request; changed names the locks for which that is over.
 local values, changed = try('MGET', unpack(K)), {}
 if values.err then values = {} end -- nothing is known: each request by its own script
-local gate, low, high, floorEnd = values[2], nil, nil, nil
+local gate, low, high, floorEnd, gateTtl = values[2], nil, nil, nil, nil
 if gate and values[1] and string.sub(gate, 33, 40) == A[1] then
-  low, high, floorEnd = string.sub(gate, 1, 16), string.sub(gate, 17, 32), tonumber(string.sub(gate, 41))
+  low, high = string.sub(gate, 1, 16), string.sub(gate, 17, 32)
+  floorEnd, gateTtl = string.sub(gate, 41, 53), string.sub(gate, 54)
 end
 
 local function single(what, first, last, ...)
@@ -77,7 +78,7 @@ while A[value] do
     changed[lock] = true
   elseif isKnown and what == 'a2' and low and not values[key] and (not floor or #floor == 33 and a > floor)
     and a > low and a <= high then
-    reply = accept(lock, K[last], floor, a, b, c, c + floorEnd)
+    reply = accept(lock, K[last], floor, a, b, c, c == gateTtl and floorEnd or floorEnd - gateTtl + c)
     changed[lock] = true
   else
     last = key + string.sub(what, 2) - 1

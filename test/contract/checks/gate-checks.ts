@@ -48,6 +48,24 @@ export const gateChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'gate: a floor outlives its own lock by R, whatever the ttl of the vote that opened the gate',
+    async run(harness) {
+      const client = await ContractClient.joined(harness);
+      await openGate(harness, client);
+      for (const ttlMs of [100, 9_999, 10_000, 10_001, 600_000]) {
+        const names = harness.names(`ttl${ttlMs}`);
+        const ballot = await harness.nowMicros();
+        expect(await client.acquire(names, 'holder', ballot, ttlMs)).toEqual({ kind: 'accepted' });
+        const { remainingMs } = (await harness.readFloor(names.pairs[1]!))!;
+        const goneAtMs = (await harness.nowMicros()) / 1000 + remainingMs;
+        const leastMs = ballot / 1000 + ttlMs + RETENTION_MS - READING_MICROS / 1000;
+        expect(goneAtMs).toBeGreaterThanOrEqual(leastMs);
+        // The gate adds R/8, and what this test takes.
+        expect(goneAtMs).toBeLessThan(leastMs + RETENTION_MS / 4);
+      }
+    },
+  },
+  {
     name: 'gate: it lets no ballot through that the clock refuses, up to its end and after it',
     async run(harness) {
       const retentionMs = 2_000;
