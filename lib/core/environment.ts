@@ -41,4 +41,6 @@ export interface Environment {
   afterPoll(callback: () => void): void;
   /** Calls once, after the promise reactions of the present callback, before anything else happens. */
   endOfTick(callback: () => void): void;
+  /** Calls when this process ends, as long as it was not taken back by what is returned. */
+  atExit(callback: () => void): () => void;
 }

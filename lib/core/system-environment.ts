@@ -60,6 +60,13 @@ function holder(): string {
 
 const systemRandom: Random = { fraction: () => Math.random(), holder };
 
+/** One listener for all, because Node warns of more than ten. */
+const exitCallbacks = new Set<() => void>();
+
+function callAtExit(): void {
+  for (const callback of exitCallbacks) callback();
+}
+
 /** Real time and real chance. */
 export const systemEnvironment: Environment = Object.freeze({
   clock: systemClock,
@@ -71,5 +78,13 @@ export const systemEnvironment: Environment = Object.freeze({
   // A tick that is asked for by a promise reaction runs after all reactions.
   endOfTick: (callback: () => void) => {
     queueMicrotask(() => nextTick(() => inModuleContext(callback)));
+  },
+  atExit: (callback: () => void) => {
+    if (exitCallbacks.size === 0) process.on('exit', callAtExit);
+    exitCallbacks.add(callback);
+    return () => {
+      exitCallbacks.delete(callback);
+      if (exitCallbacks.size === 0) process.off('exit', callAtExit);
+    };
   },
 });

@@ -22,6 +22,9 @@ const BARS: readonly (readonly [CountedName, nodes: number, Bar])[] = [
   ['acquire and release', 5, bar(10, 30, 10, 1_945, 40, 42)],
   ['withLock', 1, bar(2, 6, 2, 389, 8, 24)],
   ['withLock', 5, bar(10, 30, 10, 1_945, 40, 42)],
+  // Each release leaves with the next vote, where they would be 20 messages and 100.
+  ['ten times withLock in a row', 1, { ...bar(12, 83, 12, 3_700, 56, 200), isLimit: true }],
+  ['ten times withLock in a row', 5, { ...bar(60, 415, 60, 18_500, 280, 400), isLimit: true }],
   ['withLock that confirms its release', 5, bar(10, 30, 10, 1_945, 40, 45)],
   ['withLock with a joined call', 1, bar(2, 6, 2, 389, 8, 29)],
   ['withLock with a joined call', 5, bar(10, 30, 10, 1_945, 40, 48)],

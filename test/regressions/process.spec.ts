@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { eventually } from '../support/eventually.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 
@@ -103,6 +105,26 @@ describe('a process', () => {
     expect(ended.code).toBe(0);
     expect(ended.output).toContain('REDLOCK_CLOSED');
     expect(ended.output).toContain('closed');
+  });
+
+  it('that exits directly after its last section has released it', async () => {
+    const keys = ['exit:1', 'exit:2', 'exit:3'];
+    const ended = await run(
+      `
+      const lasting = new Redlock(process.env.URLS.split(',').map((url) => new RedisLockNode(url)), { ttl: '1m', restartGuard: false });
+      lasting.open();
+      await lasting.ready(10_000);
+      for (const key of ${JSON.stringify(keys)}) await lasting.withLock(key, () => undefined);
+      process.exit(0);
+      `,
+      urls(),
+    );
+    expect(ended).toEqual({ code: 0, output: '' });
+    for (const url of urls()) {
+      const admin = new Redis(url);
+      const held = () => admin.exists(keys.map((key) => `lock:${key}`));
+      await eventually(async () => expect(await held()).toBe(0)).finally(() => admin.disconnect());
+    }
   });
 
   it('that releases while an extension is under way is not kept alive by a timer of that lock', async () => {

@@ -35,6 +35,8 @@ export class ManualEnvironment implements Environment {
     this.#pendingTurns += 1;
     realSetImmediate(() => this.#turn(callback));
   };
+  readonly atExit = () => () => undefined;
+
   readonly endOfTick = (callback: () => void): void => {
     this.#pendingTurns += 1;
     void Promise.resolve().then(() => nextTick(() => this.#turn(callback)));
@@ -113,6 +115,7 @@ export class ManualEnvironment implements Environment {
       random: seededRandom(options.seed),
       afterPoll: this.afterPoll,
       endOfTick: this.endOfTick,
+      atExit: this.atExit,
     };
   }
 

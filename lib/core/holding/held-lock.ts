@@ -68,6 +68,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** Nested uses that have not ended. */
   #joined: Set<JoinedLock> | undefined;
   #runningSections = 0;
+  #mayReleaseWait = false;
   #endingSinceMs = 0;
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
   #timer: Alarm | undefined;
@@ -215,8 +216,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     return Promise.resolve();
   }
 
-  /** As `release`, but waits no longer than until its bytes have left. */
+  /** As `release`, but waits no longer than until its bytes have left, and not for that where the next vote takes them along. */
   releaseSent(): Promise<void> | undefined {
+    this.#mayReleaseWait = true;
     void this.release();
     return this.#set.whenFlushed();
   }
@@ -320,7 +322,6 @@ export class HeldLock implements Lock, ExtensionTarget {
         }),
       );
     }
-    // No event follows: the context of the call can be freed.
     this.#context = undefined;
     this.#room.onEnd();
     return done;
@@ -344,6 +345,7 @@ export class HeldLock implements Lock, ExtensionTarget {
       nodeTimeoutMs,
       token: this.#tokenValue,
       mayHold: this.#mayHold,
+      mayWait: this.#mayReleaseWait,
       context: this.#context,
       table: this.#room.table,
       onEnd: this.#room.onEnd,

@@ -6,6 +6,9 @@ import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import type { KeyTable } from './key-table.ts';
 
+/** After a tick in which work of a user delayed a release. */
+const NO_WAIT_MS = 1_000;
+
 /** The granted lock that is over. */
 export interface LockToRelease {
   readonly keys: readonly string[];
@@ -16,6 +19,8 @@ export interface LockToRelease {
   readonly nodeTimeoutMs: number;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   readonly mayHold: number;
+  /** Nobody waits for the answers: it may leave with the vote that follows it in the same tick, where one is expected. */
+  readonly mayWait: boolean;
   /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
   readonly context: AsyncResource | undefined;
   /** Is notified how many connections received the hint. */
@@ -42,6 +47,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #confirmed = 0;
   #listeners = 0;
   #isDone = false;
+  #isWaiting = false;
 
   constructor(set: NodeSet, lock: LockToRelease) {
     super();
@@ -52,8 +58,11 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   run(nowMs: number): Promise<void> {
     const { sessions, answers } = this.#set;
     const { names, holder, mayHold, ttlMs, nodeTimeoutMs } = this.#lock;
-    const request = { names, holder, granted: true, notify: true };
-    this.#startedAtMs = nowMs;
+    const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
+    this.#isWaiting = isExpected && this.#lock.mayWait;
+    const request = { names, holder, granted: true, notify: true, mayWait: this.#isWaiting };
+    this.#startedAtMs = this.#set.releasedAtMs = nowMs;
+    this.#set.isReleaseFollowed = false;
     this.#unanswered = mayHold;
     this.#set.openReleases += 1;
     for (let bits = mayHold; bits !== 0; bits &= bits - 1) this.#notified += 1;
@@ -66,14 +75,15 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if ((mayHold & (1 << session.index)) === 0) continue;
       if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
-    if (isCollected) this.#set.flushLater(this);
+    if (isCollected) this.#set.flushLater(this, !this.#isWaiting);
     return done;
   }
 
   /** The bytes have left: from now on the nodes have their whole time to answer. */
   sent(nowMs: number): void {
-    if (!this.#isDone && nowMs - this.#startedAtMs >= 1)
-      this.#set.answers.set(this, this.#lock.nodeTimeoutMs, nowMs);
+    if (nowMs - this.#startedAtMs < 1) return;
+    if (this.#isWaiting) this.#set.releasesLeaveUntilMs = nowMs + NO_WAIT_MS;
+    if (!this.#isDone) this.#set.answers.set(this, this.#lock.nodeTimeoutMs, nowMs);
   }
 
   released({ address, index }: NodeSession, reply: ReleaseReply): void {

@@ -158,6 +158,8 @@ export interface ReleaseRequest {
   readonly granted: boolean;
   /** Publish a hint for each deleted lock. */
   readonly notify: boolean;
+  /** A request is expected to follow in this tick: collect it, also where nothing else is on its way. */
+  readonly mayWait?: boolean;
 }
 
 export type ReleaseReply =

@@ -9,6 +9,8 @@ import { NodeSession } from './node-session.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
+/** A vote that is sent so soon after a release comes from the same tick, most likely. */
+export const FOLLOWS_WITHIN_MS = 1;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
 const BOOT_STEP_MS = 10;
@@ -54,6 +56,12 @@ export class NodeSet {
   roundTripMs = 2;
   /** How long the system was suspended, as far as it was noticed. */
   suspendedMs = 0;
+  /** When the last release of a held lock was due. */
+  releasedAtMs = Number.NEGATIVE_INFINITY;
+  /** A vote followed it at once, so that the next release waits for the next vote: they leave together. */
+  isReleaseFollowed = false;
+  /** A release has waited behind work of a user: until then releases leave at once. */
+  releasesLeaveUntilMs = Number.NEGATIVE_INFINITY;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
   /** When a try for a lock last found no quorum, if none has found one since. */
@@ -63,7 +71,9 @@ export class NodeSet {
   #bootAheadMs: number;
   readonly #collected: Collected[] = [];
   #isFlushDue = false;
+  #isFlushAwaited = false;
   #flushed: Promise<void> | undefined;
+  #stayAtExit: (() => void) | undefined;
   #resolveFlushed: (() => void) | undefined;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -147,11 +157,16 @@ export class NodeSet {
       },
     };
     for (const session of this.sessions) session.open(settings);
+    this.#stayAtExit = this.environment.atExit(() => this.flush());
   }
 
-  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
-  flushLater(collected?: Collected): void {
+  /**
+   * A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. Not awaited
+   * is what nobody who asks `whenFlushed` waits for.
+   */
+  flushLater(collected?: Collected, isAwaited = true): void {
     if (collected !== undefined) this.#collected.push(collected);
+    if (isAwaited) this.#isFlushAwaited = true;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     this.environment.endOfTick(() => this.flush());
@@ -160,7 +175,7 @@ export class NodeSet {
   /** Hands everything that was collected to the sockets now. */
   flush(): void {
     if (!this.#isFlushDue) return;
-    this.#isFlushDue = false;
+    this.#isFlushDue = this.#isFlushAwaited = false;
     for (const { node } of this.sessions) node.flush();
     const { nowMs } = this;
     for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
@@ -170,7 +185,7 @@ export class NodeSet {
 
   /** Resolves when what is collected now has left; undefined when nothing is. */
   whenFlushed(): Promise<void> | undefined {
-    if (!this.#isFlushDue) return undefined;
+    if (!this.#isFlushAwaited) return undefined;
     this.#flushed ??= new Promise((resolve) => {
       this.#resolveFlushed = resolve;
     });
@@ -212,6 +227,7 @@ export class NodeSet {
 
   async close(): Promise<void> {
     this.flush();
+    this.#stayAtExit?.();
     await Promise.all(this.sessions.map((session) => session.close()));
     for (const deadlines of [this.answers, this.budgets, this.alarms, this.silences])
       deadlines.close();

@@ -1,6 +1,7 @@
 import type { NodeCause } from '../errors.ts';
 import { isThorough } from '../invariant.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
+import { FOLLOWS_WITHIN_MS } from '../nodes/node-set.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
 import type { VoteCount } from './vote-count.ts';
@@ -113,6 +114,7 @@ export class Attempt implements RoundOwner {
     const { names, ttlMs, timeoutMs, deadlineMs } = this.#options;
     const request = { names, holder: this.holder, ballot, ttlMs };
     this.#round = new VoteRound(this.#set, { kind: 'acquire', request }, this);
+    if (nowMs - this.#set.releasedAtMs < FOLLOWS_WITHIN_MS) this.#set.isReleaseFollowed = true;
     // In whole milliseconds: rounds of one timeout share a timer.
     this.#round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)), nowMs);
   }

@@ -126,7 +126,8 @@ export class RedisConnection implements ScriptCommandOwner {
   ): boolean {
     this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const isDue = length === 1 && !call.isPatient && this.#internals.commandQueue.length === 0;
+    const isPatient = call.isPatient || (request as { mayWait?: boolean }).mayWait === true;
+    const isDue = length === 1 && !isPatient && this.#internals.commandQueue.length === 0;
     const mayWait = length < MOST_REQUESTS && !isDue;
     if (!mayWait) this.flush();
     return mayWait;

@@ -14,6 +14,7 @@ export class MachineEnvironment implements Environment {
   readonly timers = systemEnvironment.timers;
   readonly afterPoll = (callback: () => void) => systemEnvironment.afterPoll(callback);
   readonly endOfTick = (callback: () => void) => systemEnvironment.endOfTick(callback);
+  readonly atExit = (callback: () => void) => systemEnvironment.atExit(callback);
   readonly clock: Environment['clock'] = {
     ...systemEnvironment.clock,
     monotonicMs: () => this.now(),

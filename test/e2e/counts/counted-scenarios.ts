@@ -40,6 +40,12 @@ export const COUNTED = {
     rounds: 100,
     run: ({ redlock, newKey }) => redlock.withLock(newKey(), () => undefined),
   },
+  'ten times withLock in a row': {
+    rounds: 10,
+    run: async ({ redlock, newKey }) => {
+      for (let call = 0; call < 10; call += 1) await redlock.withLock(newKey(), () => undefined);
+    },
+  },
   'withLock that confirms its release': {
     rounds: 100,
     run: ({ redlock, newKey }) =>

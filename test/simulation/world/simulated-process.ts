@@ -99,6 +99,8 @@ export class SimulatedProcess {
       random: { fraction: () => chance.fraction(), holder: () => this.#holder() },
       afterPoll: (callback) => this.#wait('check', callback),
       endOfTick: (callback) => world.endOfTick(() => this.alive && this.#execute(callback)),
+      // It ends without a word: what was not sent is lost.
+      atExit: () => () => undefined,
     };
   }
 

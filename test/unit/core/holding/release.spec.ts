@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Redlock } from '../../../../lib/core/redlock.ts';
 import { processFactory } from '../support/cluster.ts';
 
 const newProcess = processFactory();
@@ -80,6 +81,47 @@ describe('release', () => {
     const tries = node.asked('release').length;
     await cluster.advance(5_000);
     expect(node.asked('release')).toHaveLength(tries);
+  });
+});
+
+describe('a release that nobody waits for', () => {
+  const noWork = () => undefined;
+
+  it('waits for the vote that follows it in the same tick, once one has followed at once', async () => {
+    const { cluster, redlock, nodes } = await newProcess();
+    const mayWait = () =>
+      nodes.map((each) => each.asked('release').map(({ request }) => request.mayWait));
+    const inARow = async () => {
+      for (const key of ['a', 'b', 'c']) await redlock.withLock(key, noWork);
+    };
+    await cluster.settle(inARow());
+    expect(mayWait()).toEqual(nodes.map(() => [false, true, true]));
+    // Nothing came after the last one.
+    await cluster.advance(1);
+    await cluster.settle(redlock.withLock('d', noWork));
+    expect(mayWait()).toEqual(nodes.map(() => [false, true, true, false]));
+  });
+
+  it.each([
+    [
+      'by its handle',
+      async (redlock: Redlock, key: string) => (await redlock.acquire(key)).release(),
+    ],
+    [
+      'by a section that confirms it',
+      (redlock: Redlock, key: string) => redlock.withLock(key, noWork, { release: 'confirmed' }),
+    ],
+  ])('does not wait where somebody does: %s', async (_how, lockAndRelease) => {
+    const { cluster, redlock, node } = await newProcess({}, 1);
+    const inARow = async () => {
+      for (const key of ['a', 'b', 'c']) await lockAndRelease(redlock, key);
+    };
+    await cluster.settle(inARow());
+    expect(node.asked('release').map(({ request }) => request.mayWait)).toEqual([
+      false,
+      false,
+      false,
+    ]);
   });
 });
 
