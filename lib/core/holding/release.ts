@@ -6,8 +6,8 @@ import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import type { KeyTable } from './key-table.ts';
 
-/** After a tick in which work of a user delayed a release. */
-const NO_WAIT_MS = 1_000;
+/** Releases that work of a user delays leave at once for so many times the delay: a twentieth of the time is lost at most. */
+const DELAY_PAUSE_FACTOR = 20;
 
 /** The granted lock that is over. */
 export interface LockToRelease {
@@ -81,8 +81,9 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
 
   /** The bytes have left: from now on the nodes have their whole time to answer. */
   sent(nowMs: number): void {
-    if (nowMs - this.#startedAtMs < 1) return;
-    if (this.#isWaiting) this.#set.releasesLeaveUntilMs = nowMs + NO_WAIT_MS;
+    const delayMs = nowMs - this.#startedAtMs;
+    if (delayMs < 1) return;
+    if (this.#isWaiting) this.#set.releasesLeaveUntilMs = nowMs + DELAY_PAUSE_FACTOR * delayMs;
     if (!this.#isDone) this.#set.answers.set(this, this.#lock.nodeTimeoutMs, nowMs);
   }
 

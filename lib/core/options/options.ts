@@ -101,8 +101,8 @@ export interface WithLockOptions extends AcquireOptions {
    * fails afterwards is the event `release-incomplete`, and is repeated.
    *
    * On its way: handed to the sockets of all nodes; or, where calls follow each other at once, as in a loop, collected for
-   * the same message as the next vote, which leaves at the end of the tick at the latest. Should synchronous work of the
-   * caller delay one of these for over 1 ms, the releases of the next second leave at once again. @default 'sent'
+   * the same message as the next vote, which leaves at the end of the tick at the latest. When synchronous work of the
+   * caller delays one of these for over 1 ms, releases leave at once for twenty times as long. @default 'sent'
    */
   readonly release?: 'sent' | 'confirmed';
 }
