@@ -5,6 +5,8 @@ export const QUICK_SCENARIOS = ['N=1', 'N=5', 'sections', 'callers', 'contention
 
 export const SCENARIOS = [
   ...QUICK_SCENARIOS,
+  'one-core',
+  'fairness',
   'frozen',
   'slow',
   'held',
@@ -24,8 +26,9 @@ Measures raw ioredis, this package and, where they are installed, other lock lib
 the same run. Ratios are those to raw ioredis in the same round: one SET NX PX and one compare-and-delete on each server,
 resolved at a quorum. Without options: two minutes, of one caller, 64 callers, and 128 callers for one key.
 
-  --full             everything, in half an hour: up to 4096 callers on one to seven servers, up to 1000 callers for one key
-                     in one and four processes, frozen and slow servers, 10,000 held locks, heap, start, PostgreSQL
+  --full             everything, in half an hour: client and server on one core, up to 4096 callers on one to seven servers, up
+                     to 1000 callers for one key in one and four processes, who of 16 gets how much, frozen and slow servers,
+                     10,000 held locks, heap, start, PostgreSQL
   --only <text>      only the scenarios whose name contains the text: ${SCENARIOS.join(', ')}
   --check            exit with 1 when a bar is missed
   --json <file>      writes all figures

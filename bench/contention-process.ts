@@ -12,12 +12,16 @@ export interface ContentionOrder {
   readonly key: string;
   readonly callers: number;
   readonly holdMs: number;
+  /** All ask again and again for so long. Otherwise each asks until it had the key once. */
+  readonly forMs?: number;
 }
 
 /** What it gets back. */
 export interface ContentionAnswer {
   /** How long each caller waited, ms. */
   readonly waits: readonly number[];
+  /** How often each had the key. */
+  readonly grants: readonly number[];
   /** How often a call gave up and was made again. */
   readonly gaveUp: number;
   /** Processor time, microseconds. */
@@ -36,24 +40,26 @@ process.once('message', () => void run().then((answer) => process.send!(answer))
 process.send!('ready');
 
 async function run(): Promise<ContentionAnswer> {
-  const { key, callers, holdMs } = order;
+  const { key, callers, holdMs, forMs = 0 } = order;
   const cpu = process.cpuUsage();
   const startedAtMs = performance.now();
   const waits: number[] = [];
+  const grants = Array.from({ length: callers }, () => 0);
+  const isLeft = (index: number) =>
+    forMs === 0 ? grants[index] === 0 : performance.now() - startedAtMs < forMs;
   let [gaveUp, inside, overlaps] = [0, 0, 0];
-  const caller = async (): Promise<void> => {
-    let isDone = false;
+  const caller = async (_: unknown, index: number): Promise<void> => {
     const work = async (): Promise<void> => {
-      isDone = true;
+      grants[index]! += 1;
       inside += 1;
       if (inside > 1) overlaps += 1;
       waits.push(performance.now() - startedAtMs);
       await sleep(holdMs);
       inside -= 1;
     };
-    while (!isDone) await contestant.hold(key, work).catch(() => (gaveUp += 1));
+    while (isLeft(index)) await contestant.hold(key, work).catch(() => (gaveUp += 1));
   };
   await Promise.all(Array.from({ length: callers }, caller));
   const { user, system } = process.cpuUsage(cpu);
-  return { waits, gaveUp, cpu: user + system, overlaps };
+  return { waits, grants, gaveUp, cpu: user + system, overlaps };
 }

@@ -13,6 +13,7 @@ import type { Result } from './report.ts';
 const HOLD_MS = 2;
 /** Who needs longer is ended. */
 const LIMIT_MS = 15_000;
+const FAIRNESS_MS = 8_000;
 
 export interface ContentionPlan {
   readonly callers: number;
@@ -22,6 +23,7 @@ export interface ContentionPlan {
 interface Outcome {
   readonly totalMs: number;
   readonly longestMs: number;
+  readonly grants: readonly number[];
   readonly calls: number;
   readonly cpu: number;
   readonly gaveUp: number;
@@ -60,7 +62,8 @@ export async function contention(
     const common = { scenario, contestant, unit: '×', callers, nodes: urls.length } as const;
     if (done.length < rounds)
       return { ...common, value: Number.NaN, note: `not done in ${LIMIT_MS / 1_000} s` };
-    const medianOf = (kind: keyof Outcome) => median(done.map((outcome) => outcome[kind]));
+    const medianOf = (kind: Exclude<keyof Outcome, 'grants'>) =>
+      median(done.map((outcome) => outcome[kind]));
     const notes = [`longest wait ${medianOf('longestMs').toFixed(0)} ms`];
     if (medianOf('gaveUp') > 0) notes.push(`${medianOf('gaveUp')} calls gave up`);
     if (medianOf('overlaps') > 0) notes.push(`${medianOf('overlaps')} OVERLAPS`);
@@ -75,12 +78,45 @@ export async function contention(
   });
 }
 
+/** Sixteen callers ask for one key again and again: how evenly they get it, by Jain's index; 1 where all get it equally often. */
+export async function fairness(
+  urls: readonly string[],
+  processes: number,
+  progressOf: ProgressOf,
+): Promise<Result[]> {
+  const scenario = `16 callers for one key again and again, ${processes === 1 ? 'one process' : `${processes} processes`}, N=${urls.length}`;
+  const progress = progressOf(scenario);
+  const results: Result[] = [];
+  const names = [WITH_LOCK, ...peerNames(urls.length)];
+  for (const [index, contestant] of names.entries()) {
+    const outcome = await contend(contestant, urls, 16, processes, FAIRNESS_MS);
+    const grants = outcome?.grants ?? [];
+    const total = grants.reduce((sum, count) => sum + count, 0);
+    const squares = grants.reduce((sum, count) => sum + count * count, 0);
+    const share = (count: number) => `${((100 * count) / total).toFixed(1)} %`;
+    results.push({
+      scenario,
+      contestant,
+      value: (total * total) / (grants.length * squares),
+      unit: 'Jain',
+      nodes: urls.length,
+      note:
+        outcome === undefined
+          ? `not done in ${LIMIT_MS / 1_000} s`
+          : `${total} grants, from ${share(Math.min(...grants))} to ${share(Math.max(...grants))} for a caller`,
+    });
+    progress((index + 1) / names.length);
+  }
+  return results;
+}
+
 /** Undefined when it took too long. */
 async function contend(
   contestant: string,
   urls: readonly string[],
   callers: number,
   processes: number,
+  forMs?: number,
 ): Promise<Outcome | undefined> {
   keys += 1;
   const order: ContentionOrder = {
@@ -89,6 +125,7 @@ async function contend(
     key: `contended:${keys}`,
     callers: Math.ceil(callers / processes),
     holdMs: HOLD_MS,
+    forMs,
   };
   const script = fileURLToPath(new URL('./contention-process.js', import.meta.url));
   const children = Array.from({ length: processes }, () => fork(script, [JSON.stringify(order)]));
@@ -115,6 +152,7 @@ async function contend(
       done.reduce((total, answer) => total + answer[kind], 0);
     return {
       totalMs,
+      grants: done.flatMap(({ grants }) => grants),
       longestMs: Math.max(...done.flatMap(({ waits }) => waits)),
       calls: counts.calls + counts.messages,
       cpu: sum('cpu'),

@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process';
+import { cpus } from 'node:os';
+import type { RedisServer } from '../test/support/redis-servers/redis-server.ts';
 import type { Contestant } from './contestant.ts';
 import {
   ACQUIRE,
@@ -23,6 +26,32 @@ export async function acquireAndRelease(
 ): Promise<Result[]> {
   const contestants = await connectAll([RAW, NOISE, RAW_FENCED, ACQUIRE], urls);
   return compare(`acquire and release, N=${urls.length}`, contestants, urls, plan, progressOf);
+}
+
+/** Both on one server, with this process and the server on one core: what a state of the machine does at random otherwise. */
+export async function onOneCore(
+  server: RedisServer,
+  plan: RoundPlan,
+  progressOf: ProgressOf,
+): Promise<Result[]> {
+  const pids = [process.pid, server.pid!];
+  const pin = (processors: string) =>
+    pids.every((pid) => spawnSync('taskset', ['-acp', processors, String(pid)]).status === 0);
+  const all = `0-${cpus().length - 1}`;
+  if (!pin('0')) {
+    const note = 'taskset is needed, which Linux has';
+    return [{ scenario: 'on one core, N=1', contestant: RAW, value: Number.NaN, unit: '×', note }];
+  }
+  try {
+    const taken = await acquireAndRelease([server.url], plan, progressOf);
+    const sections = await emptySection([server.url], plan, progressOf);
+    return [...taken, ...sections].map((result) => ({
+      ...result,
+      scenario: `${result.scenario}, on one core`,
+    }));
+  } finally {
+    pin(all);
+  }
 }
 
 /** The same with a section that does nothing, by the call that each library has for this. */

@@ -5,7 +5,7 @@ export interface Result {
   /** NaN where there is none; then the note says why. */
   readonly value: number;
   /** `statements` and `µs`: how many more than the first contestant sends or takes. `× throughput`: more is better. */
-  readonly unit: '×' | '× throughput' | 'B' | 'statements' | 'µs' | 'ms' | 'messages';
+  readonly unit: '×' | '× throughput' | 'Jain' | 'B' | 'statements' | 'µs' | 'ms' | 'messages';
   /** Microseconds per operation, where there are any; they say nothing on another machine. */
   readonly micros?: number;
   readonly quartiles?: readonly [number, number];
@@ -112,7 +112,7 @@ function number(value: number | undefined): string {
 
 function shown(value: number, unit: Result['unit']): string {
   if (Number.isNaN(value)) return '–';
-  if (unit.startsWith('×')) return `${value.toFixed(2)} ${unit}`;
+  if (unit.startsWith('×') || unit === 'Jain') return `${value.toFixed(2)} ${unit}`;
   if (unit === 'µs') return `${value < 0 ? '' : '+'}${value.toFixed(1)} µs`;
   if (unit === 'statements') return `+${value}`;
   return `${value.toFixed(0)} ${unit}`;

@@ -4,13 +4,13 @@ import { startRedisServers } from '../test/support/redis-servers/index.ts';
 import type { RedisServer } from '../test/support/redis-servers/redis-server.ts';
 import type { Arguments, Scenario } from './arguments.ts';
 import { drawCharts } from './charts.ts';
-import { contention } from './contention.ts';
+import { contention, fairness } from './contention.ts';
 import { decoratorCost } from './decorator-cost.ts';
 import { frozenNodes, slowNode } from './faulty-nodes.ts';
 import { fenceCost } from './fence-cost.ts';
 import { extensionCosts, heapOfLocks } from './held-locks.ts';
 import { manyCallers } from './many-callers.ts';
-import { acquireAndRelease, emptySection } from './one-caller.ts';
+import { acquireAndRelease, emptySection, onOneCore } from './one-caller.ts';
 import { peersHint } from './peers.ts';
 import { progressOf } from './progress.ts';
 import { allKept, tables, type Result } from './report.ts';
@@ -86,6 +86,8 @@ function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Sce
       each(full ? CONTENTION : QUICK_CONTENTION, (plan) =>
         contention(on(plan.nodes), plan, progressOf),
       ),
+    'one-core': once(() => onOneCore(servers[0]!, rounds(20, 60, 200), progressOf)),
+    fairness: () => each([1, 4], (processes) => fairness(on(5), processes, progressOf)),
     frozen: once(() => frozenNodes(servers, rounds(20, 20, 40), progressOf)),
     slow: once(() => slowNode(on(5), { rounds: 5, warmUpRounds: 1, cycles: 20 }, progressOf)),
     held: () => each([1_000, 10_000], (count) => extensionCosts(on(5), count, progressOf)),
