@@ -1,4 +1,4 @@
-/** How often one process may take a key in a row while others wait for it, since hand-over inside a process is cheapest. */
+/** How often one process may take a key in a row at least while others wait for it: hand-over inside a process is cheapest. */
 const MAX_GRANTS_IN_A_ROW = 4;
 /** Turns get longer, and rarer by grants, until others have left so many unused. */
 const MAX_LONGER_TURNS = 3;
@@ -19,14 +19,19 @@ export class Turns {
   #isTaken = false;
   /** No turn before this. */
   #nextAtMs = 0;
+  /** The row began, as far as it was looked at. */
+  #sinceMs = 0;
 
   /**
-   * True when it is another process's turn; then the count starts again. Turns get longer while others leave them unused, and rarer, so
-   * that they cost no more.
+   * True when it is another process's turn; then the count starts again. A row lasts for twice `turnMs`, in which the key may be
+   * free, or hand-over between processes would take most of the time of short holds. Turns get longer while others leave them
+   * unused, and rarer, so that they cost no more.
    */
-  begins(nowMs: number): boolean {
+  begins(nowMs: number, turnMs: number): boolean {
+    if (this.grantsInARow <= 1) this.#sinceMs = nowMs;
     const row = MAX_GRANTS_IN_A_ROW * 2 ** Math.min(this.untaken, MAX_LONGER_TURNS);
-    if (this.grantsInARow < row || nowMs < this.#nextAtMs) return false;
+    const untilMs = Math.max(this.#nextAtMs, this.#sinceMs + 2 * turnMs);
+    if (this.grantsInARow < row || nowMs < untilMs) return false;
     this.grantsInARow = 0;
     this.hasSteppedBack = true;
     this.#isTaken = false;

@@ -240,7 +240,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     let hints = 0;
     for (const { hints: seen, turns } of this.#records) {
       hints += seen;
-      if (turns?.begins(nowMs) === true)
+      if (turns?.begins(nowMs, stepBackMs(this.#room.set.roundTripMs, 0)) === true)
         turns.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, turns.untaken);
     }
     if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();

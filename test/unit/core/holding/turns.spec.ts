@@ -10,9 +10,9 @@ beforeEach(() => {
 });
 
 /** Grants of `eachMs` until it is the turn of others, which lasts 80 ms and is taken or not; returns how many. */
-function grantsBefore(isTaken: boolean, eachMs = 0): number {
+function grantsBefore(isTaken: boolean, eachMs = 0, turnMs = 0): number {
   let grants = 0;
-  for (; !turns.begins(nowMs); grants += 1) {
+  for (; !turns.begins(nowMs, turnMs); grants += 1) {
     turns.grantsInARow += 1;
     nowMs += eachMs;
   }
@@ -25,9 +25,9 @@ function grantsBefore(isTaken: boolean, eachMs = 0): number {
 describe('the turn of other processes', () => {
   it('comes after four grants, and ends with the next one, or when another process had the key', () => {
     turns.grantsInARow = 3;
-    expect([turns.begins(nowMs), turns.hasSteppedBack]).toEqual([false, false]);
+    expect([turns.begins(nowMs, 0), turns.hasSteppedBack]).toEqual([false, false]);
     turns.grantsInARow = 4;
-    expect([turns.begins(nowMs), turns.hasSteppedBack, turns.grantsInARow]).toEqual([
+    expect([turns.begins(nowMs, 0), turns.hasSteppedBack, turns.grantsInARow]).toEqual([
       true,
       true,
       0,
@@ -43,6 +43,12 @@ describe('the turn of other processes', () => {
     expect([1, 2, 3, 4].map(() => grantsBefore(false, 100))).toEqual([4, 8, 16, 32]);
     expect([1, 2, 3, 4].map(() => grantsBefore(true, 100))).toEqual([32, 16, 8, 4]);
     expect([grantsBefore(false), grantsBefore(true), grantsBefore(true)]).toEqual([4, 8, 4]);
+  });
+
+  it('comes after twice the time that it may take, where holds are short', () => {
+    // From the end of the first one, when the next caller looks.
+    expect([1, 2, 3].map(() => grantsBefore(true, 2, 20))).toEqual([21, 21, 21]);
+    expect([1, 2, 3].map(() => grantsBefore(true, 100, 20))).toEqual([4, 4, 4]);
   });
 
   it('gets rarer by time after eight that no other process took', () => {
