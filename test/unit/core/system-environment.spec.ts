@@ -17,8 +17,12 @@ describe('a timer of the system', () => {
       timers.clear(handle);
       // Node counts immediates. Were one taken off that is none, an immediate that is alone would never run.
       const ran = new Promise((resolve) => setImmediate(() => resolve('ran')));
-      const late = new Promise((resolve) => setTimeout(() => resolve('starved'), 2_000));
+      let limit: NodeJS.Timeout | undefined;
+      const late = new Promise((resolve) => {
+        limit = setTimeout(() => resolve('starved'), 2_000);
+      });
       const outcome = await Promise.race([ran, late]);
+      clearTimeout(limit);
       if (outcome === 'starved') setImmediate(() => undefined);
       expect(outcome).toBe('ran');
     },
