@@ -130,4 +130,26 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
       expect(busyTimeout(fenced)).toBe(timeout);
     },
   );
+
+  it.each(Object.keys(uses))(
+    'refuses %s while another transaction is open on its connection, and leaves that alone',
+    async (name) => {
+      const fenced = open();
+      const fence = sqliteFence(fenced);
+      fenced.exec('BEGIN');
+      fenced.prepare('SELECT text FROM note').all();
+      await expect(uses[name]!(fence)).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        message: expect.stringMatching(/a second one cannot be begun/),
+      });
+      // It has no lock of the file.
+      application.exec("INSERT INTO note VALUES ('meanwhile')");
+      fenced.exec('ROLLBACK; BEGIN');
+      fenced.exec("INSERT INTO note VALUES ('own')");
+      await expect(uses[name]!(fence)).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      fenced.exec('COMMIT');
+      expect(application.prepare('SELECT text FROM note').all()).toHaveLength(2);
+      await uses[name]!(fence);
+    },
+  );
 });

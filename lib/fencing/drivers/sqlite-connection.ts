@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { FencedUsageError } from '../../core/errors.ts';
 import { hasMethods } from '../fence-arguments.ts';
 import { isBusyFileError } from '../sql/sql-error.ts';
 import { renderStatement, type SqlRow, type SqlStatement } from '../sql/sql-executor.ts';
@@ -29,10 +30,11 @@ export class FileBusyError extends Error {}
  */
 export async function beginWhenFree<Result>(
   database: SqliteDatabase,
+  keys: readonly string[],
   use: () => Promise<Result> | Result,
 ): Promise<Result> {
   const startMs = performance.now();
-  for (let count = 1; !beginNow(database, startMs); count += 1) {
+  for (let count = 1; !beginNow(database, keys, startMs); count += 1) {
     const longestMs = Math.min(LONGEST_STEP_MS, SHORTEST_STEP_MS * (count + 1));
     await delay(SHORTEST_STEP_MS + Math.random() * (longestMs - SHORTEST_STEP_MS));
   }
@@ -43,7 +45,12 @@ export async function beginWhenFree<Result>(
  * @param startMs when the wait began
  * @returns whether the file was free
  */
-function beginNow(database: SqliteDatabase, startMs: number): boolean {
+function beginNow(database: SqliteDatabase, keys: readonly string[], startMs: number): boolean {
+  if (isInSqliteTransaction(database))
+    throw new FencedUsageError(
+      'A transaction is open on this connection, and a second one cannot be begun. Call it when no transaction is open, or give the fence a connection of its own.',
+      keys,
+    );
   const timeoutMs = busyTimeoutOf(database);
   try {
     database.exec(`${timeoutMs > 0 ? 'PRAGMA busy_timeout = 0; ' : ''}BEGIN IMMEDIATE`);

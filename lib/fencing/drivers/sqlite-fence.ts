@@ -178,17 +178,14 @@ class SqliteTableFence<Database extends SqliteDatabase>
         return rollback(error);
       }
     };
-    return beginWhenFree(database, use);
+    const keys = claims.map(({ key }) => key);
+    return beginWhenFree(database, keys, use);
   }
 
   /** Without an `await`: what others write on this connection meanwhile would belong to it. */
   protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
     const { database } = this;
-    if (isInSqliteTransaction(database))
-      throw new FencedUsageError(
-        'A transaction is open on this connection, and a second one cannot be begun. Call it when no transaction is open, or give the fence a connection of its own.',
-      );
-    return beginWhenFree(database, () => {
+    return beginWhenFree(database, [], () => {
       try {
         const result = runStepsNow((statement) => runNow(database, statement), steps());
         database.exec('COMMIT');
