@@ -57,7 +57,12 @@ const lastTurns = new WeakMap<object, Promise<unknown>>();
  *
  * A connection has one transaction at a time: calls of its fences wait for each other. With synchronous `work` nothing can come in
  * between; with asynchronous `work`, statements that other code runs on the same connection meanwhile belong to the transaction,
- * so give the fence a connection of its own.
+ * so give the fence a connection of its own. While a transaction is open there that the fence did not begin, its calls but
+ * `advance` reject with a FencedUsageError.
+ *
+ * While another connection writes to the file, it waits to begin without blocking the process: for the busy timeout of its
+ * connection, and at least 5 s. Then it rejects with the code of the driver (`SQLITE_BUSY` of better-sqlite3) and its error as
+ * `cause`.
  *
  * @example
  * ```ts
