@@ -26,12 +26,29 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('tries again when another process holds the file longer than the busy timeout', async () => {
+  it('waits when another process holds the file longer than the busy timeout', async () => {
+    const [other, database] = [new Database(file), new Driver(file, { timeout: 5 })];
+    try {
+      const events: string[] = [];
+      const fence = sqliteFence(database, { onEvent: ({ type }) => void events.push(type) });
+      other.exec('BEGIN IMMEDIATE');
+      const waiting = fence.transaction(token(1), () => 'done', { attempts: 1 });
+      await sleep(60);
+      other.exec('COMMIT');
+      await expect(waiting).resolves.toBe('done');
+      expect(events).toEqual(['admitted']);
+    } finally {
+      other.close();
+      database.close();
+    }
+  });
+
+  it('tries again when the file is busy at the commit, because another process reads', async () => {
     const [other, database] = [new Database(file), new Driver(file, { timeout: 5 })];
     try {
       const events: FenceEvent[] = [];
       const fence = sqliteFence(database, { onEvent: (event) => void events.push(event) });
-      other.exec('BEGIN IMMEDIATE');
+      other.exec('BEGIN; SELECT * FROM redlock_fence');
       const waiting = fence.transaction(token(1), () => 'done', { attempts: 1_000 });
       await sleep(60);
       other.exec('COMMIT');

@@ -1,6 +1,6 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import { keysOf } from '../call-options.ts';
-import { checkFenceArguments, hasMethods } from '../fence-arguments.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
@@ -12,20 +12,19 @@ import {
   refuseEnded,
 } from '../sql/advance-fence.ts';
 import { advanceStatements } from '../sql/dialect.ts';
-import { renderStatement, type SqlRow, type SqlStatement } from '../sql/sql-executor.ts';
+import type { SqlRow } from '../sql/sql-executor.ts';
 import { runStepsNow, type SqlSteps } from '../sql/sql-steps.ts';
 import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
 import { TableFence, type FenceCall } from '../sql/table-fence.ts';
+import {
+  beginWhenFree,
+  FileBusyError,
+  isInSqliteTransaction,
+  runNow,
+  type SqliteDatabase,
+} from './sqlite-connection.ts';
 
-/** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
-export interface SqliteDatabase {
-  /** Of better-sqlite3. */
-  readonly inTransaction?: boolean;
-  /** Of node:sqlite, from Node.js 22.16. */
-  readonly isTransaction?: boolean;
-  prepare(sql: string): { all(...parameters: any[]): any[] };
-  exec(sql: string): unknown;
-}
+export type { SqliteDatabase } from './sqlite-connection.ts';
 
 /** The fence in an SQLite file, whose transactions may be synchronous. */
 export interface SqliteFence<Database> extends Fence<Database> {
@@ -58,7 +57,12 @@ const lastTurns = new WeakMap<object, Promise<unknown>>();
  *
  * A connection has one transaction at a time: calls of its fences wait for each other. With synchronous `work` nothing can come in
  * between; with asynchronous `work`, statements that other code runs on the same connection meanwhile belong to the transaction,
- * so give the fence a connection of its own.
+ * so give the fence a connection of its own. While a transaction is open there that the fence did not begin, its calls but
+ * `advance` reject with a FencedUsageError.
+ *
+ * While another connection writes to the file, it waits to begin without blocking the process: for the busy timeout of its
+ * connection, and at least 5 s. Then it rejects with the code of the driver (`SQLITE_BUSY` of better-sqlite3) and its error as
+ * `cause`.
  *
  * @example
  * ```ts
@@ -98,7 +102,12 @@ class SqliteTableFence<Database extends SqliteDatabase>
     return turn;
   }
 
-  /** Another process may hold the file longer than the connection's busy timeout: then the transaction is tried again. */
+  /** It has waited long enough. */
+  protected override mayRunAgain(error: unknown): boolean {
+    return !(error instanceof FileBusyError) && super.mayRunAgain(error);
+  }
+
+  /** Another connection may read longer than the busy timeout at the commit: then the transaction is tried again. */
   protected override longestDelayMs(count: number): number {
     return RETRY_DELAY_MS * count;
   }
@@ -137,7 +146,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
   }
 
   /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
-  protected override attempt<Result>(call: FenceCall<Database, Result>): Promise<Result> | Result {
+  protected override attempt<Result>(call: FenceCall<Database, Result>): Promise<Result> {
     const { database } = this;
     const { claims, work, options = {}, isClaim } = call;
     const { isolationLevel, lockTimeout, idleInTransactionTimeout } = options;
@@ -163,34 +172,34 @@ class SqliteTableFence<Database extends SqliteDatabase>
       return refuseEnded(error);
     };
     delete call.refusal;
-    database.exec('BEGIN IMMEDIATE');
-    this.calls.set(database, call);
-    try {
-      this.advanceNow(database, claims);
-      if (!isClaim) database.exec(sqliteFenceSql.mark);
-      const result = this.context.run(call, () => work(database));
-      return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
-    } catch (error) {
-      return rollback(error);
-    }
+    const use = (): Promise<Result> | Result => {
+      this.calls.set(database, call);
+      try {
+        this.advanceNow(database, claims);
+        if (!isClaim) database.exec(sqliteFenceSql.mark);
+        const result = this.context.run(call, () => work(database));
+        return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
+      } catch (error) {
+        return rollback(error);
+      }
+    };
+    const keys = claims.map(({ key }) => key);
+    return beginWhenFree(database, keys, use);
   }
 
   /** Without an `await`: what others write on this connection meanwhile would belong to it. */
-  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Result {
+  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
     const { database } = this;
-    if (isInSqliteTransaction(database))
-      throw new FencedUsageError(
-        'A transaction is open on this connection, and a second one cannot be begun. Call it when no transaction is open, or give the fence a connection of its own.',
-      );
-    database.exec('BEGIN IMMEDIATE');
-    try {
-      const result = runStepsNow((statement) => runNow(database, statement), steps());
-      database.exec('COMMIT');
-      return result;
-    } catch (error) {
-      database.exec('ROLLBACK');
-      throw error;
-    }
+    return beginWhenFree(database, [], () => {
+      try {
+        const result = runStepsNow((statement) => runNow(database, statement), steps());
+        database.exec('COMMIT');
+        return result;
+      } catch (error) {
+        database.exec('ROLLBACK');
+        throw error;
+      }
+    });
   }
 
   /** @param database where the transaction is, which may be another connection than that of the fence */
@@ -204,23 +213,4 @@ class SqliteTableFence<Database extends SqliteDatabase>
     }
     checkFenceRows(rows, claims);
   }
-}
-
-function runNow(database: SqliteDatabase, statement: SqlStatement): readonly SqlRow[] {
-  const { sql, parameters } = renderStatement(statement, 'question-mark');
-  return database.prepare(sql).all(...parameters);
-}
-
-function isInSqliteTransaction(database: SqliteDatabase): boolean {
-  if (!hasMethods(database, ['prepare', 'exec'])) return false;
-  const known = database.inTransaction ?? database.isTransaction;
-  if (known !== undefined) return known;
-  try {
-    database.exec('BEGIN');
-  } catch {
-    // A transaction in a transaction is refused.
-    return true;
-  }
-  database.exec('ROLLBACK');
-  return false;
 }

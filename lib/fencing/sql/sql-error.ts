@@ -51,6 +51,11 @@ export function isRetryableSqlError(error: unknown): boolean {
   return hasCode(own, RETRYABLE) || facts.some(isBusyError);
 }
 
+/** Whether another connection held the SQLite file. */
+export function isBusyFileError(error: unknown): boolean {
+  return sqlErrorFacts(error).some(isBusyError);
+}
+
 /** SQLITE_BUSY and its extended codes: names in better-sqlite3, numbers that end with its byte in node:sqlite. */
 function isBusyError({ codes }: SqlErrorFacts): boolean {
   const isNodeSqlite = codes.has('ERR_SQLITE_ERROR');

@@ -177,6 +177,11 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     return Math.min(MAX_RETRY_DELAY_MS, 2 ** count);
   }
 
+  /** Whether the database rolled all of it back for the sake of another transaction. */
+  protected mayRunAgain(error: unknown): boolean {
+    return isRetryableSqlError(error);
+  }
+
   /** Repeats what the database aborted for the sake of another transaction. */
   protected async retrying<Result>(
     claims: readonly FenceClaim[],
@@ -187,7 +192,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       try {
         return await attempt();
       } catch (error) {
-        if (count >= limit || !isRetryableSqlError(error)) throw error;
+        if (count >= limit || !this.mayRunAgain(error)) throw error;
         this.reporter.retried(claims, count, error);
         await delay(Math.random() * this.longestDelayMs(count));
       }
