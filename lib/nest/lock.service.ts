@@ -27,7 +27,8 @@ const OF_SECTION = { ...OF_WITH_LOCK, names: [...OF_WITH_LOCK.names, 'claim'] };
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
  * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`, and
- * so are templates and those made of a missing value (`seat:undefined`, `[object Object]`). Wrong options are a `RedlockConfigError`.
+ * so are templates and those made of a missing value (`seat:undefined`, `[object Object]`), unless the call holds them already. A
+ * hash tag such as `seat:{42}` is no template; for the identifier 0 write `seat:{id:0}`. Wrong options are a `RedlockConfigError`.
  *
  * @example
  * ```ts
@@ -161,12 +162,15 @@ function refusalOf(
   keys: string | readonly string[] = [],
   options?: AcquireOptions | null,
 ): FencedUsageError | undefined {
-  if ((service as { readonly host?: unknown } | undefined)?.host === undefined)
+  const { host } = (service ?? {}) as { readonly host?: RedlockHost };
+  if (host === undefined)
     return new FencedUsageError(
       'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
     );
   const { [KEYS_CHECKED]: areChecked } = (options ?? {}) as { readonly [KEYS_CHECKED]?: true };
-  return areChecked === true ? undefined : refusalOfKeys(keys);
+  const refusal = areChecked === true ? undefined : refusalOfKeys(keys);
+  // What a section holds was meant, whatever it reads like: `@Fenced` may have made it of a text that a caller gave.
+  return refusal === undefined || host.redlock.holds(keys) ? undefined : refusal;
 }
 
 registerCopy('LockService', LockService);

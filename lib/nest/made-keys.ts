@@ -8,8 +8,11 @@ const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
 export const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 
+/** What is surely a template: the first argument, or a path. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
+const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
+
 /** What no key of a call has: both in one, since every call pays for it. */
-const NO_KEY = new RegExp(`${NO_VALUE.source}|${PLACEHOLDER.source}`);
+const NO_KEY = new RegExp(`${NO_VALUE.source}|${TEMPLATE.source}`);
 
 /** Whether it is a non-empty array of strings. */
 export function isListOfTexts(value: unknown): value is readonly string[] {
@@ -82,8 +85,10 @@ export function refusalOfKeys(keys: string | readonly string[]): FencedUsageErro
     const name = path.split('.').at(-1);
     return `\${${name === '' ? 'id' : name}}`;
   });
+  const [tag = ''] = TEMPLATE.exec(bad) ?? [];
+  const text = tag.slice(1, -1).slice(0, 100);
   return new FencedUsageError(
-    `LockService takes the key itself: write \`${meant}\`, not '${shown}'. Only @Fenced fills in such a template; here it would be one lock for everybody. Nothing was locked.`,
+    `LockService takes the key itself: write \`${meant}\`, not '${shown}'. Only @Fenced fills in such a template; here it would be one lock for everybody. Where ${text} is the identifier itself, put a word before it: '{id:${text}}'. Nothing was locked.`,
   );
 }
 

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Fenced, LockService, type RedlockModuleOptions } from '../../lib/index.ts';
+import { Fenced, type Lock, LockService, type RedlockModuleOptions } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { closeAll, startModule } from './support/applications.ts';
 
@@ -28,6 +28,19 @@ const wrong: readonly (readonly [Keys, string])[] = [
   ['seat:{0}', "LockService takes the key itself: write `seat:${id}`, not 'seat:{0}'."],
   ['{1.owner.name}:{0}', "write `${name}:${id}`, not '{1.owner.name}:{0}'."],
   [['row:1', 'seat:{0.id}'], "write `seat:${id}`, not 'seat:{0.id}'."],
+  ['{0}:{1}', "write `${id}:${id}`, not '{0}:{1}'."],
+  ['seat:{0}', "Where 0 is the identifier itself, put a word before it: '{id:0}'."],
+  ['{12._id}', "put a word before it: '{id:12._id}'."],
+];
+
+/** Redis Cluster puts names with the same text in braces into one slot. */
+const hashTags = [
+  'seat:{42}',
+  '{1000}.following',
+  'cart:{1001}:items',
+  'sku:{10}',
+  '{1}:{2}',
+  '{007}',
 ];
 
 describe('LockService', () => {
@@ -47,7 +60,17 @@ describe('LockService', () => {
 
   it('takes keys in which such a word is a part of a name only, and braces without a number', async () => {
     const locks = (await startModule({}, fenced)).get(LockService);
-    const keys = ['undefined-behaviour', 'the null hypothesis', 'Nan', '{id}', '{}', 'seat:{a0}'];
+    const keys = [
+      'undefined-behaviour',
+      'the null hypothesis',
+      'Nan',
+      '{id}',
+      '{}',
+      'seat:{a0}',
+      '{id:0}',
+      '{1.5}',
+      '{10.0.0.1}',
+    ];
     for (const [, call] of calls)
       for (const key of keys) {
         const made = await call(locks, key);
@@ -55,6 +78,24 @@ describe('LockService', () => {
         await release(made);
       }
   });
+
+  it.each(hashTags)('takes a hash tag of digits: %s', async (key) => {
+    const locks = (await startModule({}, fenced)).get(LockService);
+    for (const [, call] of calls) {
+      const made = await call(locks, key);
+      expect(made).not.toBeNull();
+      await release(made);
+    }
+  });
+
+  it.each(['{0}', '{0.id}', 'null', 'undefined'])(
+    'takes a key that the call holds already, whatever its form: %s',
+    async (name) => {
+      const seats = (await startModule({ providers: [Seats] }, fenced)).get(Seats);
+      expect(await seats.again(name)).toEqual(['done', 'done', [`seat:${name}`], [`seat:${name}`]]);
+      await expect(seats.other(name)).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    },
+  );
 
   it('leaves the keys of @Fenced to it, where a text that a caller gave may read like that', async () => {
     const seats = (await startModule({ providers: [Seats] }, fenced)).get(Seats);
@@ -77,6 +118,24 @@ const fenced: Partial<RedlockModuleOptions> = {
 
 @Injectable()
 class Seats {
+  constructor(private readonly locks: LockService) {}
+
+  @Fenced('seat:{0}')
+  async again(name: string): Promise<unknown[]> {
+    const results: unknown[] = [];
+    for (const [, call] of calls) {
+      const made = await call(this.locks, `seat:${name}`);
+      results.push((made as Lock | null)?.keys ?? made);
+      await release(made);
+    }
+    return results;
+  }
+
+  @Fenced('seat:{0}')
+  async other(name: string): Promise<unknown> {
+    return this.locks.withLock(`row:${name}`, work);
+  }
+
   @Fenced('seat:{0}')
   async book(name: string): Promise<string> {
     return name;
