@@ -115,9 +115,11 @@ export class LockService {
    * What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one node
    * timeout, and never rejects for nodes that don't answer: they have a `failure`, and where they could change it, `holder` is
    * `undefined`.
+   *
+   * @throws FencedUsageError for a key that {@link withLock} refuses
    */
   inspect(key: string): Promise<LockInspection> {
-    const refusal = refusalOf(this);
+    const refusal = refusalOf(this, key);
     return refusal === undefined ? this.host.redlock.inspect(key) : Promise.reject(refusal);
   }
 
@@ -134,9 +136,12 @@ export class LockService {
   /**
    * Whether the work of this async context is inside a lock that covers all of `keys` and is still held: then
    * {@link withLock} and {@link acquire} would join it.
+   *
+   * @throws FencedUsageError for keys that {@link withLock} refuses as templates, or as made of a missing value
    */
-  holds(keys: string | readonly string[]): boolean {
-    const refusal = refusalOf(this);
+  holds(keys: string | readonly string[]): boolean;
+  holds(keys: string | readonly string[], options?: AcquireOptions): boolean {
+    const refusal = refusalOf(this, keys, options);
     if (refusal !== undefined) throw refusal;
     return this.host.redlock.holds(keys);
   }

@@ -1,9 +1,21 @@
 import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+import type { AcquireOptions } from '../core/options/options.ts';
+import type { LockService } from './lock.service.ts';
 
-/** What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. */
-const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\]/;
+/**
+ * What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. `null` and `NaN` are
+ * also names of files and words, so that fewer signs make a part of them.
+ */
+const NO_VALUE = new RegExp(
+  `${part('undefined|Invalid Date', String.raw`:/_.{}()[\]#=|,; -`)}|${part('null|NaN', ':{}=#|')}|\\[object \\w+\\]`,
+);
+
+/** One of `words`, alone between the ends of the key and any of `signs`. Said twice with "not", it costs a fifth. */
+function part(words: string, signs: string): string {
+  return `(?<![^${signs}])(?:${words})(?![^${signs}])`;
+}
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
 export const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
@@ -66,6 +78,17 @@ export function keysFrom(make: () => unknown, name: string, where: string): read
 
 /** Of the options of calls whose keys `@Fenced` has made: there a text may read like a missing value, or like a template. */
 export const KEYS_CHECKED = Symbol.for('nestjs-fenced-lock/keys-are-checked');
+
+/** `holds` of the LockService, for such options. Users have no such parameter. */
+export function holdsChecked(
+  locks: Pick<LockService, 'holds'>,
+  keys: string | readonly string[],
+  options: AcquireOptions,
+): boolean {
+  const asked: { holds(keys: string | readonly string[], options: AcquireOptions): boolean } =
+    locks;
+  return asked.holds(keys, options);
+}
 
 /** Marks options so. Not enumerable: no log or comparison shows it. */
 export function ofCheckedKeys<Options extends object>(options: Options): Options {
