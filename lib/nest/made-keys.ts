@@ -59,7 +59,11 @@ export function callOption<Result>(call: () => Result, name: string, where: stri
  * @throws FencedUsageError when they are no keys, or are made of a missing value
  */
 export function keysFrom(make: () => unknown, name: string, where: string): readonly string[] {
-  const made: unknown = callOption(make, name, where);
+  return keysMade(callOption(make, name, where), name, where);
+}
+
+/** The keys that such a function made. @throws FencedUsageError as `keysFrom` */
+export function keysMade(made: unknown, name: string, where: string): readonly string[] {
   // It is refused below; its rejection must not end the process.
   if (types.isPromise(made)) made.catch(() => undefined);
   // A copy: every() skips the holes of an array.
