@@ -22,9 +22,10 @@ export interface Lock {
   readonly isHeld: boolean;
   /**
    * Call it before a step that must not run unlocked.
-   * @param ms validity that must be left, in milliseconds, a number up to the ttl: more is never left. @default 0
+   * @param ms validity that must be left, in milliseconds. An extension gives less than the ttl (by `driftFactor` and 2 ms), so
+   * that no more can be asked for. @default 0
    * @throws LockLostError when the lock is lost, or less is left (reason `short`: it is still held)
-   * @throws FencedUsageError after `release()`, and when `ms` is no number of milliseconds or more than the ttl
+   * @throws FencedUsageError after `release()`, and when `ms` is no number of milliseconds or more than is ever left
    */
   ensure(ms?: number): void;
   /**

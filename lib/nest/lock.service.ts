@@ -27,7 +27,8 @@ const OF_SECTION = { ...OF_WITH_LOCK, names: [...OF_WITH_LOCK.names, 'claim'] };
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
  * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`, and
- * so are templates and those made of a missing value (`seat:undefined`, `[object Object]`). Wrong options are a `RedlockConfigError`.
+ * so are templates and those made of a missing value (`seat:undefined`, `[object Object]`), unless the call holds them already. A
+ * hash tag such as `seat:{42}` is no template; for the identifier 0 write `seat:{id:0}`. Wrong options are a `RedlockConfigError`.
  *
  * @example
  * ```ts
@@ -60,28 +61,15 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    const refusal = refusalOf(this, keys, options);
-    if (refusal !== undefined) return Promise.reject(refusal);
-    if (options?.claim === undefined)
-      return this.host.redlock.withLock(keys, work, options, OF_SECTION);
-    return this.#withClaim(keys, work, options);
-  }
-
-  async #withClaim<Result>(
-    keys: string | readonly string[],
-    work: (lock: Lock) => Promise<Result> | Result,
-    { claim, ...options }: SectionOptions,
-  ): Promise<Result> {
-    oneOf('claim', claim, [true, false]);
-    const { redlock, claims, hasFence } = this.host;
-    // It says what is wrong with the work.
-    if (!claim || typeof work !== 'function')
-      return redlock.withLock(keys, work, options, OF_SECTION);
-    if (!hasFence)
-      throw new FencedUsageError(
-        'withLock with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing. Nothing was locked.',
-      );
-    return claims.run({ locks: this, keys, work, options });
+    // Not by `promised`: under `@Fenced` every call comes by here.
+    try {
+      const host = hostOf(this, keys, options);
+      return options?.claim === undefined
+        ? host.redlock.withLock(keys, work, options, OF_SECTION)
+        : withClaim({ locks: this, host, keys, work }, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**
@@ -91,10 +79,7 @@ export class LockService {
    * @throws LockBusyError, QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`; then nothing is held
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    const refusal = refusalOf(this, keys, options);
-    return refusal === undefined
-      ? this.host.redlock.acquire(keys, options)
-      : Promise.reject(refusal);
+    return promised(() => hostOf(this, keys, options).redlock.acquire(keys, options));
   }
 
   /**
@@ -104,20 +89,18 @@ export class LockService {
    * @throws QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
-    const refusal = refusalOf(this, keys, options);
-    return refusal === undefined
-      ? this.host.redlock.tryAcquire(keys, options)
-      : Promise.reject(refusal);
+    return promised(() => hostOf(this, keys, options).redlock.tryAcquire(keys, options));
   }
 
   /**
    * What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one node
    * timeout, and never rejects for nodes that don't answer: they have a `failure`, and where they could change it, `holder` is
    * `undefined`.
+   *
+   * @throws FencedUsageError for a key that {@link withLock} refuses
    */
   inspect(key: string): Promise<LockInspection> {
-    const refusal = refusalOf(this);
-    return refusal === undefined ? this.host.redlock.inspect(key) : Promise.reject(refusal);
+    return promised(() => hostOf(this, key).redlock.inspect(key));
   }
 
   /**
@@ -125,19 +108,18 @@ export class LockService {
    * one. It may have been lost: look at `isHeld`. Work that outlives its section no longer sees the lock.
    */
   current(): Lock | undefined {
-    const refusal = refusalOf(this);
-    if (refusal !== undefined) throw refusal;
-    return this.host.redlock.current();
+    return hostOf(this).redlock.current();
   }
 
   /**
    * Whether the work of this async context is inside a lock that covers all of `keys` and is still held: then
    * {@link withLock} and {@link acquire} would join it.
+   *
+   * @throws FencedUsageError for keys that {@link withLock} refuses as templates, or as made of a missing value
    */
-  holds(keys: string | readonly string[]): boolean {
-    const refusal = refusalOf(this);
-    if (refusal !== undefined) throw refusal;
-    return this.host.redlock.holds(keys);
+  holds(keys: string | readonly string[]): boolean;
+  holds(keys: string | readonly string[], options?: AcquireOptions): boolean {
+    return hostOf(this, keys, options).redlock.holds(keys);
   }
 
   /**
@@ -150,23 +132,59 @@ export class LockService {
    * an answer it stays false. Nodes that restarted may still be waiting to vote.
    */
   ready(timeoutMs: number): Promise<boolean> {
-    const refusal = refusalOf(this);
-    return refusal === undefined ? this.host.redlock.ready(timeoutMs) : Promise.reject(refusal);
+    return promised(() => hostOf(this).redlock.ready(timeoutMs));
   }
 }
 
-/** Why a call can't be made: its method was taken off the service, as by `const { withLock } = locks`, or its keys are none. */
-function refusalOf(
+/** A section of `withLock`. Not a private method: a proxy of the service, or an object that inherits from it, has none. */
+interface ClaimingCall<Result> {
+  readonly locks: LockService;
+  readonly host: RedlockHost;
+  readonly keys: string | readonly string[];
+  readonly work: (lock: Lock) => Promise<Result> | Result;
+}
+
+async function withClaim<Result>(
+  { locks, host, keys, work }: ClaimingCall<Result>,
+  { claim, ...options }: SectionOptions,
+): Promise<Result> {
+  oneOf('claim', claim, [true, false]);
+  const { redlock, claims, hasFence } = host;
+  // It says what is wrong with the work.
+  if (!claim || typeof work !== 'function')
+    return redlock.withLock(keys, work, options, OF_SECTION);
+  if (!hasFence)
+    throw new FencedUsageError(
+      'withLock with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing. Nothing was locked.',
+    );
+  return claims.run({ locks, keys, work, options });
+}
+
+/** A method that answers with a promise never throws by itself. */
+function promised<Result>(call: () => Promise<Result>): Promise<Result> {
+  try {
+    return call();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** @throws FencedUsageError when the method was taken off the service, as by `const { withLock } = locks`, or its keys are none */
+function hostOf(
   service: LockService | undefined,
   keys: string | readonly string[] = [],
   options?: AcquireOptions | null,
-): FencedUsageError | undefined {
-  if ((service as { readonly host?: unknown } | undefined)?.host === undefined)
-    return new FencedUsageError(
+): RedlockHost {
+  const { host } = (service ?? {}) as { readonly host?: RedlockHost };
+  if (host === undefined)
+    throw new FencedUsageError(
       'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
     );
   const { [KEYS_CHECKED]: areChecked } = (options ?? {}) as { readonly [KEYS_CHECKED]?: true };
-  return areChecked === true ? undefined : refusalOfKeys(keys);
+  const refusal = areChecked === true ? undefined : refusalOfKeys(keys);
+  // What a section holds was meant, whatever it reads like: `@Fenced` may have made it of a text that a caller gave.
+  if (refusal === undefined || host.redlock.holds(keys)) return host;
+  throw refusal;
 }
 
 registerCopy('LockService', LockService);

@@ -1,15 +1,30 @@
 import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+import type { AcquireOptions } from '../core/options/options.ts';
+import type { LockService } from './lock.service.ts';
 
-/** What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. */
-const NO_VALUE = /(?:^|[:/|,;])(?:undefined|null|NaN)(?:$|[:/|,;])|\[object \w+\]/;
+/**
+ * What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. `null` and `NaN` are
+ * also names of files and words, so that fewer signs make a part of them.
+ */
+const NO_VALUE = new RegExp(
+  `${part('undefined|Invalid Date', String.raw`:/_.{}()[\]#=|,; -`)}|${part('null|NaN', ':{}=#|')}|\\[object \\w+\\]`,
+);
+
+/** One of `words`, alone between the ends of the key and any of `signs`. Said twice with "not", it costs a fifth. */
+function part(words: string, signs: string): string {
+  return `(?<![^${signs}])(?:${words})(?![^${signs}])`;
+}
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
 export const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 
+/** What is surely a template: the first argument, or a path. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
+const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
+
 /** What no key of a call has: both in one, since every call pays for it. */
-const NO_KEY = new RegExp(`${NO_VALUE.source}|${PLACEHOLDER.source}`);
+const NO_KEY = new RegExp(`${NO_VALUE.source}|${TEMPLATE.source}`);
 
 /** Whether it is a non-empty array of strings. */
 export function isListOfTexts(value: unknown): value is readonly string[] {
@@ -44,7 +59,11 @@ export function callOption<Result>(call: () => Result, name: string, where: stri
  * @throws FencedUsageError when they are no keys, or are made of a missing value
  */
 export function keysFrom(make: () => unknown, name: string, where: string): readonly string[] {
-  const made: unknown = callOption(make, name, where);
+  return keysMade(callOption(make, name, where), name, where);
+}
+
+/** The keys that such a function made. @throws FencedUsageError as `keysFrom` */
+export function keysMade(made: unknown, name: string, where: string): readonly string[] {
   // It is refused below; its rejection must not end the process.
   if (types.isPromise(made)) made.catch(() => undefined);
   // A copy: every() skips the holes of an array.
@@ -64,6 +83,17 @@ export function keysFrom(make: () => unknown, name: string, where: string): read
 /** Of the options of calls whose keys `@Fenced` has made: there a text may read like a missing value, or like a template. */
 export const KEYS_CHECKED = Symbol.for('nestjs-fenced-lock/keys-are-checked');
 
+/** `holds` of the LockService, for such options. Users have no such parameter. */
+export function holdsChecked(
+  locks: Pick<LockService, 'holds'>,
+  keys: string | readonly string[],
+  options: AcquireOptions,
+): boolean {
+  const asked: { holds(keys: string | readonly string[], options: AcquireOptions): boolean } =
+    locks;
+  return asked.holds(keys, options);
+}
+
 /** Marks options so. Not enumerable: no log or comparison shows it. */
 export function ofCheckedKeys<Options extends object>(options: Options): Options {
   return Object.defineProperty(options, KEYS_CHECKED, { value: true });
@@ -82,8 +112,10 @@ export function refusalOfKeys(keys: string | readonly string[]): FencedUsageErro
     const name = path.split('.').at(-1);
     return `\${${name === '' ? 'id' : name}}`;
   });
+  const [tag = ''] = TEMPLATE.exec(bad) ?? [];
+  const text = tag.slice(1, -1).slice(0, 100);
   return new FencedUsageError(
-    `LockService takes the key itself: write \`${meant}\`, not '${shown}'. Only @Fenced fills in such a template; here it would be one lock for everybody. Nothing was locked.`,
+    `LockService takes the key itself: write \`${meant}\`, not '${shown}'. Only @Fenced fills in such a template; here it would be one lock for everybody. Where ${text} is the identifier itself, put a word before it: '{id:${text}}'. Nothing was locked.`,
   );
 }
 

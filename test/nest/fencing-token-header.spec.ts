@@ -1,13 +1,6 @@
 import 'reflect-metadata';
-import {
-  type ArgumentsHost,
-  Catch,
-  Controller,
-  type ExceptionFilter,
-  Param,
-  Put,
-  UseFilters,
-} from '@nestjs/common';
+import { type ArgumentsHost, Catch, Controller, Param, Put, UseFilters } from '@nestjs/common';
+import { BaseExceptionFilter } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   FencedUsageError,
@@ -22,12 +15,15 @@ let thrown: unknown;
 const ran: string[] = [];
 
 @Catch()
-class KeepError implements ExceptionFilter {
-  catch(error: unknown, host: ArgumentsHost): void {
+class KeepError extends BaseExceptionFilter {
+  override catch(error: unknown, host: ArgumentsHost): void {
     thrown = error;
-    host.switchToHttp().getResponse().status(500).json({});
+    super.catch(error, host);
   }
 }
+
+const logged: unknown[] = [];
+const keep = (...line: unknown[]) => void logged.push(line);
 
 interface Request {
   readonly params: Record<string, string>;
@@ -40,6 +36,7 @@ const made: Record<string, (request: Request) => unknown> = {
   empty: () => [],
   number: () => 12,
   later: async ({ params }) => `seat:${params['id']}`,
+  many: () => Array.from({ length: 1_001 }, (_each, index) => `seat:${index}`),
   rejecting: async () => Promise.reject(new Error('no such seat')),
   throwing: () => (undefined as unknown as { id: string }).id,
   right: ({ params }) => [`row:1`, `seat:${params['id']}`],
@@ -64,22 +61,41 @@ describe('@FencingTokenHeader()', () => {
   afterEach(() => {
     thrown = undefined;
     ran.splice(0);
+    logged.splice(0);
   });
 
-  async function put(how: string): Promise<Response> {
+  async function put(how: string, id = '12A'): Promise<Response> {
     const module = await startModule({ controllers: [SeatsController] });
     const app = closeLater(module.createNestApplication());
+    app.useLogger({ log: () => undefined, warn: keep, error: keep });
     await app.listen(0, '127.0.0.1');
     const headers = { 'Fencing-Token': '41;holder' };
-    return fetch(`${await app.getUrl()}/seats/12A/${how}`, { method: 'PUT', headers });
+    return fetch(`${await app.getUrl()}/seats/${id}/${how}`, { method: 'PUT', headers });
   }
 
   it.each([
-    ['slip', "made 'seat:undefined'"],
-    ['object', "made 'seat:[object Object]'"],
-    ['nothing', 'returned undefined; it must return a non-empty string, or an array of them'],
-    ['empty', 'returned an empty array; it must return'],
-    ['number', 'returned 12; it must return'],
+    ['slip', '12A', "the key function of @FencingTokenHeader made 'seat:undefined', of a value"],
+    ['right', 'undefined', "the key function of @FencingTokenHeader made 'seat:undefined', of a"],
+    ['right', 'null', "the key function of @FencingTokenHeader made 'seat:null', of a value"],
+    ['object', '12A', "the key function of @FencingTokenHeader made 'seat:[object Object]', of a"],
+    ['nothing', '12A', 'the key function of @FencingTokenHeader returned undefined; it must'],
+    ['empty', '12A', 'the key function of @FencingTokenHeader returned an empty array; it must'],
+    ['number', '12A', 'the key function of @FencingTokenHeader returned 12; it must return a'],
+    ['many', '12A', 'A fencing token has at most 1000 keys, as a lock has, not 1001'],
+  ])(
+    'answers 400 for a key that no value of the request makes, and logs nothing: %s for %s',
+    async (how, id, what) => {
+      const answer = await put(how, id);
+      const { statusCode, message } = (await answer.json()) as Record<string, unknown>;
+      expect([answer.status, statusCode]).toEqual([400, 400]);
+      expect(message).toContain(`SeatsController.assign: ${what}`);
+      expect(message).toMatch(/\. (The method was not run|Nothing was written)\.$/);
+      expect((thrown as Error).cause).toBeInstanceOf(FencedUsageError);
+      expect([ran, logged]).toEqual([[], []]);
+    },
+  );
+
+  it.each([
     ['later', 'returned a promise; it must return'],
     ['rejecting', 'returned a promise; it must return'],
     ['throwing', 'threw TypeError: Cannot read properties of undefined'],
@@ -92,7 +108,7 @@ describe('@FencingTokenHeader()', () => {
     );
     expect(message).toMatch(/The method was not run\.$/);
     expect(isRedlockError(thrown) && thrown.where).toBe('SeatsController.assign');
-    expect(ran).toEqual([]);
+    expect([ran, logged.length]).toEqual([[], 1]);
   });
 
   it('gives the token for the keys that the function names', async () => {

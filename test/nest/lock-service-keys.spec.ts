@@ -1,7 +1,10 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
+import type { TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Fenced, LockService, type RedlockModuleOptions } from '../../lib/index.ts';
+import { Fenced, type Lock, LockService, type RedlockModuleOptions } from '../../lib/index.ts';
+import type { RedlockHost } from '../../lib/nest/host/redlock-host.ts';
+import { REDLOCK_HOST } from '../../lib/nest/redlock.constants.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { closeAll, startModule } from './support/applications.ts';
 
@@ -16,45 +19,151 @@ const calls: readonly (readonly [string, (locks: LockService, keys: Keys) => Pro
     ['tryAcquire', (locks, keys) => locks.tryAcquire(keys)],
   ];
 
+const questions: typeof calls = [
+  ['inspect', (locks, keys) => locks.inspect([keys].flat().at(-1)!)],
+  ['holds', async (locks, keys) => locks.holds(keys)],
+];
+
 const wrong: readonly (readonly [Keys, string])[] = [
   [
     'seat:undefined',
     "made of a value that is missing, or has no text of its own: 'seat:undefined'",
   ],
   ['null', 'Use what identifies it, such as its id.'],
-  ['seat:NaN/row', 'Use what identifies it, such as its id.'],
+  ['seat:NaN:row', 'Use what identifies it, such as its id.'],
   ['seat:[object Object]', "has no text of its own: 'seat:[object Object]'"],
   [['row:1', 'seat:undefined'], "has no text of its own: 'seat:undefined'"],
   ['seat:{0}', "LockService takes the key itself: write `seat:${id}`, not 'seat:{0}'."],
   ['{1.owner.name}:{0}', "write `${name}:${id}`, not '{1.owner.name}:{0}'."],
   [['row:1', 'seat:{0.id}'], "write `seat:${id}`, not 'seat:{0.id}'."],
+  ['{0}:{1}', "write `${id}:${id}`, not '{0}:{1}'."],
+  ['seat:{0}', "Where 0 is the identifier itself, put a word before it: '{id:0}'."],
+  ['{12._id}', "put a word before it: '{id:12._id}'."],
+];
+
+const missing = [
+  'seat-undefined',
+  'seat_undefined',
+  'seat.undefined',
+  'seat undefined',
+  'seat=undefined',
+  'seat#undefined',
+  'seat(undefined)',
+  'seat[undefined]',
+  'seat:{undefined}',
+  'seat/undefined/a',
+  '{undefined}:seat',
+  'seat:Invalid Date',
+  'Invalid Date|a',
+  'a,undefined;b',
+  'undefined',
+  'seat:{null}',
+  'seat=null',
+  'seat#NaN',
+  'null|a',
+  'a:NaN',
+  'seat[object Object]',
+];
+
+/** Names of people, files and words. */
+const named = [
+  'file:/dev/null',
+  '/dev/null',
+  'doc:/api/null',
+  'docs/Global_Objects/NaN',
+  'a;null;b',
+  'the null hypothesis',
+  'null-safety',
+  'not_null',
+  'x.null',
+  'Nan',
+  'NaNa',
+  'nullable',
+  'undefinedBehaviour',
+  'isundefined:1',
+  'Invalid Dates',
+  'null,1',
+  '(null)',
+];
+
+/** Redis Cluster puts names with the same text in braces into one slot. */
+const hashTags = [
+  'seat:{42}',
+  '{1000}.following',
+  'cart:{1001}:items',
+  'sku:{10}',
+  '{1}:{2}',
+  '{007}',
 ];
 
 describe('LockService', () => {
   afterEach(closeAll);
 
-  describe.each(calls)('%s', (_name, call) => {
+  describe.each([...calls, ...questions])('%s', (_name, call) => {
     it.each(wrong)('refuses a key that stands for nothing: %j', async (keys, message) => {
-      const locks = (await startModule({}, fenced)).get(LockService);
+      const module = await startModule({}, fenced);
+      const locks = module.get(LockService);
       const refused = call(locks, keys);
       await expect(refused).rejects.toMatchObject({ code: 'FENCED_USAGE' });
       await expect(call(locks, keys)).rejects.toThrow(message);
       await expect(call(locks, keys)).rejects.toThrow(/Nothing was locked\.$/);
       for (const key of typeof keys === 'string' ? [keys] : keys)
-        expect(await locks.inspect(key)).toMatchObject({ holder: null });
+        expect(await redlockOf(module).inspect(key)).toMatchObject({ holder: null });
     });
   });
 
   it('takes keys in which such a word is a part of a name only, and braces without a number', async () => {
     const locks = (await startModule({}, fenced)).get(LockService);
-    const keys = ['undefined-behaviour', 'the null hypothesis', 'Nan', '{id}', '{}', 'seat:{a0}'];
-    for (const [, call] of calls)
+    const keys = ['{id}', '{}', 'seat:{a0}', '{id:0}', '{1.5}', '{10.0.0.1}', ...named];
+    for (const [, call] of [...calls, ...questions])
       for (const key of keys) {
         const made = await call(locks, key);
         expect(made).not.toBeNull();
         await release(made);
       }
   });
+
+  it.each(missing)(
+    'and no key function gives a key that is made of a missing value: %s',
+    async (key) => {
+      const module = await startModule({ providers: [Seats] }, fenced);
+      for (const [, call] of calls)
+        await expect(call(module.get(LockService), key)).rejects.toThrow(
+          'of a value that is missing',
+        );
+      await expect(module.get(Seats).keyed(key)).rejects.toThrow(
+        `Seats.keyed: the key function made '${key}', of a value that is missing`,
+      );
+    },
+  );
+
+  it('gives a key function the keys that only read like that', async () => {
+    const seats = (await startModule({ providers: [Seats] }, fenced)).get(Seats);
+    for (const key of named) expect(await seats.keyed(key)).toBe(key);
+  });
+
+  it('answers holds() for keys that are no texts with false', async () => {
+    const locks = (await startModule({}, fenced)).get(LockService);
+    for (const keys of [undefined, 12, [], [12]]) expect(locks.holds(keys as never)).toBe(false);
+  });
+
+  it.each(hashTags)('takes a hash tag of digits: %s', async (key) => {
+    const locks = (await startModule({}, fenced)).get(LockService);
+    for (const [, call] of calls) {
+      const made = await call(locks, key);
+      expect(made).not.toBeNull();
+      await release(made);
+    }
+  });
+
+  it.each(['{0}', '{0.id}', 'null', 'undefined'])(
+    'takes a key that the call holds already, whatever its form: %s',
+    async (name) => {
+      const seats = (await startModule({ providers: [Seats] }, fenced)).get(Seats);
+      expect(await seats.again(name)).toEqual(['done', 'done', [`seat:${name}`], [`seat:${name}`]]);
+      await expect(seats.other(name)).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    },
+  );
 
   it('leaves the keys of @Fenced to it, where a text that a caller gave may read like that', async () => {
     const seats = (await startModule({ providers: [Seats] }, fenced)).get(Seats);
@@ -66,7 +175,15 @@ describe('LockService', () => {
         await seats.stop(name, signal),
       ]).toEqual([name, name, name]);
   });
+
+  it('names the transaction, not the key, where @Fenced is called inside of one', async () => {
+    const options = { ...fenced, isInTransaction: () => true };
+    const seats = (await startModule({ providers: [Seats] }, options)).get(Seats);
+    await expect(seats.book('null')).rejects.toThrow('was called inside an open transaction');
+  });
 });
+
+const redlockOf = (module: TestingModule) => module.get<RedlockHost>(REDLOCK_HOST).redlock;
 
 const release = (lock: unknown) => (lock as { release?: () => Promise<void> } | null)?.release?.();
 
@@ -77,6 +194,29 @@ const fenced: Partial<RedlockModuleOptions> = {
 
 @Injectable()
 class Seats {
+  constructor(private readonly locks: LockService) {}
+
+  @Fenced('seat:{0}')
+  async again(name: string): Promise<unknown[]> {
+    const results: unknown[] = [];
+    for (const [, call] of calls) {
+      const made = await call(this.locks, `seat:${name}`);
+      results.push((made as Lock | null)?.keys ?? made);
+      await release(made);
+    }
+    return results;
+  }
+
+  @Fenced((key: string) => key)
+  async keyed(key: string): Promise<string> {
+    return key;
+  }
+
+  @Fenced('seat:{0}')
+  async other(name: string): Promise<unknown> {
+    return this.locks.withLock(`row:${name}`, work);
+  }
+
   @Fenced('seat:{0}')
   async book(name: string): Promise<string> {
     return name;

@@ -126,6 +126,27 @@ describe('@LockSignal()', () => {
     },
   );
 
+  it.each([
+    ['token', 'fencingToken()', '@FencingToken() token = fencingToken()'],
+    ['signal', 'lockSignal()', '@LockSignal() signal = lockSignal()'],
+  ])(
+    'the default of the %s in work that outlives its section says so, and not that nothing was run',
+    async (name, shown, declaration) => {
+      const module = await startModule({ providers: [Bodies] });
+      const gate = new Gate();
+      const { later } = await module.get(Bodies).detach(name, gate);
+      gate.open();
+      const error = await later.catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(FencedUsageError);
+      const { message } = error as Error;
+      expect(message).toContain(`${shown} was evaluated in work that has outlived its section`);
+      expect(message).toContain(`There declare ${declaration}, and use ${name};`);
+      expect(message).toContain('What stood before it has run.');
+      expect(message).not.toContain('was not run');
+      expect(ran).toEqual(['before']);
+    },
+  );
+
   it('and so does that of a method without @Fenced, which a section calls', async () => {
     const module = await startModule({ providers: [Bodies] });
     await expect(module.get(Bodies).work('call')).rejects.toThrow(
@@ -143,6 +164,17 @@ class Bodies {
     if (name === 'token') fencingToken();
     if (name === 'signal') lockSignal();
     if (name === 'call') await new Undecorated().send();
+  }
+
+  @Fenced('body')
+  async detach(name: string, gate: Gate): Promise<{ later: Promise<void> }> {
+    const outlives = async () => {
+      await gate.opened;
+      ran.push('before');
+      if (name === 'token') fencingToken();
+      else lockSignal();
+    };
+    return { later: outlives() };
   }
 }
 

@@ -268,6 +268,41 @@ describe('a call', () => {
     expect(() => holds('a')).toThrow(unbound);
   });
 
+  const wraps: [string, (locks: LockService) => LockService][] = [
+    ['a proxy', (locks) => new Proxy(locks, {})],
+    ['an object that inherits from it', (locks) => Object.create(locks) as LockService],
+  ];
+
+  it.each(wraps)('works through %s', async (_what, wrap) => {
+    const module = await startModule({}, { fence: { claim: async () => undefined } });
+    const locks = wrap(module.get(LockService));
+    const inside = () => [locks.holds('a'), locks.current()?.keys];
+    for (const options of [{}, { claim: true }, { claim: false }])
+      expect(await locks.withLock('a', inside, options)).toEqual([true, ['a']]);
+    await using acquired = await locks.acquire('b');
+    await using tried = await locks.tryAcquire('c');
+    expect([acquired.isHeld, tried?.isHeld, await locks.ready(0)]).toEqual([true, true, true]);
+    expect(await locks.inspect('a')).toMatchObject({ holder: null });
+  });
+
+  it.each<[string, (locks: LockService) => Promise<unknown>]>([
+    ['withLock', (locks) => locks.withLock(revoked(), run)],
+    ['withLock with options', (locks) => locks.withLock('a', run, revoked())],
+    ['acquire', (locks) => locks.acquire(revoked())],
+    ['tryAcquire', (locks) => locks.tryAcquire('a', revoked())],
+    ['inspect', (locks) => locks.inspect(revoked())],
+  ])('of %s answers with a promise, whatever it is given', async (_name, call) => {
+    const { locks } = await startSeats();
+    await expect(call(locks)).rejects.toThrow(TypeError);
+  });
+
+  /** An object that throws whatever is asked of it. */
+  function revoked(): any {
+    const { proxy, revoke } = Proxy.revocable([], {});
+    revoke();
+    return proxy;
+  }
+
   it('takes null for its options like none', async () => {
     const { locks } = await startSeats();
     await expect(locks.withLock('a', run, null as never)).resolves.toBe('done');
@@ -294,7 +329,7 @@ describe('a method under @Fenced', () => {
     [{}],
     [Promise.resolve('a')],
     ['a', undefined, 'b'],
-    ['a|null;b'],
+    ['a|null=b'],
   ])('is not run when its key function has no text for an argument: %p', async (...parts) => {
     const { seats } = await startSeats();
     const call = seats.book(...parts.map(String));
@@ -307,7 +342,14 @@ describe('a method under @Fenced', () => {
 
   it('is run when such a word is a part of a name only', async () => {
     const { seats } = await startSeats();
-    for (const name of ['undefined-behaviour', 'the null hypothesis', 'Nan', 'NaNa', 'nullable'])
+    for (const name of [
+      'undefinedBehaviour',
+      'a;null;b',
+      'the null hypothesis',
+      'Nan',
+      'NaNa',
+      'nullable',
+    ])
       await expect(seats.book(name)).resolves.toBe('booked 1');
   });
 

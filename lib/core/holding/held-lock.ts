@@ -13,7 +13,7 @@ import type { Granted } from '../voting/attempt.ts';
 import type { ExtensionTarget } from '../voting/extension.ts';
 import type { JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
-import { checkValidityAsked, Lease } from './lease.ts';
+import { Lease } from './lease.ts';
 import { ReleaseRound } from './release.ts';
 
 /**
@@ -171,7 +171,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.noticeEnd();
     if (this.lossError !== undefined) throw this.lossError;
     if (this.isUnused) throw this.#lossErrorOf('released', []);
-    checkValidityAsked(ms, this.ttlMs, this.keys);
+    this.#lease.checkAsked(ms);
     if (this.validityMs < ms) throw this.#lossErrorOf('short', []);
   }
 

@@ -4,6 +4,7 @@ import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { kindOf } from '../options/option-names.ts';
+import { driftMs } from '../validity.ts';
 import { extendOnce } from '../voting/extension.ts';
 import type { ExtensionOutcome } from '../voting/extension.ts';
 import type { VoteRound } from '../voting/vote-round.ts';
@@ -40,6 +41,22 @@ export class Lease extends Deadline {
     this.#leadMs = Math.max(4, lock.ttlMs / 200);
     // Also the step of its delays, so that thousands of locks share a timer.
     this.earlyMs = Math.max(1, Math.floor(lock.ttlMs / 64));
+  }
+
+  /** @throws FencedUsageError when `ms` is no number of milliseconds, or the lock never has so much validity left */
+  checkAsked(ms: unknown): void {
+    const { keys, ttlMs } = this.#lock;
+    const mostMs = ttlMs - driftMs(ttlMs, this.#set.options.driftFactor);
+    if (typeof ms === 'number' && ms >= 0 && ms <= mostMs) return;
+    if (typeof ms === 'number' && ms > mostMs)
+      throw new FencedUsageError(
+        `ensure was asked for ${ms} ms, but a lock with a ttl of ${inSeconds(ttlMs)} never has more than ${Math.floor(mostMs)} ms left. Ask for less, or raise 'ttl'. The lock is still held.`,
+        keys,
+      );
+    throw new FencedUsageError(
+      `ensure takes milliseconds as a number, such as ensure(2_000), not ${typeof ms === 'number' ? ms : kindOf(ms)}. The lock is still held.`,
+      keys,
+    );
   }
 
   /** From now on reports the loss when validity ends. */
@@ -146,18 +163,4 @@ export class Lease extends Deadline {
       this.#lock.extensionFailed(this.validUntilMs - nowMs, outcome.causes());
     }
   }
-}
-
-/** @throws FencedUsageError when `ms` is no number of milliseconds, or no lock with this ttl ever has so much validity left */
-export function checkValidityAsked(ms: unknown, ttlMs: number, keys: readonly string[]): void {
-  if (typeof ms === 'number' && ms >= 0 && ms <= ttlMs) return;
-  if (typeof ms === 'number' && ms > ttlMs)
-    throw new FencedUsageError(
-      `ensure was asked for ${ms} ms, more than the ttl of the lock (${inSeconds(ttlMs)}), and so much is never left. Ask for less, or raise 'ttl'. The lock is still held.`,
-      keys,
-    );
-  throw new FencedUsageError(
-    `ensure takes milliseconds as a number, such as ensure(2_000), not ${typeof ms === 'number' ? ms : kindOf(ms)}. The lock is still held.`,
-    keys,
-  );
 }

@@ -1,6 +1,6 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import type { FencingToken as Token } from '../../core/fencing-token.ts';
-import { isInSection } from '../../core/holding/reentrancy.ts';
+import { hasOutlivedSection, isInSection } from '../../core/holding/reentrancy.ts';
 
 const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
 const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
@@ -68,10 +68,18 @@ export function lockSignal(): AbortSignal {
 }
 
 function evaluated(name: string, decorator: string, parameter: string): FencedUsageError {
-  const why = isInSection()
-    ? `${name} was evaluated inside a section that a lock protects, and gives no value: it is only the default of a parameter of the method under @Fenced. There declare ${decorator} ${parameter} = ${name}, and use ${parameter}; in the work of withLock use lock.${parameter}. If that stands there, the method called is not under @Fenced: put it there, or pass the value on. What stood before it has run.`
-    : `${name} was evaluated: this call holds no lock, and the method was not run. It is the default of a parameter under ${decorator}, in a method under @Fenced; in a unit test, pass a value for that parameter.`;
-  return new FencedUsageError(why);
+  const declare = `it is only the default of a parameter of the method under @Fenced. There declare ${decorator} ${parameter} = ${name}, and use ${parameter}; in the work of withLock use lock.${parameter}.`;
+  if (isInSection())
+    return new FencedUsageError(
+      `${name} was evaluated inside a section that a lock protects, and gives no value: ${declare} If that stands there, the method called is not under @Fenced: put it there, or pass the value on. What stood before it has run.`,
+    );
+  if (hasOutlivedSection())
+    return new FencedUsageError(
+      `${name} was evaluated in work that has outlived its section, whose lock no longer protects it, and gives no value: ${declare} Await such work in the section, so that the lock is held until it ends. What stood before it has run.`,
+    );
+  return new FencedUsageError(
+    `${name} was evaluated: this call holds no lock, and the method was not run. It is the default of a parameter under ${decorator}, in a method under @Fenced; in a unit test, pass a value for that parameter.`,
+  );
 }
 
 function marking(kind: symbol, name: string): ParameterDecorator {

@@ -1,13 +1,15 @@
+import { types } from 'node:util';
 import { createParamDecorator, HttpException, type ExecutionContext } from '@nestjs/common';
 import { FencedUsageError } from '../../core/errors.ts';
 import {
+  checkKeyList,
   FENCING_TOKEN_HEADER,
   parseFencingTokenHeader,
   type ReceivedFencingToken,
 } from '../../fencing/fencing-token-header.ts';
 import { locateError } from '../fenced/fenced.interceptor.ts';
 import { methodName } from '../fenced/fenced-metadata.ts';
-import { keysFrom } from '../made-keys.ts';
+import { callOption, keysMade } from '../made-keys.ts';
 
 /** Names the resource of a request, from the request of the HTTP adapter (Express or Fastify). */
 export type ResourceOfRequest = (request: any) => string | readonly string[];
@@ -21,6 +23,8 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  *
  * Answers 428 when the header is missing, and 400 when it is malformed, when no fence can have the resource, and when the number
  * is more than a day ahead of this process's clock: it would lock out all holders until then, and nodes grant no such number.
+ * It answers 400, too, when the function makes no key of the request: one of a missing value (`seat:undefined`), none at all, or
+ * more than a lock can have. The text says so, and names the method, which does not run.
  *
  * @example
  * ```ts
@@ -29,8 +33,7 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  *   await this.fence.transaction(token, (tx) => tx.query('UPDATE seat SET taken = true'));
  * }
  * ```
- * @throws FencedUsageError at decoration when `resource` is no function; for a request whose key it makes of a missing value
- * (`seat:undefined`), or for which it throws or returns no key
+ * @throws FencedUsageError at decoration when `resource` is no function; for a request for which it throws, or returns a promise
  */
 export function FencingTokenHeader(
   resource?: ResourceOfRequest,
@@ -96,11 +99,20 @@ const receivedToken = createParamDecorator(
   },
 );
 
+const KEY_FUNCTION = 'the key function of @FencingTokenHeader';
+
+/** @throws HttpException where values of the request may be the reason that there are no keys; the caller's fault is no defect here */
 function resourceKeys(make: () => unknown, where: string): readonly string[] {
+  let isMade = false;
   try {
-    return keysFrom(make, 'the key function of @FencingTokenHeader', where);
+    const made = callOption(make, KEY_FUNCTION, where);
+    isMade = !types.isPromise(made);
+    const keys = keysMade(made, KEY_FUNCTION, where);
+    checkKeyList(keys);
+    return keys;
   } catch (error) {
-    throw located(error, where);
+    const { message } = located(error as Error, where);
+    throw isMade ? new HttpException(message, 400, { cause: error }) : error;
   }
 }
 

@@ -318,13 +318,13 @@ describe('a loss', () => {
     expect(lock.signal.aborted).toBe(true);
   });
 
-  it.each([['2s'], [Number.NaN], [null], [-1], [Number.POSITIVE_INFINITY], [20_000]])(
+  it.each([['2s'], [Number.NaN], [null], [-1], [Number.POSITIVE_INFINITY], [20_000], [2_968.1]])(
     'asks ensure for what can be left, in milliseconds, and not for %p',
     async (asked) => {
       const { cluster, redlock, lock } = await holding();
       const message = expect.stringMatching(
         Number(asked) > 0
-          ? /more than the ttl of the lock \(3 s\), and so much is never left.*raise 'ttl'/
+          ? / ms, but a lock with a ttl of 3 s never has more than 2968 ms left\..*raise 'ttl'/
           : /takes milliseconds as a number, such as ensure\(2_000\), not /,
       );
       const refuses = (each: Lock) =>
@@ -339,6 +339,12 @@ describe('a loss', () => {
       expect(lock.isHeld).toBe(true);
     },
   );
+
+  it('takes what could be left right after an extension for a matter of time', async () => {
+    const { lock } = await holding();
+    expect(() => lock.ensure(2_968)).toThrow(expect.objectContaining({ reason: 'short' }));
+    expect(lock.isHeld).toBe(true);
+  });
 
   it('sends the releases before it calls those who listen', async () => {
     const seen: number[] = [];

@@ -33,6 +33,20 @@ describe('work that holds a key', () => {
       expect(node.asked(name)).toHaveLength(1);
   });
 
+  it('joins it with the ttl and the minHold of that lock, whatever it asks for', async () => {
+    const { cluster, redlock, node } = await newProcess();
+    const other = { ttl: 1_000, minHold: 900 };
+    const work = async (outer: Lock) => {
+      await redlock.withLock('a', (lock) => lock.extend(), other);
+      const inner = await redlock.acquire('a', other);
+      await inner.extend();
+      expect(inner.remainingMs).toBe(outer.remainingMs);
+      expect(outer.remainingMs).toBeGreaterThan(1_000);
+    };
+    await cluster.settle(redlock.withLock('a', work, { release: 'confirmed' }));
+    expect([node.asked('release').length, cluster.holders('a')]).toEqual([1, 0]);
+  });
+
   it('knows its innermost lock, and which keys it holds', async () => {
     const { cluster, redlock } = await newProcess();
     const known = () => [redlock.current()?.keys[0], redlock.holds('a'), redlock.holds(['b'])];
