@@ -26,6 +26,8 @@ import { ReleaseRound } from './release.ts';
  */
 type HeldLockState = 'granted' | 'held' | 'ending' | 'stopping' | 'kept' | 'over';
 
+const NONE: readonly JoinedLock[] = [];
+
 /** What all locks of one service share. */
 export interface LockRoom {
   readonly set: NodeSet;
@@ -33,8 +35,6 @@ export interface LockRoom {
   /** Called when a lock ends, and again when its release is confirmed or given up. */
   readonly onEnd: () => void;
 }
-
-const NONE: readonly JoinedLock[] = [];
 
 /** A lock from its grant to its end, and the handle of its holder. */
 export class HeldLock implements Lock, ExtensionTarget {
@@ -258,23 +258,23 @@ export class HeldLock implements Lock, ExtensionTarget {
     const { nowMs } = this.#set;
     if (this.state === 'stopping') return void this.#releaseOnNodes(nowMs);
     const error = this.#lossErrorOf(reason, causes);
-    const isInUse = !this.isHandleReleased;
     const joined = this.#endJoined(error);
+    const isInUse = !this.isHandleReleased;
     if (isInUse) this.lossError = error;
-    // While the work has time to stop no other holder may begin.
+    // While the work has time to stop no other holder may begin; nor before `minHold` has passed.
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
+    const mustKeepMs = this.#startedAtMs + this.#settings.minHoldMs - nowMs;
     if (keepMs > 0) void this.#keep('stopping', keepMs);
+    else if (reason === 'closed' && mustKeepMs > 0) this.#free();
     else void this.#releaseOnNodes(nowMs);
-    // What users run now may take its time: the bytes leave first.
-    this.#set.flush();
+    this.#set.flush(); // What users run now may take its time.
     this.#inContext(() => {
       this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
       if (isInUse) this.#abort?.abort(error);
       for (const each of joined) each.notifyLoss();
     });
-    // No event follows: the context of the call can be freed.
-    this.#context = undefined;
+    this.#context = undefined; // No event follows: it can be freed.
     this.#room.onEnd();
   }
 

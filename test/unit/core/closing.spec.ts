@@ -70,6 +70,20 @@ describe('close', () => {
     expect([await cluster.settle(ready), cluster.nowMs]).toEqual([false, startedAtMs]);
   });
 
+  it('keeps for minHold what it ends before that has passed, and releases at once what was held for longer', async () => {
+    const { cluster, redlock } = await newProcess({ minHold: '2s' });
+    const old = await cluster.settle(redlock.acquire('old'));
+    await cluster.advance(2_100);
+    const young = await cluster.settle(redlock.acquire('young'));
+    await cluster.settle(redlock.close());
+    expect([old, young].map(({ signal }) => signal.aborted)).toEqual([true, true]);
+    expect([cluster.holders('old'), cluster.holders('young')]).toEqual([0, 3]);
+    await cluster.advance(1_900);
+    expect(cluster.holders('young')).toBe(3);
+    await cluster.advance(1_200);
+    expect(cluster.holders('young')).toBe(0);
+  });
+
   it('leaves no timer of a lock that is kept for minHold, whose key then expires with its ttl', async () => {
     const { cluster, redlock } = await newProcess({ minHold: '2s' });
     const lock = await cluster.settle(redlock.acquire('a'));
