@@ -4,7 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { Test } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import {
+  LockService,
+  QuorumUnavailableError,
+  RedlockModule,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
+import { LATE_NODE_MS } from '../../lib/nest/host/quorum-wait.ts';
 import { adviceToWait, startupOutage } from '../../lib/nest/host/startup-outage.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
@@ -56,7 +62,7 @@ describe('a start without a quorum', () => {
     const errors = await errorsOf({ nodes, startupTimeout: 2_500 });
     expect(errors).toHaveLength(1);
     expect(errors[0]).toMatch(
-      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. The start waits 1\.5 s more for them, and is then refused\. /,
+      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. The start waits 0\.5 s more for them, and is then refused\. /,
     );
     expect(errors[0]).toContain(
       '.overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.',
@@ -83,6 +89,30 @@ describe('a start without a quorum', () => {
     });
     return refused.then(String, ({ message }: Error) => message);
   }
+
+  it('is refused after its timeout where no quorum comes: the time for late nodes is for a start with one', async () => {
+    const nodes = ['redis://127.0.0.1:1', 'redis://localhost:2', servers[0]!.url];
+    const startupTimeout = 1_000;
+    const error = await start({ nodes, startupTimeout }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(QuorumUnavailableError);
+    const { waitedMs } = error as QuorumUnavailableError;
+    expect(waitedMs).toBeGreaterThan(0.9 * startupTimeout);
+    expect(waitedMs).toBeLessThan(startupTimeout + LATE_NODE_MS);
+  });
+
+  it('with strict says that all nodes are wanted, where a quorum is there', async () => {
+    const nodes = ['redis://127.0.0.1:1', servers[0]!.url, servers[1]!.url];
+    const refused = start({ nodes, strict: true, startupTimeout: 500 });
+    await expect(refused).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE', quorum: 3 });
+    await expect(refused).rejects.toThrow(
+      /^With 'strict' the start needs all 3 nodes, and after \d+ ms 1 is missing\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED/,
+    );
+    const all = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', servers[0]!.url];
+    const options = { nodes: all, strict: true, startupTimeout: 2_500 };
+    expect(await errorsOf(options)).toEqual([
+      expect.stringMatching(/needs all 3 .* 2 are missing/),
+    ]);
+  });
 
   it('says how to start a Redis where nothing listens on this machine', async () => {
     for (const host of ['127.0.0.1', 'localhost'])
@@ -132,7 +162,7 @@ describe('a start without a quorum', () => {
     ['MISCONF Redis is configured to save', /could not save to its disk/],
   ])('knows what helps against %s', (said, advice) => {
     const cause = { address: 'one:1', reason: 'unreachable', message: said, elapsedMs: 1 } as const;
-    const outage = { waitedMs: 1, needed: 1, nodeCount: 1, causes: [cause] };
+    const outage = { waitedMs: 1, needed: 1, quorum: 1, nodeCount: 1, causes: [cause] };
     expect(startupOutage(outage, '').message).toMatch(advice);
     expect(adviceToWait([cause], 500)).toBe('');
     expect(adviceToWait([cause, { ...cause, message: 'ECONNREFUSED' }], 500)).toContain('longer');

@@ -6,6 +6,7 @@ export interface Outage {
   readonly waitedMs: number;
   /** How many nodes the start needs: a quorum, or with `strict` all of them. */
   readonly needed: number;
+  readonly quorum: number;
   readonly nodeCount: number;
   /** Of the nodes that are not there. */
   readonly causes: readonly NodeCause[];
@@ -16,7 +17,7 @@ export interface Outage {
  * @param next what comes then, at the end of the message
  */
 export function startupOutage(outage: Outage, next: string): QuorumUnavailableError {
-  const { waitedMs, needed, nodeCount, causes } = outage;
+  const { waitedMs, needed, quorum, nodeCount, causes } = outage;
   const commands = causes.flatMap(commandFor);
   const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
   const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
@@ -28,6 +29,9 @@ export function startupOutage(outage: Outage, next: string): QuorumUnavailableEr
     nodeCount,
     causes,
     advice.join(' ').trim(),
+    needed > quorum && causes.length > 0
+      ? `With 'strict' the start needs all ${needed} nodes, and after ${Math.round(waitedMs)} ms ${causes.length} ${causes.length === 1 ? 'is' : 'are'} missing`
+      : undefined,
   );
 }
 
