@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { Test } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -112,6 +113,23 @@ describe('a start without a quorum', () => {
     expect(await errorsOf(options)).toEqual([
       expect.stringMatching(/needs all 3 .* 2 are missing/),
     ]);
+  });
+
+  it('says of a server that takes the connection and is silent just that', async () => {
+    const silent = createTcpServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => silent.once('listening', resolve));
+    const sockets: Socket[] = [];
+    silent.on('connection', (socket) => sockets.push(socket));
+    const nodes = [`redis://127.0.0.1:${(silent.address() as AddressInfo).port}`];
+    try {
+      const [error] = await errorsOf({ nodes, startupTimeout: 2_500 });
+      expect(error).toMatch(
+        /no connection: the server accepted the connection but has not answered yet/,
+      );
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    }
   });
 
   it('says how to start a Redis where nothing listens on this machine', async () => {
