@@ -146,10 +146,11 @@ export class QuorumUnavailableError extends RedlockError {
     readonly causes: readonly NodeCause[],
     /** What helps, at the end of the message. */
     advice = quorumAdvice(quorum, nodeCount, causes),
+    /** What was missing, at the beginning of the message. */
+    lack = `No quorum ${keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start'} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote`,
   ) {
-    const purpose = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start';
     super(
-      `No quorum ${purpose} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${causes
+      `${lack}. ${causes
         .map((cause) => `${cause.address}: ${cause.message.replace(/\.$/, '')}`)
         .join('; ')}. ${advice}`,
       keys,

@@ -1,11 +1,19 @@
 import 'reflect-metadata';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, createServer as createTcpServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { Test } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import {
+  LockService,
+  QuorumUnavailableError,
+  RedlockModule,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
+import { LATE_NODE_MS } from '../../lib/nest/host/quorum-wait.ts';
 import { adviceToWait, startupOutage } from '../../lib/nest/host/startup-outage.ts';
+import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';
@@ -56,7 +64,7 @@ describe('a start without a quorum', () => {
     const errors = await errorsOf({ nodes, startupTimeout: 2_500 });
     expect(errors).toHaveLength(1);
     expect(errors[0]).toMatch(
-      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. The start waits 1\.5 s more for them, and is then refused\. /,
+      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. The start waits 0\.5 s more for them, and is then refused\. /,
     );
     expect(errors[0]).toContain(
       '.overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.',
@@ -84,6 +92,47 @@ describe('a start without a quorum', () => {
     return refused.then(String, ({ message }: Error) => message);
   }
 
+  it('is refused after its timeout where no quorum comes: the time for late nodes is for a start with one', async () => {
+    const nodes = ['redis://127.0.0.1:1', 'redis://localhost:2', servers[0]!.url];
+    const startupTimeout = 1_000;
+    const error = await start({ nodes, startupTimeout }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(QuorumUnavailableError);
+    const { waitedMs } = error as QuorumUnavailableError;
+    expect(waitedMs).toBeGreaterThan(0.9 * startupTimeout);
+    expect(waitedMs).toBeLessThan(startupTimeout + LATE_NODE_MS);
+  });
+
+  it('with strict says that all nodes are wanted, where a quorum is there', async () => {
+    const nodes = ['redis://127.0.0.1:1', servers[0]!.url, servers[1]!.url];
+    const refused = start({ nodes, strict: true, startupTimeout: 500 });
+    await expect(refused).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE', quorum: 3 });
+    await expect(refused).rejects.toThrow(
+      /^With 'strict' the start needs all 3 nodes, and after \d+ ms 1 is missing\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED/,
+    );
+    const all = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', servers[0]!.url];
+    const options = { nodes: all, strict: true, startupTimeout: 2_500 };
+    expect(await errorsOf(options)).toEqual([
+      expect.stringMatching(/needs all 3 .* 2 are missing/),
+    ]);
+  });
+
+  it('says of a server that takes the connection and is silent just that', async () => {
+    const silent = createTcpServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => silent.once('listening', resolve));
+    const sockets: Socket[] = [];
+    silent.on('connection', (socket) => sockets.push(socket));
+    const nodes = [`redis://127.0.0.1:${(silent.address() as AddressInfo).port}`];
+    try {
+      const [error] = await errorsOf({ nodes, startupTimeout: 2_500 });
+      expect(error).toMatch(
+        /no connection: the server accepted the connection but has not answered yet/,
+      );
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    }
+  });
+
   it('says how to start a Redis where nothing listens on this machine', async () => {
     for (const host of ['127.0.0.1', 'localhost'])
       await expect(refusal(`redis://${host}:1`)).resolves.toMatch(
@@ -104,13 +153,13 @@ describe('a start without a quorum', () => {
   ])('speaks of the password where a server %s', async (_what, login, advice) => {
     const message = await refusal(guarded[0]!.url.replace(/\/\/.*@/, `//${login}`));
     expect(message).toMatch(advice);
-    expect(message).not.toContain('docker');
+    expect(message).not.toMatch(/docker|startupTimeout/);
   });
 
   it('speaks of the name where there is no such host', async () => {
     const message = await refusal('redis://no-such-host.invalid:6379');
     expect(message).toMatch(/correct the host name of no-such-host\.invalid:6379/);
-    expect(message).not.toContain('docker');
+    expect(message).not.toMatch(/docker|startupTimeout/);
   });
 
   it('says what it means that a server takes no writes, and not that a longer wait helps', async () => {
@@ -130,12 +179,46 @@ describe('a start without a quorum', () => {
   it.each([
     ['OOM command not allowed', /its memory is full: raise maxmemory/],
     ['MISCONF Redis is configured to save', /could not save to its disk/],
+    ['no connection: self-signed certificate', /does not trust: .* tls: \{ ca \}/],
+    ['no connection: self-signed certificate in certificate chain', /tls: \{ ca \}/],
+    ['no connection: unable to verify the first certificate', /tls: \{ ca \}/],
   ])('knows what helps against %s', (said, advice) => {
     const cause = { address: 'one:1', reason: 'unreachable', message: said, elapsedMs: 1 } as const;
-    const outage = { waitedMs: 1, needed: 1, nodeCount: 1, causes: [cause] };
+    const outage = { waitedMs: 1, needed: 1, quorum: 1, nodeCount: 1, causes: [cause] };
     expect(startupOutage(outage, '').message).toMatch(advice);
     expect(adviceToWait([cause], 500)).toBe('');
     expect(adviceToWait([cause, { ...cause, message: 'ECONNREFUSED' }], 500)).toContain('longer');
+  });
+
+  it('does not speak of TLS where a server that answered before takes connections and closes them', async () => {
+    let isBroken = false;
+    let shut = 0;
+    const sockets: Socket[] = [];
+    const path = createTcpServer((socket) => {
+      sockets.push(socket.on('error', () => undefined));
+      if (isBroken) {
+        shut += 1;
+        return void socket.destroy();
+      }
+      const onward = connect(servers[0]!.port, servers[0]!.host).on('error', () => undefined);
+      sockets.push(onward);
+      socket.pipe(onward).pipe(socket);
+    }).listen(0, '127.0.0.1');
+    await new Promise((resolve) => path.once('listening', resolve));
+    try {
+      const node = `redis://127.0.0.1:${(path.address() as AddressInfo).port}`;
+      const locks = await start({ nodes: [node] });
+      await locks.withLock('a', () => 'locked');
+      isBroken = true;
+      for (const socket of sockets) socket.destroy();
+      await eventually(() => expect(shut).toBeGreaterThan(4));
+      await eventually(async () => {
+        const refused = locks.withLock('a', () => 'locked', { wait: 0 });
+        await expect(refused).rejects.toThrow(/no connection: the connection was closed\./);
+      });
+    } finally {
+      path.close();
+    }
   });
 
   it('asks for TLS where a server takes the connection and does not answer to TLS', async () => {

@@ -1,4 +1,6 @@
 import 'reflect-metadata';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { QuorumUnavailableError } from '../../lib/index.ts';
@@ -86,7 +88,40 @@ describe('servers that demand client certificates', () => {
     },
   );
 
-  it('servers that speak TLS are not reached without it', async () => {
-    expect(await refusals.get('without TLS')).toBeInstanceOf(QuorumUnavailableError);
+  it('servers that speak TLS are not reached without it, and the error asks for it', async () => {
+    const refused = await refusals.get('without TLS');
+    expect(refused).toBeInstanceOf(QuorumUnavailableError);
+    const { message, causes } = refused as QuorumUnavailableError;
+    for (const cause of causes)
+      expect(cause.message).toMatch(
+        /^no connection: .* before its first answer: .*TLS.*rediss:\/\//,
+      );
+    expect(message).toContain('startupTimeout');
+  });
+
+  it('a certificate that this process does not trust is named with what helps, and no longer wait', async () => {
+    const refused = await refusals.get('that does not know their authority');
+    const { message } = refused as QuorumUnavailableError;
+    for (const { host, port } of servers)
+      expect(message).toContain(
+        `${host}:${port} shows a certificate that this process does not trust: give that of its authority, tls: { ca }`,
+      );
+    expect(message).not.toContain('startupTimeout');
+    const named = (await refusals.get('that expects another name')) as QuorumUnavailableError;
+    expect(named.message).not.toContain('startupTimeout');
+  });
+
+  it('a server with TLS that answers with an alert is known by it', async () => {
+    const { server: identity } = certificates;
+    const server = createServer(identity).on('tlsClientError', () => undefined);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    try {
+      await expect(start([`redis://127.0.0.1:${port}`], '500ms')).rejects.toThrow(
+        /TLS.*rediss:\/\//,
+      );
+    } finally {
+      server.close();
+    }
   });
 });

@@ -33,9 +33,9 @@ export interface RedisFenceClient {
   scan?(cursor: string, ...rest: any[]): Promise<unknown>;
   /** For `prune`: the servers of a cluster, each of which it lists. */
   nodes?(role: 'master'): readonly Pick<RedisFenceClient, 'scan'>[];
-  /** For `prune`: what ioredis was given. */
+  /** What ioredis was given. */
   readonly options?: {
-    /** In front of the keys of scripts, but not of what is listed. */
+    /** In front of the keys of scripts, but not of other arguments, nor of what is listed. */
     readonly keyPrefix?: string | Buffer | undefined;
   };
 }
@@ -59,9 +59,13 @@ export interface RedisFence {
    * It runs at most once, also when the client sends it again after its connection broke; then it rejects with a plain `Error` that
    * says that it ran and its replies are lost, or that it is not known whether it ran.
    *
+   * A client with a `keyPrefix` puts it before the first argument of each command only. With such a client, a command with several
+   * keys (`MSET`, `RENAME`, `DEL` of two), or with something else before its key (`BITOP`, `PUBLISH`), is refused before anything is
+   * sent: write one command for each key, or use a client without `keyPrefix` and whole names.
+   *
    * @returns one reply per command
    * @throws StaleTokenError when a newer holder reached the fence; nothing was written
-   * @throws FencedUsageError when the token is missing, malformed or of another key
+   * @throws FencedUsageError when the token is missing, malformed or of another key, or a command can't be sent as it is
    */
   write(
     token: FenceToken | undefined,
@@ -126,7 +130,8 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   return {
     write: async (token, commands, called) => {
       const claims = fenceClaims(token, keysOf('fence.write', called));
-      const checked = checkedCommands(commands, claims);
+      const clientPrefix = String(client.options?.keyPrefix ?? '');
+      const checked = checkedCommands(commands, claims, clientPrefix);
       const run = () => write(client, claims, prefix, checked);
       return reporter.reporting(token, claims, 'write', run);
     },

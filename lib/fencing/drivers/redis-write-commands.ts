@@ -2,6 +2,7 @@ import { types } from 'node:util';
 import { FencedUsageError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
 import type { FenceClaim } from '../fence-claim.ts';
+import { otherKeys } from './redis-command-keys.ts';
 
 /** One command that writes: its name, its key, and the rest. */
 export type RedisWriteCommand = readonly [
@@ -26,11 +27,13 @@ const MAX_SENT = 1_000_000;
 /**
  * The client would make text of anything: '' of undefined, '[object Object]' of an object, and several arguments of an array.
  *
- * @throws FencedUsageError when one is no command, or has what Redis can't store as it is
+ * @param clientPrefix the `keyPrefix` of the client, which puts it before the first argument of each command, and no other
+ * @throws FencedUsageError when one is no command, has what Redis can't store as it is, or has keys that would miss the prefix
  */
 export function checkedCommands(
   commands: unknown,
   claims: readonly FenceClaim[],
+  clientPrefix: string,
 ): readonly CheckedCommand[] {
   const refuse = (why: string): never => {
     throw new FencedUsageError(
@@ -60,6 +63,11 @@ export function checkedCommands(
         `${name} (${at}) takes strings, numbers and bytes, but its ${what} is ${Number.isNaN(value) ? 'NaN' : kindOf(value)}.`,
       );
     const sent = parameters.map((value, position) => checked(value, `argument ${position + 1}`));
+    const other = clientPrefix === '' ? undefined : otherKeys(name, sent);
+    if (other !== undefined)
+      return refuse(
+        `${name} (${at}) ${MISSED[other]} (${JSON.stringify(clientPrefix)}). Write one command for each key, or give redisFence a client without a keyPrefix, and whole names of keys.`,
+      );
     return [name, checked(key, 'key'), ...sent];
   });
   // The number of its arguments goes with each.
@@ -70,6 +78,12 @@ export function checkedCommands(
     );
   return all;
 }
+
+const MISSED = {
+  several: 'has several keys, but the client would put its keyPrefix before the first only',
+  later:
+    'begins with an argument that is no key, but the client would put its keyPrefix before that',
+} as const;
 
 /** A copy of bytes, for they may be sent later; ioredis knows them as a Buffer only. */
 function storable(value: unknown): string | number | Buffer | undefined {

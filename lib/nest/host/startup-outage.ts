@@ -6,6 +6,7 @@ export interface Outage {
   readonly waitedMs: number;
   /** How many nodes the start needs: a quorum, or with `strict` all of them. */
   readonly needed: number;
+  readonly quorum: number;
   readonly nodeCount: number;
   /** Of the nodes that are not there. */
   readonly causes: readonly NodeCause[];
@@ -16,7 +17,7 @@ export interface Outage {
  * @param next what comes then, at the end of the message
  */
 export function startupOutage(outage: Outage, next: string): QuorumUnavailableError {
-  const { waitedMs, needed, nodeCount, causes } = outage;
+  const { waitedMs, needed, quorum, nodeCount, causes } = outage;
   const commands = causes.flatMap(commandFor);
   const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
   const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
@@ -28,15 +29,23 @@ export function startupOutage(outage: Outage, next: string): QuorumUnavailableEr
     nodeCount,
     causes,
     advice.join(' ').trim(),
+    needed > quorum && causes.length > 0
+      ? `With 'strict' the start needs all ${needed} nodes, and after ${Math.round(waitedMs)} ms ${causes.length} ${causes.length === 1 ? 'is' : 'are'} missing`
+      : undefined,
   );
 }
 
-/** The advice of a start that did not wait long enough; none where all servers are there, and refuse writes. */
+/** The advice of a start that did not wait long enough; none where no wait helps against any of the failures. */
 export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): string {
-  const refuse = causes.filter(({ message }) => WRITES.some(([code]) => code.test(message)));
-  if (causes.length > 0 && refuse.length === causes.length) return '';
+  const isLasting = ({ message }: NodeCause) =>
+    LASTING.test(message) || WRITES.some(([code]) => code.test(message));
+  if (causes.length > 0 && causes.every(isLasting)) return '';
   return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
 }
+
+/** What only another configuration changes. */
+const LASTING =
+  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND)\b|certificate|Unknown RESP type|Protocol error/;
 
 /** By what a server says that refuses all writes, and so every vote. */
 const WRITES: readonly (readonly [RegExp, string])[] = [
@@ -73,6 +82,8 @@ function hintFor({ address, message }: NodeCause): string {
     return `No such host: correct the host name of ${address}.`;
   const [, refused] = WRITES.find(([code]) => code.test(message)) ?? [];
   if (refused !== undefined) return `${address} ${refused}`;
+  if (/self-signed certificate|unable to verify the first certificate|local issuer/.test(message))
+    return `${address} shows a certificate that this process does not trust: give that of its authority, tls: { ca }.`;
   if (/Unknown RESP type|Protocol error/.test(message))
     return `What listens at ${address} is no Redis (perhaps a web server): correct the port.`;
   return '';

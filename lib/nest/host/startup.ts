@@ -46,14 +46,18 @@ export async function startRedlock(
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
   const needed = strict ? nodes.length : quorum;
-  await waitUntilQuorumJoined(redlock, nodes, { needed, timeoutMs }, logger);
-  const leftMs = Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS);
-  const examined = await examineAll(redlock, nodes, needed, leftMs);
+  const hasJoined = await waitUntilQuorumJoined(redlock, nodes, { needed, timeoutMs }, logger);
+  const leftMs = hasJoined
+    ? Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS)
+    : Math.min(timeoutMs, LATE_NODE_MS);
+  // Without a quorum the time is over: each node is asked once, and one without a connection says so at once.
+  const isOver = () => !hasJoined || redlock.isClosing;
+  const examined = await examineAll(nodes, needed, leftMs, isOver);
   const refusal = () => {
     if (redlock.isClosing) return new RedlockClosedError([]);
     const waitedMs = performance.now() - startedMs;
     const causes = causesOf(redlock, examined, waitedMs);
-    const outage = { waitedMs, needed, nodeCount: nodes.length, causes };
+    const outage = { waitedMs, needed, quorum, nodeCount: nodes.length, causes };
     return startupOutage(outage, adviceToWait(causes, timeoutMs));
   };
   const restartGuard = restartGuardMs > 0;
@@ -73,12 +77,12 @@ export async function startRedlock(
   );
 }
 
-/** Waits for `needed` nodes as long as `timeoutMs` lasts, and little longer for the rest. */
+/** Waits for `needed` nodes as long as `timeoutMs` lasts, and little longer for the rest; none is asked twice when `isOver`. */
 function examineAll(
-  redlock: Redlock,
   nodes: readonly LockNode[],
   needed: number,
   timeoutMs: number,
+  isOver: () => boolean,
 ): Promise<Examined[]> {
   let awaited = needed;
   let hurry = () => {};
@@ -86,7 +90,6 @@ function examineAll(
   return Promise.all(
     nodes.map(async (node) => {
       const { ignoredKeyPrefix } = node as { readonly ignoredKeyPrefix?: string };
-      const isOver = () => redlock.isClosing;
       const reply = await examineNode(node, timeoutMs, enough, isOver);
       if (reply.kind === 'facts' && (awaited -= 1) === 0) hurry();
       const prefix = ignoredKeyPrefix === undefined ? {} : { ignoredKeyPrefix };

@@ -64,6 +64,8 @@ export class ConnectionSource {
   readonly ignoredKeyPrefix: string;
   /** For the copy of ioredis that the clients are of, once one of them has connected. */
   commands: ScriptCommands = scriptCommands();
+  /** Whether a client was ready once. */
+  hasConnected = false;
   readonly #template: RedisInstance;
   #hasSeenCommand = false;
 

@@ -29,6 +29,9 @@ const PING_AFTER_MS = 10_000;
 /** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
 const BEATS = 4;
 
+const SHUT =
+  ' before its first answer: perhaps the server speaks TLS on this port; then write rediss://';
+
 const { timers, random } = systemEnvironment;
 
 /** A command in the queue of ioredis, as far as the parser of replies uses it. */
@@ -230,6 +233,7 @@ export class RedisConnection implements ScriptCommandOwner {
   #ready(): void {
     if (this.#isOver || this.client.status !== 'ready') return;
     this.wasReady = true;
+    this.#source.hasConnected = true;
     this.#internals.stream.on('data', () => {
       this.#hasReceived = true;
       if (!this.isSilent) return;
@@ -244,8 +248,19 @@ export class RedisConnection implements ScriptCommandOwner {
     if (this.#isOver) return;
     this.#isOver = true;
     timers.clear(this.#timer);
+    if (this.#wasShut()) this.problem += SHUT;
     for (const command of this.#collected.splice(0)) command.reject(new Error(NOT_WRITABLE));
     this.#owner.ended(this);
+  }
+
+  /** The server has never sent anything, and closed it; as one does that waits for the handshake of TLS. */
+  #wasShut(): boolean {
+    if (this.#source.hasConnected || this.#source.usesTls) return false;
+    const { stream } = this.client;
+    return (
+      stream?.bytesRead === 0 &&
+      /\b(ECONNRESET|EPIPE)\b|^the connection was closed$/.test(this.problem)
+    );
   }
 
   /** Something was sent: the answer is due. */

@@ -56,11 +56,10 @@ export class RedisLink {
   /** Why there is no connection. */
   get problem(): string {
     if (this.#problem !== undefined) return this.#problem;
-    const isInHandshake =
-      this.#source.usesTls && this.#current?.client.stream?.connecting === false;
-    return isInHandshake
+    if (this.#current?.client.stream?.connecting !== false) return 'not connected yet';
+    return this.#source.usesTls
       ? 'no answer to the TLS handshake: does the server speak TLS on this port? Else write redis://'
-      : 'not connected yet';
+      : 'the server accepted the connection but has not answered yet: it is frozen, or is still loading its data';
   }
 
   /** Starts connecting, unless it has. */
