@@ -30,7 +30,7 @@ export function drawCharts(folder: string, results: readonly Result[]): void {
     'one-caller',
     bars('One caller: time, as a ratio to raw ioredis', of(/^(acquire and|an empty)/)),
   );
-  draw('one-key', bars('Callers for one key: time, as a ratio to a queue', of(/for one key/)));
+  draw('one-key', bars('Callers for one key: time, as a ratio to a queue', of(/for one key,/)));
   draw(
     'faults',
     bars('Frozen and slow servers: time, as a ratio to raw ioredis', of(/frozen, for|round trips/)),
