@@ -37,6 +37,8 @@ const SHARES: Readonly<{ [name: string]: number }> = {
 const WRITES_PER_HOLDER = 0.45;
 const CONTROL_HOLDERS = 600;
 const CRASHES = 4;
+/** Of the holders, at the latest; a prune comes after half a second, too. In time alone a fast run would have too few. */
+const PRUNED_AFTER = 0.05;
 /** How long a prune may wait for its turn; in the hour between the floor and new tokens. */
 const LATE_MS = 600_000;
 
@@ -75,8 +77,9 @@ async function stress(name: string, writes: number): Promise<Outcome> {
   try {
     let isOver = false;
     const pruning = (async () => {
-      while (!isOver) {
-        await sleep(500);
+      for (let share = PRUNED_AFTER; !isOver; share += PRUNED_AFTER) {
+        for (let waits = 0; waits < 25 && !isOver && holders.progress < share; waits += 1)
+          await sleep(20);
         const olderThan = holders.olderThanMs;
         // Before: it may be raised although the call fails. By a later clock, when it had to wait for its turn.
         const floor = BigInt(Math.ceil(Date.now() - olderThan + LATE_MS)) * 1_000n;
