@@ -44,6 +44,8 @@ export interface WireListener {
   ): void;
   /** Another ballot of the same attempt. */
   reballot(): void;
+  /** A release may wait for the vote that follows it. */
+  patientRelease(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
   /** A node said that somebody else has this lock for so long, or had it just now. */
@@ -168,7 +170,8 @@ export class WireMonitor {
     this.#extensions.set(request, { request, sentAtMs, stalledMs, extended: 0, lost: 0 });
   }
 
-  #releasing({ holder, granted, notify }: ReleaseRequest, node: number): void {
+  #releasing({ holder, granted, notify, mayWait }: ReleaseRequest, node: number): void {
+    if (mayWait) this.#listener.patientRelease();
     const attempt = this.#attempt(holder);
     const isFirst = attempt.released.size === 0;
     attempt.released.add(node);
