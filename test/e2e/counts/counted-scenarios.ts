@@ -41,7 +41,7 @@ export const COUNTED = {
     run: ({ redlock, newKey }) => redlock.withLock(newKey(), () => undefined),
   },
   'ten times withLock in a row': {
-    rounds: 10,
+    rounds: 30,
     run: async ({ redlock, newKey }) => {
       for (let call = 0; call < 10; call += 1) await redlock.withLock(newKey(), () => undefined);
     },
