@@ -92,7 +92,7 @@ export class RedisLockNode implements port.LockNode {
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
-    return this.#send(RELEASE_CALL, request, settle);
+    return this.#send(RELEASE_CALL, request, settle, request.mayWait);
   }
 
   flush(): void {
@@ -128,9 +128,10 @@ export class RedisLockNode implements port.LockNode {
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
+    isPatient?: boolean,
   ): boolean {
     const { connection } = this.#commands;
-    if (connection !== undefined) return connection.send(call, request, settle);
+    if (connection !== undefined) return connection.send(call, request, settle, isPatient);
     settle(this.#notConnected() as Reply);
     return false;
   }

@@ -1,5 +1,5 @@
 /** How often one process may take a key in a row at least while others wait for it: hand-over inside a process is cheapest. */
-const MAX_GRANTS_IN_A_ROW = 4;
+const LEAST_GRANTS_IN_A_ROW = 4;
 /** Turns get longer, and rarer by grants, until others have left so many unused. */
 const MAX_LONGER_TURNS = 3;
 /** After so many, others are likely to have gone: turns get rarer by time, until they cost no more than a ninth of it. */
@@ -29,7 +29,7 @@ export class Turns {
    */
   begins(nowMs: number, turnMs: number): boolean {
     if (this.grantsInARow <= 1) this.#sinceMs = nowMs;
-    const row = MAX_GRANTS_IN_A_ROW * 2 ** Math.min(this.untaken, MAX_LONGER_TURNS);
+    const row = LEAST_GRANTS_IN_A_ROW * 2 ** Math.min(this.untaken, MAX_LONGER_TURNS);
     const untilMs = Math.max(this.#nextAtMs, this.#sinceMs + 2 * turnMs);
     if (this.grantsInARow < row || nowMs < untilMs) return false;
     this.grantsInARow = 0;

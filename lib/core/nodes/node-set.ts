@@ -73,7 +73,7 @@ export class NodeSet {
   #isFlushDue = false;
   #isFlushAwaited = false;
   #flushed: Promise<void> | undefined;
-  #stayAtExit: (() => void) | undefined;
+  #leaveExit: (() => void) | undefined;
   #resolveFlushed: (() => void) | undefined;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -157,7 +157,7 @@ export class NodeSet {
       },
     };
     for (const session of this.sessions) session.open(settings);
-    this.#stayAtExit = this.environment.atExit(() => this.flush());
+    this.#leaveExit = this.environment.atExit(() => this.flush());
   }
 
   /**
@@ -227,7 +227,7 @@ export class NodeSet {
 
   async close(): Promise<void> {
     this.flush();
-    this.#stayAtExit?.();
+    this.#leaveExit?.();
     await Promise.all(this.sessions.map((session) => session.close()));
     for (const deadlines of [this.answers, this.budgets, this.alarms, this.silences])
       deadlines.close();

@@ -121,15 +121,18 @@ export class RedisConnection implements ScriptCommandOwner {
     return this.wasReady && !this.#isOver && this.client.status === 'ready';
   }
 
-  /** Collects a command and returns true, or writes it at once: where it would wait for nothing, or completes a batch. */
+  /**
+   * Collects a command and returns true, or writes it at once: where it would wait for nothing, or completes a batch. A patient
+   * one waits for others also where no answer is due.
+   */
   send<Request, Reply>(
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
+    isPatient = call.isPatient,
   ): boolean {
     this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const isPatient = call.isPatient || (request as { mayWait?: boolean }).mayWait === true;
     const isDue = length === 1 && !isPatient && this.#internals.commandQueue.length === 0;
     const mayWait = length < MOST_REQUESTS && !isDue;
     if (!mayWait) this.flush();
