@@ -5,7 +5,6 @@ import type { WithLockOptions } from '../core/options/options.ts';
 import { resolveAcquire, type ResolvedOptions } from '../core/options/resolve-options.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import type { LockService } from './lock.service.ts';
-import { holdsChecked } from './made-keys.ts';
 
 /** A section under a lock whose token is at the module's fence before its work begins. */
 export interface ClaimedSection<Result> {
@@ -40,7 +39,7 @@ export class FenceClaims {
     // A copy: the caller's own may be another one by the second lock.
     const keys = Array.isArray(section.keys) ? [...section.keys] : section.keys;
     const { redlock } = this.#host;
-    const isJoined = holdsChecked(locks, keys, options);
+    const isJoined = locks.holds(keys);
     /** Each of another key, and followed by another lock. */
     const refusals: StaleTokenError[] = [];
     let isWaiting = false;

@@ -114,12 +114,9 @@ export class LockService {
   /**
    * Whether the work of this async context is inside a lock that covers all of `keys` and is still held: then
    * {@link withLock} and {@link acquire} would join it.
-   *
-   * @throws FencedUsageError for keys that {@link withLock} refuses as templates, or as made of a missing value
    */
-  holds(keys: string | readonly string[]): boolean;
-  holds(keys: string | readonly string[], options?: AcquireOptions): boolean {
-    return hostOf(this, keys, options).redlock.holds(keys);
+  holds(keys: string | readonly string[]): boolean {
+    return hostOf(this).redlock.holds(keys);
   }
 
   /**

@@ -1,8 +1,6 @@
 import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
-import type { AcquireOptions } from '../core/options/options.ts';
-import type { LockService } from './lock.service.ts';
 
 /**
  * What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. `null` and `NaN` are
@@ -82,17 +80,6 @@ export function keysMade(made: unknown, name: string, where: string): readonly s
 
 /** Of the options of calls whose keys `@Fenced` has made: there a text may read like a missing value, or like a template. */
 export const KEYS_CHECKED = Symbol.for('nestjs-fenced-lock/keys-are-checked');
-
-/** `holds` of the LockService, for such options. Users have no such parameter. */
-export function holdsChecked(
-  locks: Pick<LockService, 'holds'>,
-  keys: string | readonly string[],
-  options: AcquireOptions,
-): boolean {
-  const asked: { holds(keys: string | readonly string[], options: AcquireOptions): boolean } =
-    locks;
-  return asked.holds(keys, options);
-}
 
 /** Marks options so. Not enumerable: no log or comparison shows it. */
 export function ofCheckedKeys<Options extends object>(options: Options): Options {

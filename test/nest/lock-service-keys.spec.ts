@@ -21,7 +21,6 @@ const calls: readonly (readonly [string, (locks: LockService, keys: Keys) => Pro
 
 const questions: typeof calls = [
   ['inspect', (locks, keys) => locks.inspect([keys].flat().at(-1)!)],
-  ['holds', async (locks, keys) => locks.holds(keys)],
 ];
 
 const wrong: readonly (readonly [Keys, string])[] = [
@@ -142,9 +141,11 @@ describe('LockService', () => {
     for (const key of named) expect(await seats.keyed(key)).toBe(key);
   });
 
-  it('answers holds() for keys that are no texts with false', async () => {
+  it('answers holds() for keys that stand for nothing with false', async () => {
     const locks = (await startModule({}, fenced)).get(LockService);
-    for (const keys of [undefined, 12, [], [12]]) expect(locks.holds(keys as never)).toBe(false);
+    const keysOfWrong = wrong.map(([keys]) => keys);
+    for (const keys of [...keysOfWrong, undefined, 12, [], [12]])
+      expect(locks.holds(keys as never)).toBe(false);
   });
 
   it.each(hashTags)('takes a hash tag of digits: %s', async (key) => {
