@@ -20,6 +20,7 @@ function wallMicros(): number {
 // Taken now: fake timers in tests of users replace them, and sockets are real there.
 const nextImmediate = setImmediate;
 const nextTick = process.nextTick.bind(process);
+const nextMicrotask = queueMicrotask;
 
 const systemClock: Clock = {
   monotonicMs: () => performance.now(),
@@ -77,7 +78,7 @@ export const systemEnvironment: Environment = Object.freeze({
   },
   // A tick that is asked for by a promise reaction runs after all reactions.
   endOfTick: (callback: () => void) => {
-    queueMicrotask(() => nextTick(() => inModuleContext(callback)));
+    nextMicrotask(() => nextTick(() => inModuleContext(callback)));
   },
   atExit: (callback: () => void) => {
     if (exitCallbacks.size === 0) process.on('exit', callAtExit);

@@ -78,18 +78,26 @@ describe('the restart guard of servers in memory', () => {
 });
 
 describe('fake timers of a test', () => {
-  it('do not stop an acquire of a free lock on memory nodes, nor its release', async () => {
-    const redlock = new Redlock(createMemoryNodes(3));
-    redlock.open();
-    expect(await redlock.ready(20_000)).toBe(true);
-    jest.useFakeTimers();
-    try {
-      await expect(redlock.withLock('seat:1', () => 'booked')).resolves.toBe('booked');
-    } finally {
-      jest.useRealTimers();
-      await redlock.close();
-    }
-  });
+  it.each([1, 3])(
+    'do not stop locks of free keys, nor their release: %i memory nodes',
+    async (size) => {
+      const redlock = new Redlock(createMemoryNodes(size));
+      redlock.open();
+      expect(await redlock.ready(20_000)).toBe(true);
+      jest.useFakeTimers();
+      const book = (seat: number) => redlock.withLock(`seat:${seat % 3}`, () => 'booked');
+      try {
+        for (let seat = 0; seat < 5; seat += 1) await expect(book(seat)).resolves.toBe('booked');
+        const together = await Promise.all([5, 6, 7].map(book));
+        expect(together).toEqual(['booked', 'booked', 'booked']);
+        const lock = await redlock.acquire('seat:0');
+        await lock.release();
+      } finally {
+        jest.useRealTimers();
+        await redlock.close();
+      }
+    },
+  );
 });
 
 describe('under fake timers', () => {
