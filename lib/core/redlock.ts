@@ -6,8 +6,7 @@ import {
   RedlockClosedError,
 } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
-import { HeldLock } from './holding/held-lock.ts';
-import type { LockRoom } from './holding/held-lock.ts';
+import type { HeldLock } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
 import { KeyTable } from './holding/key-table.ts';
@@ -24,8 +23,9 @@ import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-op
 import type { OptionsOfCall } from './options/resolve-options.ts';
 import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
+import type { TokenSource } from './token-source.ts';
 import { Acquisition } from './waiting/acquisition.ts';
-import type { GrantLock, WaitingRoom } from './waiting/acquisition.ts';
+import type { WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
 import { cancelOnAbort, ignoreAbort } from './waiting/shared-abort.ts';
 
@@ -42,7 +42,6 @@ export class Redlock {
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
-  readonly #lockRoom: LockRoom;
   /** In no order. No Set, for the reason that KeyTable gives. */
   readonly #acquisitions: Acquisition[] = [];
   readonly #onReadiness = new Set<() => void>();
@@ -62,7 +61,7 @@ export class Redlock {
     this.#set = new NodeSet(nodes, this.options, environment, {
       joined: () => {
         this.#room.table.hintAll();
-        for (const look of this.#onReadiness) look();
+        this.#lookForReadiness();
       },
       hint: (lockName, holder) => this.#room.table.hint(lockName, holder),
       clockMoved: () => {
@@ -73,8 +72,8 @@ export class Redlock {
       set: this.#set,
       table: new KeyTable(this.#set),
       admission: new Admission(this.options.concurrentTries),
+      onEnd: this.#lookForReleased,
     };
-    this.#lockRoom = { ...this.#room, onEnd: this.#lookForReleased };
   }
 
   /** Connects to every node and joins. Call once, before anything else. */
@@ -227,7 +226,7 @@ export class Redlock {
    */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
-    for (const look of this.#onReadiness) look();
+    this.#lookForReadiness();
     this.#cancel(({ enclosing }) => enclosing === undefined);
     const { table } = this.#room;
     const isUnused = () => [...table.locks()].every(({ state }) => state === 'kept');
@@ -267,6 +266,7 @@ export class Redlock {
     await this.#set.close();
   }
 
+  /** Thousands may wait in it, and each keeps its registers: what has loops and locals of its own stands elsewhere. */
   async #acquire(
     keys: readonly string[],
     settings: ResolvedAcquire,
@@ -275,26 +275,17 @@ export class Redlock {
     const enclosing = enclosingLocks(this);
     if (this.#closing && enclosing === undefined) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
-    const ticket = this.#arrivals;
-    const acquisition = new Acquisition(this.#room, keys, settings, ticket, enclosing);
-    const grantLock: GrantLock = (grant, records) =>
-      new HeldLock(this.#lockRoom, keys, records, settings, grant, ticket);
+    const acquisition = new Acquisition(this.#room, keys, settings, this.#arrivals, enclosing);
     if (signal !== undefined) cancelOnAbort(signal, acquisition);
     acquisition.slot = this.#acquisitions.push(acquisition) - 1;
     let lock: HeldLock | undefined;
     try {
-      lock = await acquisition.run(grantLock);
-      const { tokenSource } = this.options;
+      lock = await acquisition.run();
       if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-      if (tokenSource === undefined) lock.start(new FencingToken(lock.ballot, keys, lock.holder));
-      else {
-        lock.watch();
-        lock.start(await issueToken(tokenSource, lock, acquisition.whenCancelled()));
-      }
-      if (this.#set.hasOrdinaryListener) {
-        const { waitedMs, tries } = acquisition;
-        this.#set.emit({ type: 'acquired', keys, token: lock.token.value, waitedMs, tries });
-      }
+      if (this.options.tokenSource === undefined)
+        lock.start(new FencingToken(lock.ballot, keys, lock.holder));
+      else await this.#issueToken(this.options.tokenSource, lock, acquisition);
+      if (this.#set.hasOrdinaryListener) this.#reportGrant(lock, acquisition);
       return lock;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
@@ -305,10 +296,19 @@ export class Redlock {
       const last = this.#acquisitions.pop()!;
       last.slot = acquisition.slot;
       if (last !== acquisition) this.#acquisitions[last.slot] = last;
-      for (const look of this.#onReadiness) look();
       if (signal !== undefined) ignoreAbort(signal, acquisition);
+      if (this.#onReadiness.size > 0) this.#lookForReadiness();
       if (this.#closing) this.#lookForReleased();
     }
+  }
+
+  async #issueToken(source: TokenSource, lock: HeldLock, acquisition: Acquisition): Promise<void> {
+    lock.watch();
+    lock.start(await issueToken(source, lock, acquisition.whenCancelled()));
+  }
+
+  #reportGrant({ keys, token }: HeldLock, { waitedMs, tries }: Acquisition): void {
+    this.#set.emit({ type: 'acquired', keys, token: token.value, waitedMs, tries });
   }
 
   #reported(error: unknown, keys: readonly string[]): unknown {
@@ -318,6 +318,10 @@ export class Redlock {
       this.#set.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
     }
     return error;
+  }
+
+  #lookForReadiness(): void {
+    for (const look of this.#onReadiness) look();
   }
 
   readonly #lookForReleased = (): void => {

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { FencedUsageError, LockLostError, QuorumUnavailableError, quoteKeys } from '../errors.ts';
+import { FencedUsageError, LockLostError, QuorumUnavailableError } from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
@@ -11,7 +11,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { Granted } from '../voting/attempt.ts';
 import type { ExtensionTarget } from '../voting/extension.ts';
-import type { JoinedLock } from './joined-lock.ts';
+import { usedAfterRelease, type JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
 import { Lease } from './lease.ts';
 import { ReleaseRound } from './release.ts';
@@ -36,6 +36,14 @@ export interface LockRoom {
   readonly onEnd: () => void;
 }
 
+/** The call that a lock was granted to; `ticket` is its order of arrival. */
+export interface GrantedCall {
+  readonly keys: readonly string[];
+  readonly records: readonly KeyRecord[];
+  readonly settings: ResolvedAcquire;
+  readonly ticket: number;
+}
+
 /** A lock from its grant to its end, and the handle of its holder. */
 export class HeldLock implements Lock, ExtensionTarget {
   state: HeldLockState = 'granted';
@@ -56,14 +64,12 @@ export class HeldLock implements Lock, ExtensionTarget {
   readonly #set: NodeSet;
   readonly #lease: Lease;
   /** The call that acquired it: events and aborts run in its async context. To free it, dropping it is enough. */
-  #context: AsyncResource | undefined = new AsyncResource('RedlockLock', {
-    requireManualDestroy: true,
-  });
+  #context: AsyncResource | undefined;
   #token: FencingToken | undefined;
   /** The ballot until the token is known. */
   #tokenValue: number;
   #abort: AbortController | undefined;
-  #released: Promise<void> | undefined;
+  #release: ReleaseRound | undefined;
   #mayHold: number;
   /** Nested uses that have not ended. */
   #joined: Set<JoinedLock> | undefined;
@@ -73,15 +79,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
   #timer: Alarm | undefined;
 
-  /** `records` are those of its keys; `ticket` is the order of arrival of its caller. */
-  constructor(
-    room: LockRoom,
-    keys: readonly string[],
-    records: readonly KeyRecord[],
-    settings: ResolvedAcquire,
-    grant: Granted,
-    ticket: number,
-  ) {
+  constructor(room: LockRoom, { keys, records, settings, ticket }: GrantedCall, grant: Granted) {
     if (grant.accepts < room.set.quorum)
       throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
@@ -146,8 +144,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.#runningSections;
   }
 
-  /** The grant is complete: hands the lock to its holder. */
+  /** The grant is complete: hands the lock to its holder, in whose async context it is called. */
   start(token: FencingToken): void {
+    this.#context ??= new AsyncResource('RedlockLock', { requireManualDestroy: true });
     this.#token = token;
     this.#tokenValue = token.value;
     this.state = 'held';
@@ -157,6 +156,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Before `start`: it can be lost, and is not extended. */
   watch(): void {
+    this.#context = new AsyncResource('RedlockLock', { requireManualDestroy: true });
     this.#lease.watch();
   }
 
@@ -177,7 +177,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Where its time is over though no timer has said so yet, it is lost; or released, if it was only kept. */
   noticeEnd(): void {
-    if (this.state === 'kept' && this.occupiedMs === 0) void this.#releaseOnNodes(this.#set.nowMs);
+    if (this.state === 'kept' && this.occupiedMs === 0) this.#releaseOnNodes(this.#set.nowMs);
     else if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded();
   }
 
@@ -204,22 +204,28 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   release(): Promise<void> {
-    if (this.isHandleReleased) return this.notified;
+    return this.#giveBack() ? this.notified : Promise.resolve();
+  }
+
+  /** Whether nodes have to be notified of its end. */
+  #giveBack(): boolean {
+    if (this.isHandleReleased) return true;
     this.noticeEnd();
     this.isHandleReleased = true;
-    if (this.state === 'over') return Promise.resolve();
-    if (this.#runningSections === 0) return this.#end();
-    if (this.state === 'stopping') return Promise.resolve();
-    this.state = 'ending';
-    this.#endingSinceMs = this.#set.nowMs;
-    this.#setTimer(this.ttlMs, () => this.#delayed());
-    return Promise.resolve();
+    if (this.state === 'over') return false;
+    if (this.#runningSections === 0) this.#end();
+    else if (this.state !== 'stopping') {
+      this.state = 'ending';
+      this.#endingSinceMs = this.#set.nowMs;
+      this.#setTimer(this.ttlMs, () => this.#delayed());
+    }
+    return true;
   }
 
   /** As `release`, but waits no longer than until its bytes have left, and not for that where the next vote takes them along. */
   releaseSent(): Promise<void> | undefined {
     this.#mayReleaseWait = true;
-    void this.release();
+    this.#giveBack();
     return this.#set.whenFlushed();
   }
 
@@ -234,7 +240,7 @@ export class HeldLock implements Lock, ExtensionTarget {
 
   /** Resolves when the nodes were notified of its end, or no answer is left to wait for. */
   get notified(): Promise<void> {
-    return this.#released ?? Promise.resolve();
+    return this.#release?.done ?? Promise.resolve();
   }
 
   /** A nested use begins; one that is a section keeps the lock until it ends. */
@@ -248,7 +254,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.#joined?.delete(joined) !== true || !joined.isSection) return undefined;
     this.#runningSections -= 1;
     const isLast = this.#runningSections === 0 && this.isHandleReleased && this.state !== 'over';
-    return isLast ? this.#end() : undefined;
+    if (!isLast) return undefined;
+    this.#end();
+    return this.notified;
   }
 
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
@@ -256,7 +264,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
     if (this.state === 'kept') return this.#free();
     const { nowMs } = this.#set;
-    if (this.state === 'stopping') return void this.#releaseOnNodes(nowMs);
+    if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const error = this.#lossErrorOf(reason, causes);
     const joined = this.#endJoined(error);
     const isInUse = !this.isHandleReleased;
@@ -265,9 +273,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = this.#startedAtMs + this.#settings.minHoldMs - nowMs;
-    if (keepMs > 0) void this.#keep('stopping', keepMs);
+    if (keepMs > 0) this.#keep('stopping', keepMs);
     else if (reason === 'closed' && mustKeepMs > 0) this.#free();
-    else void this.#releaseOnNodes(nowMs);
+    else this.#releaseOnNodes(nowMs);
     this.#set.flush(); // What users run now may take its time.
     this.#inContext(() => {
       this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
@@ -302,18 +310,20 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
-  #end(): Promise<void> {
+  #end(): void {
     const { nowMs } = this.#set;
     if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const heldMs = nowMs - this.#startedAtMs;
+    // One that never reached its holder was not reported as acquired.
+    const wasHeld = this.#token !== undefined;
     const keepMs = this.#settings.minHoldMs - heldMs;
-    const done = keepMs > 0 ? this.#keep('kept', keepMs) : this.#releaseOnNodes(nowMs);
+    if (keepMs > 0) this.#keep('kept', keepMs);
+    else this.#releaseOnNodes(nowMs);
     const { keys } = this;
     const released: LockEvent = { type: 'released', keys, token: this.#tokenValue, heldMs };
     const context = this.#context;
     const joined = this.#joined?.size ? this.#endJoined(this.#lossErrorOf('released', [])) : NONE;
-    // One that never reached its holder was not reported as acquired.
-    const isReported = this.#set.hasOrdinaryListener && this.#token !== undefined;
+    const isReported = this.#set.hasOrdinaryListener && wasHeld;
     if (isReported || joined.length > 0) {
       this.#set.afterFlush(() =>
         context?.runInAsyncScope(() => {
@@ -324,37 +334,27 @@ export class HeldLock implements Lock, ExtensionTarget {
     }
     this.#context = undefined;
     this.#room.onEnd();
-    return done;
   }
 
   /** Its release is due then. */
-  #keep(state: 'stopping' | 'kept', keepMs: number): Promise<void> {
+  #keep(state: 'stopping' | 'kept', keepMs: number): void {
     this.#lease.stopExtending();
     this.state = state;
-    this.#setTimer(Math.ceil(keepMs), () => void this.#releaseOnNodes(this.#set.nowMs));
-    return Promise.resolve();
+    this.#setTimer(Math.ceil(keepMs), () => this.#releaseOnNodes(this.#set.nowMs));
   }
 
-  #releaseOnNodes(nowMs: number): Promise<void> {
-    const { keys, names, holder, ttlMs, nodeTimeoutMs } = this;
-    const round = new ReleaseRound(this.#set, {
-      keys,
-      names,
-      holder,
-      ttlMs,
-      nodeTimeoutMs,
+  #releaseOnNodes(nowMs: number): void {
+    this.#release = new ReleaseRound(this.#set, this, {
       token: this.#tokenValue,
       mayHold: this.#mayHold,
       mayWait: this.#mayReleaseWait,
       context: this.#context,
-      table: this.#room.table,
-      onEnd: this.#room.onEnd,
+      room: this.#room,
     });
     // No extension may follow the release.
     this.#lease.end();
-    this.#released = round.run(nowMs);
+    this.#release.run(nowMs);
     this.#free();
-    return this.#released;
   }
 
   /** Others in this process may ask for its keys. */
@@ -392,9 +392,4 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.#context === undefined) callback();
     else this.#context.runInAsyncScope(callback);
   }
-}
-
-export function usedAfterRelease(keys: readonly string[]): FencedUsageError {
-  const what = `Lock ${quoteKeys(keys)} is used after its release.`;
-  return new FencedUsageError(`${what} Do it inside the section, or acquire the lock again.`, keys);
 }

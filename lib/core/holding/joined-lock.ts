@@ -1,8 +1,7 @@
-import type { LockLostError } from '../errors.ts';
+import { FencedUsageError, quoteKeys, type LockLostError } from '../errors.ts';
 import type { FencingToken } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import type { HeldLock } from './held-lock.ts';
-import { usedAfterRelease } from './held-lock.ts';
 
 /**
  * A nested use of a lock that the same async context holds: same token. As a section it keeps the lock until it ends; as a
@@ -77,4 +76,9 @@ export class JoinedLock implements Lock {
   notifyLoss(): void {
     this.#abort?.abort(this.lossError);
   }
+}
+
+export function usedAfterRelease(keys: readonly string[]): FencedUsageError {
+  const what = `Lock ${quoteKeys(keys)} is used after its release.`;
+  return new FencedUsageError(`${what} Do it inside the section, or acquire the lock again.`, keys);
 }

@@ -14,29 +14,32 @@ export interface LockToRelease {
   readonly keys: readonly string[];
   readonly names: LockNames;
   readonly holder: string;
-  readonly token: number;
   readonly ttlMs: number;
   readonly nodeTimeoutMs: number;
+}
+
+/** How it ends. */
+export interface ReleaseFacts {
+  readonly token: number;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   readonly mayHold: number;
   /** Nobody waits for the answers: it may leave with the vote that follows it in the same tick, where one is expected. */
   readonly mayWait: boolean;
   /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
   readonly context: AsyncResource | undefined;
-  /** Is notified how many connections received the hint. */
-  readonly table: KeyTable;
-  /** Is called when there is nothing more to wait for. */
-  readonly onEnd: () => void;
+  /** Its table is notified how many connections received the hint; `onEnd` is called when there is nothing more to wait for. */
+  readonly room: { readonly table: KeyTable; readonly onEnd: () => void };
 }
 
 /**
- * Notifies every node that may hold it that a granted lock is over. Resolves when a quorum answered, when all did, or after the
- * node timeout; never rejects. A node that could not be notified is notified later (see ReleaseOutbox), and its key expires
+ * Notifies every node that may hold it that a granted lock is over. A node that could not be notified is notified later (see ReleaseOutbox), and its key expires
  * with the ttl.
  */
 export class ReleaseRound extends Deadline implements Collected, ReleaseCollector {
   readonly #set: NodeSet;
   readonly #lock: LockToRelease;
+  readonly #facts: ReleaseFacts;
+  #done: Promise<void> | undefined;
   #resolve: (() => void) | undefined;
   #startedAtMs = 0;
   #failures: NodeCause[] | undefined;
@@ -49,17 +52,19 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #isDone = false;
   #isWaiting = false;
 
-  constructor(set: NodeSet, lock: LockToRelease) {
+  constructor(set: NodeSet, lock: LockToRelease, facts: ReleaseFacts) {
     super();
     this.#set = set;
     this.#lock = lock;
+    this.#facts = facts;
   }
 
-  run(nowMs: number): Promise<void> {
+  run(nowMs: number): void {
     const { sessions, answers } = this.#set;
-    const { names, holder, mayHold, ttlMs, nodeTimeoutMs } = this.#lock;
+    const { names, holder, ttlMs, nodeTimeoutMs } = this.#lock;
+    const { mayHold, mayWait } = this.#facts;
     const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
-    this.#isWaiting = isExpected && this.#lock.mayWait;
+    this.#isWaiting = isExpected && mayWait;
     const request = { names, holder, granted: true, notify: true, mayWait: this.#isWaiting };
     this.#startedAtMs = this.#set.releasedAtMs = nowMs;
     this.#set.isReleaseFollowed = false;
@@ -67,16 +72,21 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#set.openReleases += 1;
     for (let bits = mayHold; bits !== 0; bits &= bits - 1) this.#notified += 1;
     answers.set(this, nodeTimeoutMs, nowMs);
-    const done = new Promise<void>((resolve) => {
-      this.#resolve = resolve;
-    });
     let isCollected = false;
     for (const session of sessions) {
       if ((mayHold & (1 << session.index)) === 0) continue;
       if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
     if (isCollected) this.#set.flushLater(this, !this.#isWaiting);
-    return done;
+  }
+
+  /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. Made only where somebody asks. */
+  get done(): Promise<void> {
+    if (this.#isDone) return Promise.resolve();
+    this.#done ??= new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    return this.#done;
   }
 
   /** The bytes have left: from now on the nodes have their whole time to answer. */
@@ -104,7 +114,8 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#isDone = true;
     this.#set.answers.cancel(this);
     this.#set.openReleases -= 1;
-    const { keys, token, context, table } = this.#lock;
+    const { keys } = this.#lock;
+    const { token, context, room } = this.#facts;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       for (const { address, index } of this.#set.sessions)
         if ((this.#unanswered & (1 << index)) !== 0)
@@ -114,9 +125,9 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if (context === undefined) emit();
       else context.runInAsyncScope(emit);
     }
-    for (const key of keys) table.counted(key, this.#listeners);
+    for (const key of keys) room.table.counted(key, this.#listeners);
     this.#resolve?.();
-    this.#lock.onEnd();
+    room.onEnd();
   }
 
   #failed(address: string, reason: NodeFailureReason, message: string): void {

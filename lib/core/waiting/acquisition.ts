@@ -1,14 +1,14 @@
 import { brokenInvariant } from '../invariant.ts';
-import type { HeldLock } from '../holding/held-lock.ts';
-import { isUnbound, type KeyRecord, type KeyTable, type Waiter } from '../holding/key-table.ts';
+import { HeldLock } from '../holding/held-lock.ts';
+import type { LockRoom } from '../holding/held-lock.ts';
+import { isUnbound, type KeyRecord, type Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import { lockNames } from '../nodes/node-names.ts';
-import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { Attempt } from '../voting/attempt.ts';
-import type { AttemptListener, AttemptOutcome, FailedAttempt, Granted } from '../voting/attempt.ts';
+import { Attempt, NOW } from '../voting/attempt.ts';
+import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { backoffMs, baseDelayMs, hintJitterMs, stepBackMs } from './backoff.ts';
+import { hintJitterMs, nextTryMs, stepBackMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
@@ -19,15 +19,10 @@ const STEPPED_BACK_FAILURES = 5;
 /** What a first try is left at least: two ballots, and as much again. */
 const TRY_ROUND_TRIPS = 4;
 
-/** What all callers of one service share. */
-export interface WaitingRoom {
-  readonly set: NodeSet;
-  readonly table: KeyTable;
+/** What all callers and locks of one service share. */
+export interface WaitingRoom extends LockRoom {
   readonly admission: Admission;
 }
-
-/** Makes the lock of a granted try, which then holds its keys here. */
-export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => HeldLock;
 
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
@@ -36,6 +31,9 @@ export type GrantLock = (granted: Granted, records: readonly KeyRecord[]) => Hel
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
   readonly keys: readonly string[];
+  readonly records: readonly KeyRecord[];
+  readonly settings: ResolvedAcquire;
+  readonly arrivedAtMs: number;
   readonly ticket: number;
   readonly enclosing: readonly HeldLock[] | undefined;
   isImpatient: boolean;
@@ -49,22 +47,24 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
-  readonly #settings: ResolvedAcquire;
-  readonly #records: readonly KeyRecord[];
-  readonly #arrivedAtMs: number;
   readonly #budgetMs: number;
   /** Without a try until then it needs the rest of its time for one. */
   readonly #tryAtLatestMs: number;
   /** Of a set that is passed again and again. */
   readonly #claim: Claim | undefined;
   #abort: AbortController | undefined;
-  #resume: (() => void) | undefined;
+  #resolve: ((lock: HeldLock) => void) | undefined;
+  #reject: ((error: unknown) => void) | undefined;
+  /** Waits to be woken. */
+  #isAsleep = false;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
   #pausedUntilMs = 0;
   /** When its last try ended. */
   #triedAtMs = Number.NEGATIVE_INFINITY;
   /** Hints of all its keys that it has seen. */
   #hintsSeen = 0;
+  /** Those of each key when its latest try began. */
+  #hintsBefore: number[] | undefined;
   #isSubscribed = false;
   /** Stands in line for a slot, or was offered one. */
   #isCandidate = false;
@@ -83,54 +83,73 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.enclosing = enclosing;
     this.isImpatient = settings.waitMs < settings.nodeTimeoutMs;
     this.#room = room;
-    this.#settings = settings;
+    this.settings = settings;
     // A suspend that is over must not count against a caller that came after it.
-    this.#arrivedAtMs = room.set.checkedNowMs;
-    this.#records = room.table.useAll(keys);
+    this.arrivedAtMs = room.set.checkedNowMs;
+    this.records = room.table.useAll(keys);
     this.#budgetMs = Math.max(settings.waitMs, settings.nodeTimeoutMs);
     const neededMs = Math.max(this.#budgetMs / 2, TRY_ROUND_TRIPS * room.set.roundTripMs);
-    this.#tryAtLatestMs = this.#arrivedAtMs + this.#budgetMs - neededMs;
+    this.#tryAtLatestMs = this.arrivedAtMs + this.#budgetMs - neededMs;
     if (keys.length === 1) return;
-    this.#claim = new Claim(room.set, this, this.#records);
-    for (const record of this.#records) (record.sets ??= new Set()).add(this);
+    this.#claim = new Claim(room.set, this, this.records);
+    for (const record of this.records) (record.sets ??= new Set()).add(this);
   }
 
   get waitedMs(): number {
-    return this.#room.set.nowMs - this.#arrivedAtMs;
+    return this.#room.set.nowMs - this.arrivedAtMs;
   }
 
   /**
-   * Calls `grant` with the winning try before any other caller looks at its keys, and resolves with its lock.
-   * Rejects with LockBusyError, QuorumUnavailableError, or what `cancel` was given.
+   * Resolves with its lock, which is made before any other caller looks at its keys. Rejects with LockBusyError,
+   * QuorumUnavailableError, or what `cancel` was given.
    */
-  async run(grant: GrantLock): Promise<HeldLock> {
-    let nowMs = this.#arrivedAtMs;
+  run(): Promise<HeldLock> {
+    // No async function: thousands may wait, and each would keep its registers.
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#goOn(this.arrivedAtMs);
+    });
+  }
+
+  /** Looks again: tries, waits, or ends. */
+  #goOn(nowMs: number): void {
     try {
-      for (;;) {
-        if (this.cancelled !== undefined) throw this.cancelled.error;
-        const deadlineMs = this.#deadlineMs(nowMs);
-        // No try without the time for an answer, except the first.
-        const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
-        const slots = this.#isCandidate ? this.#room.admission.limit : undefined;
-        if (nowMs + neededMs >= deadlineMs) throw this.#findings.error(nowMs, slots);
-        const waitUntilMs = this.#look(nowMs);
-        if (waitUntilMs === undefined) {
-          const hints: number[] = [];
-          for (const record of this.#records) hints.push(record.hints);
-          const outcome = await this.#try(nowMs, deadlineMs);
-          for (const record of this.#records) record.trying = undefined;
-          this.#room.admission.exit();
-          if (outcome.kind === 'granted') {
-            this.#claim?.end();
-            return grant(outcome, this.#records);
-          }
-          this.#failed(outcome, hints);
-        } else await this.#wait(Math.min(waitUntilMs, deadlineMs), nowMs);
-        nowMs = this.#room.set.nowMs;
-      }
-    } finally {
-      this.#leave();
+      if (this.cancelled !== undefined) throw this.cancelled.error;
+      const deadlineMs = this.#deadlineMs(nowMs);
+      // No try without the time for an answer, except the first.
+      const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
+      const slots = this.#isCandidate ? this.#room.admission.limit : undefined;
+      if (nowMs + neededMs >= deadlineMs) throw this.#findings.error(nowMs, slots);
+      const waitUntilMs = this.#look(nowMs);
+      if (waitUntilMs === undefined) this.#try(nowMs, deadlineMs);
+      else this.#sleep(Math.min(waitUntilMs, deadlineMs), nowMs);
+    } catch (error) {
+      this.#fail(error);
     }
+  }
+
+  /** Its try ended: it has the lock, or looks again. */
+  ended(outcome: AttemptOutcome): void {
+    try {
+      for (const record of this.records) record.trying = undefined;
+      this.#room.admission.exit();
+      if (outcome.kind === 'granted') {
+        this.#claim?.end();
+        const lock = new HeldLock(this.#room, this, outcome);
+        this.#leave();
+        return this.#resolve!(lock);
+      }
+      this.#failed(outcome);
+    } catch (error) {
+      return this.#fail(error);
+    }
+    this.#goOn(this.#room.set.nowMs);
+  }
+
+  #fail(error: unknown): void {
+    this.#leave();
+    this.#reject!(error);
   }
 
   /** Ends it: `run` rejects with `error` and nothing is held. */
@@ -149,9 +168,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   wake(): void {
-    const resume = this.#resume;
-    this.#resume = undefined;
-    resume?.();
+    if (!this.#isAsleep) return;
+    this.#isAsleep = false;
+    this.#room.set.budgets.cancel(this);
+    // What wakes several callers finishes first.
+    void NOW.then(() => this.#goOn(this.#room.set.nowMs));
   }
 
   passed(): void {
@@ -163,7 +184,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   sawFloor(floor: number): void {
-    this.#room.table.sawFloor(this.#records, floor);
+    this.#room.table.sawFloor(this.records, floor);
   }
 
   /**
@@ -173,7 +194,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #look(nowMs: number): number | undefined {
     let blocking: KeyRecord | undefined;
     let inUse: KeyRecord | undefined;
-    for (const record of this.#records) {
+    for (const record of this.records) {
       if (this.#isBlocking(record, nowMs) && (!blocking || record === this.place))
         blocking = record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
@@ -201,15 +222,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const pausedUntilMs = this.#pause(nowMs);
     if (pausedUntilMs > nowMs) {
       if (this.tries > 0) this.#subscribe();
-      if (this.place === undefined) this.#records[0]?.enter(this);
+      if (this.place === undefined) this.records[0]?.enter(this);
       return this.#standBy(pausedUntilMs);
     }
     this.#isCandidate = !this.#room.admission.enter(this);
     if (this.#isCandidate) {
-      if (this.place === undefined) this.#records[0]?.enter(this);
+      if (this.place === undefined) this.records[0]?.enter(this);
       return Number.POSITIVE_INFINITY;
     }
-    for (const record of this.#records) {
+    for (const record of this.records) {
       if (record.trying !== undefined)
         throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
@@ -238,7 +259,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Until when the head of a free line lets time pass: its own back-off, jitter after a hint, or others' turn. */
   #pause(nowMs: number): number {
     let hints = 0;
-    for (const { hints: seen, turns } of this.#records) {
+    for (const { hints: seen, turns } of this.records) {
       hints += seen;
       if (turns?.begins(nowMs, stepBackMs(this.#room.set.roundTripMs, 0)) === true)
         turns.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, turns.untaken);
@@ -246,7 +267,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs;
-    for (const { turns } of this.#records) untilMs = Math.max(untilMs, turns?.notBeforeMs ?? 0);
+    for (const { turns } of this.records) untilMs = Math.max(untilMs, turns?.notBeforeMs ?? 0);
     return this.#triedAtMs < this.#tryAtLatestMs ? Math.min(untilMs, this.#tryAtLatestMs) : untilMs;
   }
 
@@ -258,143 +279,121 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
   #afterHint(): number {
     const { roundTripMs, environment } = this.#room.set;
-    const failures = this.#records.some(({ turns }) => turns?.hasSteppedBack)
+    const failures = this.records.some(({ turns }) => turns?.hasSteppedBack)
       ? STEPPED_BACK_FAILURES
       : Math.min(this.tries, FAIR_FAILURES);
-    const hintAtMs = Math.max(...this.#records.map((record) => record.hintAtMs));
+    const hintAtMs = Math.max(...this.records.map((record) => record.hintAtMs));
     return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 
-  #try(nowMs: number, deadlineMs: number): Promise<AttemptOutcome> {
+  #try(nowMs: number, deadlineMs: number): void {
     const { set, table } = this.#room;
-    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    this.#hintsBefore = [];
+    for (const { hints } of this.records) this.#hintsBefore.push(hints);
+    const { ttlMs, nodeTimeoutMs } = this.settings;
     this.tries += 1;
     this.attempt = new Attempt(set, {
       names: lockNames(set.options.keyPrefix, this.keys, set.marker),
       ttlMs,
       timeoutMs: nodeTimeoutMs,
       deadlineMs,
-      ballot: table.nextBallot(this.#records),
+      ballot: table.nextBallot(this.records),
       listener: this,
     });
-    return this.attempt.run(nowMs);
+    this.attempt.run(nowMs);
   }
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
-  #failed(outcome: FailedAttempt, hints: readonly number[]): void {
-    for (const record of this.#records) record.published(this.attempt!.holder);
+  #failed(outcome: FailedAttempt): void {
+    for (const record of this.records) record.published(this.attempt!.holder);
     const { votes, endedAtMs, isCancelled, isTooSlow } = outcome;
     if (!isCancelled) {
       this.#findings.failed(outcome);
       if (!isTooSlow && votes.isContention) this.sawVotes(votes, endedAtMs);
-      const blockedOn = this.#planNextTry(outcome, hints);
+      const blockedOn = this.#planNextTry(outcome);
       // It stands in front of those who came later, before they look.
-      (blockedOn ?? this.#records[0])?.enter(this);
+      (blockedOn ?? this.records[0])?.enter(this);
     }
-    for (const record of this.#records) record.tryFailed();
+    for (const record of this.records) record.tryFailed();
   }
 
   /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
   sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
     for (const reply of replies)
-      if (reply?.kind === 'held') this.#records[reply.index]!.wasNamed(nowMs, reply.remainingMs);
+      if (reply?.kind === 'held') this.records[reply.index]!.wasNamed(nowMs, reply.remainingMs);
   }
 
   /** Returns the record it is blocked on, as far as nodes said: a caller for another of its keys does not wait behind it. */
-  #planNextTry(outcome: FailedAttempt, hints: readonly number[]): KeyRecord | undefined {
+  #planNextTry(outcome: FailedAttempt): KeyRecord | undefined {
     const { set } = this.#room;
     const { votes, endedAtMs, causes } = outcome;
-    const { ttlMs, nodeTimeoutMs } = this.#settings;
     const { freeInMs } = votes;
     this.#triedAtMs = endedAtMs;
-    const random = set.environment.random.fraction();
-    const pauseMs = backoffMs({
-      failures: this.tries,
-      baseDelayMs:
-        set.options.retryBaseDelayMs ??
-        baseDelayMs(set.roundTripMs, nodeTimeoutMs, votes.isRefused),
-      maxDelayMs: set.options.retryMaxDelayMs ?? nodeTimeoutMs,
-      random,
-    });
-    const jitterMs = hintJitterMs(this.tries, set.roundTripMs, random);
-    const untilFreeMs =
-      endedAtMs + Math.min(freeInMs === undefined ? pauseMs : freeInMs + 1 + jitterMs, ttlMs);
+    const { pausedUntilMs, untilFreeMs } = nextTryMs(set, this.settings, outcome, this.tries);
     const { index } = votes.namedHolder;
-    const record = this.#records[index];
+    const record = this.records[index];
     if (record !== undefined) {
       this.#claim?.end();
       if (record.turns !== undefined) record.turns.grantsInARow = 0;
       // A release that was received since before the try began may be that of this very holder.
-      if (record.hints === hints[index]) {
+      if (record.hints === this.#hintsBefore?.[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-        const askMs = set.mayMissReleases ? endedAtMs + pauseMs : untilFreeMs;
+        const askMs = set.mayMissReleases ? pausedUntilMs : untilFreeMs;
         record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
         record.busyAtMs = endedAtMs;
       }
     } else {
-      this.#pausedUntilMs = votes.isQuarantined
-        ? untilFreeMs
-        : endedAtMs + Math.min(pauseMs, ttlMs);
+      this.#pausedUntilMs = votes.isQuarantined ? untilFreeMs : pausedUntilMs;
     }
-    return record ?? this.#records[votes.mostNamedIndex];
+    return record ?? this.records[votes.mostNamedIndex];
   }
 
   #subscribe(): void {
     if (this.#isSubscribed) return;
     this.#isSubscribed = true;
-    for (const record of this.#records) this.#room.table.subscribe(record);
+    for (const record of this.records) this.#room.table.subscribe(record);
   }
 
   /** The only wait there is: until it is woken, cancelled, or the time has come. */
-  #wait(untilMs: number, nowMs: number): Promise<void> {
+  #sleep(untilMs: number, nowMs: number): void {
     const { budgets } = this.#room.set;
-    return new Promise((resolve) => {
-      this.#resume = () => {
-        budgets.cancel(this);
-        resolve();
-      };
-      // Callers with the same budget share a timer.
-      if (untilMs >= this.#arrivedAtMs + this.#budgetMs)
-        budgets.set(this, this.#budgetMs, this.#arrivedAtMs, nowMs);
-      else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
-    });
+    this.#isAsleep = true;
+    // Callers with the same budget share a timer.
+    if (untilMs >= this.arrivedAtMs + this.#budgetMs)
+      budgets.set(this, this.#budgetMs, this.arrivedAtMs, nowMs);
+    else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
   #deadlineMs(nowMs: number): number {
-    const { waitMs, nodeTimeoutMs } = this.#settings;
-    if (waitMs >= nodeTimeoutMs) return this.#arrivedAtMs + waitMs;
+    const { waitMs, nodeTimeoutMs } = this.settings;
+    if (waitMs >= nodeTimeoutMs) return this.arrivedAtMs + waitMs;
     const isOwed = this.#findings.answer(nowMs) === undefined;
     // With an answer it needs no wake-up before its time is over.
     if (isOwed !== this.isImpatient && this.place !== undefined)
       this.place.impatient += isOwed ? 1 : -1;
     this.isImpatient = isOwed;
-    return this.#arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
+    return this.arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
   }
 
   /** What it has found out; made when there is something to find. */
   get #findings(): Verdict {
-    this.#verdict ??= new Verdict(this.#room.set, {
-      keys: this.keys,
-      records: this.#records,
-      settings: this.#settings,
-      arrivedAtMs: this.#arrivedAtMs,
-    });
+    this.#verdict ??= new Verdict(this.#room.set, this);
     return this.#verdict;
   }
 
   /** Nothing of it stays behind, whatever it ended with. */
   #leave(): void {
     const { table, admission, set } = this.#room;
-    this.#resume = undefined;
+    this.#isAsleep = false;
     if (this.line !== undefined) set.budgets.cancel(this);
     if (this.#isCandidate) admission.withdraw(this);
     this.place?.leave(this);
-    for (const record of this.#records) {
+    for (const record of this.records) {
       if (this.#isSubscribed) table.unsubscribe(record);
       record.sets?.delete(this);
     }
     this.#claim?.end();
-    for (const record of this.#records) table.drop(record);
+    for (const record of this.records) table.drop(record);
   }
 }

@@ -1,3 +1,7 @@
+import type { NodeSet } from '../nodes/node-set.ts';
+import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import type { FailedAttempt } from '../voting/attempt.ts';
+
 /** No hint is answered later than this after it came. */
 const MAX_HINT_JITTER_MS = 40;
 const MAX_HINT_DOUBLINGS = 5;
@@ -20,7 +24,7 @@ export interface BackoffFacts {
  * Half of the first random wait. Nodes that refuse by themselves are asked again in their own time: a join, or a sign of
  * life, wakes all callers.
  */
-export function baseDelayMs(roundTripMs: number, nodeTimeoutMs: number, isRefused: boolean) {
+function baseDelayMs(roundTripMs: number, nodeTimeoutMs: number, isRefused: boolean) {
   return Math.max(2 * roundTripMs, isRefused ? nodeTimeoutMs / 10 : 0);
 }
 
@@ -43,4 +47,31 @@ export function stepBackMs(roundTripMs: number, untakenTurns: number): number {
   const jitterMs = Math.min(roundTripMs * 2 ** MAX_HINT_DOUBLINGS, MAX_HINT_JITTER_MS);
   const firstMs = jitterMs + 4 * roundTripMs;
   return Math.max(firstMs, Math.min(firstMs * 2 ** untakenTurns, MAX_LONGER_TURN_MS));
+}
+
+/**
+ * After a try that failed: when to try again where nobody has the key; and until when a holder has it that nodes named, with what
+ * keeps those apart who all wait for that moment.
+ */
+export function nextTryMs(
+  { environment, options, roundTripMs }: NodeSet,
+  { ttlMs, nodeTimeoutMs }: ResolvedAcquire,
+  { votes, endedAtMs }: FailedAttempt,
+  failures: number,
+): { readonly pausedUntilMs: number; readonly untilFreeMs: number } {
+  const random = environment.random.fraction();
+  const pauseMs = backoffMs({
+    failures,
+    baseDelayMs:
+      options.retryBaseDelayMs ?? baseDelayMs(roundTripMs, nodeTimeoutMs, votes.isRefused),
+    maxDelayMs: options.retryMaxDelayMs ?? nodeTimeoutMs,
+    random,
+  });
+  const { freeInMs } = votes;
+  const jitterMs = hintJitterMs(failures, roundTripMs, random);
+  const waitMs = freeInMs === undefined ? pauseMs : freeInMs + 1 + jitterMs;
+  return {
+    pausedUntilMs: endedAtMs + Math.min(pauseMs, ttlMs),
+    untilFreeMs: endedAtMs + Math.min(waitMs, ttlMs),
+  };
 }

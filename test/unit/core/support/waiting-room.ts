@@ -1,4 +1,4 @@
-import { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
+import type { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
 import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
 import { Turns } from '../../../../lib/core/holding/turns.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
@@ -35,15 +35,10 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
     const settings = resolveAcquire(set.options, given);
     const ticket = (tickets += 1);
     const acquisition = new Acquisition(shared, keys.split(''), settings, ticket, enclosing);
-    const outcome = acquisition
-      .run(
-        (grant, records) =>
-          new HeldLock(shared, acquisition.keys, records, settings, grant, ticket),
-      )
-      .then(
-        (lock) => ({ code: 'granted', lock, causes: [] as object[] }),
-        ({ code, causes }) => ({ code, lock: undefined, causes }),
-      );
+    const outcome = acquisition.run().then(
+      (lock) => ({ code: 'granted', lock, causes: [] as object[] }),
+      ({ code, causes }) => ({ code, lock: undefined, causes }),
+    );
     return Object.assign(acquisition, { outcome });
   };
   /** The keys that are being asked for, one try after the other. */

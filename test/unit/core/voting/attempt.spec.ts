@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, ReleaseRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import { lockNames } from '../../../../lib/core/nodes/node-names.ts';
-import { Attempt } from '../../../../lib/core/voting/attempt.ts';
+import { Attempt, type AttemptOutcome } from '../../../../lib/core/voting/attempt.ts';
 import { clusterFactory } from '../support/cluster.ts';
 import type { LockProcess } from '../support/cluster.ts';
 import { reply } from '../support/reply.ts';
@@ -19,9 +19,15 @@ function begin(ballot: number, size = 3) {
     timeoutMs: 300,
     deadlineMs: set.nowMs + 300,
     ballot,
-    listener: { sawFloor: (floor) => void floors.push(floor), sawVotes: () => undefined },
+    listener: {
+      sawFloor: (floor) => void floors.push(floor),
+      sawVotes: () => undefined,
+      ended: (result) => end(result),
+    },
   });
-  const outcome = attempt.run(set.nowMs);
+  let end: (result: AttemptOutcome) => void;
+  const outcome = new Promise<AttemptOutcome>((resolve) => (end = resolve));
+  attempt.run(set.nowMs);
   const requests = new Set<AcquireRequest>();
   const look = () => {
     for (const { name, request } of nodes[0]!.waiting)
