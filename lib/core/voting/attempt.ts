@@ -9,6 +9,13 @@ import { VoteRound } from './vote-round.ts';
 import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
+/**
+ * A ballot after a stale one is ahead by so many round trips: without, a process far from the nodes would be late each time
+ * beside near ones that take the key all the time.
+ */
+const LEAD_ROUND_TRIPS = 2;
+/** Far below what a restart guard allows for clocks that differ. */
+const LONGEST_LEAD_MS = 250;
 
 /** Calls what follows in a microtask; `queueMicrotask` costs several times as much. */
 export const NOW = Promise.resolve();
@@ -146,7 +153,8 @@ export class Attempt implements RoundOwner {
     listener.sawFloor(votes.highestFloor);
     const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
-      const next = votes.nextBallot(ballot);
+      const leadMs = Math.min(LEAD_ROUND_TRIPS * this.#set.roundTripMs, LONGEST_LEAD_MS);
+      const next = votes.nextBallot(ballot, Math.ceil(leadMs * 1_000));
       if (next < ballot) this.#startOver();
       listener.sawFloor(next);
       listener.sawVotes(votes, endedAtMs);

@@ -133,15 +133,20 @@ export class VoteCount {
    * The next ballot after one that was STALE or AHEAD: above every floor seen; where a node's clock set the floor, not below
    * that clock; if our ballot was more than a day ahead of a node, just above that node's clock (without the vote of a node
    * that accepted the far ballot).
+   *
+   * After STALE it is `leadMicros` above, because a floor moves on with the clocks of others while the ballot is on its way; but
+   * no more than that above the clock of the node, or callers could drive each other ahead of all clocks.
    */
-  nextBallot(ballot: number): number {
+  nextBallot(ballot: number, leadMicros: number): number {
     let floor = 0;
     let accepted = 0;
     let ahead = 0;
     for (const reply of this.replies) {
-      if (reply?.kind === 'stale')
-        floor = Math.max(floor, reply.floor, reply.byClock ? reply.nowMicros : 0);
-      else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
+      if (reply?.kind === 'stale') {
+        const { nowMicros, byClock } = reply;
+        const lead = Math.min(reply.floor, nowMicros) + leadMicros;
+        floor = Math.max(floor, reply.floor, lead, byClock ? nowMicros : 0);
+      } else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
       else if (reply?.kind === 'accepted') accepted = ballot;
       else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);
     }

@@ -8,10 +8,14 @@ import { reply } from '../support/reply.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 
 /** An attempt with a first ballot, on nodes that answer as their scripts say. */
-function begin(ballot: number, size = 3) {
+function begin(ballot: number, size = 3, roundTripMs?: number) {
   const world = scriptedSet({ size });
   const { set, nodes } = world;
   world.connect();
+  if (roundTripMs !== undefined) {
+    set.roundTripMs = roundTripMs;
+    set.measured = () => undefined;
+  }
   const floors: number[] = [];
   const attempt = new Attempt(set, {
     names: lockNames('lock:', ['a']),
@@ -74,7 +78,7 @@ describe('an attempt', () => {
     const [ballot, rounds, ballots, holders, result, releases] = row
       .split('|')
       .map((s) => s.trim());
-    const { outcome, answer, released, requests } = begin(Number(ballot));
+    const { outcome, answer, released, requests } = begin(Number(ballot), 3, 0);
     for (const texts of rounds!.split(';')) answer(texts);
     const ended = await outcome;
     const text =
@@ -100,6 +104,23 @@ describe('an attempt', () => {
     expect(await outcome).toMatchObject({ kind: 'failed' });
     expect(released()).toEqual(['0:1!', '1:1!', '2:1!']);
   });
+
+  it.each([
+    [20, 'stale:300000:310000 stale:200000:310000 -', 340_001],
+    // Not further above the clock of a node, or callers that do the same would drive each other on.
+    [20, 'stale:300000:270000 stale:200000:270000 -', 310_001],
+    [20, 'stale:300000:200000 stale:200000:200000 -', 300_001],
+    // Far below what a restart guard allows for clocks that differ.
+    [900, 'stale:300000:310000 stale:200000:310000 -', 550_001],
+  ])(
+    'is ahead of a floor by two round trips, in which that moves on: %i ms, %s',
+    async (roundTripMs, answers, ballot) => {
+      const { answer, requests } = begin(100, 3, roundTripMs);
+      answer(answers);
+      answer('- - -');
+      expect([...requests].map((request) => request.ballot)).toEqual([100, ballot]);
+    },
+  );
 
   it('makes no further ballot when it was cancelled, or has no time left', async () => {
     const cancelled = begin(100);
@@ -188,5 +209,32 @@ describe('the round trip', () => {
     await environment.advance(300);
     await outcome;
     expect(set.roundTripMs).toBe(2);
+  });
+});
+
+describe('a process far from the nodes, beside near ones', () => {
+  const newCluster = clusterFactory();
+
+  it('gets a key that they take all the time, and leave free for half of it', async () => {
+    const cluster = await newCluster(3);
+    const far = await cluster.process({ latencyMs: 20 });
+    const near = [await cluster.process(), await cluster.process(), await cluster.process()];
+    let isOver = false;
+    const takeAgain = async ({ redlock }: LockProcess) => {
+      while (!isOver) {
+        await redlock.withLock('key', () => undefined, { wait: '1m' });
+        await new Promise((resolve) => void cluster.environment.timers.set(() => resolve(0), 9));
+      }
+    };
+    const taking = near.map(takeAgain);
+    const outcomes: string[] = [];
+    for (let call = 0; call < 20; call += 1) {
+      const granted = far.redlock.withLock('key', () => 'granted', { wait: '1s' });
+      outcomes.push(await cluster.settle(granted.catch(({ code }: { code: string }) => code)));
+      await cluster.advance(60);
+    }
+    isOver = true;
+    await cluster.settle(Promise.all(taking));
+    expect(outcomes.filter((outcome) => outcome === 'granted').length).toBeGreaterThan(15);
   });
 });

@@ -39,7 +39,8 @@ const FACTS: Record<string, (votes: VoteCount) => unknown> = {
   freeIn: (votes) => ((votes.pending = votes.liveOpen), votes.freeInMs),
   quarantine: (votes) => votes.shortestQuarantineMs,
   floor: (votes) => votes.highestFloor,
-  next: (votes) => votes.nextBallot(100),
+  next: (votes) => votes.nextBallot(100, 0),
+  nextAhead: (votes) => votes.nextBallot(100, 40),
   wrote: (votes) => votes.mayHaveWritten.toString(2),
   voted: (votes) => votes.voted,
   contention: (votes) => ((votes.pending = votes.liveOpen), votes.isContention),
@@ -111,7 +112,10 @@ const TABLE: Record<string, string> = {
     2 | stale:300 stale:500 -              | next=501
     2 | yes stale:50 -                     | next=101
     2 | stale:500:9000:clock - stale:600   | next=9001
-    2 | stale:500:9000 - -                 | next=501
+    2 | stale:500:9000 - -                 | next=501 nextAhead=541
+    2 | stale:500:480 stale:300:420 -      | next=501 nextAhead=521
+    2 | stale:500:400 - -                  | next=501 nextAhead=501
+    2 | held:x:9:700 yes ahead:40:0        | nextAhead=701
     2 | ahead:4000:4500 yes ahead:4000:0   | next=4501
     2 | ahead:4000:0 stale:95000 -         | next=95001
     2 | ahead:40:0 ahead:60:0 yes          | next=61`,
