@@ -314,9 +314,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     const { nowMs } = this.#set;
     if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const heldMs = nowMs - this.#startedAtMs;
-    // One that never reached its holder was not reported as acquired.
+    // Nothing ran under one that never reached its holder, and it was not reported as acquired.
     const wasHeld = this.#token !== undefined;
-    const keepMs = this.#settings.minHoldMs - heldMs;
+    const keepMs = wasHeld ? this.#settings.minHoldMs - heldMs : 0;
     if (keepMs > 0) this.#keep('kept', keepMs);
     else this.#releaseOnNodes(nowMs);
     const { keys } = this;

@@ -6,9 +6,9 @@ import { processFactory } from '../support/cluster.ts';
 const newProcess = processFactory();
 type Issue = (request: TokenRequest) => Promise<number>;
 
-/** A process whose tokens come from `issue`, and its next acquire. */
+/** A process whose tokens come from `issue`, and its next acquire. `minHold` holds only for what a caller has received. */
 async function acquiring(issue: Issue, keys: string | string[] = 'a') {
-  const process = await newProcess({ tokens: { issue } });
+  const process = await newProcess({ tokens: { issue }, minHold: '2s' });
   const { cluster, redlock } = process;
   const acquired = redlock.acquire(keys);
   const failed = cluster.failure(acquired);
@@ -80,12 +80,30 @@ describe('a token source', () => {
   );
 
   it('is interrupted by close at once, as the acquire is', async () => {
-    const { cluster, redlock, failed } = await acquiring(() => new Promise(() => undefined));
+    const { cluster, redlock, failed, isFree } = await acquiring(
+      () => new Promise(() => undefined),
+    );
     await cluster.advance(10);
     const startedAtMs = cluster.nowMs;
     await cluster.settle(redlock.close());
     expect(await failed).toMatchObject({ code: 'REDLOCK_CLOSED' });
-    expect(cluster.nowMs - startedAtMs).toBeLessThan(10);
+    expect([cluster.nowMs - startedAtMs < 10, await isFree()]).toEqual([true, true]);
+  });
+
+  it('is interrupted by the signal of the call, and nothing is held', async () => {
+    const process = await newProcess({
+      tokens: { issue: () => new Promise(() => undefined) },
+      minHold: '2s',
+    });
+    const controller = new AbortController();
+    const failed = process.cluster.failure(
+      process.redlock.acquire('a', { signal: controller.signal }),
+    );
+    await process.cluster.advance(10);
+    controller.abort('stop');
+    expect(await failed).toBe('stop');
+    await process.cluster.advance(10);
+    expect(process.cluster.holders('a')).toBe(0);
   });
 });
 
