@@ -58,9 +58,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Waits to be woken. */
   #isAsleep = false;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
-  #pausedUntilMs = 0;
-  /** When its last try ended. */
-  #triedAtMs = Number.NEGATIVE_INFINITY;
+  #pausedUntilMs: number | undefined;
+  /** When its last try ended. Undefined before: a time is an object of its own, which many callers never need. */
+  #triedAtMs: number | undefined;
   /** Hints of all its keys that it has seen. */
   #hintsSeen = 0;
   /** Those of each key when its latest try began. */
@@ -266,9 +266,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     }
     if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();
     this.#hintsSeen = hints;
-    let untilMs = this.#pausedUntilMs;
+    let untilMs = this.#pausedUntilMs ?? 0;
     for (const { turns } of this.records) untilMs = Math.max(untilMs, turns?.notBeforeMs ?? 0);
-    return this.#triedAtMs < this.#tryAtLatestMs ? Math.min(untilMs, this.#tryAtLatestMs) : untilMs;
+    const hasLastTry = (this.#triedAtMs ?? 0) >= this.#tryAtLatestMs;
+    return hasLastTry ? untilMs : Math.min(untilMs, this.#tryAtLatestMs);
   }
 
   /** It has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses. */

@@ -20,7 +20,7 @@ export class Verdict {
   /** When a holder of one of the keys was last known. */
   #sawHolderAtMs = Number.NEGATIVE_INFINITY;
   /** When a try of its own found a holder, and not only other callers that vote for themselves. */
-  #foundHolderAtMs = Number.NEGATIVE_INFINITY;
+  #foundHolderAtMs: number | undefined;
   /** Whom the nodes named in its latest try that found contention, if all named the same. */
   #soleHolder: string | undefined;
   /** Latest tries: one that found contention, one that found an outage, and one that was won too slowly. */
@@ -72,7 +72,7 @@ export class Verdict {
    */
   answer(nowMs: number, longestAgeMs = 0): 'busy' | FailedAttempt | undefined {
     const { records, arrivedAtMs } = this.#subject;
-    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#foundHolderAtMs);
+    let busyAtMs = Math.max(this.#sawHolderAtMs, this.#foundHolderAtMs ?? -1);
     let outage = this.#outage;
     for (const record of records) {
       if (record.isHeld(nowMs)) busyAtMs = nowMs;
