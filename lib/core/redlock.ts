@@ -4,6 +4,7 @@ import {
   LockBusyError,
   QuorumUnavailableError,
   RedlockClosedError,
+  RedlockError,
 } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import type { HeldLock } from './holding/held-lock.ts';
@@ -290,6 +291,9 @@ export class Redlock {
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
       await lock?.release();
+      // It was made where others woke the caller: here its stack leads to the call.
+      const isOurs = lock === undefined && acquisition.cancelled === undefined;
+      if (isOurs && error instanceof RedlockError) Error.captureStackTrace(error);
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       // The last one takes its place.
