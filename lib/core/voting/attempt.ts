@@ -14,8 +14,9 @@ const MAX_BALLOTS = 3;
  * beside near ones that take the key all the time.
  */
 const LEAD_ROUND_TRIPS = 2;
-/** Far below what a restart guard allows for clocks that differ. */
-const LONGEST_LEAD_MS = 250;
+/** And not by this more than so much above the clock of a node; a quarter of what a restart guard allows for clocks that differ. */
+const LONGEST_LEAD_MS = 1_000;
+const SHARE_OF_GUARD = 1 / 8;
 
 /** Calls what follows in a microtask; `queueMicrotask` costs several times as much. */
 export const NOW = Promise.resolve();
@@ -153,8 +154,7 @@ export class Attempt implements RoundOwner {
     listener.sawFloor(votes.highestFloor);
     const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
-      const leadMs = Math.min(LEAD_ROUND_TRIPS * this.#set.roundTripMs, LONGEST_LEAD_MS);
-      const next = votes.nextBallot(ballot, Math.ceil(leadMs * 1_000));
+      const next = this.#nextBallot(votes);
       if (next < ballot) this.#startOver();
       listener.sawFloor(next);
       listener.sawVotes(votes, endedAtMs);
@@ -178,6 +178,15 @@ export class Attempt implements RoundOwner {
       causes: () => round.causes(isTooSlow),
     };
     void NOW.then(() => listener.ended(failed));
+  }
+
+  #nextBallot(votes: VoteCount): number {
+    const { options, roundTripMs } = this.#set;
+    const guardMs = options.restartGuardMs;
+    const limitMs =
+      guardMs > 0 ? Math.min(guardMs * SHARE_OF_GUARD, LONGEST_LEAD_MS) : LONGEST_LEAD_MS;
+    const leadMs = Math.min(LEAD_ROUND_TRIPS * roundTripMs, limitMs);
+    return votes.nextBallot(this.#ballot, Math.ceil(leadMs * 1_000), limitMs * 1_000);
   }
 
   /**

@@ -135,17 +135,17 @@ export class VoteCount {
    * that accepted the far ballot).
    *
    * After STALE it is `leadMicros` above, because a floor moves on with the clocks of others while the ballot is on its way; but
-   * no more than that above the clock of the node, or callers could drive each other ahead of all clocks.
+   * not by this more than `limitMicros` above the clock of the node, or callers could drive each other ahead of all clocks.
    */
-  nextBallot(ballot: number, leadMicros: number): number {
+  nextBallot(ballot: number, leadMicros: number, limitMicros: number): number {
     let floor = 0;
     let accepted = 0;
     let ahead = 0;
     for (const reply of this.replies) {
       if (reply?.kind === 'stale') {
         const { nowMicros, byClock } = reply;
-        const lead = Math.min(reply.floor, nowMicros) + leadMicros;
-        floor = Math.max(floor, reply.floor, lead, byClock ? nowMicros : 0);
+        const ahead = Math.min(reply.floor + leadMicros, nowMicros + limitMicros);
+        floor = Math.max(floor, reply.floor, ahead, byClock ? nowMicros : 0);
       } else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
       else if (reply?.kind === 'accepted') accepted = ballot;
       else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);

@@ -106,16 +106,20 @@ describe('an attempt', () => {
   });
 
   it.each([
-    [20, 'stale:300000:310000 stale:200000:310000 -', 340_001],
+    [20, 0, 'stale:300000:310000 stale:200000:310000 -', 340_001],
+    [20, 0, 'stale:5300000:4310000 stale:200000:4310000 -', 5_310_001],
     // Not further above the clock of a node, or callers that do the same would drive each other on.
-    [20, 'stale:300000:270000 stale:200000:270000 -', 310_001],
-    [20, 'stale:300000:200000 stale:200000:200000 -', 300_001],
-    // Far below what a restart guard allows for clocks that differ.
-    [900, 'stale:300000:310000 stale:200000:310000 -', 550_001],
+    [20, 0, 'stale:5300000:4100000 stale:200000:4100000 -', 5_300_001],
+    [900, 0, 'stale:300000:310000 stale:200000:310000 -', 1_300_001],
+    // A quarter of what a restart guard allows for clocks that differ.
+    [20, 80, 'stale:300000:310000 stale:200000:310000 -', 310_001],
+    [20, 800, 'stale:300000:310000 stale:200000:310000 -', 340_001],
+    [20, 800, 'stale:300000:220000 stale:200000:220000 -', 320_001],
   ])(
-    'is ahead of a floor by two round trips, in which that moves on: %i ms, %s',
-    async (roundTripMs, answers, ballot) => {
-      const { answer, requests } = begin(100, 3, roundTripMs);
+    'is ahead of a floor by two round trips, in which that moves on: %i ms, guard %i ms, %s',
+    async (roundTripMs, restartGuardMs, answers, ballot) => {
+      const { answer, requests, set } = begin(100, 3, roundTripMs);
+      Object.assign(set, { options: { ...set.options, restartGuardMs } });
       answer(answers);
       answer('- - -');
       expect([...requests].map((request) => request.ballot)).toEqual([100, ballot]);

@@ -39,8 +39,8 @@ const FACTS: Record<string, (votes: VoteCount) => unknown> = {
   freeIn: (votes) => ((votes.pending = votes.liveOpen), votes.freeInMs),
   quarantine: (votes) => votes.shortestQuarantineMs,
   floor: (votes) => votes.highestFloor,
-  next: (votes) => votes.nextBallot(100, 0),
-  nextAhead: (votes) => votes.nextBallot(100, 40),
+  next: (votes) => votes.nextBallot(100, 0, 0),
+  nextAhead: (votes) => votes.nextBallot(100, 40, 60),
   wrote: (votes) => votes.mayHaveWritten.toString(2),
   voted: (votes) => votes.voted,
   contention: (votes) => ((votes.pending = votes.liveOpen), votes.isContention),
@@ -113,7 +113,8 @@ const TABLE: Record<string, string> = {
     2 | yes stale:50 -                     | next=101
     2 | stale:500:9000:clock - stale:600   | next=9001
     2 | stale:500:9000 - -                 | next=501 nextAhead=541
-    2 | stale:500:480 stale:300:420 -      | next=501 nextAhead=521
+    2 | stale:500:480 stale:300:420 -      | next=501 nextAhead=541
+    2 | stale:500:470 stale:300:420 -      | next=501 nextAhead=531
     2 | stale:500:400 - -                  | next=501 nextAhead=501
     2 | held:x:9:700 yes ahead:40:0        | nextAhead=701
     2 | ahead:4000:4500 yes ahead:4000:0   | next=4501
