@@ -34,7 +34,8 @@ const systemTimers: Timers = {
     const run = () => inModuleContext(callback);
     // A timer of less than half a millisecond would wait at least twice as long as asked.
     const isShort = delayMs < 0.5;
-    const timer = isShort ? setImmediate(run) : setTimeout(run, delayMs);
+    // A timer keeps the async context in which it was made, and with it what a request of a user keeps there.
+    const timer = inModuleContext(() => (isShort ? setImmediate(run) : setTimeout(run, delayMs)));
     if (background) timer.unref();
     // By its own counterpart: to Node any object is an immediate, and one that is none makes it lose another one. Under the
     // fake timers of a test it is an object of theirs, which may be cleared after them.

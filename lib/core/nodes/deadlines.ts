@@ -3,6 +3,9 @@ import type { Environment, TimerHandle } from '../environment.ts';
 /** Lines that wait for answers and fire later than this were late because the process did not read. */
 export const LATE_MS = 10;
 
+/** So many delays keep their timer when nothing waits for it any more, or as many again as are in use. */
+const MOST_UNUSED_LINES = 64;
+
 /** So many of those that may come early are called in one turn of the event loop: answers are read between them. */
 const MOST_EARLY = 256;
 
@@ -62,6 +65,7 @@ export class Deadlines {
   readonly #background: boolean;
   readonly #awaitsAnswers: boolean;
   readonly #lines = new Map<number, DeadlineLine>();
+  #mostLines = MOST_UNUSED_LINES;
 
   constructor(
     environment: Environment,
@@ -79,6 +83,7 @@ export class Deadlines {
     if (deadline.line !== undefined) this.cancel(deadline);
     let line = this.#lines.get(delayMs);
     if (line === undefined) {
+      if (this.#lines.size >= this.#mostLines) this.#dropUnused();
       line = {
         delayMs,
         first: undefined,
@@ -117,6 +122,16 @@ export class Deadlines {
     if (next === undefined) line.last = previous;
     else next.previous = previous;
     deadline.line = deadline.next = deadline.previous = undefined;
+  }
+
+  /** Waits that end at once would leave a timer for each millisecond of the longest one. */
+  #dropUnused(): void {
+    for (const line of Array.from(this.#lines.values())) {
+      if (line.first !== undefined || line.firing) continue;
+      this.#environment.timers.clear(line.timer);
+      this.#lines.delete(line.delayMs);
+    }
+    this.#mostLines = MOST_UNUSED_LINES + 2 * this.#lines.size;
   }
 
   /** Calls what is due although its timer has not fired: time has passed that timers did not count. */

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { systemEnvironment } from '../../../lib/core/system-environment.ts';
 
@@ -8,6 +9,20 @@ afterEach(() => {
 });
 
 describe('a timer of the system', () => {
+  it.each([0, 1_000])('of %i ms keeps nothing of the async context of its caller', (ms) => {
+    const storage = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const original = { setTimeout: globalThis.setTimeout, setImmediate: globalThis.setImmediate };
+    const look = () => ({ unref: () => undefined, seen: seen.push(storage.getStore()) });
+    Object.assign(globalThis, { setTimeout: look, setImmediate: look });
+    try {
+      storage.run('request', () => timers.set(() => undefined, ms));
+    } finally {
+      Object.assign(globalThis, original);
+    }
+    expect(seen).toEqual([undefined]);
+  });
+
   it.each([0, 1_000])(
     'of %i ms that was set under fake timers is cleared after them',
     async (ms) => {

@@ -41,6 +41,21 @@ function whenPolled(arrive: () => void): () => number {
   return () => polls;
 }
 
+describe('deadlines of many delays', () => {
+  it('leave no timer for each of them when they are cancelled, and those that are left are called', async () => {
+    const left = [1_500, 2_500, 2_999];
+    for (let delayMs = 1_000; delayMs < 3_000; delayMs += 1) {
+      const deadline = new Named(`${delayMs}`);
+      deadlines.set(deadline, delayMs, now());
+      if (!left.includes(delayMs)) deadlines.cancel(deadline);
+      expect(environment.pendingTimers).toBeLessThan(100);
+    }
+    await environment.advance(3_000);
+    expect(called).toEqual(left.map((delayMs) => `${delayMs}@${delayMs}`));
+    expect(environment.pendingTimers).toBe(0);
+  });
+});
+
 describe('deadlines of one delay', () => {
   it('are called at once when the process was stopped while their timer was set', async () => {
     // Between the look at the clock and the timer, which counts from then on.
