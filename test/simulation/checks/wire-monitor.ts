@@ -44,8 +44,8 @@ export interface WireListener {
   ): void;
   /** Another ballot of the same attempt. */
   reballot(): void;
-  /** A release may wait for the vote that follows it. */
-  patientRelease(): void;
+  /** A release left with what followed it, though no answer was due. */
+  jointMessage(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
   /** A node said that somebody else has this lock for so long, or had it just now. */
@@ -83,6 +83,10 @@ export class WireMonitor {
 
   sent(): void {
     this.#listener.sent();
+  }
+
+  joint(): void {
+    this.#listener.jointMessage();
   }
 
   unwritten(command: string): void {
@@ -170,8 +174,7 @@ export class WireMonitor {
     this.#extensions.set(request, { request, sentAtMs, stalledMs, extended: 0, lost: 0 });
   }
 
-  #releasing({ holder, granted, notify, mayWait }: ReleaseRequest, node: number): void {
-    if (mayWait) this.#listener.patientRelease();
+  #releasing({ holder, granted, notify }: ReleaseRequest, node: number): void {
     const attempt = this.#attempt(holder);
     const isFirst = attempt.released.size === 0;
     attempt.released.add(node);

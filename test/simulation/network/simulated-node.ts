@@ -198,6 +198,10 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#monitor.sent();
   }
 
+  joint(): void {
+    this.#monitor.joint();
+  }
+
   unwritten(command: WireCommand): void {
     this.#monitor.unwritten(textOf(command));
   }

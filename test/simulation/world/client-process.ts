@@ -272,7 +272,7 @@ export class ClientProcess {
       now: () => ({ atMs: this.process.nowMs, stalledMs: this.process.stalledMs }),
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),
-      patientRelease: () => (this.#run.counts.patientReleases += 1),
+      jointMessage: () => (this.#run.counts.jointMessages += 1),
       recreated: (keys) => (this.#run.counts.recreatedKeys += keys),
       taken: (lockName, remainingMs) => this.record.taken(lockName, remainingMs),
       wasGranted: (holder) => this.record.wasGranted(holder),

@@ -31,7 +31,7 @@ export const requests = new AsyncLocalStorage<string>();
 export interface RunCounts {
   grants: number;
   reballots: number;
-  patientReleases: number;
+  jointMessages: number;
   extensions: number;
   recreatedKeys: number;
   losses: number;
@@ -87,7 +87,7 @@ export function emptyCounts(): RunCounts {
   return {
     grants: 0,
     reballots: 0,
-    patientReleases: 0,
+    jointMessages: 0,
     extensions: 0,
     recreatedKeys: 0,
     losses: 0,
