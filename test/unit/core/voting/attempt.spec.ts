@@ -29,8 +29,13 @@ function begin(ballot: number, size = 3, roundTripMs?: number) {
       ended: (result) => end(result),
     },
   });
-  let end: (result: AttemptOutcome) => void;
-  const outcome = new Promise<AttemptOutcome>((resolve) => (end = resolve));
+  const ends: AttemptOutcome[] = [];
+  let resolve: (result: AttemptOutcome) => void;
+  const outcome = new Promise<AttemptOutcome>((settle) => (resolve = settle));
+  const end = (result: AttemptOutcome) => {
+    ends.push(result);
+    resolve(result);
+  };
   attempt.run(set.nowMs);
   const requests = new Set<AcquireRequest>();
   const look = () => {
@@ -53,7 +58,7 @@ function begin(ballot: number, size = 3, roundTripMs?: number) {
         return name === 'release' ? `${index}:${number}${notify ? '!' : ''}` : [];
       }),
     );
-  return { ...world, attempt, outcome, answer, released, requests, floors };
+  return { ...world, attempt, outcome, ends, answer, released, requests, floors };
 }
 
 // first ballot | answers; answers to the next ballot | ballots sent, their holders, what became of it, releases
@@ -123,6 +128,19 @@ describe('an attempt', () => {
       answer(answers);
       answer('- - -');
       expect([...requests].map((request) => request.ballot)).toEqual([100, ballot]);
+    },
+  );
+
+  it.each(['yes yes -', 'held:x:9 held:x:9 -', 'refused refused refused'])(
+    'reports its end once, and after what decided it: %s',
+    async (answers) => {
+      const { outcome, ends, answer, environment } = begin(100);
+      answer(answers);
+      expect(ends).toEqual([]);
+      await outcome;
+      expect(ends).toHaveLength(1);
+      await environment.advance(1_000);
+      expect(ends).toHaveLength(1);
     },
   );
 
