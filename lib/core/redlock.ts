@@ -292,8 +292,8 @@ export class Redlock {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
       await lock?.release();
       // It was made where others woke the caller: here its stack leads to the call.
-      const isOurs = lock === undefined && acquisition.cancelled === undefined;
-      if (isOurs && error instanceof RedlockError) Error.captureStackTrace(error);
+      const isVerdict = lock === undefined && acquisition.cancelled === undefined;
+      if (isVerdict && error instanceof RedlockError) Error.captureStackTrace(error);
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       // The last one takes its place.

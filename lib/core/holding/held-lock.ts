@@ -207,7 +207,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.#giveBack() ? this.notified : Promise.resolve();
   }
 
-  /** Whether nodes have to be notified of its end. */
+  /** Whether its end is more than the loss that has already ended it. */
   #giveBack(): boolean {
     if (this.isHandleReleased) return true;
     this.noticeEnd();

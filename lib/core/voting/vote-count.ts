@@ -144,8 +144,8 @@ export class VoteCount {
     for (const reply of this.replies) {
       if (reply?.kind === 'stale') {
         const { nowMicros, byClock } = reply;
-        const ahead = Math.min(reply.floor + leadMicros, nowMicros + limitMicros);
-        floor = Math.max(floor, reply.floor, ahead, byClock ? nowMicros : 0);
+        const moved = Math.min(reply.floor + leadMicros, nowMicros + limitMicros);
+        floor = Math.max(floor, reply.floor, moved, byClock ? nowMicros : 0);
       } else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
       else if (reply?.kind === 'accepted') accepted = ballot;
       else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);
