@@ -44,8 +44,6 @@ export interface WireListener {
   ): void;
   /** Another ballot of the same attempt. */
   reballot(): void;
-  /** A release left with what followed it, though no answer was due. */
-  jointMessage(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
   /** A node said that somebody else has this lock for so long, or had it just now. */
@@ -83,10 +81,6 @@ export class WireMonitor {
 
   sent(): void {
     this.#listener.sent();
-  }
-
-  joint(): void {
-    this.#listener.jointMessage();
   }
 
   unwritten(command: string): void {

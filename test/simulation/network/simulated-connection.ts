@@ -17,14 +17,14 @@ export interface ConnectionEnds {
   readonly commandMs: number;
   /** A command was given, written or not. */
   given(): void;
+  /** A release leaves with what followed it, though no answer is due. */
+  joint(): void;
 }
 
 /** Receives what a connection does. */
 export interface ConnectionOwner {
   /** A command is written. */
   left(command: WireCommand): void;
-  /** A release leaves with what followed it, though no answer is due. */
-  joint(): void;
   /** A command was collected, and the tick ended without its write. */
   unwritten(command: WireCommand): void;
   /** Something was answered. */
@@ -101,7 +101,7 @@ export class SimulatedConnection implements ServerPeer {
     if (packet.length === 0) return;
     this.#collected = [];
     this.#writes += 1;
-    if (packet.length > 1 && packet[0]!.kind === 'release' && !this.isAsked) this.#owner.joint();
+    if (packet.length > 1 && packet[0]!.kind === 'release' && !this.isAsked) this.#ends.joint();
     const { world, process, path, commandMs } = this.#ends;
     process.spend(packet.length * commandMs);
     const leavesMs = process.nowMs;

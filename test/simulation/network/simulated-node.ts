@@ -198,10 +198,6 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#monitor.sent();
   }
 
-  joint(): void {
-    this.#monitor.joint();
-  }
-
   unwritten(command: WireCommand): void {
     this.#monitor.unwritten(textOf(command));
   }

@@ -89,6 +89,7 @@ export class ClientProcess {
         path: new NetworkPath(world, chance, plan.latencyMs, plan.reconnectMs),
         commandMs: plan.commandMs,
         given: () => this.#given(),
+        joint: () => (this.#run.counts.jointMessages += 1),
       };
       return new SimulatedNode(ends, this.#monitor(), trace);
     });
@@ -272,7 +273,6 @@ export class ClientProcess {
       now: () => ({ atMs: this.process.nowMs, stalledMs: this.process.stalledMs }),
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),
-      jointMessage: () => (this.#run.counts.jointMessages += 1),
       recreated: (keys) => (this.#run.counts.recreatedKeys += keys),
       taken: (lockName, remainingMs) => this.record.taken(lockName, remainingMs),
       wasGranted: (holder) => this.record.wasGranted(holder),
