@@ -210,11 +210,16 @@ export class LockLostError extends RedlockError {
   }
 }
 
+/** An error of its own for each who receives one loss: users add to errors, and its stack leads to where it is thrown. */
+export function sameLoss({ keys, reason, token, causes }: LockLostError): LockLostError {
+  return new LockLostError(keys, reason, token, causes);
+}
+
 const LOSS: Record<LockLossReason, string> = {
   expired: 'its validity ended before a quorum extended it',
   suspended: 'the operating system was suspended while its validity ended',
   taken: 'too few nodes still hold it to form a quorum',
-  closed: 'the lock service was closed while it was held',
+  closed: "the application shut down, and 'shutdownTimeout' was over, while it was held",
   released: 'the lock that this nested use had joined was released',
   short: 'less validity is left than the next step needs',
 };
@@ -331,6 +336,11 @@ export class RedlockClosedError extends RedlockError {
         : ['The start ended', CLOSED_START];
     super(`${refused}: the lock service is closed or shutting down. ${advice}`, keys);
   }
+}
+
+/** Whether `error` is about the call that has this very array of keys: a user may pass on that of another call. */
+export function isOf(keys: readonly string[], error: unknown): error is RedlockError {
+  return error instanceof RedlockError && error.keys === keys;
 }
 
 /** The keys as they stand in messages: quoted, long ones cut, control characters escaped. */

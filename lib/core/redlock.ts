@@ -4,7 +4,7 @@ import {
   LockBusyError,
   QuorumUnavailableError,
   RedlockClosedError,
-  RedlockError,
+  isOf,
 } from './errors.ts';
 import { FencingToken } from './fencing-token.ts';
 import type { HeldLock } from './holding/held-lock.ts';
@@ -138,6 +138,11 @@ export class Redlock {
     return outageAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - nowMs;
   }
 
+  /** Keys of locks that are in use. */
+  get heldKeys(): readonly string[] {
+    return [...this.#room.table.locks()].flatMap(({ isUnused, keys }) => (isUnused ? [] : keys));
+  }
+
   /** How many keys this process knows something of: held, waited for, or remembered for a while. */
   get keyCount(): number {
     return this.#room.table.size;
@@ -146,14 +151,17 @@ export class Redlock {
   /** See `LockService.acquire`. */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
-      const names = normalizeKeys(keys);
-      const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
-      const enclosing = enclosingLock(this, names);
-      if (enclosing === undefined) return this.#acquire(names, settings, options?.signal);
-      return Promise.resolve(new JoinedLock(enclosing, names, false));
+      return this.#acquireOrJoin(normalizeKeys(keys), options);
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  #acquireOrJoin(names: readonly string[], options: AcquireOptions | undefined): Promise<Lock> {
+    const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
+    const enclosing = enclosingLock(this, names);
+    if (enclosing === undefined) return this.#acquire(names, settings, options?.signal);
+    return Promise.resolve(new JoinedLock(enclosing, names, false));
   }
 
   /** See `LockService.tryAcquire`. */
@@ -161,12 +169,13 @@ export class Redlock {
     keys: string | readonly string[],
     options: AcquireOptions = {},
   ): Promise<Lock | null> {
+    const names = normalizeKeys(keys);
     try {
       const isGiven = typeof options === 'object' && !Array.isArray(options);
       const once = isGiven ? { ...options, wait: options?.wait ?? 0 } : options;
-      return await this.acquire(keys, once);
+      return await this.#acquireOrJoin(names, once);
     } catch (error) {
-      if (error instanceof LockBusyError) return null;
+      if (error instanceof LockBusyError && isOf(names, error)) return null;
       throw error;
     }
   }
@@ -291,9 +300,6 @@ export class Redlock {
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
       await lock?.release();
-      // It was made where others woke the caller: here its stack leads to the call.
-      const isVerdict = lock === undefined && acquisition.cancelled === undefined;
-      if (isVerdict && error instanceof RedlockError) Error.captureStackTrace(error);
       throw this.#reported(acquisition.cancelled?.error ?? error, keys);
     } finally {
       // The last one takes its place.
@@ -315,7 +321,11 @@ export class Redlock {
     this.#set.emit({ type: 'acquired', keys, token: token.value, waitedMs, tries });
   }
 
+  /** One of another call, which a user passed on, stays as it is. */
   #reported(error: unknown, keys: readonly string[]): unknown {
+    if (!isOf(keys, error)) return error;
+    // It was made where others woke the caller: here its stack leads to the call.
+    Error.captureStackTrace(error);
     if (error instanceof LockBusyError)
       this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
     else if (error instanceof QuorumUnavailableError) {

@@ -85,6 +85,7 @@ describe('@Fenced at decoration', () => {
   it.each([
     ['ttl', { ttl: 'soon' }],
     ['ttl', { ttl: 0 }],
+    ['ttl', { ttl: 99 }],
     ['ttl', { ttl: '10 s' }],
     ['wait', { wait: -1 }],
     ['onBusy', { onBusy: 'ignore' }],

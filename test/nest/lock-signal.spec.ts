@@ -17,6 +17,7 @@ import {
   FencedUsageError,
   FencingToken,
   fencingToken,
+  LockBusyError,
   LockLostError,
   LockService,
   LockSignal,
@@ -47,6 +48,12 @@ class Reports {
 
   @Fenced('report:{0}', { signal: (_id: string, signal?: AbortSignal) => signal, wait: '1m' })
   async patient(id: string, _signal?: AbortSignal): Promise<string> {
+    ran.push(id);
+    return id;
+  }
+
+  @Fenced('report:{0}', { signal: (_id, signal) => signal, wait: '1m', onBusy: 'skip' })
+  async skipping(id: string, _signal?: AbortSignal): Promise<string | undefined> {
     ran.push(id);
     return id;
   }
@@ -199,6 +206,21 @@ describe('the signal option of @Fenced', () => {
     await other.release();
     expect(await reports.patient('1')).toBe('1');
     expect(ran).toEqual(['1']);
+  });
+
+  it("passes the caller's reason on as it is, also when that is an error of this package", async () => {
+    const nodes = createMemoryNodes(3);
+    const reports = (await startModule({ providers: [Reports] }, { nodes })).get(Reports);
+    const other = await occupy(nodes, 'report:1');
+    const caller = new AbortController();
+    const calls = [reports.patient('1', caller.signal), reports.skipping('1', caller.signal)];
+    const ended = Promise.allSettled(calls);
+    const reason = new LockBusyError(['other'], 5, undefined);
+    const { message, stack } = reason;
+    caller.abort(reason);
+    expect(await ended).toEqual(calls.map(() => ({ status: 'rejected', reason })));
+    expect([reason.where, reason.message, reason.stack]).toEqual([undefined, message, stack]);
+    await other.release();
   });
 
   it('must be a function, and its error names the method', async () => {

@@ -1,8 +1,84 @@
+import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
+import { RedlockError } from '../../lib/core/errors.ts';
 import type { LockLostError, QuorumUnavailableError } from '../../lib/core/errors.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 
 const newCluster = clusterFactory();
+
+/** A caller whose name stands in the stacks of what it receives. */
+async function callOfTheTest(call: () => unknown): Promise<RedlockError> {
+  try {
+    await call();
+  } catch (error) {
+    if (error instanceof RedlockError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('a loss', () => {
+  it('is an error of its own for each who receives it: none is changed by what another adds to it', async () => {
+    const cluster = await newCluster();
+    const { redlock, received } = await cluster.process();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    const { signal } = lock;
+    const inner = { signals: [] as AbortSignal[], errors: [] as unknown[] };
+    const sections = redlock.withLock('b', async (outer) => {
+      inner.signals.push(outer.signal);
+      const joined = await redlock.acquire('b');
+      inner.signals.push(joined.signal);
+      await once(outer.signal, 'abort');
+      for (const each of [outer, joined])
+        inner.errors.push(await callOfTheTest(() => each.ensure()));
+    });
+    await cluster.advance(10);
+    for (const server of cluster.servers) server.freeze();
+    const whole = cluster.failure(sections);
+    await cluster.advance(3_100);
+    const thrown = [
+      await callOfTheTest(() => lock.ensure()),
+      await callOfTheTest(() => lock.extend()),
+    ];
+    const errors = [
+      ...thrown,
+      ...inner.errors,
+      ...[signal, ...inner.signals].map(({ reason }) => reason as unknown),
+      ...received('lost').map(({ error }) => error),
+      await whole,
+    ] as LockLostError[];
+    expect(new Set(errors).size).toBe(10);
+    expect(new Set(errors.map(({ reason, causes }) => `${reason} ${causes.length}`))).toEqual(
+      new Set(['expired 3']),
+    );
+    for (const { stack } of thrown) expect(stack).toContain('callOfTheTest');
+    for (const server of cluster.servers) server.resume();
+  });
+
+  it('of a lock that its caller never received is the error of the call, and no event', async () => {
+    const cluster = await newCluster();
+    const issue = () => new Promise<number>(() => undefined);
+    const { redlock, received } = await cluster.process({ tokens: { issue } });
+    const error = await cluster.settle(callOfTheTest(() => redlock.acquire('a')));
+    expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
+    expect(error.stack).toContain('callOfTheTest');
+    expect(received('lost')).toEqual([]);
+  });
+});
+
+describe('a shutdown', () => {
+  it('while a call waits: the stack of its error leads to the call', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    cluster.occupy('a', [0, 1, 2], 60_000);
+    const ended = callOfTheTest(() => redlock.acquire('a', { wait: '1m' }));
+    await cluster.advance(100);
+    await cluster.settle(redlock.close());
+    const error = await cluster.settle(ended);
+    expect([error.code, error.keys]).toEqual(['REDLOCK_CLOSED', ['a']]);
+    expect(error.stack).toContain('callOfTheTest');
+  });
+});
 
 describe('what is reported', () => {
   it('of a loss names what each node answered to the last extension', async () => {

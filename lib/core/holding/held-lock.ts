@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { FencedUsageError, LockLostError, QuorumUnavailableError } from '../errors.ts';
+import { FencedUsageError, LockLostError, QuorumUnavailableError, sameLoss } from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import type { FencingToken } from '../fencing-token.ts';
@@ -107,7 +107,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.lossError !== undefined) this.#abort.abort(this.lossError);
+      if (this.lossError !== undefined) this.#abort.abort(sameLoss(this.lossError));
     }
     return this.#abort.signal;
   }
@@ -169,7 +169,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** As `ensure`, whatever became of the handle. @throws LockLostError, FencedUsageError */
   ensureValid(ms: number): void {
     this.noticeEnd();
-    if (this.lossError !== undefined) throw this.lossError;
+    if (this.lossError !== undefined) throw sameLoss(this.lossError);
     if (this.isUnused) throw this.#lossErrorOf('released', []);
     this.#lease.checkAsked(ms);
     if (this.validityMs < ms) throw this.#lossErrorOf('short', []);
@@ -278,8 +278,10 @@ export class HeldLock implements Lock, ExtensionTarget {
     else this.#releaseOnNodes(nowMs);
     this.#set.flush(); // What users run now may take its time.
     this.#inContext(() => {
-      this.#set.emit({ type: 'lost', keys: this.keys, token: this.#tokenValue, error });
-      if (isInUse) this.#abort?.abort(error);
+      const { keys } = this;
+      // Its caller receives the error of one that it never had.
+      if (this.#token) this.#set.emit({ type: 'lost', keys, token: this.#tokenValue, error });
+      if (isInUse) this.#abort?.abort(sameLoss(error));
       for (const each of joined) each.notifyLoss();
     });
     this.#context = undefined; // No event follows: it can be freed.

@@ -1,4 +1,4 @@
-import { FencedUsageError, quoteKeys, type LockLostError } from '../errors.ts';
+import { FencedUsageError, quoteKeys, sameLoss, type LockLostError } from '../errors.ts';
 import type { FencingToken } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import type { HeldLock } from './held-lock.ts';
@@ -31,7 +31,7 @@ export class JoinedLock implements Lock {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.lossError !== undefined) this.#abort.abort(this.lossError);
+      if (this.lossError !== undefined) this.#abort.abort(sameLoss(this.lossError));
     }
     return this.#abort.signal;
   }
@@ -45,7 +45,7 @@ export class JoinedLock implements Lock {
   }
 
   ensure(ms = 0): void {
-    if (this.lossError !== undefined) throw this.lossError;
+    if (this.lossError !== undefined) throw sameLoss(this.lossError);
     if (this.#isReleased) throw usedAfterRelease(this.keys);
     this.#outer.ensureValid(ms);
   }
@@ -74,7 +74,7 @@ export class JoinedLock implements Lock {
 
   /** The lock ended before this use of it did, which `lossError` says already. */
   notifyLoss(): void {
-    this.#abort?.abort(this.lossError);
+    if (this.lossError !== undefined) this.#abort?.abort(sameLoss(this.lossError));
   }
 }
 

@@ -3,7 +3,7 @@ import type { Environment, TimerHandle } from '../environment.ts';
 /** Lines that wait for answers and fire later than this were late because the process did not read. */
 export const LATE_MS = 10;
 
-/** So many delays keep their timer when nothing waits for it any more, or as many again as are in use. */
+/** So many delays keep their timer when nothing waits for it any more. */
 const MOST_UNUSED_LINES = 64;
 
 /** So many of those that may come early are called in one turn of the event loop: answers are read between them. */
@@ -65,7 +65,8 @@ export class Deadlines {
   readonly #background: boolean;
   readonly #awaitsAnswers: boolean;
   readonly #lines = new Map<number, DeadlineLine>();
-  #mostLines = MOST_UNUSED_LINES;
+  /** Lines in which nothing waits. */
+  #unused = 0;
 
   constructor(
     environment: Environment,
@@ -83,7 +84,6 @@ export class Deadlines {
     if (deadline.line !== undefined) this.cancel(deadline);
     let line = this.#lines.get(delayMs);
     if (line === undefined) {
-      if (this.#lines.size >= this.#mostLines) this.#dropUnused();
       line = {
         delayMs,
         first: undefined,
@@ -93,7 +93,7 @@ export class Deadlines {
         firing: false,
       };
       this.#lines.set(delayMs, line);
-    }
+    } else if (line.first === undefined) this.#unused -= 1;
     deadline.dueMs = fromMs + delayMs;
     // In order; nearly always at the end.
     let before = line.last;
@@ -122,6 +122,9 @@ export class Deadlines {
     if (next === undefined) line.last = previous;
     else next.previous = previous;
     deadline.line = deadline.next = deadline.previous = undefined;
+    if (line.first !== undefined) return;
+    this.#unused += 1;
+    if (this.#unused > MOST_UNUSED_LINES) this.#dropUnused();
   }
 
   /** Waits that end at once would leave a timer for each millisecond of the longest one. */
@@ -129,9 +132,13 @@ export class Deadlines {
     for (const line of Array.from(this.#lines.values())) {
       if (line.first !== undefined || line.firing) continue;
       this.#environment.timers.clear(line.timer);
-      this.#lines.delete(line.delayMs);
+      this.#drop(line);
     }
-    this.#mostLines = MOST_UNUSED_LINES + 2 * this.#lines.size;
+  }
+
+  #drop({ delayMs }: DeadlineLine): void {
+    this.#lines.delete(delayMs);
+    this.#unused -= 1;
   }
 
   /** Calls what is due although its timer has not fired: time has passed that timers did not count. */
@@ -197,7 +204,7 @@ export class Deadlines {
   /** The first may be due long before one that was set just now, and what was called may have taken its time. */
   #armAgain(line: DeadlineLine): void {
     if (this.#lines.get(line.delayMs) !== line) return;
-    if (line.first === undefined) this.#lines.delete(line.delayMs);
+    if (line.first === undefined) this.#drop(line);
     // A millisecond at least: a timer that came early must not be set for no time at all.
     else {
       const nowMs = this.#nowMs();

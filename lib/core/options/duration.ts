@@ -19,11 +19,17 @@ export function durationMs(option: string, value: Duration, minMs = 0): number {
   const isPossible = (each: number) => each >= minMs && each <= MAX_DURATION_MS;
   if (isPossible(ms)) return ms;
   const areSeconds = typeof value === 'number' && value > 0 && isPossible(value * UNIT_MS.s);
+  // As the environment gives it.
+  const areMs = typeof value === 'string' && /^\d+$/.test(value) && isPossible(Number(value));
   throw new RedlockConfigError(
     option,
     value,
     `give milliseconds as a number or a string such as '500ms', '30s', '5m' or '1h', from ${minMs} ms to ${MAX_DURATION_MS} ms`,
-    areSeconds ? `${value} (did you mean '${value}s'?)` : undefined,
+    areSeconds
+      ? `${value} (did you mean '${value}s'?)`
+      : areMs
+        ? `"${value}" (did you mean '${value}ms'?)`
+        : undefined,
   );
 }
 

@@ -108,7 +108,8 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
 
   #cause(session: NodeSession, tooSlow: boolean, untilMs = this.endedAtMs): NodeCause[] {
     const { address, index } = session;
-    const reply = this.votes.replies[index];
+    const given = this.votes.replies[index];
+    const reply = given === WITHDRAWN ? undefined : given;
     let [reason, message] = describeReply(reply);
     if (reason === undefined && tooSlow)
       [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];

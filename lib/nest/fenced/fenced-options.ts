@@ -2,7 +2,7 @@ import { RedlockConfigError } from '../../core/errors.ts';
 import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
-import { oneOf } from '../../core/options/resolve-options.ts';
+import { MINIMUM_TTL_MS, oneOf } from '../../core/options/resolve-options.ts';
 import { ofCheckedKeys } from '../made-keys.ts';
 import type { FencedKey } from './fenced-key.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
@@ -57,7 +57,7 @@ export interface FencedOptions {
 
 /** Checks each option and gives durations in milliseconds; the second argument is the name, for the error. */
 const CHECKS: Readonly<Record<keyof FencedOptions, (value: unknown, name: string) => unknown>> = {
-  ttl: (value, name) => durationMs(name, value as Duration, 1),
+  ttl: (value, name) => durationMs(name, value as Duration, MINIMUM_TTL_MS),
   wait: (value, name) => durationMs(name, value as Duration),
   signal: (value, name) => {
     if (typeof value === 'function') return value;

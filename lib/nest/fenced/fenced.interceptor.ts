@@ -45,6 +45,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   /** Runs one call of a method under `@Fenced`. */
   async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
     let isWaiting = true;
+    let options: WithLockOptions | undefined;
     const onAcquired = () => {
       isWaiting = false;
     };
@@ -59,13 +60,15 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       if (this.missing.length > 0) this.refuseDouble(definition);
       const keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
-      const options = optionsOf(definition, args);
+      options = optionsOf(definition, args);
       const result = definition.claim
         ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
         : await this.locks.withLock(keys, begin, options);
       refuseStream(result, definition.where);
       return result;
     } catch (error) {
+      // Its own reason, whatever it is.
+      if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
       // A busy lock inside the method is the method's own error: half of its work may be done.
       const isBusy = isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY';
       if (isBusy && definition.skipWhenBusy) return undefined;

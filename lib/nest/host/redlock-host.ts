@@ -6,8 +6,8 @@ import {
 } from '@nestjs/common';
 import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
-import { RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
-import { durationMs } from '../../core/options/duration.ts';
+import { quoteKeys, RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
+import { durationMs, inSeconds } from '../../core/options/duration.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
 import { oneOf, resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
@@ -117,6 +117,11 @@ export class RedlockHost
   /** Before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
     this.#closing.abort(new RedlockClosedError([]));
+    const { heldKeys } = this.#redlock;
+    if (heldKeys.length > 0 && this.#shutdownTimeoutMs > 0)
+      this.logger.log(
+        `The shutdown waits up to ${inSeconds(this.#shutdownTimeoutMs)} for work that holds the ${heldKeys.length === 1 ? 'lock' : 'locks'} ${quoteKeys(heldKeys)}.`,
+      );
     await this.#redlock.drain(this.#shutdownTimeoutMs);
     await this.#close();
   }

@@ -141,7 +141,9 @@ describe('drain', () => {
     const startedAtMs = cluster.nowMs;
     await cluster.settle(redlock.drain(5_000));
     expect([cluster.nowMs - startedAtMs, cluster.holders('a')]).toEqual([5_020, 0]);
-    expect(() => lock.ensure()).toThrow(/the lock service was closed while it was held/);
+    expect(() => lock.ensure()).toThrow(
+      /the application shut down, and 'shutdownTimeout' was over, while it was held/,
+    );
     expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST' });
   });
 

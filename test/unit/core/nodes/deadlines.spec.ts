@@ -56,6 +56,22 @@ describe('deadlines of many delays', () => {
   });
 });
 
+describe('deadlines of many delays that wait at once', () => {
+  it('leave no timer for each of them when they are cancelled, in whatever order', async () => {
+    const all = Array.from({ length: 5_000 }, (_, index) => new Named(`${index}`));
+    for (const [index, deadline] of all.entries()) deadlines.set(deadline, 10_000 + index, now());
+    for (const deadline of all.slice(1)) deadlines.cancel(deadline);
+    expect(environment.pendingTimers).toBeLessThan(100);
+    // The same delays again: an unused timer that is used counts no more.
+    for (let round = 0; round < 3; round += 1) {
+      for (const deadline of all.slice(1, 100)) deadlines.set(deadline, 20_000, now());
+      for (const deadline of all.slice(1, 100)) deadlines.cancel(deadline);
+    }
+    await environment.advance(20_000);
+    expect([called, environment.pendingTimers]).toEqual([['0@10000'], 0]);
+  });
+});
+
 describe('deadlines of one delay', () => {
   it('are called at once when the process was stopped while their timer was set', async () => {
     // Between the look at the clock and the timer, which counts from then on.

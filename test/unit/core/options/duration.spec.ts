@@ -49,6 +49,13 @@ describe('durationMs', () => {
       expect(() => durationMs('ttl', value, 100)).not.toThrow('did you mean');
   });
 
+  it('asks whether milliseconds were meant by a text of digits, as the environment gives it', () => {
+    expect(() => durationMs('ttl', '5000' as Duration, 100)).toThrow(
+      `can't be "5000" (did you mean '5000ms'?)`,
+    );
+    expect(() => durationMs('ttl', '50' as Duration, 100)).not.toThrow('did you mean');
+  });
+
   it('names the lower bound that was broken', () => {
     expect(() => durationMs('ttl', 50, 100)).toThrow(/can't be 50 .* from 100 ms/);
   });

@@ -203,6 +203,21 @@ describe('the causes of a failed try', () => {
   });
 });
 
+describe('a try that too few nodes could answer from the start', () => {
+  it('does not name those unreachable whose request never left', async () => {
+    const process = await newProcess();
+    const { cluster } = process;
+    for (const server of cluster.servers.slice(1)) server.kill();
+    await cluster.advance(10);
+    const { causes } = await tryOnce(process);
+    expect(causes.map(({ reason }) => reason)).toEqual([
+      'not-awaited',
+      'unreachable',
+      'unreachable',
+    ]);
+  });
+});
+
 describe('an extension', () => {
   it('makes a node that it was sent to one that may hold the lock, also when that answers at once', async () => {
     const process = await newProcess();
