@@ -117,6 +117,18 @@ describe('a connection that the network forgot', () => {
     expect(driver.events).toEqual(REPLACED);
   });
 
+  it('is tried to be replaced no more when it has spoken again', async () => {
+    await link.setMode({ kind: 'hold' });
+    const answer = driver.acquire(names, 'held up', ballotNow());
+    await eventually(() => expect(link.counts.connections).toBe(2));
+    link.resetConnections(2);
+    await link.setMode({ kind: 'pass' });
+    expect(await answer).toEqual({ kind: 'accepted' });
+    // Longer than any pause before a third one.
+    await sleep(1_200);
+    expect([link.counts.connections, driver.events]).toEqual([2, ['opened']]);
+  });
+
   it('makes room for a third one when it ends while the second one is still being made', async () => {
     await link.setMode({ kind: 'hold' });
     const answer = driver.inspect(names);

@@ -35,7 +35,12 @@ export class ManualEnvironment implements Environment {
     this.#pendingTurns += 1;
     realSetImmediate(() => this.#turn(callback));
   };
-  readonly atExit = () => () => undefined;
+  /** How many wait for the end of the process. */
+  exitCallbacks = 0;
+  readonly atExit = () => {
+    this.exitCallbacks += 1;
+    return () => void (this.exitCallbacks -= 1);
+  };
 
   readonly endOfTick = (callback: () => void): void => {
     this.#pendingTurns += 1;

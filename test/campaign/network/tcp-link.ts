@@ -95,9 +95,9 @@ export class TcpLink implements ConnectionLink {
     }
   }
 
-  /** Resets the connections that are open now, whatever the mode. */
-  resetConnections(): void {
-    for (const connection of this.#connections) connection.reset();
+  /** Resets the connections that are open now, from the one with this number on (the first is 1), whatever the mode. */
+  resetConnections(from = 1): void {
+    for (const connection of this.#connections) if (connection.number >= from) connection.reset();
   }
 
   /**

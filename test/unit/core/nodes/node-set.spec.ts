@@ -121,6 +121,16 @@ describe('the round trip', () => {
   });
 });
 
+describe('the end of the process', () => {
+  it('is waited for while the set is open, and no longer', async () => {
+    const { set, environment, connect } = world;
+    connect();
+    expect(environment.exitCallbacks).toBe(1);
+    await set.close();
+    expect(environment.exitCallbacks).toBe(0);
+  });
+});
+
 describe('what nodes have collected', () => {
   it('is flushed on every node once, at the end of the tick, and then counts as sent', async () => {
     const { set, nodes, environment } = world;
@@ -139,6 +149,7 @@ describe('what nodes have collected', () => {
     await flushed[0];
     expect(story).toEqual(['at once', 'a@1005', 'b@1005', 'after']);
     set.flushLater(sent('c'));
+    expect(set.whenFlushed()).not.toBe(flushed[0]);
     set.flush();
     await environment.flush();
     expect(nodes.map((node) => node.story)).toEqual([

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { clusterFactory } from '../support/cluster.ts';
 import type { Cluster, LockProcess, ProcessOptions } from '../support/cluster.ts';
+import { held, newRoom } from '../support/waiting-room.ts';
 
 const newCluster = clusterFactory();
 
@@ -69,6 +70,22 @@ describe('a release in another process', () => {
     }
     expect(await cluster.failure(acquired)).toMatchObject({ code: 'LOCK_BUSY' });
     expect(tries(waiter)).toBeGreaterThan(5);
+  });
+});
+
+describe('releases of several keys of a set', () => {
+  it('are followed by a try after the jitter that the latest one begins', async () => {
+    const room = newRoom();
+    room.chance(0.9);
+    void room.call('ab', { wait: '1m' });
+    await room.answer(held(0));
+    room.table.hint('lock:b', 'elsewhere');
+    await room.advance(500);
+    room.table.hint('lock:a', 'elsewhere');
+    await room.advance(1);
+    expect(room.tries()).toEqual([]);
+    await room.advance(40);
+    expect(room.tries()).toEqual(['ab']);
   });
 });
 

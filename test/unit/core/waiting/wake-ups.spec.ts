@@ -72,9 +72,14 @@ function newTraffic(seed: number) {
   };
   const look = () => {
     for (const key of KEYS) {
-      const { trying, foreign: holder, subscribers } = recordOf(key);
+      const { trying, foreign: holder, subscribers, first, impatient } = recordOf(key);
       if (holder !== undefined) known.add(key);
       if (subscribers === 0) known.delete(key);
+      let impatientInLine = 0;
+      for (let each = first; each !== undefined; each = each.nextInLine)
+        if (each.isImpatient) impatientInLine += 1;
+      if (impatient !== impatientInLine)
+        mistakes.push(`counted ${impatient} impatient, not ${impatientInLine}`);
       if (trying !== undefined && known.has(key)) mistakes.push(`tried for ${key}`);
     }
     for (const [caller, sinceMs] of waiting) {
