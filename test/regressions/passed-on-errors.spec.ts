@@ -51,7 +51,7 @@ describe('an error of another call, passed on by a user,', () => {
     },
   );
 
-  it('is told apart from its own: that is a verdict', async () => {
+  it('is no error of its own: that one is a verdict', async () => {
     const cluster = await newCluster();
     const { redlock, received } = await cluster.process();
     cluster.occupy('a', [0, 1, 2], 60_000);
