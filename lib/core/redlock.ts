@@ -6,7 +6,6 @@ import {
   RedlockClosedError,
   isOf,
 } from './errors.ts';
-import { FencingToken } from './fencing-token.ts';
 import type { HeldLock } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
@@ -292,8 +291,7 @@ export class Redlock {
     try {
       lock = await acquisition.run();
       if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-      if (this.options.tokenSource === undefined)
-        lock.start(new FencingToken(lock.ballot, keys, lock.holder));
+      if (this.options.tokenSource === undefined) lock.start();
       else await this.#issueToken(this.options.tokenSource, lock, acquisition);
       if (this.#set.hasOrdinaryListener) this.#reportGrant(lock, acquisition);
       return lock;

@@ -2,11 +2,10 @@ import { AsyncResource } from 'node:async_hooks';
 import { FencedUsageError, LockLostError, QuorumUnavailableError, sameLoss } from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
-import type { FencingToken } from '../fencing-token.ts';
+import { FencingToken } from '../fencing-token.ts';
 import { brokenInvariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
-import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { Granted } from '../voting/attempt.ts';
@@ -48,26 +47,21 @@ export interface GrantedCall {
 export class HeldLock implements Lock, ExtensionTarget {
   state: HeldLockState = 'granted';
   readonly keys: readonly string[];
-  readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
-  readonly ttlMs: number;
-  readonly nodeTimeoutMs: number;
+  readonly settings: ResolvedAcquire;
   /** Why its holder lost it; undefined while held, and when released. */
   lossError: LockLostError | undefined = undefined;
   /** The handle of its holder was released. */
   isHandleReleased = false;
   readonly #room: LockRoom;
   readonly records: readonly KeyRecord[];
-  readonly #settings: ResolvedAcquire;
   readonly #startedAtMs: number;
   readonly #set: NodeSet;
   readonly #lease: Lease;
   /** The call that acquired it: events and aborts run in its async context. To free it, dropping it is enough. */
   #context: AsyncResource | undefined;
   #token: FencingToken | undefined;
-  /** The ballot until the token is known. */
-  #tokenValue: number;
   #abort: AbortController | undefined;
   #release: ReleaseRound | undefined;
   #mayHold: number;
@@ -75,7 +69,6 @@ export class HeldLock implements Lock, ExtensionTarget {
   #joined: Set<JoinedLock> | undefined;
   #runningSections = 0;
   #mayReleaseWait = false;
-  #endingSinceMs = 0;
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
   #timer: Alarm | undefined;
 
@@ -83,25 +76,28 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (grant.accepts < room.set.quorum)
       throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
-    this.names = grant.names;
     this.holder = grant.holder;
-    this.ballot = this.#tokenValue = grant.ballot;
-    this.ttlMs = settings.ttlMs;
-    this.nodeTimeoutMs = settings.nodeTimeoutMs;
+    this.ballot = grant.ballot;
+    this.settings = settings;
     this.#mayHold = grant.mayHold;
     this.#room = room;
     this.records = records;
-    this.#settings = settings;
     this.#startedAtMs = grant.startedAtMs;
     this.#set = room.set;
     this.#lease = new Lease(room.set, this, grant.validUntilMs);
     room.table.granted(this, records, ticket);
   }
 
+  /** Made when it is asked for: many holders never do. */
   get token(): FencingToken {
-    if (this.#token === undefined)
+    if (this.state === 'granted')
       throw new FencedUsageError('The lock has no token yet.', this.keys);
-    return this.#token;
+    return (this.#token ??= new FencingToken(this.ballot, this.keys, this.holder));
+  }
+
+  /** The ballot until the token is known. */
+  get #tokenValue(): number {
+    return this.#token?.value ?? this.ballot;
   }
 
   get signal(): AbortSignal {
@@ -144,13 +140,12 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.#runningSections;
   }
 
-  /** The grant is complete: hands the lock to its holder, in whose async context it is called. */
-  start(token: FencingToken): void {
+  /** The grant is complete: hands the lock to its holder, in whose async context it is called. Its ballot is the token, unless there is another. */
+  start(token?: FencingToken): void {
     this.#context ??= new AsyncResource('RedlockLock', { requireManualDestroy: true });
     this.#token = token;
-    this.#tokenValue = token.value;
     this.state = 'held';
-    if (this.#settings.extend) this.#lease.keepExtended(this.#startedAtMs);
+    if (this.settings.extend) this.#lease.keepExtended(this.#startedAtMs);
     else this.#lease.watch();
   }
 
@@ -216,8 +211,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.#runningSections === 0) this.#end();
     else if (this.state !== 'stopping') {
       this.state = 'ending';
-      this.#endingSinceMs = this.#set.nowMs;
-      this.#setTimer(this.ttlMs, () => this.#delayed());
+      const { nowMs } = this.#set;
+      this.#setTimer(this.settings.ttlMs, () => this.#delayed(nowMs));
     }
     return true;
   }
@@ -266,21 +261,22 @@ export class HeldLock implements Lock, ExtensionTarget {
     const { nowMs } = this.#set;
     if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const error = this.#lossErrorOf(reason, causes);
+    const wasGiven = this.state !== 'granted';
     const joined = this.#endJoined(error);
     const isInUse = !this.isHandleReleased;
     if (isInUse) this.lossError = error;
     // While the work has time to stop no other holder may begin; nor before `minHold` has passed.
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
-    const mustKeepMs = this.#startedAtMs + this.#settings.minHoldMs - nowMs;
+    const mustKeepMs = this.#startedAtMs + this.settings.minHoldMs - nowMs;
     if (keepMs > 0) this.#keep('stopping', keepMs);
     else if (reason === 'closed' && mustKeepMs > 0) this.#free();
     else this.#releaseOnNodes(nowMs);
     this.#set.flush(); // What users run now may take its time.
     this.#inContext(() => {
       const { keys } = this;
-      // Its caller receives the error of one that it never had.
-      if (this.#token) this.#set.emit({ type: 'lost', keys, token: this.#tokenValue, error });
+      // Of one that it never had, the caller receives the error.
+      if (wasGiven) this.#set.emit({ type: 'lost', keys, token: this.#tokenValue, error });
       if (isInUse) this.#abort?.abort(sameLoss(error));
       for (const each of joined) each.notifyLoss();
     });
@@ -317,8 +313,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const heldMs = nowMs - this.#startedAtMs;
     // Nothing ran under one that never reached its holder, and it was not reported as acquired.
-    const wasHeld = this.#token !== undefined;
-    const keepMs = wasHeld ? this.#settings.minHoldMs - heldMs : 0;
+    const wasHeld = this.state !== 'granted';
+    const keepMs = wasHeld ? this.settings.minHoldMs - heldMs : 0;
     if (keepMs > 0) this.#keep('kept', keepMs);
     else this.#releaseOnNodes(nowMs);
     const { keys } = this;
@@ -374,8 +370,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     return joined;
   }
 
-  #delayed(): void {
-    const sinceMs = this.#set.nowMs - this.#endingSinceMs;
+  #delayed(endingSinceMs: number): void {
+    const sinceMs = this.#set.nowMs - endingSinceMs;
     const { keys, sections } = this;
     this.#emit({ type: 'release-delayed', keys, token: this.#tokenValue, sections, sinceMs });
   }

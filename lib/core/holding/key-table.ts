@@ -52,8 +52,8 @@ export class KeyRecord {
   foreign: ForeignHolder | undefined = undefined;
   /** When it was last granted here, or a quorum named another holder. */
   busyAtMs = Number.NEGATIVE_INFINITY;
-  /** How long its latest lock here was held. */
-  heldMs = 0;
+  /** How long its latest lock here was held. Undefined before: a time is an object of its own, and most keys are locked once. */
+  heldMs: number | undefined = undefined;
   /** When a node last named another holder, and when its lease was to end. */
   named: { readonly atMs: number; readonly freeAtMs: number } | undefined = undefined;
   /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
@@ -67,7 +67,7 @@ export class KeyRecord {
   impatient = 0;
   /** Releases that were published elsewhere, or may have been missed. */
   hints = 0;
-  hintAtMs = Number.NEGATIVE_INFINITY;
+  hintAtMs: number | undefined = undefined;
   /** Turns of other processes; undefined while none was found. */
   turns: Turns | undefined = undefined;
   /** How often it was granted in this process. */

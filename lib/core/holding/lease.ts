@@ -38,14 +38,15 @@ export class Lease extends Deadline {
     this.#lock = lock;
     this.validUntilMs = validUntilMs;
     this.#suspendedMs = set.suspendedMs;
-    this.#leadMs = Math.max(4, lock.ttlMs / 200);
+    this.#leadMs = Math.max(4, lock.settings.ttlMs / 200);
     // Also the step of its delays, so that thousands of locks share a timer.
-    this.earlyMs = Math.max(1, Math.floor(lock.ttlMs / 64));
+    this.earlyMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
   }
 
   /** @throws FencedUsageError when `ms` is no number of milliseconds, or the lock never has so much validity left */
   checkAsked(ms: unknown): void {
-    const { keys, ttlMs } = this.#lock;
+    const { keys, settings } = this.#lock;
+    const { ttlMs } = settings;
     const mostMs = ttlMs - driftMs(ttlMs, this.#set.options.driftFactor);
     if (typeof ms === 'number' && ms >= 0 && ms <= mostMs) return;
     if (typeof ms === 'number' && ms > mostMs)
@@ -67,7 +68,7 @@ export class Lease extends Deadline {
   /** As `watch`, and from now on extends by itself; first at a third of the ttl after `startedAtMs`. */
   keepExtended(startedAtMs: number): void {
     this.#keeps = true;
-    this.#nextExtensionMs = startedAtMs + this.#lock.ttlMs / 3;
+    this.#nextExtensionMs = startedAtMs + this.#lock.settings.ttlMs / 3;
     this.#arm();
   }
 
@@ -130,7 +131,7 @@ export class Lease extends Deadline {
   }
 
   async #extendInRhythm(): Promise<void> {
-    const { ttlMs, nodeTimeoutMs } = this.#lock;
+    const { ttlMs, nodeTimeoutMs } = this.#lock.settings;
     const startedAtMs = this.#set.nowMs;
     const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
     if (!this.#keeps || this.#ended) return;

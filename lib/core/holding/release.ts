@@ -1,9 +1,11 @@
 import type { AsyncResource } from 'node:async_hooks';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
-import type { LockNames, ReleaseReply } from '../nodes/lock-node.ts';
+import type { ReleaseReply } from '../nodes/lock-node.ts';
+import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
+import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { KeyTable } from './key-table.ts';
 
 /** Releases that work of a user delays leave at once for so many times the delay: a twentieth of the time is lost at most. */
@@ -12,10 +14,8 @@ const DELAY_PAUSE_FACTOR = 20;
 /** The granted lock that is over. */
 export interface LockToRelease {
   readonly keys: readonly string[];
-  readonly names: LockNames;
   readonly holder: string;
-  readonly ttlMs: number;
-  readonly nodeTimeoutMs: number;
+  readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
 }
 
 /** How it ends. */
@@ -60,11 +60,13 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   }
 
   run(nowMs: number): void {
-    const { sessions, answers } = this.#set;
-    const { names, holder, ttlMs, nodeTimeoutMs } = this.#lock;
+    const { sessions, answers, options, marker } = this.#set;
+    const { keys, holder, settings } = this.#lock;
+    const { ttlMs, nodeTimeoutMs } = settings;
     const { mayHold, mayWait } = this.#facts;
     const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
     this.#isWaiting = isExpected && mayWait;
+    const names = lockNames(options.keyPrefix, keys, marker);
     const request = { names, holder, granted: true, notify: true, mayWait: this.#isWaiting };
     this.#startedAtMs = this.#set.releasedAtMs = nowMs;
     this.#set.isReleaseFollowed = false;
@@ -94,7 +96,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const delayMs = nowMs - this.#startedAtMs;
     if (delayMs < 1) return;
     if (this.#isWaiting) this.#set.releasesLeaveUntilMs = nowMs + DELAY_PAUSE_FACTOR * delayMs;
-    if (!this.#isDone) this.#set.answers.set(this, this.#lock.nodeTimeoutMs, nowMs);
+    if (!this.#isDone) this.#set.answers.set(this, this.#lock.settings.nodeTimeoutMs, nowMs);
   }
 
   released({ address, index }: NodeSession, reply: ReleaseReply): void {

@@ -48,7 +48,6 @@ export type AttemptOutcome = Granted | FailedAttempt;
 
 export interface Granted {
   readonly kind: 'granted';
-  readonly names: LockNames;
   readonly holder: string;
   readonly ballot: number;
   /** How many nodes accepted this very ballot. */
@@ -126,7 +125,7 @@ export class Attempt implements RoundOwner {
 
   ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { names, ttlMs, timeoutMs, listener, deadlineMs } = this.#options;
+    const { ttlMs, timeoutMs, listener, deadlineMs } = this.#options;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
     if (votes.voted >= this.#set.quorum) {
@@ -140,7 +139,6 @@ export class Attempt implements RoundOwner {
     if (decision === 'won' && isInTime && !this.#isCancelled) {
       const granted: Granted = {
         kind: 'granted',
-        names,
         holder: this.holder,
         ballot,
         accepts: isThorough ? votes.accepts : votes.yes,

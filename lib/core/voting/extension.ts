@@ -1,17 +1,17 @@
 import type { NodeCause } from '../errors.ts';
-import type { LockNames } from '../nodes/lock-node.ts';
+import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
+import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { validUntilMs } from '../validity.ts';
 import type { ExtensionDecision } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
 
 /** What to extend. */
 export interface ExtensionTarget {
-  readonly names: LockNames;
+  readonly keys: readonly string[];
   readonly holder: string;
   readonly ballot: number;
-  readonly ttlMs: number;
-  readonly nodeTimeoutMs: number;
+  readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
   /** The extension was sent to these nodes, as bits: they may hold the lock from now on. */
   asked(nodes: number): void;
 }
@@ -31,7 +31,9 @@ export function extendOnce(
   target: ExtensionTarget,
   open: Set<VoteRound>,
 ): Promise<ExtensionOutcome> {
-  const { names, holder, ballot, ttlMs, nodeTimeoutMs } = target;
+  const { keys, holder, ballot, settings } = target;
+  const { ttlMs, nodeTimeoutMs } = settings;
+  const names = lockNames(set.options.keyPrefix, keys, set.marker);
   return new Promise((resolve) => {
     const round = new VoteRound(
       set,

@@ -283,7 +283,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const failures = this.records.some(({ turns }) => turns?.hasSteppedBack)
       ? STEPPED_BACK_FAILURES
       : Math.min(this.tries, FAIR_FAILURES);
-    const hintAtMs = Math.max(...this.records.map((record) => record.hintAtMs));
+    const hintAtMs = Math.max(...this.records.map((record) => record.hintAtMs ?? 0));
     return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 

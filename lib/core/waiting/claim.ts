@@ -51,7 +51,7 @@ export class Claim extends Deadline {
     const waitMs = Math.max(...freeInMs);
     const passedForMs = nowMs - this.#countedSinceMs;
     const claimed = this.#records.filter((record, index) => {
-      const idleMs = Math.min(IDLE_HOLDS * (record.heldMs + roundTripMs), passedForMs);
+      const idleMs = Math.min(IDLE_HOLDS * ((record.heldMs ?? 0) + roundTripMs), passedForMs);
       return waitMs - freeInMs[index]! <= idleMs && !record.claims?.includes(this.#waiter);
     });
     if (claimed.length === 0) return;
@@ -91,7 +91,7 @@ export class Claim extends Deadline {
 }
 
 /** When it should be free: held for as long as last time, or for twice as long as it has been held when that is over. */
-function expectedMs({ lock, trying, heldMs, busyAtMs }: KeyRecord, nowMs: number): number {
+function expectedMs({ lock, trying, heldMs = 0, busyAtMs }: KeyRecord, nowMs: number): number {
   if (lock === undefined) return trying === undefined ? 0 : heldMs;
   const sinceMs = nowMs - busyAtMs;
   return sinceMs < heldMs ? heldMs - sinceMs : sinceMs;

@@ -90,7 +90,7 @@ function newTraffic(seed: number) {
         return !lock && !trying && !isHeldElsewhere && (!isClaimed || isUnbound(caller));
       });
       // The jitter begins with the latest hint.
-      const freeSinceMs = Math.max(sinceMs, ...records.map(({ hintAtMs }) => hintAtMs));
+      const freeSinceMs = Math.max(sinceMs, ...records.map(({ hintAtMs = 0 }) => hintAtMs));
       if (!isFree) waiting.set(caller, set.nowMs);
       else if (set.nowMs - freeSinceMs > PAUSE_MS)
         mistakes.push(`waited for ${caller.keys.join()}`);
