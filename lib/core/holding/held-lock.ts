@@ -140,7 +140,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.#runningSections;
   }
 
-  /** The grant is complete: hands the lock to its holder, in whose async context it is called. Its ballot is the token, unless there is another. */
+  /** The grant is complete: hands the lock to its holder, in whose async context it is called. @param token another than the ballot */
   start(token?: FencingToken): void {
     this.#context ??= new AsyncResource('RedlockLock', { requireManualDestroy: true });
     this.#token = token;
