@@ -269,9 +269,9 @@ function staleAdvice(token: string, currentToken?: string, currentHolder?: strin
   return `${other}. Undo what this holder did elsewhere (for example refund).`;
 }
 
-/** Without the key, which may come from outside: a statement is there to be copied. */
+/** Without the key, which may come from outside: a statement is there to be copied. Nor does the error know the table. */
 function repairOf(nowMicros: number): string {
-  return `UPDATE redlock_fence SET token = ${nowMicros}, holder = '' WHERE resource = …, or in Redis HSET fence:{…} t ${nowMicros} h ''.`;
+  return `UPDATE redlock_fence SET token = ${nowMicros}, holder = '' WHERE resource = …, or in Redis HSET fence:{…} t ${nowMicros} h '' (or the table and the prefix that you gave the fence).`;
 }
 
 /** Of a number that is a time in microseconds. */

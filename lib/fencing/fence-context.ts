@@ -21,12 +21,19 @@ interface Frame extends HeldClaims {
 const storage = new AsyncLocalStorage<Frame>();
 
 /**
- * Knows, in each async call, which rows of one fence the transactions around it hold. Asking for them on another connection
+ * Knows, in each async call, which rows of one table the transactions around it hold. Asking for them on another connection
  * would wait for a transaction that waits for the asker: no database sees such a deadlock.
  */
 export class FenceContext {
-  /** @param onlyConnection a second transaction on it, of whatever fence, key and holder, would wait for the one around it */
-  constructor(private readonly onlyConnection?: object) {}
+  /**
+   * @param database with the table it says whose rows they are: an application may have several fences over one
+   * @param onlyConnection a second transaction on it, of whatever fence, key and holder, would wait for the one around it
+   */
+  constructor(
+    private readonly database: object,
+    private readonly table: string,
+    private readonly onlyConnection?: object,
+  ) {}
 
   /**
    * Runs the work of a transaction that brought claims to the fence; synchronously when the work is synchronous. What only
@@ -52,12 +59,15 @@ export class FenceContext {
   /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens; they note what they cover. */
   covers(claims: readonly FenceClaim[]): boolean {
     const held = claims.map((claim) => this.#held(claim));
-    const isCovered = held.every((each, index) => each?.claim.token === claims[index]?.token);
+    const isCovered = held.every((each, index) => {
+      const claim = claims[index]!;
+      return each?.claim.token === claim.token && each.claim.holder === claim.holder;
+    });
     if (isCovered) for (const each of held) each?.frame.covered?.add(each.claim);
     return isCovered;
   }
 
-  /** @throws FencedUsageError when a transaction around this call holds one of the rows for the same holder, or the connection */
+  /** @throws FencedUsageError when a transaction around this call holds one of the rows, or the connection */
   refuseNested(claims: readonly FenceClaim[]): void {
     const claim = claims.find((each) => this.#held(each) !== undefined);
     if (claim) {
@@ -83,11 +93,11 @@ export class FenceContext {
       );
   }
 
-  /** The innermost claim of the same row for the same holder. */
-  #held({ key, holder }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
+  /** The innermost claim of the same row. */
+  #held({ key }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
     for (const frame of frames()) {
-      if (frame.of !== this) continue;
-      const claim = frame.claims.find((each) => each.key === key && each.holder === holder);
+      if (frame.of.database !== this.database || frame.of.table !== this.table) continue;
+      const claim = frame.claims.find((each) => each.key === key);
       if (claim) return { claim, frame };
     }
     return undefined;

@@ -46,7 +46,7 @@ export interface ReceivedFencingToken {
 export function fencingTokenHeader(token: HeaderToken | undefined): Record<string, string> {
   const { value, holder } = Object(token) as Partial<HeaderToken>;
   const text = typeof holder === 'string' ? `${tokenDecimal(value)};${holder}` : '';
-  if (!parseFencingTokenHeader(text)) {
+  if (parseFencingTokenHeader(text)?.holder !== holder || holder === undefined) {
     throw new FencedUsageError(
       `No request may leave a locked section without its fencing token, but ${faultOf(token)}. Pass the token of the lock (a positive integer and its holder).`,
     );

@@ -1,6 +1,7 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
+import pg from 'pg';
 import { mysqlFence, pgliteFence, postgresFence, sqliteFence } from '../../lib/fencing/index.ts';
 import type { Fence } from '../../lib/fencing/index.ts';
 import { startPglite } from '../support/databases/start-pglite.ts';
@@ -102,6 +103,25 @@ describe('on PostgreSQL', () => {
     await target.run(fence.ddl());
     expect([await fence.check(), (await other.check()).length]).toEqual([[], 1]);
   });
+
+  it('warns of a user who may not write to it, with the statement that helps', async () => {
+    const { pool } = database;
+    await target.run(target.open('granted').ddl());
+    await target.run('CREATE ROLE reader; GRANT SELECT ON granted TO reader');
+    const own = new pg.Pool({ connectionString: database.url, max: 1 });
+    try {
+      await own.query('SET ROLE reader');
+      const fence = postgresFence(own, { table: 'granted' });
+      const [finding, ...others] = await fence.check();
+      expect([finding?.severity, others]).toEqual(['warning', []]);
+      const [grant] = /GRANT SELECT, INSERT, UPDATE ON granted TO reader/.exec(finding!.message)!;
+      await pool.query(grant);
+      expect(await fence.check()).toEqual([]);
+      await fence.claim({ value: 7, keys: ['seat'], holder: 'a' });
+    } finally {
+      await own.end();
+    }
+  });
 });
 
 describe('in PGlite', () => {
@@ -146,6 +166,16 @@ describe('on MariaDB', () => {
   ];
   itChecks({ ...target, wrong });
   itMissesTheFloor(target);
+
+  it.each([
+    ['resource', '2500', '10'],
+    ['holder', '255', '8'],
+  ])('warns of a column that cuts what is longer: %s', async (column, from, to) => {
+    const fence = target.open(`short_${column}`);
+    await target.run(fence.ddl().replace(`(${from})`, `(${to})`));
+    const message = expect.stringContaining(`The column ${column} of the fence table`);
+    expect(await fence.check()).toEqual([{ severity: 'warning', message }]);
+  });
 });
 
 describe('on SQLite', () => {
@@ -157,6 +187,11 @@ describe('on SQLite', () => {
     [/ PRIMARY KEY([^]*) WITHOUT ROWID/, '$1', /resource must be the primary key, alone/],
     ['token INTEGER', 'token REAL', /token has the type real/],
     ['resource TEXT', 'resource', /resource has the type/],
+    [
+      /CREATE TABLE IF NOT EXISTS (\S+)[^]*/,
+      "CREATE VIEW $1 AS SELECT 'a' AS resource, 1 AS token, '' AS holder",
+      /it is a view/,
+    ],
   ];
   itChecks({
     open: (table) => sqliteFence(database, { table }),

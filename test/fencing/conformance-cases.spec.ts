@@ -13,6 +13,8 @@ it('the kit passes a right store, with one instance and with two', async () => {
 const NUMBERS = /^tokens around/;
 const RESOURCES = /^resources that differ/;
 const HOLDERS = /^holders of the same number/;
+const SIGNS = /^resources with signs/;
+const LARGE = /^tokens beyond/;
 
 const without = (marks: RegExp) => (name: string) => name.normalize('NFD').replace(marks, '');
 const upTo = (most: bigint) => (value: bigint) => (value > most ? most : value);
@@ -27,6 +29,22 @@ const SIGHTS: readonly (readonly [name: string, found: RegExp, Sight])[] = [
   ['keeps 100 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 100) }],
   ['keeps 255 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 255) }],
   ['keeps 1,023 characters of resources', RESOURCES, { resource: (name) => name.slice(0, 1_023) }],
+  [
+    'has ? for characters beyond the BMP',
+    SIGNS,
+    { resource: (name) => name.replace(/[\u{10000}-\u{10ffff}]/gu, '?') },
+  ],
+  [
+    'drops invisible characters',
+    SIGNS,
+    { resource: (name) => name.replace(/[\u200b\u200d]/g, '') },
+  ],
+  ['makes one slash of two', SIGNS, { resource: (name) => name.replace('//', '/') }],
+  ['drops backslashes', SIGNS, { resource: (name) => name.replaceAll('\\', '') }],
+  ['decodes percent signs', SIGNS, { resource: (name) => decodeURIComponent(name) }],
+  ['takes # for the end of a resource', SIGNS, { resource: (name) => name.split('#')[0]! }],
+  ['wraps tokens at 2^53', LARGE, { token: (value) => BigInt.asUintN(53, value) }],
+  ['pads holders with blanks', HOLDERS, { holder: (name) => name.trimEnd() }],
   ['ignores the case of holders', HOLDERS, { holder: (name) => name.toLowerCase() }],
   ['keeps 64 characters of holders', HOLDERS, { holder: (name) => name.slice(0, 64) }],
 ];

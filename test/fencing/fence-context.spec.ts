@@ -28,6 +28,8 @@ const swallowed = async (advance: () => Promise<void>): Promise<void> => {
 describe('the fence inside its own transaction', () => {
   const events: FenceEvent[] = [];
   const onEvent = (event: FenceEvent): void => void events.push(event);
+  const secondEvents: FenceEvent[] = [];
+  const onSecond = (event: FenceEvent): void => void secondEvents.push(event);
   const compensated: unknown[] = [];
   const onStale: FenceOptions['onStale'] = ({ key, token }, context) =>
     void (compensated.push([key, token, context.token.keys]), holders.push(context.token.holder));
@@ -35,9 +37,12 @@ describe('the fence inside its own transaction', () => {
   beforeEach(() => void (compensated.splice(0), holders.splice(0)));
   const sqlite = new Database(':memory:');
   const fences: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent, onStale }) };
+  /** Over the same databases, such as those that a service makes beside the module's. */
+  const seconds: Record<string, Fence> = { SQLite: sqliteFence(sqlite, { onEvent: onSecond }) };
   sqlite.exec(sqliteFence(sqlite).ddl());
   const database = usePostgres((pool) => {
     fences['PostgreSQL'] = postgresFence(pool, { onEvent, onStale });
+    seconds['PostgreSQL'] = postgresFence(pool, { onEvent: onSecond });
     return pool.query(postgresFence(pool).ddl());
   });
 
@@ -49,7 +54,7 @@ describe('the fence inside its own transaction', () => {
 
     beforeEach(() => {
       count += 1;
-      events.length = 0;
+      events.length = secondEvents.length = 0;
       fence = fences[name]!;
     });
 
@@ -97,6 +102,38 @@ describe('the fence inside its own transaction', () => {
         code: 'FENCED_USAGE',
         message: expect.stringContaining("Use the enclosing transaction ('tx')"),
       });
+    });
+
+    it('refuses a claim of another holder of a key that it holds, which would wait for it indefinitely', async () => {
+      const newer = new FencingToken(2, token(1).keys, 'newer');
+      const inside = fence.transaction(token(1), () => fence.claim(newer));
+      await expect(inside).rejects.toMatchObject({ code: 'FENCED_USAGE', keys: token(1).keys });
+      await fence.claim(newer);
+    });
+
+    it('is one with a second fence over the same table: that covers and refuses the same', async () => {
+      const second = seconds[name]!;
+      await fence.transaction(token(1), async () => {
+        await second.claim(token(1));
+        const nested = second.transaction(token(1), () => 'ran');
+        await expect(nested).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      });
+      expect(secondEvents).toEqual([]);
+    });
+
+    it('rolls back for a refusal by a second fence that the work swallows, and both report it', async () => {
+      const second = seconds[name]!;
+      const other = [`${name}:${count}:other`];
+      await second.claim(token(2, other));
+      secondEvents.length = 0;
+      const swallowing = fence.transaction(token(1), async (tx) => {
+        await swallowed(() => second.advance(tx, token(1, other)));
+      });
+      await expect(swallowing).rejects.toMatchObject({ code: 'STALE_TOKEN', key: other[0] });
+      const stale = { type: 'stale', keys: other, token: '1' };
+      expect([events.at(-1), secondEvents]).toMatchObject([stale, [stale]]);
+      // What a later user of the connection does has nothing to do with it.
+      await fence.transaction(token(3), () => undefined);
     });
 
     it('reports a refusal that another error of the work hides', async () => {

@@ -186,6 +186,7 @@ describe('the fencing token header', () => {
     [{ value: 1, holder: '' }, 'its holder is empty'],
     [{ value: 1, holder: Object.create(null) }, 'its holder is an object'],
     [{ value: 1, holder: 'hunter2\r\nX: 1' }, 'its holder is not what a lock gives'],
+    [{ value: 1, holder: 'h ' }, 'its holder is not what a lock gives'],
     [{ value: 1 }, 'its holder is undefined'],
   ])('cannot be made from %p, and says why without what may be secret', (token, why) => {
     expect(() => fencingTokenHeader(token as never)).toThrow(

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -241,19 +242,22 @@ describe('postgresFence', () => {
   });
 
   it('does not wait for a paused holder longer than lockTimeout', async () => {
-    let newer: Promise<unknown> = Promise.resolve();
+    const elsewhere = AsyncLocalStorage.snapshot();
     await fence.transaction(token(1), async () => {
-      newer = fence.transaction(token(2), () => undefined, { lockTimeout: 50 });
+      const newer = elsewhere(() =>
+        fence.transaction(token(2), () => undefined, { lockTimeout: 50 }),
+      );
       await expect(newer).rejects.toMatchObject({ code: '55P03' });
     });
   });
 
   it('lets a newer holder pass one that is frozen in its transaction, whose commit then fails', async () => {
+    const elsewhere = AsyncLocalStorage.snapshot();
     const frozen = fence.transaction(
       token(1),
       async (tx) => {
         await take(tx, 'frozen');
-        await fence.transaction(token(2), (newer) => take(newer, 'newer'));
+        await elsewhere(() => fence.transaction(token(2), (newer) => take(newer, 'newer')));
       },
       { idleInTransactionTimeout: 100 },
     );

@@ -64,6 +64,22 @@ describe('postgresFence with prepared statements', () => {
     },
   );
 
+  it.each(['claim', 'transaction', 'statement'] as const)(
+    'loses one call, not the connection for good, when it was reset behind its back: %s',
+    async (operation) => {
+      const fence = postgresFence(pool, { prepared: true });
+      const use = {
+        claim: () => fence.claim(token(1)),
+        transaction: () => fence.transaction(token(1), () => undefined),
+        statement: () => fence.statement(token(1), WRITE, [key, 'ana']),
+      }[operation];
+      await use();
+      await pool.query('DISCARD ALL');
+      await expect(use()).rejects.toMatchObject({ code: '26000' });
+      await use();
+    },
+  );
+
   it('gives different texts different names', async () => {
     const fence = postgresFence(pool, { prepared: true });
     const again = WRITE.replace('owner = $2', "owner = $2 || '!'");

@@ -239,5 +239,9 @@ describe('redisFence', () => {
       await fence.claim(later);
       await expect(direct.ttl(fence.fenceName(key))).resolves.toBe(-1);
     }
+    // Also by a call that is refused: nothing newer may come before the expiry.
+    await direct.expire(fence.fenceName(key), 100);
+    await expect(fence.claim(token(1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    await expect(direct.ttl(fence.fenceName(key))).resolves.toBe(-1);
   });
 });

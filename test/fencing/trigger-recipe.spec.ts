@@ -31,6 +31,20 @@ it('the trigger of the documentation refuses writes without the token that the f
   // On a connection that had one, and on one that had none.
   for (const _ of [1, 2]) await expect(write(token(6), undefined)).rejects.toMatchObject(missing);
   await expect(pool.query("UPDATE seat SET owner = 'x'")).rejects.toMatchObject(missing);
+  for (const all of ['DELETE FROM seat', 'TRUNCATE seat'])
+    await expect(pool.query(all)).rejects.toMatchObject(missing);
+  // The token of one seat is none for another: it can't become that one, nor be deleted as it.
+  const change = (sql: string, by: FencingToken) =>
+    fence.transaction(by, async (tx) => {
+      await tx.query(SET, [String(by), by.holder]);
+      return (await tx.query(sql)).rowCount;
+    });
+  const of2 = new FencingToken(7, ['seat:2'], 'holder-7');
+  await expect(change("UPDATE seat SET id = '1' WHERE id = '2'", of2)).rejects.toMatchObject(stale);
+  await expect(change("UPDATE seat SET id = '3' WHERE id = '2'", of2)).rejects.toMatchObject(stale);
+  await expect(change("DELETE FROM seat WHERE id = '1'", of2)).rejects.toMatchObject(stale);
   const { rows } = await pool.query('SELECT owner FROM seat ORDER BY id');
   expect(rows).toEqual([{ owner: '5' }, { owner: 'nobody' }]);
+  await expect(change("DELETE FROM seat WHERE id = '2'", of2)).resolves.toBe(1);
+  await expect(change("INSERT INTO seat VALUES ('2', 'ana')", of2)).resolves.toBe(1);
 });

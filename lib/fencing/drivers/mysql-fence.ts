@@ -51,6 +51,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
   return new SqlFence<Connection>(
     {
       dialect: 'mysql',
+      database: pool,
       executor: (connection) => ({
         dialect: 'mysql',
         placeholder: 'question-mark',

@@ -45,6 +45,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   return new StatementFence<Transaction>(
     {
       dialect: 'postgresql',
+      database,
       executor,
       autocommit: executor(database),
       onlyConnection: database,

@@ -101,6 +101,7 @@ export function postgresFence<Pool extends PostgresPool>(
   return new StatementFence<PostgresClient>(
     {
       dialect: 'postgresql',
+      database: pool,
       executor: (client) => postgresExecutor((use) => use(client), prepared, true),
       autocommit: postgresExecutor((use) => withStatement(pool, use), prepared, false),
       isTransaction: isInPostgresTransaction,
@@ -205,7 +206,7 @@ export class StatementFence<Transaction>
       });
     const runPair = neverCommits ? this.runPair : undefined;
     const attempt = async () =>
-      (await runPair?.(check, write, refused)) ?? (await this.attempt({ claims, work }));
+      (await runPair?.(check, write, refused)) ?? (await this.attempt({ of: this, claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
 }

@@ -55,8 +55,15 @@ export function runPostgresTransaction<Result>(
     await client.query(`${check}COMMIT`).catch(refuseEnded);
     return result;
   };
-  return withClient(pool, run, async (client) => void (await client.query('ROLLBACK')));
+  return withClient(pool, run, async (client, error) => {
+    await client.query('ROLLBACK');
+    if (LOST_STATEMENT.test(String((error as { readonly code?: unknown } | undefined)?.code)))
+      throw error;
+  });
 }
+
+/** A statement that `pg` believes to be prepared is not there, or can't be used any more, for as long as the connection lives. */
+const LOST_STATEMENT = /^(26000|0A000)$/;
 
 /** SQLSTATEs of errors that are, or may be, FATAL: of connections, resources, operators, systems, time-outs of idle sessions. */
 const ENDS_SESSION = /^(08|25P0[34]|28|53|57P|58|F0|XX)/;
@@ -68,9 +75,10 @@ export function withStatement<Result>(
 ): Promise<Result> {
   return withClient(pool, use, async (_client, error) => {
     const { cause = error } = isRedlockError(error) ? error : {};
-    // The severity is in the server's language. After an error that doesn't end the session the connection is clean.
     const { code, severity } = cause as { readonly code?: unknown; readonly severity?: unknown };
-    if (severity === undefined || ENDS_SESSION.test(String(code))) throw error;
+    // The severity may be in another language. After an error that doesn't end the session the connection is clean.
+    const isOver = severity === undefined || severity === 'FATAL' || ENDS_SESSION.test(`${code}`);
+    if (isOver || LOST_STATEMENT.test(`${code}`)) throw error;
   });
 }
 
@@ -97,6 +105,8 @@ async function withClient<Result>(
       'Nothing was committed: an earlier user of the pooled connection had begun a transaction without waiting for it. Release a client when its queries are answered and its transaction has ended.',
     );
   } catch (error) {
+    // The driver says only that the connection can't be used.
+    if (broken !== undefined && broken !== error && error instanceof Error) error.cause ??= broken;
     try {
       await recover(client, error);
     } catch (failure) {
@@ -105,7 +115,11 @@ async function withClient<Result>(
     throw error;
   } finally {
     client.removeListener?.('error', onError);
-    client.release(broken);
+    try {
+      client.release(broken);
+    } catch {
+      // The work has released it. Its outcome says more.
+    }
   }
 }
 

@@ -81,6 +81,7 @@ local isOther = {}
 for i = 1, fences do
   local seen, by = unpack(call('HMGET', KEYS[i], 't', 'h'))
   isOther[i] = seen ~= token
+  if seen then call('PERSIST', KEYS[i]) end
   local isStale = seen and (newer(seen, token) or (seen == token and by ~= holder))
   if not seen then
     seen, by = floorAt(KEYS[fences + i]), ''
@@ -94,7 +95,6 @@ end
 for i = 1, fences do
   if isOther[i] then dropRecords(KEYS[i]) end
   call('HSET', KEYS[i], 't', token, 'h', holder)
-  call('PERSIST', KEYS[i])
 end
 if writer ~= '' then
   oldest = math.max(oldest, tonumber(from))

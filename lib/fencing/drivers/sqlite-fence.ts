@@ -15,7 +15,7 @@ import { advanceStatements } from '../sql/dialect.ts';
 import type { SqlRow } from '../sql/sql-executor.ts';
 import { runStepsNow, type SqlSteps } from '../sql/sql-steps.ts';
 import { sqliteFenceSql } from '../sql/sqlite-sql.ts';
-import { TableFence, type FenceCall } from '../sql/table-fence.ts';
+import { openCalls, TableFence, type FenceCall } from '../sql/table-fence.ts';
 import {
   beginWhenFree,
   FileBusyError,
@@ -92,7 +92,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     private readonly database: Database,
     options?: SqlFenceOptions,
   ) {
-    super({ dialect: 'sqlite', onlyConnection: database }, options);
+    super({ dialect: 'sqlite', database, onlyConnection: database }, options);
   }
 
   protected override inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
@@ -131,13 +131,15 @@ class SqliteTableFence<Database extends SqliteDatabase>
     const claims = fenceClaims(token, keysOf(`fence.${name}`, options));
     checkTransaction(name, database, claims);
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
-    const call = this.calls.get(database);
+    const call = openCalls.get(database);
     const report = (outcome: Promise<void>): Promise<void> =>
-      call ? outcome : this.reporter.reporting(token, claims, 'advance', () => outcome);
+      call?.of === this
+        ? outcome
+        : this.reporter.reporting(token, claims, 'advance', () => outcome);
     try {
       this.advanceNow(database, claims);
     } catch (error) {
-      // Reported when the transaction has been rolled back.
+      // Reported by the fence of the transaction when that has been rolled back.
       if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
       report(Promise.reject(error as Error)).catch(() => undefined);
       throw error;
@@ -159,11 +161,11 @@ class SqliteTableFence<Database extends SqliteDatabase>
       if (call.refusal) throw call.refusal.error;
       if (!isClaim) database.exec(sqliteFenceSql.checkMark());
       database.exec('COMMIT');
-      this.calls.delete(database);
+      openCalls.delete(database);
       return result;
     };
     const rollback = (error: unknown): never => {
-      this.calls.delete(database);
+      openCalls.delete(database);
       try {
         database.exec('ROLLBACK');
       } catch {
@@ -173,7 +175,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     };
     delete call.refusal;
     const use = (): Promise<Result> | Result => {
-      this.calls.set(database, call);
+      openCalls.set(database, call);
       try {
         this.advanceNow(database, claims);
         if (!isClaim) database.exec(sqliteFenceSql.mark);

@@ -80,6 +80,7 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   return new SqlFence<DrizzleTransactionOf<Database>>(
     {
       dialect,
+      database,
       executor: (transaction) => ({
         dialect,
         placeholder: 'question-mark',

@@ -61,6 +61,7 @@ export function knexFence<Knex extends KnexInstance>(
   return new SqlFence<KnexTransactionOf<Knex>>(
     {
       dialect,
+      database: knex,
       executor: (transaction) => ({
         dialect,
         placeholder: 'question-mark',

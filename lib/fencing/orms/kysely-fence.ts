@@ -74,6 +74,7 @@ export function kyselyFence<Database extends KyselyDatabase>(
   return new SqlFence<KyselyTransactionOf<Database>>(
     {
       dialect,
+      database,
       executor: (transaction) => ({
         dialect,
         placeholder: driverPlaceholder(dialect),

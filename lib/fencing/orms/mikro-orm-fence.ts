@@ -55,6 +55,7 @@ export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
   return new SqlFence<EntityManager>(
     {
       dialect,
+      database: entityManager,
       executor: (transaction) => ({
         dialect,
         placeholder: 'question-mark',

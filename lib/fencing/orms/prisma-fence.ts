@@ -71,6 +71,7 @@ export function prismaFence<Database extends PrismaDatabase>(
   return new SqlFence<PrismaTransactionOf<Database>>(
     {
       dialect,
+      database: prisma,
       executor: (transaction) => ({
         dialect,
         placeholder: driverPlaceholder(dialect),

@@ -57,6 +57,7 @@ export function typeormFence<DataSource extends TypeormDataSource>(
   return new SqlFence<TypeormManagerOf<DataSource>>(
     {
       dialect,
+      database: dataSource,
       executor: (manager) => ({
         dialect,
         placeholder: driverPlaceholder(dialect),

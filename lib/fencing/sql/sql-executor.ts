@@ -48,6 +48,11 @@ export interface SqlFenceAdapter<Transaction> {
     isolationLevel: IsolationLevel | undefined,
     commit: CommitCheck,
   ): Promise<Result>;
+  /**
+   * The pool or ORM: fences over one of them know of each other's transactions, so that none waits for one around it. Absent: the
+   * adapter itself.
+   */
+  readonly database?: object;
   /** There is no second connection: a transaction in the work of another one would wait for it indefinitely, and is refused. */
   readonly onlyConnection?: object;
   /** `run` sends the statement of `commit` right before its COMMIT, in the same round trip. Absent: the fence sends it. */

@@ -13,7 +13,7 @@ import { fenceSqlOf } from './dialect.ts';
 import { isAbortedTransactionError } from './sql-error.ts';
 import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
 import { runSteps, type SqlSteps } from './sql-steps.ts';
-import { TableFence, type FenceCall } from './table-fence.ts';
+import { openCalls, TableFence, type FenceCall } from './table-fence.ts';
 
 /**
  * The fence over any SQL database: one table, whose row locks order the holders.
@@ -58,16 +58,18 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     const isInside = this.adapter.isTransaction(transaction);
     // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
-    const call = this.calls.get(transaction as object);
-    const advancing = () => advanceFence(this.adapter.executor(transaction), this.table, claims);
-    if (!call) return void (await this.reporter.reporting(token, claims, 'advance', advancing));
-    try {
-      await advancing();
-    } catch (error) {
-      // Reported when the transaction has been rolled back.
-      if (isStaleTokenError(error)) call.refusal = { error, token, claims };
-      throw error;
-    }
+    const call = openCalls.get(transaction as object);
+    const advancing = async () => {
+      try {
+        await advanceFence(this.adapter.executor(transaction), this.table, claims);
+      } catch (error) {
+        if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
+        throw error;
+      }
+    };
+    // By the fence of the transaction when that has been rolled back.
+    if (call?.of === this) return advancing();
+    await this.reporter.reporting(token, claims, 'advance', advancing);
   }
 
   protected override async attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
@@ -77,7 +79,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     const settings = transactionSettings(options, dialect);
     delete call.refusal;
     const run = async (transaction: Transaction): Promise<Result> => {
-      this.calls.set(transaction as object, call);
+      openCalls.set(transaction as object, call);
       try {
         const executor = this.adapter.executor(transaction);
         for (const setting of settings) await executor.query(setting, []);
@@ -92,7 +94,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
       } catch (error) {
         throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
       } finally {
-        this.calls.delete(transaction as object);
+        openCalls.delete(transaction as object);
       }
     };
     return this.adapter.run(run, options.isolationLevel, commit);

@@ -33,30 +33,34 @@ const MAX_RETRY_DELAY_MS = 200;
 export interface FenceCall<Transaction, Result> extends HeldClaims {
   readonly work: (transaction: Transaction) => Promise<Result> | Result;
   readonly options?: Partial<TransactionOptions>;
+  /** The fence that opens the transaction. */
+  readonly of: object;
   /** Only brings the token. */
   readonly isClaim?: boolean;
   /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: Refusal;
 }
 
+/** By the transaction that a fence opened for it: the refusal by any fence dooms it. */
+export const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
+
 /** A fence that is one table, whose row locks order the holders. */
 export abstract class TableFence<Transaction> implements Fence<Transaction> {
   protected readonly table: string;
   protected readonly reporter: FenceReporter;
   protected readonly context: FenceContext;
-  /** By the transaction that this fence opened for it. */
-  protected readonly calls = new WeakMap<object, { refusal?: Refusal }>();
 
   constructor(
     protected readonly adapter: Pick<
       SqlFenceAdapter<Transaction>,
-      'dialect' | 'onlyConnection' | 'autocommit'
+      'dialect' | 'database' | 'onlyConnection' | 'autocommit'
     >,
     options: SqlFenceOptions = {},
   ) {
     fenceSqlOf(adapter.dialect);
     this.table = fenceTable(options.table);
-    this.context = new FenceContext(adapter.onlyConnection);
+    const { database = adapter, onlyConnection } = adapter;
+    this.context = new FenceContext(database, this.table, onlyConnection);
     this.reporter = new FenceReporter(options);
   }
 
@@ -83,7 +87,13 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       );
     this.context.refuseNested(claims);
     const covered = new Set<FenceClaim>();
-    const call: FenceCall<Transaction, Result> = { claims, work, options: settled, covered };
+    const call: FenceCall<Transaction, Result> = {
+      of: this,
+      claims,
+      work,
+      options: settled,
+      covered,
+    };
     const attempt = async () => {
       try {
         return await this.attempt(call);
@@ -116,7 +126,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     return this.retrying(claims, () =>
       autocommit
         ? advanceFence(autocommit, this.table, claims, true)
-        : this.attempt({ claims, work: () => undefined, isClaim: true }),
+        : this.attempt({ of: this, claims, work: () => undefined, isClaim: true }),
     );
   }
 

@@ -8,6 +8,10 @@ interface CheckSql {
   /** One row per column, all text: name, type, and what else is `wrong` with the column or its table; none without the table. */
   readonly columns: (schema: string | undefined, table: string) => string;
   readonly types: Readonly<Record<'resource' | 'token' | 'holder', RegExp>>;
+  /** The lengths of `ddl`, where the database cuts what is longer, or fails. */
+  readonly lengths?: Readonly<Record<string, number>>;
+  /** The user, in a row if it may not use the table. */
+  readonly deniedUser?: (table: string) => string;
   /** Whether `ddl` makes the row of the floor. */
   readonly hasFloor: boolean;
 }
@@ -36,6 +40,10 @@ WHERE c.oid = to_regclass('${schema === undefined ? '' : `${schema}.`}${table}')
       token: /^(bigint|numeric(\((19|[2-9]\d),0\))?)$/,
       holder: /^(text|character varying.*)$/,
     },
+    deniedUser: (
+      table,
+    ) => `SELECT CAST(quote_ident(current_user) AS text) AS name WHERE NOT (has_table_privilege('${table}', 'SELECT')
+  AND has_table_privilege('${table}', 'INSERT') AND has_table_privilege('${table}', 'UPDATE'))`,
     hasFloor: true,
   },
   mysql: {
@@ -47,19 +55,20 @@ WHERE c.oid = to_regclass('${schema === undefined ? '' : `${schema}.`}${table}')
 FROM information_schema.TABLES AS t JOIN information_schema.COLUMNS AS c USING (TABLE_SCHEMA, TABLE_NAME)
 WHERE TABLE_SCHEMA = ${schema === undefined ? 'DATABASE()' : `'${schema}'`} AND TABLE_NAME = '${table}'`,
     types: { resource: /^varbinary/, token: /^bigint/, holder: /^varbinary/ },
+    lengths: { resource: 2_500, holder: 255 },
     hasFloor: true,
   },
   sqlite: {
     columns: (schema, table) => {
       const inSchema = schema === undefined ? '' : `, '${schema}'`;
       return `SELECT c.name, lower(c.type) AS type,
-  CASE WHEN c.name = 'resource' THEN (
+  CASE WHEN m.type = 'view' THEN 'it is a view' WHEN c.name = 'resource' THEN (
     SELECT CASE max(upper(x.coll) = 'BINARY') WHEN 1 THEN NULL WHEN 0 THEN ${LOOSE} ELSE ${NO_KEY} END
     FROM pragma_index_list(m.name${inSchema}) AS i, pragma_index_xinfo(i.name${inSchema}) AS x
     WHERE i."unique" AND NOT i.partial AND x.key AND x.name = 'resource'
       AND (SELECT sum(key) FROM pragma_index_xinfo(i.name${inSchema})) = 1) END AS wrong
 FROM ${schema === undefined ? '' : `${schema}.`}sqlite_master AS m, pragma_table_info(m.name${inSchema}) AS c
-WHERE m.type = 'table' AND lower(m.name) = lower('${table}')`;
+WHERE m.type IN ('table', 'view') AND lower(m.name) = lower('${table}')`;
     },
     // By SQLite's rules of affinity.
     types: {
@@ -74,7 +83,7 @@ WHERE m.type = 'table' AND lower(m.name) = lower('${table}')`;
 /** Looks at the table as the database describes it. Reads only. */
 export function* checkFence(dialect: SqlDialect, name: string): SqlSteps<readonly FenceFinding[]> {
   const [table = name, schema] = name.split('.').toReversed();
-  const { columns, types, hasFloor } = CHECK_SQL[dialect];
+  const { columns, types, lengths = {}, deniedUser, hasFloor } = CHECK_SQL[dialect];
   const found = new Map<string, SqlRow>();
   for (const row of yield { sql: columns(schema, table), parameters: [] })
     found.set(textOf(row['name']), row);
@@ -94,11 +103,33 @@ export function* checkFence(dialect: SqlDialect, name: string): SqlSteps<readonl
     const message = `The fence table '${name}' can't refuse stale tokens reliably: ${Array.from(problems).join('; ')}. Create it as fence.ddl() does.`;
     return [{ severity: 'error', message }];
   }
-  if (!hasFloor) return [];
+  const findings = shortColumns(name, found, lengths);
+  const [denied] = deniedUser ? yield { sql: deniedUser(name), parameters: [] } : [];
+  if (denied !== undefined) {
+    const message = `The user may not read and write the fence table '${name}', so every claim fails: GRANT SELECT, INSERT, UPDATE ON ${name} TO ${textOf(denied['name'])}; (and DELETE, where fence.prune is used).`;
+    return [...findings, { severity: 'warning', message }];
+  }
+  if (!hasFloor) return findings;
   const floor = `SELECT 1 AS found FROM ${name} WHERE resource = ''`;
-  if ((yield { sql: floor, parameters: [] }).length > 0) return [];
+  if ((yield { sql: floor, parameters: [] }).length > 0) return findings;
   const message = `The fence table '${name}' has no row for its floor: it was emptied, or made by another tool. A table that was emptied admits old tokens again. Keep other tools from the table, and add the row: INSERT INTO ${name} (resource, token) VALUES ('', 1);`;
-  return [{ severity: 'warning', message }];
+  return [...findings, { severity: 'warning', message }];
+}
+
+/** Where the database cuts a holder, the newest one is refused as stale. */
+function shortColumns(
+  name: string,
+  found: ReadonlyMap<string, SqlRow>,
+  lengths: Readonly<Record<string, number>>,
+): readonly FenceFinding[] {
+  const short = Object.entries(lengths).filter(([column, least]) => {
+    const [, length] = /\((\d+)\)/.exec(textOf(found.get(column)?.['type'])) ?? [];
+    return length !== undefined && Number(length) < least;
+  });
+  return short.map(([column, least]) => {
+    const message = `The column ${column} of the fence table '${name}' has less than ${least} bytes: longer keys and holders fail, or, where sql_mode is not strict, are cut and then refused. Make it as long as fence.ddl() does.`;
+    return { severity: 'warning', message };
+  });
 }
 
 /** Drivers give some columns of catalogs as bytes. */

@@ -61,6 +61,7 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
   ],
   'tokens are compared as numbers, not as text': [writes(9), writes(10), staleWrite(9)],
   'tokens beyond 2^53 are exact': [
+    writes(LARGE - 1n, 'same'),
     writes(LARGE, 'same'),
     writes(LARGE + 1n, 'same'),
     staleWrite(LARGE, 'same'),
@@ -89,8 +90,14 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
       longNames(256),
       longNames(MAX_KEY_LENGTH),
     ],
+  'resources with signs that some take for others, or for none, do not know of each other': [
+    ...'😀 😁 ab a\u200bb a\u200db a/b a//b a\\b A %41 #1 #2'
+      .split(' ')
+      .map((name, index) => on(name, writes(20 - index))),
+  ],
   'holders of the same number that differ at their end only, or in case, exclude each other': [
     claims(7, `${LONG}a`),
+    neverClaims(7, `${LONG}a `),
     staleClaim(7, `${LONG}b`),
     staleWrite(7, `${LONG}A`),
     staleWrite(7, LONG),
@@ -157,6 +164,15 @@ function longNames(length: number): FenceStep {
       const refused = await isRefused(store, claim).catch(() => false);
       demand(!refused, `two names of ${length} characters that differ at their end were one`);
     }
+  };
+}
+
+/** A store may reject such a holder, but not take it for another one. */
+function neverClaims(token: number, holder: string): FenceStep {
+  return async (store, resource) => {
+    const claim = store.claim(ticket(resource, token, holder));
+    const refused = await isRefused(store, claim).catch(() => true);
+    demand(refused, 'two holders that differ in a blank at their end were one');
   };
 }
 

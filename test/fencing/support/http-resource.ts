@@ -19,6 +19,7 @@ import {
 import { NestFactory } from '@nestjs/core';
 import type { Pool } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
+import { fencingTokenHeader } from '../../../lib/fencing/fencing-token-header.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
 import { firstText, SELECT, UPSERT } from './account-stores.ts';
@@ -145,7 +146,7 @@ export function httpStore(urls: readonly string[], pauses: Pauses): FenceStore {
     const response = await fetch(`${base}/accounts/${encodeURIComponent(resource)}${path}`, {
       method,
       headers: {
-        'Fencing-Token': `${token};${holder}`,
+        ...fencingTokenHeader({ value: token, holder }),
         ...(body && { 'content-type': 'application/json' }),
       },
       body: body && JSON.stringify(body),
