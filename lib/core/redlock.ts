@@ -139,7 +139,9 @@ export class Redlock {
 
   /** Keys of locks that are in use. */
   get heldKeys(): readonly string[] {
-    return [...this.#room.table.locks()].flatMap(({ isUnused, keys }) => (isUnused ? [] : keys));
+    return [...this.#room.table.locks()].flatMap(({ state, keys }) =>
+      state === 'granted' || state === 'kept' ? [] : keys,
+    );
   }
 
   /** How many keys this process knows something of: held, waited for, or remembered for a while. */
@@ -171,7 +173,7 @@ export class Redlock {
     const names = normalizeKeys(keys);
     try {
       const isGiven = typeof options === 'object' && !Array.isArray(options);
-      const once = isGiven ? { ...options, wait: options?.wait ?? 0 } : options;
+      const once = isGiven && options?.wait === undefined ? { ...options, wait: 0 } : options;
       return await this.#acquireOrJoin(names, once);
     } catch (error) {
       if (error instanceof LockBusyError && isOf(names, error)) return null;
@@ -225,7 +227,12 @@ export class Redlock {
 
   /** See `LockService.inspect`. */
   async inspect(key: string): Promise<LockInspection> {
-    const [name] = normalizeKeys(key);
+    const [name, ...others] = normalizeKeys(key);
+    if (others.length > 0)
+      throw new FencedUsageError(
+        'inspect looks at one key: call it for each of them.',
+        [key].flat(),
+      );
     return inspectKey(this.#set, name ?? key);
   }
 

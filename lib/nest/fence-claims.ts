@@ -65,7 +65,8 @@ export class FenceClaims {
       return result as Result;
     } catch (error) {
       // The holder that has it by now may be the newer one of the refusal.
-      if (isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY')
+      const isAborted = options.signal?.aborted === true && options.signal.reason === error;
+      if (isWaiting && !isAborted && isRedlockError(error) && error.code === 'LOCK_BUSY')
         throw refusals[0] ?? error;
       throw error;
     }

@@ -3,6 +3,7 @@ import { FencedUsageError } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspection.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
+import { durationMs } from '../core/options/duration.ts';
 import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
@@ -129,7 +130,7 @@ export class LockService {
    * an answer it stays false. Nodes that restarted may still be waiting to vote.
    */
   ready(timeoutMs: number): Promise<boolean> {
-    return promised(() => hostOf(this).redlock.ready(timeoutMs));
+    return promised(() => hostOf(this).redlock.ready(durationMs('timeoutMs', timeoutMs)));
   }
 }
 

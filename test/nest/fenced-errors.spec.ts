@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   Fenced,
   isRedlockError,
+  LockBusyError,
   LockService,
   RedlockClosedError,
   StaleTokenError,
@@ -163,6 +164,30 @@ describe('an error of a lock under @Fenced', () => {
     const own = Object.freeze(new RedlockClosedError(['a']));
     await expect(seats.book('12A', () => Promise.reject(own))).rejects.toBe(own);
   });
+
+  it.each(['key', 'signal', 'transaction', 'token'])(
+    'of another call, which the user passes on, is no reason to skip: by the %s',
+    async (by) => {
+      const other = new LockBusyError(['other'], 5, undefined);
+      const pass = (name: string) => {
+        if (by === name) throw other;
+      };
+      class Skipping {
+        @Fenced((id: string) => (pass('key'), `seat:${id}`), {
+          onBusy: 'skip',
+          signal: () => (pass('signal'), undefined),
+        })
+        async book(_id: string): Promise<string | undefined> {
+          return 'booked';
+        }
+      }
+      const issue = async () => (pass('token'), 1);
+      const isInTransaction = () => (pass('transaction'), false);
+      const options = { nodes: createMemoryNodes(3), tokens: { issue }, isInTransaction };
+      const module = await startModule({ providers: [Skipping] }, options);
+      await expect(module.get(Skipping).book('12A')).rejects.toBe(other);
+    },
+  );
 
   it('is of this package: the errors of others are passed on untouched', async () => {
     const { seats } = await start();

@@ -233,3 +233,45 @@ class Seats {
     return name;
   }
 }
+
+describe('a wrong argument', () => {
+  afterEach(closeAll);
+
+  it.each([Number.NaN, undefined, Number.POSITIVE_INFINITY, 3_000_000_000, -1])(
+    'ready(%p) is refused, and does not wait for the servers',
+    async (timeoutMs) => {
+      const locks = (await startModule({})).get(LockService);
+      await expect(locks.ready(timeoutMs as number)).rejects.toMatchObject({
+        code: 'REDLOCK_CONFIG',
+        option: 'timeoutMs',
+      });
+    },
+  );
+
+  it('inspect of several keys, and a wait of null, are refused as elsewhere', async () => {
+    const locks = (await startModule({})).get(LockService);
+    const several = locks.inspect(['a', 'b'] as never);
+    await expect(several).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    const none = locks.tryAcquire('a', { wait: null } as never);
+    await expect(none).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', option: 'wait' });
+  });
+});
+
+describe('a lock in a log', () => {
+  afterEach(closeAll);
+
+  it('has its keys, its token and whether it is held, also as a nested handle', async () => {
+    const locks = (await startModule({})).get(LockService);
+    await locks.withLock(['b', 'a'], async (lock) => {
+      await using nested = await locks.acquire('a');
+      for (const [each, keys] of [
+        [lock, ['a', 'b']],
+        [nested, ['a']],
+      ] as const) {
+        const { value, holder } = each.token;
+        const shown = { keys, token: value, holder, isHeld: true };
+        expect(JSON.parse(JSON.stringify(each))).toEqual(shown);
+      }
+    });
+  });
+});

@@ -1,7 +1,12 @@
 import 'reflect-metadata';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { postgresFence, type FenceEvent } from '../../lib/fencing/index.ts';
-import { LockService, type FencingToken, type RedlockModuleOptions } from '../../lib/index.ts';
+import {
+  LockBusyError,
+  LockService,
+  type FencingToken,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
 import { closeAll, startModule } from './support/applications.ts';
 import { Gate } from './support/critical-section.ts';
 import { startFencedDatabase, type FencedDatabase } from './support/fenced-database.ts';
@@ -133,6 +138,25 @@ describe('withLock(key, work, { claim: true })', () => {
       code: 'STALE_TOKEN',
       currentHolder: 'ahead',
     });
+    await (await newer).release();
+  });
+
+  it('rejects with the reason of the caller that has gone meanwhile, also when that says busy', async () => {
+    const { fence, locks } = await start();
+    const isRefused = new Gate();
+    const claim = fence.claim.bind(fence);
+    await claim(seen(1));
+    const newer = isRefused.opened.then(() => locks.acquire(key));
+    fence.claim = async (token) => {
+      isRefused.open();
+      await new Promise((resolve) => setImmediate(resolve));
+      return claim(token);
+    };
+    const caller = new AbortController();
+    const gone = new LockBusyError(['other'], 5, undefined);
+    void newer.then(() => setTimeout(() => caller.abort(gone), 50));
+    const options = { claim: true, wait: '5s', signal: caller.signal } as const;
+    await expect(locks.withLock(key, () => undefined, options)).rejects.toBe(gone);
     await (await newer).release();
   });
 

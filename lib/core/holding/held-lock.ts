@@ -10,7 +10,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { Granted } from '../voting/attempt.ts';
 import type { ExtensionTarget } from '../voting/extension.ts';
-import { usedAfterRelease, type JoinedLock } from './joined-lock.ts';
+import { shownLock, usedAfterRelease, type JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
 import { Lease } from './lease.ts';
 import { ReleaseRound } from './release.ts';
@@ -227,6 +227,10 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** Resolves when its release has left, if that is due. */
   get sent(): Promise<void> | undefined {
     return this.#set.whenFlushed();
+  }
+
+  toJSON(): object {
+    return shownLock(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

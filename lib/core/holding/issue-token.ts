@@ -1,4 +1,4 @@
-import { FencedUsageError } from '../errors.ts';
+import { FencedUsageError, quoteKeys, type LockLostError } from '../errors.ts';
 import { FencingToken } from '../fencing-token.ts';
 import type { HeldLock } from './held-lock.ts';
 import type { TokenSource } from '../token-source.ts';
@@ -15,12 +15,9 @@ export async function issueToken(
   const { keys, holder, signal } = lock;
   const ended = new AbortController();
   const interrupted = new Promise<never>((_, reject) => {
-    for (const cause of [signal, cancelled]) {
-      cause.addEventListener('abort', () => reject(cause.reason), {
-        once: true,
-        signal: ended.signal,
-      });
-    }
+    const once = { once: true, signal: ended.signal };
+    signal.addEventListener('abort', () => reject(notIssued(signal.reason)), once);
+    cancelled.addEventListener('abort', () => reject(cancelled.reason), once);
   });
   interrupted.catch(() => undefined);
   try {
@@ -39,4 +36,10 @@ export async function issueToken(
   } finally {
     ended.abort();
   }
+}
+
+/** Nobody had the lock, and its ballot is no token. */
+function notIssued(loss: LockLostError): LockLostError {
+  loss.message = `Lock ${quoteKeys(loss.keys)} was lost before its holder had it: the token source issued no token within the ttl. Nothing ran under it. Look why the source is slow; then retry.`;
+  return loss;
 }

@@ -68,6 +68,10 @@ export class JoinedLock implements Lock {
     await this.#outer.leave(this);
   }
 
+  toJSON(): object {
+    return shownLock(this);
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
@@ -76,6 +80,11 @@ export class JoinedLock implements Lock {
   notifyLoss(): void {
     if (this.lossError !== undefined) this.#abort?.abort(sameLoss(this.lossError));
   }
+}
+
+/** What a log shows of it. */
+export function shownLock({ keys, token, isHeld }: Lock): object {
+  return { keys, token: token.value, holder: token.holder, isHeld };
 }
 
 export function usedAfterRelease(keys: readonly string[]): FencedUsageError {

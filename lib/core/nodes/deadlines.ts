@@ -37,6 +37,8 @@ interface DeadlineLine {
   readonly delayMs: number;
   first: Deadline | undefined;
   last: Deadline | undefined;
+  /** Was set latest: who sets themselves again do so in the order in which they began. */
+  latest: Deadline | undefined;
   timer: TimerHandle;
   /** What the timer was set for. */
   timerDueMs: number;
@@ -88,6 +90,7 @@ export class Deadlines {
         delayMs,
         first: undefined,
         last: undefined,
+        latest: undefined,
         timer: undefined,
         timerDueMs: 0,
         firing: false,
@@ -95,10 +98,15 @@ export class Deadlines {
       this.#lines.set(delayMs, line);
     } else if (line.first === undefined) this.#unused -= 1;
     deadline.dueMs = fromMs + delayMs;
-    // In order; nearly always at the end.
+    // In order; nearly always at the end, or behind the latest.
     let before = line.last;
-    while (before !== undefined && before.dueMs > deadline.dueMs) before = before.previous;
+    if (before !== undefined && before.dueMs > deadline.dueMs) {
+      before = line.latest ?? before;
+      while (before.next !== undefined && before.next.dueMs <= deadline.dueMs) before = before.next;
+      while (before !== undefined && before.dueMs > deadline.dueMs) before = before.previous;
+    }
     const after = before === undefined ? line.first : before.next;
+    line.latest = deadline;
     deadline.line = line;
     deadline.previous = before;
     deadline.next = after;
@@ -117,6 +125,7 @@ export class Deadlines {
   cancel(deadline: Deadline): void {
     const { line, next, previous } = deadline;
     if (line === undefined) return;
+    if (line.latest === deadline) line.latest = previous ?? next;
     if (previous === undefined) line.first = next;
     else previous.next = next;
     if (next === undefined) line.last = previous;

@@ -157,7 +157,10 @@ function resolveCall(resolved: ResolvedOptions, options: WithLockOptions): Resol
   const acquire: ResolvedAcquire = {
     ttlMs: Math.max(ttlMs, minHoldMs),
     waitMs: wait === undefined ? base.waitMs : durationMs('wait', wait),
-    nodeTimeoutMs: resolved.nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs),
+    nodeTimeoutMs:
+      ttl === undefined
+        ? base.nodeTimeoutMs
+        : (resolved.nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs)),
     extend: boolean('extend', extend, base.extend),
     minHoldMs,
   };

@@ -40,7 +40,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   place: KeyRecord | undefined = undefined;
   previousInLine: Waiter | undefined = undefined;
   nextInLine: Waiter | undefined = undefined;
-  /** Tries made so far, and where the service keeps it. */
+  /** Made so far; and where the service keeps it. */
   tries = 0;
   slot = -1;
   attempt: Attempt | undefined = undefined;
@@ -61,9 +61,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #pausedUntilMs: number | undefined;
   /** When its last try ended. Undefined before: a time is an object of its own, which many callers never need. */
   #triedAtMs: number | undefined;
-  /** Hints of all its keys that it has seen. */
+  /** Hints of all its keys that it has seen; and those of each key when its latest try began. */
   #hintsSeen = 0;
-  /** Those of each key when its latest try began. */
   #hintsBefore: number[] | undefined;
   #isSubscribed = false;
   /** Stands in line for a slot, or was offered one. */
@@ -279,11 +278,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
   #afterHint(): number {
-    const { roundTripMs, environment } = this.#room.set;
+    const { roundTripMs, environment, nowMs } = this.#room.set;
     const failures = this.records.some(({ turns }) => turns?.hasSteppedBack)
       ? STEPPED_BACK_FAILURES
       : Math.min(this.tries, FAIR_FAILURES);
-    const hintAtMs = Math.max(...this.records.map((record) => record.hintAtMs ?? 0));
+    // A fake clock may have turned back since.
+    const hintAtMs = Math.min(nowMs, Math.max(...this.records.map((each) => each.hintAtMs ?? 0)));
     return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 

@@ -75,10 +75,10 @@ export function withStatement<Result>(
 ): Promise<Result> {
   return withClient(pool, use, async (_client, error) => {
     const { cause = error } = isRedlockError(error) ? error : {};
-    const { code, severity } = cause as { readonly code?: unknown; readonly severity?: unknown };
+    const { code, severity } = cause as { readonly code?: string; readonly severity?: string };
     // The severity may be in another language. After an error that doesn't end the session the connection is clean.
-    const isOver = severity === undefined || severity === 'FATAL' || ENDS_SESSION.test(`${code}`);
-    if (isOver || LOST_STATEMENT.test(`${code}`)) throw error;
+    const isOver = severity === undefined || severity === 'FATAL' || ENDS_SESSION.test(code ?? '');
+    if (isOver || LOST_STATEMENT.test(code ?? '')) throw error;
   });
 }
 

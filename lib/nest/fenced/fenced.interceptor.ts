@@ -46,6 +46,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
     let isWaiting = true;
     let options: WithLockOptions | undefined;
+    let keys: string | readonly string[] = [];
     const onAcquired = () => {
       isWaiting = false;
     };
@@ -58,7 +59,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       // What a caller passed there is forged: not even the key function may see it.
       writeParameters(definition, args, undefined);
       if (this.missing.length > 0) this.refuseDouble(definition);
-      const keys = definition.keysOf(args);
+      keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       options = optionsOf(definition, args);
       const result = definition.claim
@@ -69,8 +70,8 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     } catch (error) {
       // Its own reason, whatever it is.
       if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
-      // A busy lock inside the method is the method's own error: half of its work may be done.
-      const isBusy = isWaiting && isRedlockError(error) && error.code === 'LOCK_BUSY';
+      // A busy lock inside the method is the method's own error: half of its work may be done. So is that of another call.
+      const isBusy = isWaiting && isBusyWith(keys, error);
       if (isBusy && definition.skipWhenBusy) return undefined;
       locateError(error, definition.where);
       throw error;
@@ -100,6 +101,13 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       keys,
     );
   }
+}
+
+/** Whether it says that these very keys are busy. By their names: the lock service may be of another copy of the package. */
+function isBusyWith(keys: string | readonly string[], error: unknown): boolean {
+  if (!isRedlockError(error) || error.code !== 'LOCK_BUSY') return false;
+  const own = new Set([keys].flat());
+  return error.keys.length === own.size && error.keys.every((key) => own.has(key));
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */

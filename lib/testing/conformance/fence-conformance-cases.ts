@@ -90,11 +90,10 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
       longNames(256),
       longNames(MAX_KEY_LENGTH),
     ],
-  'resources with signs that some take for others, or for none, do not know of each other': [
-    ...'😀 😁 ab a\u200bb a\u200db a/b a//b a\\b A %41 #1 #2'
+  'resources with signs that some take for others, or for none, do not know of each other':
+    '😀 😁 ab a\u200bb a\u200db a/b a//b a\\b A %41 #1 #2'
       .split(' ')
       .map((name, index) => on(name, writes(20 - index))),
-  ],
   'holders of the same number that differ at their end only, or in case, exclude each other': [
     claims(7, `${LONG}a`),
     neverClaims(7, `${LONG}a `),

@@ -61,7 +61,9 @@ describe('a token source', () => {
     const issue = () => new Promise<number>((_, reject) => (fail = reject));
     const { cluster, failed, isFree, node } = await acquiring(issue);
     const startedAtMs = cluster.nowMs;
-    expect(await failed).toBeInstanceOf(LockLostError);
+    const error = (await failed) as LockLostError;
+    expect(error).toBeInstanceOf(LockLostError);
+    expect(error.message).toMatch(/^Lock "a" .*: the token source issued no token within/);
     expect([cluster.nowMs - startedAtMs <= 3_000, node.asked('extend')]).toEqual([true, []]);
     fail(new Error('too late'));
     expect(await isFree()).toBe(true);
@@ -78,6 +80,12 @@ describe('a token source', () => {
       expect(await isFree()).toBe(true);
     },
   );
+
+  it('is no work that a shutdown waits for', async () => {
+    const { cluster, redlock } = await acquiring(() => new Promise(() => undefined));
+    await cluster.advance(10);
+    expect([cluster.holders('a') > 0, redlock.heldKeys]).toEqual([true, []]);
+  });
 
   it('is interrupted by close at once, as the acquire is', async () => {
     const { cluster, redlock, failed, isFree } = await acquiring(

@@ -72,6 +72,30 @@ describe('deadlines of many delays that wait at once', () => {
   });
 });
 
+describe('deadlines that are set again', () => {
+  it('in the order in which they began cost no walk over all that began later', async () => {
+    let reads = 0;
+    const all = Array.from({ length: 2_000 }, (_, index) => {
+      const deadline = new Named(`${index}`);
+      let dueMs = 0;
+      const counted = { get: () => ((reads += 1), dueMs), set: (ms: number) => (dueMs = ms) };
+      return Object.defineProperty(deadline, 'dueMs', counted);
+    });
+    for (const [index, deadline] of all.entries()) deadlines.set(deadline, 10_000, index);
+    reads = 0;
+    for (const deadline of all) deadlines.cancel(deadline);
+    for (const [index, deadline] of all.entries()) deadlines.set(deadline, 10_000, index);
+    for (const [index, deadline] of all.entries()) {
+      deadlines.cancel(deadline);
+      deadlines.set(deadline, 10_000, index);
+    }
+    // A few for each of them.
+    expect(reads).toBeLessThan(20 * all.length);
+    await environment.advance(20_000);
+    expect(names()).toEqual(all.map((_, index) => `${index}`));
+  });
+});
+
 describe('deadlines of one delay', () => {
   it('are called at once when the process was stopped while their timer was set', async () => {
     // Between the look at the clock and the timer, which counts from then on.

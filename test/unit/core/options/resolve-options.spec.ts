@@ -51,6 +51,16 @@ describe('the defaults', () => {
   });
 });
 
+describe('a call', () => {
+  it('without a ttl of its own keeps the node timeout of the module, also where minHold raised the ttl', () => {
+    const resolved = resolveOptions({ ttl: 300, minHold: '5s', maxTtl: '5s' }, 3);
+    const timeouts = [{}, { wait: 600 }, { ttl: 300 }, { ttl: '2s' as const }].map(
+      (options) => resolveAcquire(resolved, options).nodeTimeoutMs,
+    );
+    expect(timeouts).toEqual([50, 50, 50, 200]);
+  });
+});
+
 /** Options that are refused, by the name of the one that is wrong. */
 const WRONG: Record<string, readonly unknown[]> = {
   ttl: [99, '10', Number.NaN],

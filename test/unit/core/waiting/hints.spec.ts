@@ -89,6 +89,18 @@ describe('releases of several keys of a set', () => {
   });
 });
 
+describe('a release of the future', () => {
+  it('of a clock that has been turned back since, as fake ones are, keeps nobody waiting', async () => {
+    const room = newRoom();
+    const record = room.record('a');
+    room.table.hint('lock:a', 'elsewhere');
+    record.hintAtMs = room.set.nowMs + 3_600_000;
+    void room.call('a');
+    await room.advance(50);
+    expect(room.tries()).toEqual(['a']);
+  });
+});
+
 describe('subscriptions', () => {
   it.each([
     [2, 3],
