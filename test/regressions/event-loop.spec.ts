@@ -30,6 +30,23 @@ describe('a process whose event loop was blocked for longer than the node timeou
     }
   });
 
+  it.each(['before', 'after'])(
+    'takes no server to be away for callers that wait behind a try whose request left %s the block',
+    async (when) => {
+      const { redlock } = await cluster.process({ ttl });
+      for (let round = 0; round < 5; round += 1) {
+        const key = cluster.newKey();
+        // More than one: the second is collected, and leaves at the end of the tick.
+        const other = outcomeOf(redlock.tryAcquire(cluster.newKey()), now);
+        const calls = [0, 0, 600].map((wait) => outcomeOf(redlock.tryAcquire(key, { wait }), now));
+        if (when === 'before') await new Promise((resolve) => process.nextTick(resolve));
+        blockEventLoop(BLOCK_MS);
+        const outcomes = await Promise.all([other, ...calls]);
+        expect(outcomes.map(({ code }) => code)).toEqual(['granted', 'granted', 'null', 'null']);
+      }
+    },
+  );
+
   it('knows that its releases were confirmed, and that its locks were extended', async () => {
     const { redlock, events } = await cluster.process({ ttl });
     const locks = await Promise.all([1, 2, 3].map(() => redlock.acquire(cluster.newKey())));

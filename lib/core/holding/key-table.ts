@@ -22,7 +22,7 @@ export interface Waiter {
   /** Locks that are held here, in whose sections it was called. */
   readonly enclosing: readonly HeldLock[] | undefined;
   /** Its latest try: whether a node has named another holder so far. */
-  readonly attempt: Pick<Attempt, 'namesHolder' | 'openCauses'> | undefined;
+  readonly attempt: Pick<Attempt, 'namesHolder' | 'openCauses' | 'heldBackMs'> | undefined;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;

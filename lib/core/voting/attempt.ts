@@ -105,6 +105,11 @@ export class Attempt implements RoundOwner {
     return this.#round.openCauses(nowMs);
   }
 
+  /** How long the bytes of its latest round waited to leave this process since `sinceMs`. */
+  heldBackMs(sinceMs: number): number {
+    return this.#round?.heldBackMs(sinceMs) ?? 0;
+  }
+
   /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
     this.#isCancelled = true;

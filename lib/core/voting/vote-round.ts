@@ -33,6 +33,8 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   #refusedAtMs: number[] | undefined;
   #isSending = true;
   #isCollected = false;
+  /** When its bytes were handed to the sockets, if they were collected before. */
+  #sentAtMs = 0;
 
   constructor(set: NodeSet, vote: VoteRequest, owner: RoundOwner) {
     super();
@@ -60,8 +62,14 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
   sent(nowMs: number): void {
     this.#isCollected = false;
+    this.#sentAtMs = nowMs;
     if (!this.ended && nowMs - this.startedAtMs >= 1)
       this.#set.answers.set(this, this.timeoutMs, nowMs);
+  }
+
+  /** How long its bytes waited to leave this process since `sinceMs`. */
+  heldBackMs(sinceMs: number): number {
+    return Math.max(0, this.#sentAtMs - Math.max(this.startedAtMs, sinceMs));
   }
 
   collect(index: number, reply: VoteReply): void {

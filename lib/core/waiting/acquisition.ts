@@ -8,14 +8,10 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt, NOW } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { hintJitterMs, nextTryMs, stepBackMs } from './backoff.ts';
+import { afterHintMs, nextTryMs, stepBackMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
-/** For the jitter after a hint a caller counts at most this many failures; more would only spread callers further. */
-const FAIR_FAILURES = 3;
-/** A process that has let others go first waits longest. */
-const STEPPED_BACK_FAILURES = 5;
 /** What a first try is left at least: two ballots, and as much again. */
 const TRY_ROUND_TRIPS = 4;
 
@@ -57,6 +53,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #reject: ((error: unknown) => void) | undefined;
   /** Waits to be woken. */
   #isAsleep = false;
+  #hasPolled = false;
   /** No try of its own before this: back-off, quarantine, or the jitter after a hint. */
   #pausedUntilMs: number | undefined;
   /** When its last try ended. Undefined before: a time is an object of its own, which many callers never need. */
@@ -119,7 +116,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       // No try without the time for an answer, except the first.
       const neededMs = this.tries === 0 ? 0 : this.#room.set.roundTripMs;
       const slots = this.#isCandidate ? this.#room.admission.limit : undefined;
-      if (nowMs + neededMs >= deadlineMs) throw this.#findings.error(nowMs, slots);
+      if (nowMs + neededMs >= deadlineMs) {
+        if (this.#hasPolled || !this.#findings.mayBeAnswered(nowMs, deadlineMs))
+          throw this.#findings.error(nowMs, slots);
+        // Once, so that a process which is always late still ends its waits.
+        this.#hasPolled = true;
+        return this.#room.set.environment.afterPoll(() => this.#goOn(this.#room.set.nowMs));
+      }
       const waitUntilMs = this.#look(nowMs);
       if (waitUntilMs === undefined) this.#try(nowMs, deadlineMs);
       else this.#sleep(Math.min(waitUntilMs, deadlineMs), nowMs);
@@ -263,7 +266,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (turns?.begins(nowMs, stepBackMs(this.#room.set.roundTripMs, 0)) === true)
         turns.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, turns.untaken);
     }
-    if (hints !== this.#hintsSeen) this.#pausedUntilMs = this.#afterHint();
+    if (hints !== this.#hintsSeen)
+      this.#pausedUntilMs = afterHintMs(this.#room.set, this.records, this.tries);
     this.#hintsSeen = hints;
     let untilMs = this.#pausedUntilMs ?? 0;
     for (const { turns } of this.records) untilMs = Math.max(untilMs, turns?.notBeforeMs ?? 0);
@@ -274,17 +278,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** It has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses. */
   #isOverdue(nowMs: number): boolean {
     return this.tries === 0 && nowMs >= this.#tryAtLatestMs && !this.#findings.answer(nowMs);
-  }
-
-  /** A caller that lost often must not be slower than a newcomer; only a process that has let others go first waits longer. */
-  #afterHint(): number {
-    const { roundTripMs, environment, nowMs } = this.#room.set;
-    const failures = this.records.some(({ turns }) => turns?.hasSteppedBack)
-      ? STEPPED_BACK_FAILURES
-      : Math.min(this.tries, FAIR_FAILURES);
-    // A fake clock may have turned back since.
-    const hintAtMs = Math.min(nowMs, Math.max(...this.records.map((each) => each.hintAtMs ?? 0)));
-    return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
   }
 
   #try(nowMs: number, deadlineMs: number): void {
@@ -360,7 +353,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { budgets } = this.#room.set;
     this.#isAsleep = true;
     // Callers with the same budget share a timer.
-    if (untilMs >= this.arrivedAtMs + this.#budgetMs)
+    if (untilMs === this.arrivedAtMs + this.#budgetMs)
       budgets.set(this, this.#budgetMs, this.arrivedAtMs, nowMs);
     else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
   }
@@ -368,13 +361,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
   #deadlineMs(nowMs: number): number {
     const { waitMs, nodeTimeoutMs } = this.settings;
-    if (waitMs >= nodeTimeoutMs) return this.arrivedAtMs + waitMs;
+    const endMs = this.arrivedAtMs + waitMs;
+    if (waitMs >= nodeTimeoutMs && nowMs < endMs) return endMs;
     const isOwed = this.#findings.answer(nowMs) === undefined;
-    // With an answer it needs no wake-up before its time is over.
-    if (isOwed !== this.isImpatient && this.place !== undefined)
-      this.place.impatient += isOwed ? 1 : -1;
-    this.isImpatient = isOwed;
-    return this.arrivedAtMs + (isOwed ? nodeTimeoutMs : waitMs);
+    if (waitMs < nodeTimeoutMs && isOwed !== this.isImpatient) {
+      // With an answer it needs no wake-up before its time is over.
+      if (this.place !== undefined) this.place.impatient += isOwed ? 1 : -1;
+      this.isImpatient = isOwed;
+    }
+    return isOwed ? this.arrivedAtMs + this.#budgetMs + this.#findings.heldBackMs : endMs;
   }
 
   /** What it has found out; made when there is something to find. */

@@ -1,3 +1,4 @@
+import type { KeyRecord } from '../holding/key-table.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
@@ -5,6 +6,10 @@ import type { FailedAttempt } from '../voting/attempt.ts';
 /** No hint is answered later than this after it came. */
 const MAX_HINT_JITTER_MS = 40;
 const MAX_HINT_DOUBLINGS = 5;
+/** For the jitter after a hint a caller counts at most this many failures; more would only spread callers further. */
+const FAIR_FAILURES = 3;
+/** A process that has let others go first waits longest. */
+const STEPPED_BACK_FAILURES = 5;
 /** The key is free meanwhile, and others may not want it any more. */
 const MAX_LONGER_TURN_MS = 80;
 
@@ -37,6 +42,20 @@ export function backoffMs({ failures, baseDelayMs, maxDelayMs, random }: Backoff
 export function hintJitterMs(failures: number, roundTripMs: number, random: number): number {
   const ceilingMs = roundTripMs * 2 ** Math.min(failures, MAX_HINT_DOUBLINGS);
   return Math.min(random * ceilingMs, MAX_HINT_JITTER_MS);
+}
+
+/**
+ * When a caller tries after a hint. One that lost often must not be slower than a newcomer; only a process that has let others go
+ * first waits longer.
+ */
+export function afterHintMs(set: NodeSet, records: readonly KeyRecord[], tries: number): number {
+  const { roundTripMs, environment, nowMs } = set;
+  const failures = records.some(({ turns }) => turns?.hasSteppedBack)
+    ? STEPPED_BACK_FAILURES
+    : Math.min(tries, FAIR_FAILURES);
+  // A fake clock may have turned back since.
+  const hintAtMs = Math.min(nowMs, Math.max(...records.map((each) => each.hintAtMs ?? 0)));
+  return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
 }
 
 /**

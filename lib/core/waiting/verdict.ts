@@ -1,6 +1,7 @@
 import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
 import type { NodeCause } from '../errors.ts';
 import type { KeyRecord } from '../holding/key-table.ts';
+import { LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
@@ -86,6 +87,22 @@ export class Verdict {
     )
       return outage;
     return busyAtMs >= 0 ? 'busy' : undefined;
+  }
+
+  /**
+   * How long the request of the try ahead did not leave this process, which was busy: the nodes have their whole time from then.
+   */
+  get heldBackMs(): number {
+    const { records, arrivedAtMs } = this.#subject;
+    const times = records.map(({ trying }) => trying?.attempt?.heldBackMs(arrivedAtMs) ?? 0);
+    const longestMs = Math.max(...times);
+    return longestMs > LATE_MS ? longestMs : 0;
+  }
+
+  /** This process did not run when the time was over: the try ahead may have answers that were not read yet. */
+  mayBeAnswered(nowMs: number, deadlineMs: number): boolean {
+    const isTried = this.#subject.records.some(({ trying }) => trying !== undefined);
+    return isTried && nowMs - deadlineMs > LATE_MS && this.answer(nowMs) === undefined;
   }
 
   /** `slots`: how many tries of this process were under way when it stood in line for one; undefined when it did not. */
