@@ -26,6 +26,12 @@ export type Fault =
   | ({ readonly kind: 'suspend'; readonly forMs: number } & Clients)
   /** The event loop stands still once so many more commands were given to nodes. */
   | ({ readonly kind: 'block'; readonly afterCommands: number; readonly forMs: number } & Clients)
+  /** The same in the callback in which callers with these waits ask for one free key. */
+  | ({
+      readonly kind: 'crowd';
+      readonly waitsMs: readonly number[];
+      readonly forMs: number;
+    } & Clients)
   /** So many different free keys are asked for at once. */
   | ({ readonly kind: 'burst'; readonly keys: number; readonly waitMs: number } & Clients)
   | ({ readonly kind: 'crash'; readonly afterSends: number } & Clients)
@@ -52,7 +58,7 @@ export function planFaults(plan: Shared, chance: Chance): PlannedFault[] {
 }
 
 /** Others are planned by their own families. */
-type DrawnKind = Exclude<Fault['kind'], 'forget' | 'suspend' | 'block' | 'burst'>;
+type DrawnKind = Exclude<Fault['kind'], 'forget' | 'suspend' | 'block' | 'crowd' | 'burst'>;
 
 const EVERYWHERE: readonly DrawnKind[] = [
   'hold',

@@ -65,12 +65,12 @@ function planBlockedLoops(seed: number, chance: Chance): Plan {
   const ttlMs = chance.pick([500, 1_000]);
   const durationMs = 8 * ttlMs;
   const faults = [0, 1].flatMap((client) =>
-    series({ untilMs: durationMs, apartMs: () => ttlMs * chance.between(1.3, 2) }, () => ({
-      kind: 'block',
-      clients: [client],
-      afterCommands: chance.integer(0, 12),
-      forMs: ttlMs * chance.pick([0.05, 0.15, 0.3]),
-    })),
+    series({ untilMs: durationMs, apartMs: () => ttlMs * chance.between(1.3, 2) }, () => {
+      const forMs = ttlMs * chance.pick([0.05, 0.15, 0.3]);
+      return chance.happens(0.3)
+        ? { kind: 'crowd', clients: [client], waitsMs: [ttlMs, 0, ttlMs / 8, 0], forMs }
+        : { kind: 'block', clients: [client], afterCommands: chance.integer(0, 12), forMs };
+    }),
   );
   return planQuiet(seed, chance, {
     family: 'blocked-loops',

@@ -68,6 +68,10 @@ export function applyFault(
       for (const index of fault.clients)
         fleet.clients[index]?.blockAfter(fault.afterCommands, fault.forMs);
       return undefined;
+    case 'crowd':
+      for (const index of fault.clients)
+        fleet.clients[index]?.crowd(`crowd-${number}-${index}`, fault.waitsMs, fault.forMs);
+      return undefined;
     case 'burst':
       for (const index of fault.clients)
         fleet.clients[index]?.burst(fault.keys, `burst-${number}-${index}`, fault.waitMs);

@@ -199,15 +199,24 @@ export class ClientProcess {
 
   /** So many free keys are wanted at the same moment. */
   burst(count: number, name: string, waitMs: number): void {
-    const one = async (key: string): Promise<void> => {
-      const lock = await this.ask([key], { wait: waitMs });
-      if (lock === undefined) return;
-      this.record.releasing(lock);
-      await lock.release();
-    };
     this.process.deliver(() => {
-      for (let index = 0; index < count; index += 1) void one(`${name}-${index}`);
+      for (let index = 0; index < count; index += 1) void this.#once(`${name}-${index}`, waitMs);
     });
+  }
+
+  /** One free key is wanted by callers with these waits, and then the event loop is blocked for `blockedMs` by their callback. */
+  crowd(key: string, waitsMs: readonly number[], blockedMs: number): void {
+    this.process.deliver(() => {
+      for (const waitMs of waitsMs) void this.#once(key, waitMs);
+      this.process.stall(blockedMs);
+    });
+  }
+
+  async #once(key: string, waitMs: number): Promise<void> {
+    const lock = await this.ask([key], { wait: waitMs });
+    if (lock === undefined) return;
+    this.record.releasing(lock);
+    await lock.release();
   }
 
   /** Its event loop is blocked for `ms` as soon as the core has given its nodes so many more commands. */
