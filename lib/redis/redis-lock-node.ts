@@ -17,10 +17,8 @@ import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
-import { examineServer } from './preflight/examine-server.ts';
-import { gateName } from './scripts/acquire.ts';
-import { BATCH } from './scripts/batch.ts';
-import { JOIN } from './scripts/join.ts';
+import { examineServer } from './preflight.ts';
+import { gateName, BATCH, JOIN } from './scripts.ts';
 
 const CALLS = [ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, INSPECT_CALL];
 const LOADED_AFTER_JOIN = [...CALLS.map(({ script }) => script), BATCH];

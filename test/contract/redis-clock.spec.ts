@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
-import { gateName } from '../../lib/redis/scripts/acquire.ts';
+import { gateName } from '../../lib/redis/scripts.ts';
 import { ContractClient, RETENTION_MS } from './contract-client.ts';
 import { contractChecks } from './lock-node.contract.ts';
 import { createRedisHarness } from './redis-harness.ts';

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { lockNames, markerName } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { gateName } from '../../lib/redis/scripts/acquire.ts';
+import { gateName } from '../../lib/redis/scripts.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 import { lacks } from './lock-node.contract.ts';

@@ -81,7 +81,7 @@ const WORSE: readonly (readonly [what: keyof Counts, where: CountedName, Edit])[
     'calls',
     'acquire and release',
     {
-      file: 'lib/redis/scripts/release.ts',
+      file: 'lib/redis/scripts.ts',
       find: "if call('GET', K[i]) == holder then",
       replace: "if call('EXISTS', K[i]) == 1 and call('GET', K[i]) == holder then",
     },

@@ -2,11 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
-import {
-  checkNodes,
-  formatStartupReport,
-  requiredAclRules,
-} from '../../lib/redis/preflight/startup-checks.ts';
+import { checkNodes, formatStartupReport, requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';

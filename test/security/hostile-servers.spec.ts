@@ -3,11 +3,14 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { QuorumUnavailableError, isRedlockError } from '../../lib/core/errors.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import { ACQUIRE } from '../../lib/redis/scripts/acquire.ts';
-import { EXTEND } from '../../lib/redis/scripts/extend.ts';
-import { BATCH, VALUES_PER_REQUEST } from '../../lib/redis/scripts/batch.ts';
-import { JOIN } from '../../lib/redis/scripts/join.ts';
-import { RELEASE } from '../../lib/redis/scripts/release.ts';
+import {
+  ACQUIRE,
+  EXTEND,
+  BATCH,
+  VALUES_PER_REQUEST,
+  JOIN,
+  RELEASE,
+} from '../../lib/redis/scripts.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';

@@ -9,12 +9,17 @@ import type {
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/module-context.ts';
-import { ACQUIRE, gateName } from '../scripts/acquire.ts';
-import { EXTEND } from '../scripts/extend.ts';
-import { INSPECT } from '../scripts/inspect.ts';
-import { RELEASE } from '../scripts/release.ts';
-import { BATCH, MOST_KEYS, VALUES_PER_REQUEST } from '../scripts/batch.ts';
-import type { Script } from '../scripts/script.ts';
+import {
+  ACQUIRE,
+  gateName,
+  EXTEND,
+  INSPECT,
+  RELEASE,
+  BATCH,
+  MOST_KEYS,
+  VALUES_PER_REQUEST,
+  type Script,
+} from '../scripts.ts';
 import { errorReply } from './node-failure.ts';
 import {
   parseAcquireReply,

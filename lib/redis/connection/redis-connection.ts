@@ -19,7 +19,7 @@ import type {
   ScriptCommandOwner,
   WireCommand,
 } from '../commands/script-command.ts';
-import { MOST_REQUESTS } from '../scripts/batch.ts';
+import { MOST_REQUESTS } from '../scripts.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisLink } from './redis-link.ts';

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { ACQUIRE } from '../../../lib/redis/scripts/acquire.ts';
+import { ACQUIRE } from '../../../lib/redis/scripts.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../../support/eventually.ts';

@@ -6,7 +6,7 @@ import { systemEnvironment } from '../../../lib/core/system-environment.ts';
 import { markerName } from '../../../lib/core/nodes/node-names.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
-import { gateName } from '../../../lib/redis/scripts/acquire.ts';
+import { gateName } from '../../../lib/redis/scripts.ts';
 import { answerQuestions, programSettings } from '../../support/program.ts';
 import { countWrites } from '../../support/count-writes.ts';
 import { countsBetween, ServerCounters } from '../../support/redis-servers/server-counters.ts';

@@ -2,10 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { lockNames } from '../../../lib/core/nodes/node-names.ts';
 import * as commands from '../../../lib/redis/commands/script-command.ts';
-import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight/startup-checks.ts';
-import { JOIN } from '../../../lib/redis/scripts/join.ts';
-import { PROBE } from '../../../lib/redis/scripts/probe.ts';
-import type { Script } from '../../../lib/redis/scripts/script.ts';
+import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight.ts';
+import { JOIN, PROBE, type Script } from '../../../lib/redis/scripts.ts';
 
 const names = lockNames('lock:', ['a', 'b']);
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };

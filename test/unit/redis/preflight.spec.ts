@@ -1,7 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { NodeFacts, NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
-import { checkNodes, formatStartupReport } from '../../../lib/redis/preflight/startup-checks.ts';
-import type { StartupCheckOptions } from '../../../lib/redis/preflight/startup-checks.ts';
+import {
+  checkNodes,
+  formatStartupReport,
+  type StartupCheckOptions,
+} from '../../../lib/redis/preflight.ts';
 
 const OPTIONS: StartupCheckOptions = { quorum: 2, restartGuard: true, keyPrefix: 'lock:' };
 const DOWN: NodeFailure = {

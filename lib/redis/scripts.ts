@@ -1,0 +1,386 @@
+import { createHash } from 'node:crypto';
+
+/** A Lua script as the server knows it. Its header names KEYS, ARGV and every reply. */
+export interface Script {
+  readonly text: string;
+  /** What EVALSHA asks for. */
+  readonly sha1: string;
+}
+
+/** Turns the text in a module into what is sent: no blank line in front, so that errors name our line numbers. */
+function defineScript(lua: string): Script {
+  const text = lua.trim();
+  return Object.freeze({ text, sha1: createHash('sha1').update(text).digest('hex') });
+}
+
+/** First on every connection: makes the server remember when it may vote. */
+export const JOIN = defineScript(`
+-- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
+-- KEYS: marker gate
+-- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms)
+-- marker: "<voteAfterMs> <runId> <W ms> <R ms>", no TTL.  gate: see ACQUIRE; what it says is from the marker before.
+-- Returns {1, ms, start} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run id
+--         {-5, R} DISAGREE: the marker was written with this other R; nothing was written
+local call, K, A = redis.call, KEYS, ARGV
+local W, R = tonumber(A[1]), A[2]
+local runId = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local voteAfter, markerRunId, markerW, markerR =
+  string.match(call('GET', K[1]) or '', '^(%d+) (%w+) (%d+) (%d+)$')
+
+local write = false
+if markerRunId ~= runId then -- a start that nobody joined yet, or everything was flushed
+  voteAfter, write = now + W, true
+else
+  if markerR ~= R then return {-5, tonumber(markerR)} end
+  voteAfter, markerW = tonumber(voteAfter), tonumber(markerW)
+  if voteAfter - now > markerW then -- the clock went back: what was promised before is unknown
+    W = math.max(W, markerW)
+    voteAfter, write = now + W, true
+  elseif markerW < W then -- a rolling deploy raised it: as if the larger W had been there from the start
+    voteAfter, write = voteAfter - markerW + W, true
+  end
+end
+if write then
+  call('DEL', K[2])
+  call('SET', K[1], string.format('%.0f %s %.0f %s', voteAfter, runId, W, R))
+end
+return {1, math.max(0, voteAfter - now), string.sub(runId, 1, 8)}
+`);
+
+/** Where a server keeps what it needs to know of marker and clock in a vote for a free lock. */
+export function gateName(marker: string): string {
+  return `${marker}:gate`;
+}
+
+/** Vote for a ballot: all keys or none. The reply is an integer when accepted, since arrays cost. */
+export const ACQUIRE = defineScript(`
+-- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
+-- KEYS: marker gate lock1 floor1 [lock2 floor2 ...]
+-- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs, start (from JOIN)
+-- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  floor: "F prev", 16 digits each, so that strings compare like numbers;
+--   ballots <= F are refused, prev is what F was before the last accept.
+-- gate: "<low><high><start><end, 13 digits><ttlMs>", written here for R/16: what marker and clock said. JOIN deletes it with each
+--   marker it writes, and without a marker it says nothing. While it lives, clock - R/2 <= low, and high was R/8 ahead of the
+--   clock. end is high + R + ttlMs in ms, as digits: to make those of a number takes Lua as long as a write.
+-- Returns 1 ACCEPTED; otherwise nothing was written (maxF and limit as digits: ioredis 6 rounds integers near 2^53):
+--   {0, pttlMs, maxF, other, i}  HELD: lock i (from 0), the first held one, has this other holder; pttl -1 = without TTL
+--   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
+--   {-2, ms}                     QUARANTINED: may vote in ms
+--   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of the clock, and a second above the floors
+--   {-4}                         UNJOINED: no marker, or that of another start (its data were replaced), or the clock went back
+--   error WRONGTYPE              a lock's name holds other data, which is kept
+local call, K, A = redis.call, KEYS, ARGV
+local holder, ttl = A[2], A[3]
+local values = call('MGET', unpack(K))
+local gate, floor, gateEnd, floorEnd, p, now, clock, voteAfter, runId, W, R = values[2], values[4]
+
+-- The common case: one free lock, a ballot above everything. A floor is longer than p, so with p = F the comparison refuses.
+local isPlain = #K == 4 and not values[3] and (not floor or #floor == 33 and A[1] > floor)
+if isPlain and gate and values[1] and A[1] > string.sub(gate, 1, 16) and A[1] <= string.sub(gate, 17, 32)
+  and A[4] == string.sub(gate, 33, 40) then
+  floorEnd = string.sub(gate, 41, 53)
+  if string.sub(gate, 54) ~= ttl then floorEnd = floorEnd - string.sub(gate, 54) + ttl end
+  gate = nil
+else
+  voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
+  if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+  local wait = voteAfter - now / 1000
+  W = tonumber(W)
+  if wait > W then return {-4} end
+  if wait > 0 then return {-2, math.ceil(wait)} end
+
+  p, clock = tonumber(A[1]), now - R * 500
+  local afterRestart = voteAfter * 1000 - W * 500
+  if W > 0 and afterRestart > clock then clock = afterRestart end
+  -- A floor outlives its lock by R past the later of p and now; Lua numbers below 2^53 reach commands as whole digits.
+  floorEnd = ttl + R + math.ceil(math.max(p, now) / 1000)
+  isPlain = isPlain and p > clock and p <= now + 86400000000
+  local high = now + R * 125
+  gateEnd = math.floor(now / 1000) + math.ceil(R / 16)
+  -- As low as clock - R/2 can be until the gate is gone, a millisecond after its time; and nothing from the quarantine.
+  local low = math.max(clock, voteAfter * 1000, (gateEnd + 1) * 1000 - R * 500)
+  gate = p > low and p <= high and now >= 1e15 -- a clock before 2001 has fewer digits
+    and string.format('%016.0f%016.0f%s%.0f%s', low, high, A[4], ttl + R + math.ceil(high / 1000), ttl)
+end
+
+if isPlain then
+  -- The floor goes first: a failing second write then leaves no holder without its floor.
+  call('SET', K[4], A[1] .. ' ' .. string.sub(floor or '0000000000000000', 1, 16), 'PXAT', floorEnd)
+  if call('SET', K[3], holder, 'PX', ttl, 'NX') then
+    if gate then redis.pcall('SET', K[2], gate, 'PXAT', gateEnd) end -- without it the next vote looks at the clock again
+    return 1
+  end
+  if floor then call('SET', K[4], floor, 'KEEPTTL') else call('DEL', K[4]) end
+  return redis.error_reply('WRONGTYPE ' .. K[3] .. ' holds data that is no lock')
+end
+
+local maxF, highest, limit, first = 0, '0', 0, nil
+for i = 3, #K, 2 do
+  local other, digits = values[i], string.sub(values[i + 1] or '0', 1, 16)
+  local F = tonumber(digits)
+  if F > maxF then maxF, highest = F, digits end
+  if other and other ~= holder then
+    first = first or i
+  elseif not other and call('EXISTS', K[i]) == 1 then
+    return redis.error_reply('WRONGTYPE ' .. K[i] .. ' holds data that is no lock')
+  else
+    if other and F == p then F = p - 1 end -- our own ballot, delivered twice
+    if F > limit then limit = F end
+  end
+end
+if first then
+  local pttl = call('PTTL', K[first])
+  return {0, pttl < -1 and 0 or pttl, highest, values[first], (first - 3) / 2}
+end
+local byClock = 0
+if clock > limit then limit, byClock = clock, 1 end
+if p <= limit then return {-1, string.format('%.0f', limit), now, byClock} end
+if p > math.max(now + 86400000000, maxF + 1000000) then return {-3, now, highest} end
+
+for i = 3, #K, 2 do
+  local before, prev = values[i + 1], '0000000000000000'
+  if before then -- a later ballot of the same attempt keeps what was before the attempt
+    if values[i] then prev = string.sub(before, 18, 33) else prev = string.sub(before, 1, 16) end
+  end
+  call('SET', K[i + 1], A[1] .. ' ' .. prev, 'PXAT', floorEnd)
+  call('PSETEX', K[i], ttl, holder)
+end
+return 1
+`);
+
+/** Renew a held lock; a missing key is set again where no newer ballot was accepted and the node may vote. */
+export const EXTEND = defineScript(`
+-- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
+-- KEYS: marker lock1 floor1 [lock2 floor2 ...]
+-- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs, start (from JOIN)
+-- marker and floor as in ACQUIRE.
+-- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
+--   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
+--   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
+--   {-4}     UNJOINED: a lock is missing, and the node has no marker or that of another start, or its clock went back
+local call, K, A = redis.call, KEYS, ARGV
+local T, holder, ttl = tonumber(A[1]), A[2], tonumber(A[3])
+local values = call('MGET', unpack(K))
+local floors, missing = {}, 0
+for i = 2, #K, 2 do
+  local F = tonumber(string.sub(values[i + 1] or '0', 1, 16))
+  floors[i] = F + 0 -- a floor that is no number fails here, before any write
+  if values[i] ~= holder then
+    if values[i] or F > T or call('EXISTS', K[i]) == 1 then return {0} end
+    missing = missing + 1
+  end
+end
+
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
+if missing > 0 then
+  if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
+  local wait = voteAfter - now / 1000
+  if wait > tonumber(W) then return {-4} end
+  if wait > 0 then return {-2, math.ceil(wait)} end
+end
+
+for i = 2, #K, 2 do
+  local F, lockLeft, floorLeft = floors[i], call('PTTL', K[i]), call('PTTL', K[i + 1])
+  -- Without marker the distance that ACQUIRE put between lock and floor stands for R.
+  local keep = ttl + (R or math.max(0, floorLeft - math.max(0, lockLeft)))
+  local ahead = math.max(F, T) - now
+  if ahead > 0 then keep = keep + math.ceil(ahead / 1000) end
+  if not values[i] or F < T then
+    call('PSETEX', K[i + 1], math.max(keep, floorLeft), A[1] .. ' ' .. A[1])
+  elseif floorLeft >= 0 and floorLeft < keep then
+    call('PEXPIRE', K[i + 1], keep) -- needs no memory: a server that has none left still renews
+  end
+  if not values[i] then call('PSETEX', K[i], ttl, holder)
+  elseif lockLeft ~= -1 and lockLeft < ttl then call('PEXPIRE', K[i], ttl) end
+end
+return {1, missing}
+`);
+
+/** End an attempt or a held lock, where the holder still has it. */
+export const RELEASE = defineScript(`
+-- RELEASE: delete the locks that are still held by o.
+-- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
+-- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
+-- Returns how many locks were deleted; {deleted, n} when a hint reached n connections
+local call, K, A = redis.call, KEYS, ARGV
+local holder, granted, notify = A[1], A[2], A[3]
+local deleted, listeners = 0, 0
+for i = 1, #K, granted == '1' and 1 or 2 do
+  if call('GET', K[i]) == holder then
+    if granted ~= '1' then -- before the lock goes, so that a failure leaves both
+      local floor = call('GET', K[i + 1])
+      if floor and #floor == 33 then
+        local prev = string.sub(floor, 18)
+        if prev == '0000000000000000' then call('DEL', K[i + 1])
+        else redis.pcall('SET', K[i + 1], prev .. ' ' .. prev, 'KEEPTTL') end -- without memory the lock goes all the same
+      end
+    end
+    call('DEL', K[i])
+    deleted = deleted + 1
+    if notify == '1' then
+      local reached = redis.pcall('PUBLISH', K[i], holder) -- a user without channels still releases
+      if type(reached) == 'number' and reached > listeners then listeners = reached end
+    end
+  end
+end
+if listeners > 0 then return {deleted, listeners} end
+return deleted
+`);
+
+/** Look without touching. */
+export const INSPECT = defineScript(`
+-- INSPECT: who holds these locks, and the highest floor. Writes nothing.
+-- KEYS: lock1 floor1 [lock2 floor2 ...]
+-- ARGV: none
+-- Returns {pttlMs, maxF, holder}: of the lock that is held longest, -1 = without TTL; {0, maxF, false} when all are free;
+--   maxF as digits.
+local call, K = redis.call, KEYS
+local values = call('MGET', unpack(K))
+local maxF, highest, pttl, holder = 0, '0', 0, false
+for i = 1, #K, 2 do
+  local digits = string.sub(values[i + 1] or '0', 1, 16)
+  local F = tonumber(digits)
+  if F > maxF then maxF, highest = F, digits end
+  if values[i] then
+    local left = call('PTTL', K[i])
+    if left < -1 then left = 0 end
+    if not holder or left == -1 or (pttl ~= -1 and left > pttl) then pttl, holder = left, values[i] end
+  end
+end
+return {pttl, highest, holder}
+`);
+
+/** At start-up: tries every command that the other scripts use, to find rights that are missing. */
+export const PROBE = defineScript(`
+-- PROBE: run every command of the other scripts on names that no lock can have, and clean up.
+-- KEYS: probe, probe floor
+-- ARGV: none
+-- Returns {c, failures ...}: c = 1 where CONFIG GET timeout is allowed as well, which we don't need;
+--   a failure is "command: message", and there is none when every right is there.
+local lock, floor, failures = KEYS[1], KEYS[2], {0}
+local function try(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) == 'table' and reply.err then failures[#failures + 1] = command .. ': ' .. reply.err end
+end
+try('INFO', 'server')
+try('TIME')
+try('MGET', lock, floor)
+try('GET', lock)
+try('PSETEX', floor, 1000, '0')
+try('PSETEX', lock, 1000, '0')
+try('PEXPIRE', lock, 1000)
+try('SET', floor, '0', 'KEEPTTL')
+try('EXISTS', lock)
+try('PTTL', lock)
+try('PUBLISH', lock, '0')
+if redis.acl_check_cmd then -- not in Redis 6.2; scripts can't call these
+  local function may(...)
+    local known, allowed = pcall(redis.acl_check_cmd, ...)
+    return known and allowed
+  end
+  for _, command in ipairs({'SUBSCRIBE', 'UNSUBSCRIBE'}) do
+    if not may(command, lock) then failures[#failures + 1] = command .. ': the user may not, or not on ' .. lock end
+  end
+  if may('CONFIG', 'GET', 'timeout') then failures[1] = 1 end
+end
+try('DEL', lock)
+try('DEL', floor)
+return failures
+`);
+
+/** With so many collected, writing costs less than waiting for more; and the server is never busy with one batch for long. */
+export const MOST_REQUESTS = 32;
+/** A batch has no more of them, unless one request does. */
+export const MOST_KEYS = 128;
+/** Values of each of its scripts, apart from the start of the server. */
+export const VALUES_PER_REQUEST = 3;
+
+const functions = Object.entries({ a: ACQUIRE, e: EXTEND, r: RELEASE })
+  .map(([letter, { text }]) => `  ${letter} = function(KEYS, ARGV)\n${text}\n  end,`)
+  .join('\n');
+
+/**
+ * Several requests as one script; each has the meaning of its own script, of which this is made. What nearly all of them
+ * are, the vote for one free lock and the release of one that is held, shares one look at the keys, the marker and the time.
+ */
+export const BATCH = defineScript(`
+-- BATCH: several requests in their order; one that fails harms no other.
+-- KEYS: marker, gate, then the keys of each request without them
+-- ARGV: start (from JOIN), then for each request: a letter for its script with the number of its keys, its values without
+--   the start
+-- Returns 1 when every script returned 1, which is the common case and cheap to read; otherwise a list: the reply of each
+--   script, or {'e', message} where the server refused something in it
+local scripts = {
+${functions}
+}
+local try, K, A = redis.pcall, KEYS, ARGV
+
+-- The common case of ACQUIRE.
+local function accept(lock, name, floor, ballot, holder, ttl, floorEnd)
+  local reply = try('SET', name, ballot .. ' ' .. string.sub(floor or '0000000000000000', 1, 16), 'PXAT', floorEnd)
+  if reply.err then return reply end
+  reply = try('SET', lock, holder, 'PX', ttl, 'NX')
+  if reply then return reply.err and reply or 1 end
+  if floor then try('SET', name, floor, 'KEEPTTL') else try('DEL', name) end
+  return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
+end
+
+-- The common case of RELEASE.
+local function free(lock, holder, notify)
+  local reply = try('DEL', lock)
+  if reply ~= 1 or notify ~= '1' then return reply end
+  local reached = try('PUBLISH', lock, holder)
+  if type(reached) == 'number' and reached > 0 then return {1, reached} end
+  return 1
+end
+
+-- As they are before the first request; changed names the locks for which that is over.
+local values, changed = try('MGET', unpack(K)), {}
+if values.err then values = {} end -- nothing is known: each request by its own script
+local gate, low, high, floorEnd, gateTtl = values[2], nil, nil, nil, nil
+if gate and values[1] and string.sub(gate, 33, 40) == A[1] then
+  low, high = string.sub(gate, 1, 16), string.sub(gate, 17, 32)
+  floorEnd, gateTtl = string.sub(gate, 41, 53), string.sub(gate, 54)
+end
+
+local function single(what, first, last, ...)
+  local keys = {}
+  if what ~= 'r' then keys[1] = K[1] end
+  if what == 'a' then keys[2] = K[2] end
+  for i = first, last do keys[#keys + 1] = K[i] end
+  for i = first, last do changed[K[i]] = true end
+  return pcall(scripts[what], keys, {...})
+end
+
+local replies, isPlain, key, value = {}, true, 3, 2
+while A[value] do
+  local what, a, b, c = A[value], A[value + 1], A[value + 2], A[value + 3]
+  local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
+  local last = key + 1
+  local isKnown = not changed[lock]
+  if isKnown and what == 'r1' and values[key] == a then
+    last, reply = key, free(lock, a, c)
+    changed[lock] = true
+  elseif isKnown and what == 'a2' and low and not values[key] and (not floor or #floor == 33 and a > floor)
+    and a > low and a <= high then
+    reply = accept(lock, K[last], floor, a, b, c, c == gateTtl and floorEnd or floorEnd - gateTtl + c)
+    changed[lock] = true
+  else
+    last = key + string.sub(what, 2) - 1
+    isDone, reply = single(string.sub(what, 1, 1), key, last, a, b, c, A[1])
+  end
+  if type(reply) == 'table' and reply.err then isDone, reply = false, reply.err end
+  if not isDone then reply = {'e', tostring(reply)} end
+  if reply ~= 1 then isPlain = false end
+  replies[#replies + 1] = reply
+  key, value = last + 1, value + 4
+end
+if isPlain then return 1 end
+return replies
+`);
