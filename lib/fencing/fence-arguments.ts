@@ -1,5 +1,7 @@
-import { RedlockConfigError } from '../core/errors.ts';
-import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
+import { RedlockConfigError, FencedUsageError } from '../core/errors.ts';
+import { checkOptionNames, kindOf, meantBy } from '../core/options/option-names.ts';
+import { durationMs, type Duration } from '../core/options/duration.ts';
+import type { FenceKeys, FenceTransactionOptions, IsolationLevel, PruneOptions } from './fence.ts';
 
 /** Of every fence in an SQL database. */
 export const SQL_FENCE_OPTIONS = ['table', 'onStale', 'onEvent'];
@@ -50,4 +52,122 @@ export function refuseListener(option: string, listener: unknown): never {
   const fix = 'give a function, which is called when it happens';
   const shown = listener instanceof Promise ? 'a promise' : kindOf(listener);
   throw new RedlockConfigError(option, listener, fix, shown);
+}
+
+export const DEFAULT_ATTEMPTS = 10;
+
+const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
+
+const TRANSACTION_OPTIONS = [
+  'keys',
+  'isolationLevel',
+  'attempts',
+  'lockTimeout',
+  'idleInTransactionTimeout',
+] as const;
+
+/**
+ * The keys that the options of a call name.
+ *
+ * @param call what was called, for messages
+ * @throws RedlockConfigError when they are no object, or have another name
+ */
+export function keysOf(call: string, options: FenceKeys | undefined): FenceKeys['keys'] {
+  if (options === undefined) return undefined;
+  checkOptionNames(call, options, ['keys']);
+  return options.keys;
+}
+
+/** Of a transaction, checked. */
+export interface TransactionOptions extends FenceKeys {
+  readonly attempts: number;
+  readonly isolationLevel?: IsolationLevel;
+  /** Milliseconds, as the other one. */
+  readonly lockTimeout?: number;
+  readonly idleInTransactionTimeout?: number;
+}
+
+const NONE: TransactionOptions = { attempts: DEFAULT_ATTEMPTS };
+
+/**
+ * Read once: nothing may change what was checked, for the level stands in SQL as text.
+ *
+ * @throws RedlockConfigError when they are no object, have another name, or a value that is none of it
+ */
+export function transactionOptions(
+  options: FenceTransactionOptions | undefined,
+): TransactionOptions {
+  if (options === undefined) return NONE;
+  checkOptionNames('fence.transaction', options, TRANSACTION_OPTIONS);
+  const { attempts = DEFAULT_ATTEMPTS, isolationLevel } = options;
+  const { keys, lockTimeout, idleInTransactionTimeout } = options;
+  if (!Number.isInteger(attempts) || attempts < 1)
+    throw new RedlockConfigError('attempts', attempts, 'give a whole number from 1');
+  if (isolationLevel !== undefined && !LEVELS.includes(isolationLevel)) refuseLevel(isolationLevel);
+  return {
+    attempts,
+    ...(keys !== undefined && { keys }),
+    ...(isolationLevel !== undefined && { isolationLevel }),
+    ...limit('lockTimeout', lockTimeout),
+    ...limit('idleInTransactionTimeout', idleInTransactionTimeout),
+  };
+}
+
+function limit<Name extends string>(
+  name: Name,
+  value: Duration | undefined,
+): { [name in Name]?: number } {
+  return value === undefined
+    ? {}
+    : ({ [name]: durationMs(name, value, 1) } as { [name in Name]: number });
+}
+
+function refuseLevel(level: unknown): never {
+  const meant = typeof level === 'string' ? meantBy(level.toLowerCase(), LEVELS) : undefined;
+  throw new RedlockConfigError(
+    'isolationLevel',
+    level,
+    "give 'read committed', 'repeatable read' or 'serializable'",
+    meant === undefined ? kindOf(level) : `written so (did you mean '${meant}'?)`,
+  );
+}
+
+const DAY_MS = 86_400_000;
+
+/** In 2001; what is smaller is no time in microseconds. */
+export const FIRST_TIME = '1000000000000000';
+
+/** @throws RedlockConfigError */
+export function ageOf(options: Partial<PruneOptions> = {}): number {
+  // What the conformance kit gives has a floor, too.
+  if (!('floor' in Object(options))) checkOptionNames('fence.prune', options, ['olderThan']);
+  const { olderThan } = options;
+  const text = typeof olderThan === 'string' ? olderThan : '';
+  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
+  const written = Number(count) * (unit === 'd' ? DAY_MS : DAY_MS / 24);
+  const ageMs = Math.round(typeof olderThan === 'number' ? olderThan : written);
+  if (ageMs >= DAY_MS && Number.isSafeInteger(ageMs)) return ageMs;
+  const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
+  const meant = typeof olderThan === 'number' && olderThan >= 1 ? meantAge(olderThan) : undefined;
+  const shown = meant && `${olderThan} (did you mean ${meant}?)`;
+  throw new RedlockConfigError('olderThan', olderThan, fix, shown);
+}
+
+/** A small number of days, or seconds; undefined for what is no age in either. */
+function meantAge(count: number): string | undefined {
+  if (count < DAY_MS / 1_000) return `'${count}d'`;
+  return count < DAY_MS ? String(count * 1_000) : undefined;
+}
+
+/**
+ * @param subject what can't be pruned, such as a table
+ * @param key one that has a number that is no time
+ */
+export function counterRefusal(subject: string, key: string): FencedUsageError {
+  const why = `its key '${key}' has the token of a counter, which tells no age. Prune only what the quorum numbers.`;
+  return pruneRefusal(subject, why);
+}
+
+export function pruneRefusal(subject: string, why: string): FencedUsageError {
+  return new FencedUsageError(`${subject} can't be pruned: ${why} Nothing was deleted.`);
 }

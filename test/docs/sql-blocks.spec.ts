@@ -9,9 +9,8 @@ import {
   type FenceToken,
   type StaleTokenError,
 } from '../../lib/fencing/index.ts';
-import { mysqlFenceSql } from '../../lib/fencing/sql/mysql-sql.ts';
+import { mysqlFenceSql, sqliteFenceSql } from '../../lib/fencing/sql/dialect.ts';
 import { postgresFenceSql } from '../../lib/fencing/sql/postgres-sql.ts';
-import { sqliteFenceSql } from '../../lib/fencing/sql/sqlite-sql.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { blocksOf, PAGES, readPage } from './pages.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import { hashSlot } from '../../lib/fencing/drivers/redis-fence-names.ts';
+import { hashSlot } from '../../lib/fencing/drivers/redis-fence-script.ts';
 import { redisFence, type RedisFence } from '../../lib/fencing/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { SlotMover, startRedisCluster } from './support/redis-cluster.ts';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { otherKeys } from '../../lib/fencing/drivers/redis-write-commands.ts';
+import { otherKeys } from '../../lib/fencing/drivers/redis-fence-script.ts';
 import { redisFence, type RedisFence } from '../../lib/fencing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 

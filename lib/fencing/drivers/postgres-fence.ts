@@ -1,11 +1,16 @@
 import { FencedUsageError, isRedlockError, RedlockConfigError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
 import { fenceError } from '../sql/advance-fence.ts';
-import { claimParameters } from '../sql/claim-parameters.ts';
+import {
+  claimParameters,
+  runStatement,
+  type SqlFenceAdapter,
+  type SqlRow,
+  type SqlStatement,
+} from '../sql/sql-executor.ts';
 import { postgresFenceCheck } from '../sql/postgres-sql.ts';
 import { runStatementPair } from './statement-pair.ts';
-import { keysOf } from '../call-options.ts';
-import { SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
+import { keysOf, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import {
@@ -17,12 +22,6 @@ import {
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
-import {
-  runStatement,
-  type SqlFenceAdapter,
-  type SqlRow,
-  type SqlStatement,
-} from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** The client type of the user's own pool, so that `tx` has all methods of `pg`. */

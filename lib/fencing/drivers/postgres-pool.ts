@@ -3,8 +3,7 @@ import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
 import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
-import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
-import { TextCache } from '../sql/text-cache.ts';
+import { type CommitCheck, type SqlExecutor, type SqlRow, TextCache } from '../sql/sql-executor.ts';
 
 /** What the fence needs of a connection of `pg`. */
 export interface PostgresClient {

@@ -2,7 +2,7 @@ import type { TokenSource } from '../../core/token-source.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
-import { claimParameters, listOfClaims } from '../sql/claim-parameters.ts';
+import { claimParameters, listOfClaims } from '../sql/sql-executor.ts';
 import { fenceTable } from '../sql/dialect.ts';
 import {
   checkPostgresPool,

@@ -5,8 +5,7 @@ import {
   RedlockConfigError,
   StaleTokenError,
 } from '../../core/errors.ts';
-import { keysOf } from '../call-options.ts';
-import { checkFenceArguments } from '../fence-arguments.ts';
+import { keysOf, checkFenceArguments } from '../fence-arguments.ts';
 import type {
   FenceEventListener,
   FenceKeys,
@@ -17,13 +16,14 @@ import type {
 import { checkFenceKey, fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 import { pruneRedisFence } from '../upkeep/prune-redis-fence.ts';
-import { floorOf, hashedLike } from './redis-fence-names.ts';
-import { FENCED_WRITE_SCRIPT } from './redis-fence-script.ts';
 import {
+  floorOf,
+  hashedLike,
+  FENCED_WRITE_SCRIPT,
   checkedCommands,
   type CheckedCommand,
   type RedisWriteCommand,
-} from './redis-write-commands.ts';
+} from './redis-fence-script.ts';
 
 /** What the fence needs of a client of ioredis, also a cluster one. */
 export interface RedisFenceClient {

@@ -1,4 +1,4 @@
-import { listOfClaims } from './claim-parameters.ts';
+import { listOfClaims } from './sql-executor.ts';
 import type { FenceSql } from './dialect.ts';
 
 /** In front of the facts in the error by which PostgreSQL refuses a stale token. */

@@ -1,5 +1,6 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
+import type { FenceClaim } from '../fence-claim.ts';
 
 /** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
 export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
@@ -113,4 +114,73 @@ export function dialectOf<Dialect extends SqlDialect>(
   const dialect = Object.hasOwn(known, name) ? known[name] : undefined;
   if (dialect) return dialect;
   throw new RedlockConfigError(option, name, `the fence knows ${Object.keys(known).join(', ')}`);
+}
+
+/** Statements of one transaction, each of which may depend on the rows of those before it. */
+export type SqlSteps<Result> = Generator<SqlStatement, Result, readonly SqlRow[]>;
+
+/** Runs the statements one after the other; errors of a statement are thrown where it was given. */
+export async function runSteps<Result>(
+  executor: SqlExecutor,
+  steps: SqlSteps<Result>,
+): Promise<Result> {
+  let step = steps.next();
+  while (step.done !== true) {
+    let rows: readonly SqlRow[];
+    try {
+      rows = await runStatement(executor, step.value);
+    } catch (error) {
+      step = steps.throw(error);
+      continue;
+    }
+    step = steps.next(rows);
+  }
+  return step.value;
+}
+
+/** The same without an `await`: nothing else can use the connection in between. */
+export function runStepsNow<Result>(
+  run: (statement: SqlStatement) => readonly SqlRow[],
+  steps: SqlSteps<Result>,
+): Result {
+  let step = steps.next();
+  while (step.done !== true) step = steps.next(run(step.value));
+  return step.value;
+}
+
+/** Three for each claim. */
+export function claimParameters(
+  claims: readonly FenceClaim[],
+  encode = (text: string): string => text,
+): readonly string[] {
+  return claims.flatMap(({ key, token, holder }) => [encode(key), token, encode(holder)]);
+}
+
+/**
+ * A list of SQL, with what `each` makes of the placeholders of every claim.
+ * @param first the position of the first parameter
+ */
+export function listOfClaims(
+  count: number,
+  each: (key: string, token: string, holder: string) => string,
+  first = 1,
+): string {
+  const positions = Array.from({ length: count }, (_none, index) => first + index * 3);
+  return positions.map((at) => each(`$${at}`, `$${at + 1}`, `$${at + 2}`)).join(', ');
+}
+
+const MAX_TEXTS = 200;
+
+/** Texts made once for each key. Bounded, for statements that vary: those that come when it is full are made each time. */
+export class TextCache {
+  private readonly texts = new Map<string, string>();
+
+  /** @param make may throw; then nothing is kept */
+  get(key: string, make: () => string): string {
+    const known = this.texts.get(key);
+    if (known !== undefined) return known;
+    const text = make();
+    if (this.texts.size < MAX_TEXTS) this.texts.set(key, text);
+    return text;
+  }
 }

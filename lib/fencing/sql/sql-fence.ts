@@ -1,19 +1,225 @@
-import { RedlockConfigError } from '../../core/errors.ts';
-import { keysOf, type TransactionOptions } from '../call-options.ts';
-import type { FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
-import { fenceClaims } from '../fence-claim.ts';
-import { isStaleTokenError } from '../fence-reporter.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { FencedUsageError, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import {
+  DEFAULT_ATTEMPTS,
+  keysOf,
+  transactionOptions,
+  type TransactionOptions,
+} from '../fence-arguments.ts';
 import {
   advanceFence,
+  fenceError,
   checkTransaction,
   outsideTransaction,
   refuseEnded,
 } from './advance-fence.ts';
-import { fenceSqlOf } from './dialect.ts';
-import { isAbortedTransactionError } from './sql-error.ts';
-import type { CommitCheck, SqlDialect, SqlFenceAdapter } from './sql-executor.ts';
-import { runSteps, type SqlSteps } from './sql-steps.ts';
-import { openCalls, TableFence, type FenceCall } from './table-fence.ts';
+import type {
+  Fence,
+  FenceEventListener,
+  FenceFinding,
+  FenceKeys,
+  FenceToken,
+  FenceTransactionOptions,
+  PruneOptions,
+  SqlFenceOptions,
+} from '../fence.ts';
+import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { FenceContext, type HeldClaims } from '../fence-context.ts';
+import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
+import { fenceSqlOf, fenceTable } from './dialect.ts';
+import { isRetryableSqlError, isAbortedTransactionError } from './sql-error.ts';
+import {
+  type SqlFenceAdapter,
+  type SqlSteps,
+  type CommitCheck,
+  type SqlDialect,
+  runSteps,
+} from './sql-executor.ts';
+import { checkFence } from '../upkeep/check-fence.ts';
+import { pruneFence } from '../upkeep/prune-fence.ts';
+
+const MAX_RETRY_DELAY_MS = 200;
+
+/** One call of `transaction` or `claim`. */
+export interface FenceCall<Transaction, Result> extends HeldClaims {
+  readonly work: (transaction: Transaction) => Promise<Result> | Result;
+  readonly options?: Partial<TransactionOptions>;
+  /** The fence that opens the transaction. */
+  readonly of: object;
+  /** Only brings the token. */
+  readonly isClaim?: boolean;
+  /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
+  refusal?: Refusal;
+}
+
+/** By the transaction that a fence opened for it: the refusal by any fence dooms it. */
+export const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
+
+/** A fence that is one table, whose row locks order the holders. */
+export abstract class TableFence<Transaction> implements Fence<Transaction> {
+  protected readonly table: string;
+  protected readonly reporter: FenceReporter;
+  protected readonly context: FenceContext;
+
+  constructor(
+    protected readonly adapter: Pick<
+      SqlFenceAdapter<Transaction>,
+      'dialect' | 'database' | 'onlyConnection' | 'autocommit'
+    >,
+    options: SqlFenceOptions = {},
+  ) {
+    fenceSqlOf(adapter.dialect);
+    this.table = fenceTable(options.table);
+    const { database = adapter, onlyConnection } = adapter;
+    this.context = new FenceContext(database, this.table, onlyConnection);
+    this.reporter = new FenceReporter(options);
+  }
+
+  /**
+   * Runs the work once in a transaction, whose first statement after its settings is the advance.
+   *
+   * @throws the refusal of the call when the work succeeded in spite of it
+   */
+  protected abstract attempt<Result>(
+    call: FenceCall<Transaction, Result>,
+  ): Promise<Result> | Result;
+
+  async transaction<Result>(
+    token: FenceToken | undefined,
+    work: (transaction: Transaction) => Promise<Result> | Result,
+    options?: FenceTransactionOptions,
+  ): Promise<Result> {
+    const settled = transactionOptions(options);
+    const claims = fenceClaims(token, settled.keys);
+    if (typeof work !== 'function')
+      throw new FencedUsageError(
+        'transaction needs the work to do, as a function: transaction(token, async (tx) => {}). Nothing was written.',
+        claims.map(({ key }) => key),
+      );
+    this.context.refuseNested(claims);
+    const covered = new Set<FenceClaim>();
+    const call: FenceCall<Transaction, Result> = {
+      of: this,
+      claims,
+      work,
+      options: settled,
+      covered,
+    };
+    const attempt = async () => {
+      try {
+        return await this.attempt(call);
+      } catch (error) {
+        const again = claims.filter((claim) => covered.delete(claim));
+        if (again.length > 0) await this.claimAgain(again, error);
+        throw error;
+      }
+    };
+    const run = () => this.inTurn(() => this.retrying(claims, attempt, settled.attempts));
+    return this.reporter.reporting(token, claims, 'transaction', run, call);
+  }
+
+  abstract advance(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    options?: FenceKeys,
+  ): Promise<void>;
+
+  async claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
+    const claims = fenceClaims(token, keysOf('fence.claim', options));
+    if (this.context.covers(claims)) return;
+    this.context.refuseNested(claims);
+    const run = () => this.inTurn(() => this.claimNow(claims));
+    await this.reporter.reporting(token, claims, 'claim', run);
+  }
+
+  private claimNow(claims: readonly FenceClaim[]): Promise<unknown> {
+    const { autocommit } = this.adapter;
+    return this.retrying(claims, () =>
+      autocommit
+        ? advanceFence(autocommit, this.table, claims, true)
+        : this.attempt({ of: this, claims, work: () => undefined, isClaim: true }),
+    );
+  }
+
+  /**
+   * Makes the claims that were rolled back with the transaction that covered them: later reads rely on them. An older holder that
+   * waited for the row comes first, so earlier reads may be outdated.
+   */
+  private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
+    try {
+      await this.claimNow(claims);
+    } catch (failure) {
+      // A token that is stale writes no more.
+      if (isStaleTokenError(failure)) return;
+      throw new AggregateError(
+        [error, failure],
+        `The transaction for ${quoteKeys(claims.map(({ key }) => key))} was rolled back with the claims made in it, and they could not be made again: what was read after them may be outdated. Claim and read again before you use it. Why both failed is in errors.`,
+      );
+    }
+  }
+
+  async prune(options: PruneOptions): Promise<number> {
+    this.context.refuseInside();
+    const { dialect } = this.adapter;
+    const use = <Result>(steps: () => SqlSteps<Result>) =>
+      this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
+    try {
+      return await pruneFence(dialect, this.table, options, use);
+    } catch (error) {
+      throw fenceError(error, dialect, this.table, []);
+    }
+  }
+
+  async check(): Promise<readonly FenceFinding[]> {
+    this.context.refuseNested([]);
+    const { dialect } = this.adapter;
+    const steps = () => checkFence(dialect, this.table);
+    return this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
+  }
+
+  /** Runs the statements in a transaction that does not touch the fence first. */
+  protected abstract inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> | Result;
+
+  ddl(): string {
+    return fenceSqlOf(this.adapter.dialect).ddl(this.table);
+  }
+
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
+  }
+
+  /** Runs one use of the fence when the connection is free for it. */
+  protected inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
+    return use();
+  }
+
+  /** Before the next attempt, a random part of it. */
+  protected longestDelayMs(count: number): number {
+    return Math.min(MAX_RETRY_DELAY_MS, 2 ** count);
+  }
+
+  /** Whether the database rolled all of it back for the sake of another transaction. */
+  protected mayRunAgain(error: unknown): boolean {
+    return isRetryableSqlError(error);
+  }
+
+  /** Repeats what the database aborted for the sake of another transaction. */
+  protected async retrying<Result>(
+    claims: readonly FenceClaim[],
+    attempt: () => Promise<Result> | Result,
+    limit = DEFAULT_ATTEMPTS,
+  ): Promise<Result> {
+    for (let count = 1; ; count += 1) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (count >= limit || !this.mayRunAgain(error)) throw error;
+        this.reporter.retried(claims, count, error);
+        await delay(Math.random() * this.longestDelayMs(count));
+      }
+    }
+  }
+}
 
 /**
  * The fence over any SQL database: one table, whose row locks order the holders.

@@ -1,7 +1,6 @@
 import type { FenceFinding } from '../fence.ts';
 import { fenceSqlOf } from '../sql/dialect.ts';
-import type { SqlDialect, SqlRow } from '../sql/sql-executor.ts';
-import type { SqlSteps } from '../sql/sql-steps.ts';
+import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
 
 /** What a table of each dialect must be, and how to look at it. */
 interface CheckSql {

@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import type { PruneOptions } from '../fence.ts';
 import { isLockTimeoutError, isRetryableSqlError } from '../sql/sql-error.ts';
-import type { SqlDialect, SqlRow } from '../sql/sql-executor.ts';
-import type { SqlSteps } from '../sql/sql-steps.ts';
-import { ageOf, counterRefusal, FIRST_TIME, pruneRefusal } from './prune-age.ts';
+import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
+import { ageOf, counterRefusal, FIRST_TIME, pruneRefusal } from '../fence-arguments.ts';
 
 /** At the floor of a table whose holders are in their transactions. */
 const FLOOR_ATTEMPTS = 30;

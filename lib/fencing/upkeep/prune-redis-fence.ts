@@ -1,8 +1,14 @@
 import type { RedisFenceClient } from '../drivers/redis-fence.ts';
-import { floorOf, hashSlot, keyOfFence } from '../drivers/redis-fence-names.ts';
-import { FENCE_FUNCTIONS, OLD_RECORD_MS, shortened } from '../drivers/redis-fence-script.ts';
+import {
+  floorOf,
+  hashSlot,
+  keyOfFence,
+  FENCE_FUNCTIONS,
+  OLD_RECORD_MS,
+  shortened,
+} from '../drivers/redis-fence-script.ts';
 import type { PruneOptions } from '../fence.ts';
-import { ageOf, counterRefusal, FIRST_TIME, pruneRefusal } from './prune-age.ts';
+import { ageOf, counterRefusal, FIRST_TIME, pruneRefusal } from '../fence-arguments.ts';
 
 /** In one step of Redis, which does nothing else meanwhile. */
 const FENCES_PER_SCRIPT = 100;
