@@ -38,8 +38,8 @@ export type {
   WithLockOptions,
 } from './core/options/options.ts';
 export type { TokenRequest, TokenSource } from './core/token-source.ts';
-export { inClsTransaction } from './nest/cls-transaction.ts';
-export type { ClsTransactionHosts } from './nest/cls-transaction.ts';
+export { inClsTransaction } from './nest/redlock-module-options.ts';
+export type { ClsTransactionHosts } from './nest/redlock-module-options.ts';
 export { FencedInterceptor } from './nest/fenced/fenced.interceptor.ts';
 export { Fenced } from './nest/fenced/fenced.decorator.ts';
 export type { FencedKey, FencedKeyFunction } from './nest/fenced/fenced-key.ts';

@@ -11,8 +11,7 @@ import {
   RedlockModule,
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
-import { LATE_NODE_MS } from '../../lib/nest/host/quorum-wait.ts';
-import { adviceToWait, startupOutage } from '../../lib/nest/host/startup-outage.ts';
+import { LATE_NODE_MS, adviceToWait, startupOutage } from '../../lib/nest/host/startup.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';

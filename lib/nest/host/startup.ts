@@ -1,15 +1,17 @@
 import type { Logger } from '@nestjs/common';
-import { RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
-import type { NodeCause } from '../../core/errors.ts';
+import {
+  RedlockClosedError,
+  RedlockConfigError,
+  type NodeCause,
+  QuorumUnavailableError,
+} from '../../core/errors.ts';
 import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
 import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import type { FenceFinding } from '../../fencing/fence.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 import { checkNodes, formatStartupReport, type ExaminedNode } from '../../redis/preflight.ts';
-import { BEATS, LATE_NODE_MS, waitUntilQuorumJoined } from './quorum-wait.ts';
-import { adviceToWait, startupOutage } from './startup-outage.ts';
-import { waitUntilQuorumVotes } from './vote-wait.ts';
+import { inSeconds } from '../../core/options/duration.ts';
 
 const ASK_AGAIN_MS = 50;
 
@@ -195,3 +197,193 @@ function unanswered(limitMs: number): NodeFailure {
   const message = `no answer within ${Math.round(limitMs)} ms`;
   return { kind: 'failed', nothingWritten: true, reason: 'unreachable', message };
 }
+
+/** How long nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
+export const LATE_NODE_MS = 1_000;
+/** A wait without a quorum is news after this time: a hook of a test ends, and prints nothing, before the start is refused. */
+const NEWS_MS = 2_000;
+/** A wait is counted in so many beats: a blocked event loop costs one of them. */
+const BEATS = 10;
+
+/**
+ * Waits until a quorum of nodes has joined, no longer than `timeoutMs`. One error in the log says what is wrong where that takes
+ * long, because a test runner shows no other line, and may not wait for the end.
+ *
+ * @returns whether it has joined
+ */
+async function waitUntilQuorumJoined(
+  redlock: Redlock,
+  nodes: readonly LockNode[],
+  { needed, timeoutMs }: { readonly needed: number; readonly timeoutMs: number },
+  logger: Pick<Logger, 'error'>,
+): Promise<boolean> {
+  const joins = (limitMs: number) => inBeats(redlock, limitMs, (beatMs) => redlock.joined(beatMs));
+  if (timeoutMs <= NEWS_MS) return joins(timeoutMs);
+  if (await joins(NEWS_MS)) return true;
+  if (redlock.isClosing) return false;
+  const causes = nodes.flatMap((node) => {
+    const message = problemOf(redlock, node);
+    const { address } = node;
+    return message === undefined
+      ? []
+      : [{ address, reason: 'unreachable', message, elapsedMs: NEWS_MS } as const];
+  });
+  const leftMs = timeoutMs - NEWS_MS;
+  const next = `The start waits ${inSeconds(leftMs)} more for them, and is then refused. A test that should need no Redis replaces the nodes: .overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.`;
+  const { quorum } = redlock.options;
+  const outage = { waitedMs: NEWS_MS, needed, quorum, nodeCount: nodes.length, causes };
+  logger.error(startupOutage(outage, next).message);
+  return joins(leftMs);
+}
+
+/** A node without a connection says at once what it waits for; else why it has not joined. */
+function problemOf(redlock: Redlock, node: LockNode): string | undefined {
+  let problem = redlock.problemOf(node);
+  if (problem !== undefined)
+    node.examine((reply) => {
+      if (reply.kind === 'failed') problem = reply.message;
+    });
+  return problem;
+}
+
+async function inBeats(
+  redlock: Redlock,
+  limitMs: number,
+  ask: (beatMs: number) => Promise<boolean>,
+): Promise<boolean> {
+  for (let beat = 0; beat < BEATS && !redlock.isClosing; beat += 1)
+    if (await ask(limitMs / BEATS)) return true;
+  return false;
+}
+
+/** Whose guard it is where the own one is off. */
+const OF_ANOTHER = 'restart guard of another application with the same keyPrefix: here it is off';
+
+/**
+ * Waits, after a quorum has joined, until one may vote, as far as that takes no longer than `timeoutMs`; the log says why.
+ * Where a node restarts meanwhile, and has to wait again, it goes on for another `timeoutMs` at most.
+ *
+ * @returns whether a quorum is there: false when the nodes left meanwhile and did not come back, or the service closes
+ */
+async function waitUntilQuorumVotes(
+  redlock: Redlock,
+  timeoutMs: number,
+  logger: Pick<Logger, 'log' | 'warn'>,
+): Promise<boolean> {
+  const { restartGuardMs } = redlock.options;
+  const { votesInMs } = redlock;
+  if (votesInMs <= 0) return true;
+  const isBack = Number.isFinite(votesInMs);
+  // Another process may have asked for a longer guard.
+  const guardMs = isBack ? Math.max(votesInMs, restartGuardMs) : restartGuardMs;
+  if (isBack && guardMs > timeoutMs) {
+    logger.warn(
+      `A quorum may vote in ${inSeconds(votesInMs)}, not before: the servers are new or were restarted (${restartGuardMs > 0 ? "restart guard, 'maxTtl'" : OF_ANOTHER}). That can take longer than 'startupTimeout' (${inSeconds(timeoutMs)}), so the application starts now, and calls wait for it within their 'wait'. With a 'startupTimeout' of ${inSeconds(guardMs)} the start waits.`,
+    );
+    return true;
+  }
+  logger.log(
+    isBack
+      ? `Waiting ${inSeconds(votesInMs)} until a quorum may vote: the servers are new or were restarted, and could give away a lock that they forgot (${restartGuardMs > 0 ? 'restart guard' : OF_ANOTHER}). In development waitForVotes: false starts at once, but the first lock waits all the same; ${restartGuardMs > 0 ? 'restartGuard: false' : 'restartGuard: false there'} ends the wait for servers that lose nothing, or one single server.`
+      : 'Waiting until a quorum may vote: too many nodes left while the application started.',
+  );
+  const votes = (beatMs: number) => redlock.mayVote(beatMs);
+  if (await inBeats(redlock, 2 * timeoutMs, votes)) return true;
+  const leftMs = redlock.votesInMs;
+  if (!Number.isFinite(leftMs) || redlock.isClosing) return false;
+  logger.warn(
+    `A quorum may vote in ${inSeconds(leftMs)}, not before: servers restarted while the application started. It goes on now, and calls wait for the quorum within their 'wait'.`,
+  );
+  return true;
+}
+
+/** What the start was asked for, and what it found. */
+interface Outage {
+  readonly waitedMs: number;
+  /** How many nodes the start needs: a quorum, or with `strict` all of them. */
+  readonly needed: number;
+  readonly quorum: number;
+  readonly nodeCount: number;
+  /** Of the nodes that are not there. */
+  readonly causes: readonly NodeCause[];
+}
+
+/**
+ * The error of a start that found too few nodes: with what helps against each kind of failure.
+ * @param next what comes then, at the end of the message
+ */
+export function startupOutage(outage: Outage, next: string): QuorumUnavailableError {
+  const { waitedMs, needed, quorum, nodeCount, causes } = outage;
+  const commands = causes.flatMap(commandFor);
+  const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
+  const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
+  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', next];
+  return new QuorumUnavailableError(
+    [],
+    waitedMs,
+    needed,
+    nodeCount,
+    causes,
+    advice.join(' ').trim(),
+    needed > quorum && causes.length > 0
+      ? `With 'strict' the start needs all ${needed} nodes, and after ${Math.round(waitedMs)} ms ${causes.length} ${causes.length === 1 ? 'is' : 'are'} missing`
+      : undefined,
+  );
+}
+
+/** The advice of a start that did not wait long enough; none where no wait helps against any of the failures. */
+export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): string {
+  const isLasting = ({ message }: NodeCause) =>
+    LASTING.test(message) || WRITES.some(([code]) => code.test(message));
+  if (causes.length > 0 && causes.every(isLasting)) return '';
+  return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
+}
+
+/** What only another configuration changes. */
+const LASTING =
+  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND)\b|certificate|Unknown RESP type|Protocol error/;
+
+/** By what a server says that refuses all writes, and so every vote. */
+const WRITES: readonly (readonly [RegExp, string])[] = [
+  [
+    /\bNOREPLICAS\b/,
+    'takes no writes while too few replicas are attached: attach them, or set min-replicas-to-write 0.',
+  ],
+  [
+    /\bOOM\b/,
+    'takes no writes, because its memory is full: raise maxmemory, or take out what fills it.',
+  ],
+  [
+    /\bMISCONF\b/,
+    'takes no writes, because it could not save to its disk: its log says why; else set stop-writes-on-bgsave-error no.',
+  ],
+];
+
+/** Starts a server where nothing listens on this machine. */
+function commandFor({ address, message }: NodeCause): string[] {
+  const [, port] = (REFUSED.test(message) && LOCAL.exec(address)) || [];
+  return port === undefined ? [] : [`docker run --rm -p ${port}:6379 redis`];
+}
+
+function hintFor({ address, message }: NodeCause): string {
+  if (REFUSED.test(message))
+    return LOCAL.test(address)
+      ? ''
+      : `Nothing listens at ${address}: start the server, or correct host and port.`;
+  if (/\bNOAUTH\b/.test(message))
+    return `${address} wants a password: redis://:password@host:port, with a user redis://user:password@host:port.`;
+  if (/\bWRONGPASS\b/.test(message))
+    return `${address} knows another user or password: correct those in 'nodes'.`;
+  if (/\b(ENOTFOUND|EAI_AGAIN)\b/.test(message))
+    return `No such host: correct the host name of ${address}.`;
+  const [, refused] = WRITES.find(([code]) => code.test(message)) ?? [];
+  if (refused !== undefined) return `${address} ${refused}`;
+  if (/self-signed certificate|unable to verify the first certificate|local issuer/.test(message))
+    return `${address} shows a certificate that this process does not trust: give that of its authority, tls: { ca }.`;
+  if (/Unknown RESP type|Protocol error/.test(message))
+    return `What listens at ${address} is no Redis (perhaps a web server): correct the port.`;
+  return '';
+}
+
+const REFUSED = /\bECONNREFUSED\b/;
+const LOCAL = /^(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?):(\d+)$/i;
