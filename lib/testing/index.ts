@@ -9,10 +9,10 @@ export type {
   FenceConformanceOptions,
   FenceConformanceReport,
 } from './conformance/fence-conformance.ts';
-export type { FenceStressOptions } from './conformance/fence-conformance-stress.ts';
+export type { FenceStressOptions } from './conformance/fence-conformance-writers.ts';
 export type { FencePast, FenceStore, FenceTicket } from './fence-store.ts';
 export { createFencingToken } from './create-fencing-token.ts';
-export { createMemoryNodes } from './create-memory-nodes.ts';
+export { createMemoryNodes } from './memory/memory-lock-node.ts';
 export type { MemoryCommandName, MemoryFault } from './memory/memory-fault.ts';
 export { MemoryLockNode } from './memory/memory-lock-node.ts';
 export type { MemoryLockNodeOptions } from './memory/memory-lock-node.ts';

@@ -4,8 +4,7 @@ import type { Duration } from '../core/options/duration.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { checkOptionNames } from '../core/options/option-names.ts';
 import { Redlock } from '../core/redlock.ts';
-import { createMemoryNodes } from './create-memory-nodes.ts';
-import type { MemoryLockNode } from './memory/memory-lock-node.ts';
+import { createMemoryNodes, type MemoryLockNode } from './memory/memory-lock-node.ts';
 
 /** Options of {@link occupy}. */
 export interface OccupyOptions {

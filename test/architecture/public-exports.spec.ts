@@ -133,17 +133,6 @@ describe('public exports', () => {
       'type TypeormManager',
       'typeormFence',
     ],
-    'lib/testing/fencing.ts': [
-      'assertFenceConformance',
-      'fenceConformance',
-      'type FenceConformanceCase',
-      'type FenceConformanceOptions',
-      'type FenceConformanceReport',
-      'type FencePast',
-      'type FenceStore',
-      'type FenceStressOptions',
-      'type FenceTicket',
-    ],
     'lib/testing/index.ts': [
       'MemoryLockNode',
       'MemoryLockServer',
@@ -171,7 +160,6 @@ describe('public exports', () => {
   const modules: Record<string, () => Promise<object>> = {
     'lib/index.ts': () => import('../../lib/index.ts'),
     'lib/fencing/index.ts': () => import('../../lib/fencing/index.ts'),
-    'lib/testing/fencing.ts': () => import('../../lib/testing/fencing.ts'),
     'lib/testing/index.ts': () => import('../../lib/testing/index.ts'),
   };
 

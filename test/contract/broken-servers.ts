@@ -9,8 +9,7 @@ import type {
   ReleaseRequest,
 } from '../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../lib/testing/index.ts';
-import { pairsOf } from '../../lib/testing/memory/memory-state.ts';
-import type { Gate } from '../../lib/testing/memory/memory-state.ts';
+import { pairsOf, type Gate } from '../../lib/testing/memory/memory-state.ts';
 
 /** Forgets nothing: an abandoned attempt keeps blocking with its ballot. */
 export class NeverRestores extends MemoryLockServer {

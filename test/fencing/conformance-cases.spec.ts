@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { fenceConformance, type FenceTicket } from '../../lib/testing/fencing.ts';
+import { fenceConformance, type FenceTicket } from '../../lib/testing/index.ts';
 import { failuresOf, MemoryStore, type Sight } from './support/memory-store.ts';
 
 // Wrong stores of which each is found by one case of the kit only.

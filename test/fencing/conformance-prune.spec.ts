@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
-import type { FencePast, FenceTicket } from '../../lib/testing/fencing.ts';
+import type { FencePast, FenceTicket } from '../../lib/testing/index.ts';
 import { failuresOf, PrunedMemoryStore as Pruned } from './support/memory-store.ts';
 
 // Prunes that are wrong in one way, each of which one case of the kit finds only.

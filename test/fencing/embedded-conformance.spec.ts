@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { sqliteFence } from '../../lib/fencing/index.ts';
-import type { FenceStore } from '../../lib/testing/fencing.ts';
+import type { FenceStore } from '../../lib/testing/index.ts';
 import {
   ACCOUNT_DDL,
   fencedAccounts,

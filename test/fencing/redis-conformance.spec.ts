@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../lib/fencing/index.ts';
-import type { FenceStore } from '../../lib/testing/fencing.ts';
+import type { FenceStore } from '../../lib/testing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { itConforms, tokenOf } from './support/account-stores.ts';
 import { ageRecords } from './support/aged-records.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { fenceConformance, type FenceStore } from '../../lib/testing/fencing.ts';
+import { fenceConformance, type FenceStore } from '../../lib/testing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { createMariadbAccounts, createPostgresAccounts } from './support/account-stores.ts';

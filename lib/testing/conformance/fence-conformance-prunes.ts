@@ -7,9 +7,7 @@ import {
   writes,
   type FenceStep,
 } from './fence-conformance-cases.ts';
-import { FenceHistory } from './fence-conformance-history.ts';
-import { interleaveFenceWriters } from './fence-conformance-interleaving.ts';
-import type { FenceStressOptions } from './fence-conformance-stress.ts';
+import { interleaveFenceWriters, type FenceStressOptions } from './fence-conformance-writers.ts';
 import { demand, isRefused, noPause, ticket, type FenceStore } from '../fence-store.ts';
 
 const DAY_MS = 86_400_000;
@@ -178,12 +176,11 @@ export class FencePrunes {
   /** What the older one saw comes back, for the newer one's token is gone. */
   private async interleave(resource: string, gateMs: number): Promise<void> {
     const { newest, prune } = await this.oldKey(resource);
-    const history = new FenceHistory(this.store, resource);
     const newer = ticket(resource, newest);
-    await interleaveFenceWriters(history, ticket(resource, newest - 1n), gateMs, async () => {
+    const tickets = [ticket(resource, newest - 1n), ticket(resource, timeOf(0))] as const;
+    await interleaveFenceWriters(this.store, tickets, gateMs, async (history) => {
       if (await history.claim(newer)) await history.readAndWrite(newer, noPause);
       await prune();
     });
-    await history.check(ticket(resource, timeOf(0)));
   }
 }

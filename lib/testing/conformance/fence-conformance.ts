@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { claims, FENCE_CASES, staleWrite, type FenceStep } from './fence-conformance-cases.ts';
-import { FenceHistory } from './fence-conformance-history.ts';
-import { demandPause, interleaveFenceWriters } from './fence-conformance-interleaving.ts';
+import {
+  demandPause,
+  interleaveFenceWriters,
+  stressFence,
+  type FenceStressOptions,
+} from './fence-conformance-writers.ts';
 import { FencePrunes } from './fence-conformance-prunes.ts';
-import { stressFence, type FenceStressOptions } from './fence-conformance-stress.ts';
 import { demand, noPause, ticket, type FenceStore, type FenceTicket } from '../fence-store.ts';
 
 /** Options of {@link fenceConformance}. */
@@ -114,13 +117,11 @@ function prepared(first: FenceStore, second = first): FenceStore {
 }
 
 async function interleave(store: FenceStore, resource: string, gateMs: number): Promise<void> {
-  const history = new FenceHistory(store, resource);
   const newer = ticket(resource, 2);
-  await interleaveFenceWriters(history, ticket(resource, 1), gateMs, async () => {
+  await interleaveFenceWriters(store, [ticket(resource, 1), newer], gateMs, async (history) => {
     demand(await history.claim(newer), 'the newer claim was refused');
     demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
   });
-  await history.check(newer);
 }
 
 /**

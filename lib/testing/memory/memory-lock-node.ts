@@ -1,12 +1,16 @@
+import type * as port from '../../core/nodes/lock-node.ts';
 import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { inModuleContext } from '../../core/module-context.ts';
-import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { executeWith, NOT_CONNECTED } from './memory-fault.ts';
-import type { MemoryCommandName, MemoryFault } from './memory-fault.ts';
+import {
+  executeWith,
+  NOT_CONNECTED,
+  type MemoryCommandName,
+  type MemoryFault,
+} from './memory-fault.ts';
 import { MemoryConnection } from './memory-connection.ts';
-import { MemoryLockServer } from './memory-lock-server.ts';
+import { MemoryLockServer, type MemoryLockServerOptions } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
 /** Options of {@link MemoryLockNode}. */
@@ -279,4 +283,43 @@ export class MemoryLockNode implements port.LockNode {
   #hint(lockName: string, holder: string | null): void {
     if (this.#watched.has(lockName)) this.#listener?.hint(lockName, holder);
   }
+}
+
+/**
+ * Lock nodes for tests without Redis: locks really exclude, expire and get increasing tokens, by the same rules as on Redis
+ * (one contract suite runs against both). They vote at once: the restart guard applies to servers that `restart` or lose their
+ * data (`flush`), and to new ones with `fresh: true`. With fake timers (`jest.useFakeTimers()` after `await
+ * module.init()`) a free lock is acquired and released as ever; waits, expiry and extensions happen when the test advances them.
+ *
+ * A second application that is given the same nodes competes for the same locks: it gets nodes of its own on the same servers, and
+ * faults of a node (`freeze`, `disconnect`, `failNext`) meet the first one only.
+ *
+ * @example
+ * ```ts
+ * const nodes = createMemoryNodes(3);
+ * await Test.createTestingModule({ imports: [RedlockModule.forRoot({ nodes })] }).compile();
+ * ```
+ * @param countOrServers how many new servers to make, or the servers to connect to
+ * @throws RedlockConfigError when it is neither, or `fresh` is given with servers that exist
+ */
+export function createMemoryNodes(
+  countOrServers: number | readonly MemoryLockServer[],
+  options: Omit<MemoryLockNodeOptions, 'address'> & Pick<MemoryLockServerOptions, 'fresh'> = {},
+): MemoryLockNode[] {
+  const isList = Array.isArray(countOrServers);
+  if (!isList && !(Number.isInteger(countOrServers) && Number(countOrServers) > 0)) {
+    const fix = 'give a number of servers from 1 on, or servers';
+    throw new RedlockConfigError('countOrServers', countOrServers, fix);
+  }
+  if (isList && options.fresh !== undefined) {
+    const fix = 'these servers exist already; give it to new MemoryLockServer({ fresh })';
+    throw new RedlockConfigError('fresh', options.fresh, fix);
+  }
+  const servers: readonly MemoryLockServer[] = isList
+    ? countOrServers
+    : Array.from(
+        { length: countOrServers as number },
+        () => new MemoryLockServer({ fresh: options.fresh }),
+      );
+  return servers.map((server) => new MemoryLockNode(server, options));
 }

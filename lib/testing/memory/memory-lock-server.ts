@@ -3,8 +3,7 @@ import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { NOSCRIPT } from './memory-fault.ts';
 import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
-import { MemoryState } from './memory-state.ts';
-import type { MemorySnapshot } from './memory-state.ts';
+import { MemoryState, type MemorySnapshot } from './memory-state.ts';
 
 /** What a server reports to a connection. */
 export interface MemoryServerClient {

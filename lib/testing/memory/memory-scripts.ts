@@ -1,8 +1,14 @@
 import type * as port from '../../core/nodes/lock-node.ts';
 import { MAX_DURATION_MS } from '../../core/options/duration.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
-import type { Gate, LockPair, Marker, MemoryState } from './memory-state.ts';
-import { floorOf, pairsOf } from './memory-state.ts';
+import {
+  type Gate,
+  type LockPair,
+  type Marker,
+  type MemoryState,
+  floorOf,
+  pairsOf,
+} from './memory-state.ts';
 
 /** What the Lua scripts do, as functions over the state of one server. */
 

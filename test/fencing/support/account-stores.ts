@@ -2,11 +2,7 @@ import { expect, it } from '@jest/globals';
 import type { Pool as MariadbPool } from 'mysql2/promise';
 import type { Pool as PostgresPool } from 'pg';
 import { mysqlFence, postgresFence, type Fence } from '../../../lib/fencing/index.ts';
-import {
-  fenceConformance,
-  type FenceStore,
-  type FenceTicket,
-} from '../../../lib/testing/fencing.ts';
+import { fenceConformance, type FenceStore, type FenceTicket } from '../../../lib/testing/index.ts';
 
 /** The protected data of the conformance tests: one text per resource. */
 export const ACCOUNT_DDL = {

@@ -21,7 +21,7 @@ import type { Pool } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { fencingTokenHeader } from '../../../lib/fencing/fencing-token-header.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
-import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
+import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
 import { firstText, SELECT, UPSERT } from './account-stores.ts';
 
 /** Called between the check and the write of a request, by the ticket of the request. */

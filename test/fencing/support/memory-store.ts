@@ -4,7 +4,7 @@ import {
   type FencePast,
   type FenceStore,
   type FenceTicket,
-} from '../../../lib/testing/fencing.ts';
+} from '../../../lib/testing/index.ts';
 
 interface Row {
   readonly token: bigint;

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { Pool, ResultSetHeader } from 'mysql2/promise';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
-import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
+import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
 import { firstText, SELECT, UPSERT } from './account-stores.ts';
 import { inMariadb } from './hand-written-transactions.ts';
 

@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
-import type { FenceStore, FenceTicket } from '../../../lib/testing/fencing.ts';
+import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
 import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './account-stores.ts';
 import { inPostgres } from './hand-written-transactions.ts';
 
