@@ -42,7 +42,7 @@ export { inClsTransaction } from './nest/redlock-module-options.ts';
 export type { ClsTransactionHosts } from './nest/redlock-module-options.ts';
 export { FencedInterceptor } from './nest/fenced/fenced.interceptor.ts';
 export { Fenced } from './nest/fenced/fenced.decorator.ts';
-export type { FencedKey, FencedKeyFunction } from './nest/fenced/fenced-key.ts';
+export type { FencedKey, FencedKeyFunction } from './nest/made-keys.ts';
 export type {
   FencedDecorator,
   FencedOptions,

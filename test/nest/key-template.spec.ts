@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { compileKeyTemplate } from '../../lib/nest/fenced/fenced-key.ts';
+import { compileKeyTemplate } from '../../lib/nest/made-keys.ts';
 
 const keyOf = (template: string, ...args: unknown[]) =>
   compileKeyTemplate(template, 'Seats.book')(args);

@@ -2,7 +2,7 @@ import { Inject } from '@nestjs/common';
 import { FencedUsageError } from '../../core/errors.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
-import type { KeysOfCall } from './fenced-key.ts';
+import type { KeysOfCall } from '../made-keys.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** What `@Fenced` on one method means. Read across copies of the package: only add to it. */

@@ -3,8 +3,7 @@ import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { MINIMUM_TTL_MS, oneOf } from '../../core/options/resolve-options.ts';
-import { ofCheckedKeys } from '../made-keys.ts';
-import type { FencedKey } from './fenced-key.ts';
+import { ofCheckedKeys, type FencedKey } from '../made-keys.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
 /** Options of one method under `@Fenced`; what is absent comes from the module. */

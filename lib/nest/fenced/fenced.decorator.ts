@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { FencedUsageError } from '../../core/errors.ts';
-import { compileFencedKey, type FencedKey } from './fenced-key.ts';
+import { compileFencedKey, type FencedKey } from '../made-keys.ts';
 import {
   copyAppearance,
   injectRunner,

@@ -86,27 +86,22 @@ export class RedlockHost
     return resolveAcquire(this.#redlock.options, options);
   }
 
-  async onModuleInit(): Promise<void> {
-    try {
-      const { redlock, logger } = this;
-      await startRedlock(redlock, this.#nodes, this.#start, logger);
-    } catch (error) {
-      // An application that does not start must not be kept alive by these connections.
-      await this.#close();
-      throw error;
-    }
+  onModuleInit(): Promise<void> {
+    return this.#starting(() => startRedlock(this.redlock, this.#nodes, this.#start, this.logger));
   }
 
   /** Later than the hooks that connect to the database, or migrate it. */
   async onApplicationBootstrap(): Promise<void> {
+    const { fence, logger } = this;
+    const { signal } = this.#closing;
+    if (this.hasFence)
+      await this.#starting(() => checkModuleFence(fence, this.#start.timeoutMs, logger, signal));
+  }
+
+  /** An application that does not start must not be kept alive by these connections. */
+  async #starting(step: () => Promise<void>): Promise<void> {
     try {
-      if (this.hasFence)
-        await checkModuleFence(
-          this.fence,
-          this.#start.timeoutMs,
-          this.logger,
-          this.#closing.signal,
-        );
+      await step();
     } catch (error) {
       await this.#close();
       throw error;
