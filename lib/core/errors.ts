@@ -95,10 +95,6 @@ export function isRedlockError(error: unknown): error is RedlockError {
 export class LockBusyError extends RedlockError {
   readonly code = 'LOCK_BUSY';
 
-  static {
-    this.prototype.name = 'LockBusyError';
-  }
-
   constructor(
     keys: readonly string[],
     /** How long the caller waited. */
@@ -126,10 +122,6 @@ export class LockBusyError extends RedlockError {
 /** Too few nodes could vote: an outage, a majority in quarantine after a restart, or a network too slow for the TTL. */
 export class QuorumUnavailableError extends RedlockError {
   readonly code = 'QUORUM_UNAVAILABLE';
-
-  static {
-    this.prototype.name = 'QuorumUnavailableError';
-  }
 
   constructor(
     keys: readonly string[],
@@ -180,10 +172,6 @@ export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'rel
 export class LockLostError extends RedlockError {
   readonly code = 'LOCK_LOST';
 
-  static {
-    this.prototype.name = 'LockLostError';
-  }
-
   constructor(
     keys: readonly string[],
     /**
@@ -230,10 +218,6 @@ const LOSS: Record<LockLossReason, string> = {
  */
 export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN';
-
-  static {
-    this.prototype.name = 'StaleTokenError';
-  }
 
   constructor(
     /** The key that the resource has seen the newer token for. */
@@ -282,23 +266,11 @@ function daysAhead(token?: string): number {
 /** Wrong wiring or wrong use in code; the message says whether anything ran or was written. */
 export class FencedUsageError extends RedlockError {
   readonly code = 'FENCED_USAGE';
-
-  static {
-    this.prototype.name = 'FencedUsageError';
-  }
-
-  constructor(message: string, keys: readonly string[] = [], options?: ErrorOptions) {
-    super(message, keys, options);
-  }
 }
 
 /** An option has a value that can't work. */
 export class RedlockConfigError extends RedlockError {
   readonly code = 'REDLOCK_CONFIG';
-
-  static {
-    this.prototype.name = 'RedlockConfigError';
-  }
 
   /** What it was set to. No log or JSON shows it: a pool, for example, has a password. */
   declare readonly value: unknown;
@@ -325,10 +297,6 @@ const CLOSED_START =
 export class RedlockClosedError extends RedlockError {
   readonly code = 'REDLOCK_CLOSED';
 
-  static {
-    this.prototype.name = 'RedlockClosedError';
-  }
-
   constructor(keys: readonly string[]) {
     const [refused, advice] =
       keys.length > 0
@@ -337,6 +305,18 @@ export class RedlockClosedError extends RedlockError {
     super(`${refused}: the lock service is closed or shutting down. ${advice}`, keys);
   }
 }
+
+/** Not of the instances: a log would show them. */
+const NAMES = {
+  LockBusyError,
+  QuorumUnavailableError,
+  LockLostError,
+  StaleTokenError,
+  FencedUsageError,
+  RedlockConfigError,
+  RedlockClosedError,
+};
+for (const [name, { prototype }] of Object.entries(NAMES)) prototype.name = name;
 
 /** Whether `error` is about the call that has this very array of keys: a user may pass on that of another call. */
 export function isOf(keys: readonly string[], error: unknown): error is RedlockError {

@@ -30,13 +30,8 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,
 ): PostgresFence<Transaction> {
-  checkFenceArguments(
-    'pgliteFence',
-    database,
-    ['transaction', 'query'],
-    'a PGlite: new PGlite()',
-    options,
-  );
+  const needs = 'a PGlite: new PGlite()';
+  checkFenceArguments('pgliteFence', database, ['transaction', 'query'], needs, options);
   const executor = (client: PgliteTransaction): SqlExecutor => ({
     dialect: 'postgresql',
     placeholder: 'numbered',

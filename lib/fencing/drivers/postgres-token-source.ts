@@ -25,10 +25,6 @@ const ATTEMPTS = 10;
 /** A text that is no number: the floor was raised while the statement waited for the row. */
 const BELOW_FLOOR = '22P02';
 
-interface SqlError {
-  readonly code?: unknown;
-}
-
 /**
  * Locks the rows in the order of their keys, and raises each by one. A new one begins at the floor of the table, above all that
  * was pruned. The statement may have read that before a prune whose deleted row it waited for; so it looks again, under a lock.
@@ -95,7 +91,9 @@ export function postgresTokenSource(
             ? await withStatement(pool, raise)
             : await runPostgresTransaction(pool, raiseToOne, 'read committed');
         } catch (error) {
-          const isAgain = isRetryableSqlError(error) || (error as SqlError).code === BELOW_FLOOR;
+          const isAgain =
+            isRetryableSqlError(error) ||
+            (error as { readonly code?: unknown }).code === BELOW_FLOOR;
           if (attempt < ATTEMPTS && isAgain) continue;
           throw fenceError(error, 'postgresql', table, claims);
         }

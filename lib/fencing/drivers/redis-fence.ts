@@ -113,11 +113,8 @@ export interface RedisFence {
  * ```
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
-  checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, [
-    'onStale',
-    'onEvent',
-    'keyPrefix',
-  ]);
+  const known = ['onStale', 'onEvent', 'keyPrefix'];
+  checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, known);
   const prefix = options.keyPrefix ?? 'fence:';
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
     throw new RedlockConfigError(

@@ -63,11 +63,8 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   options: DrizzleFenceOptions,
 ): Fence<DrizzleTransactionOf<Database>> {
   const needs = 'the database that drizzle(…) returned';
-  checkFenceArguments('drizzleFence', database, ['transaction', 'execute'], needs, options, [
-    ...SQL_FENCE_OPTIONS,
-    'sql',
-    'dialect',
-  ]);
+  const known = [...SQL_FENCE_OPTIONS, 'sql', 'dialect'];
+  checkFenceArguments('drizzleFence', database, ['transaction', 'execute'], needs, options, known);
   const { dialect: name = 'postgresql', sql } = options ?? {};
   const dialect = dialectOf('dialect', name, SERVER_DIALECTS);
   if (typeof sql?.raw !== 'function') {

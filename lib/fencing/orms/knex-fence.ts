@@ -50,13 +50,8 @@ export function knexFence<Knex extends KnexInstance>(
   knex: Knex,
   options?: SqlFenceOptions,
 ): Fence<KnexTransactionOf<Knex>> {
-  checkFenceArguments(
-    'knexFence',
-    knex,
-    ['transaction', 'raw'],
-    'a Knex: knex({ client, connection })',
-    options,
-  );
+  const needs = 'a Knex: knex({ client, connection })';
+  checkFenceArguments('knexFence', knex, ['transaction', 'raw'], needs, options);
   const dialect = dialectOf('knex', String(knex.client?.config?.client), DIALECTS);
   return new SqlFence<KnexTransactionOf<Knex>>(
     {

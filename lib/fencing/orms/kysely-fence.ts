@@ -61,14 +61,9 @@ export function kyselyFence<Database extends KyselyDatabase>(
   database: Database,
   options: KyselyFenceOptions = {},
 ): Fence<KyselyTransactionOf<Database>> {
-  checkFenceArguments(
-    'kyselyFence',
-    database,
-    ['transaction'],
-    'a Kysely: new Kysely({ dialect })',
-    options,
-    [...SQL_FENCE_OPTIONS, 'dialect'],
-  );
+  const needs = 'a Kysely: new Kysely({ dialect })';
+  const known = [...SQL_FENCE_OPTIONS, 'dialect'];
+  checkFenceArguments('kyselyFence', database, ['transaction'], needs, options, known);
   const { dialect: name = 'postgresql' } = options;
   const dialect = dialectOf('dialect', name, DIALECTS);
   return new SqlFence<KyselyTransactionOf<Database>>(

@@ -46,13 +46,8 @@ export function typeormFence<DataSource extends TypeormDataSource>(
   dataSource: DataSource,
   options?: SqlFenceOptions,
 ): Fence<TypeormManagerOf<DataSource>> {
-  checkFenceArguments(
-    'typeormFence',
-    dataSource,
-    ['transaction', 'query'],
-    'a DataSource of TypeORM',
-    options,
-  );
+  const needs = 'a DataSource of TypeORM';
+  checkFenceArguments('typeormFence', dataSource, ['transaction', 'query'], needs, options);
   const dialect = dialectOf('dataSource', dataSource.options.type, DIALECTS);
   return new SqlFence<TypeormManagerOf<DataSource>>(
     {
