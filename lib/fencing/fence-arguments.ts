@@ -78,7 +78,6 @@ export function keysOf(call: string, options: FenceKeys | undefined): FenceKeys[
   return options.keys;
 }
 
-/** Of a transaction, checked. */
 export interface TransactionOptions extends FenceKeys {
   readonly attempts: number;
   readonly isolationLevel?: IsolationLevel;

@@ -110,13 +110,11 @@ export function checkKeyList(keys: unknown): void {
   );
 }
 
-/** Whether a row of the fence can have this name. */
 export function isFenceKey(key: unknown): key is string {
   const fits = typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
   return fits && !key.includes('\0') && isWellFormed(key);
 }
 
-/** What the value of a token may be. */
 const DECIMALS: ReadonlySet<string> = new Set(['number', 'bigint', 'string']);
 
 /** The value of a token as text; undefined when it is none, or a number that may have been rounded. */

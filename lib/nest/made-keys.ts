@@ -25,7 +25,6 @@ const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
 /** What no key of a call has: both in one, since every call pays for it. */
 const NO_KEY = new RegExp(`${NO_VALUE.source}|${TEMPLATE.source}`);
 
-/** Whether it is a non-empty array of strings. */
 export function isListOfTexts(value: unknown): value is readonly string[] {
   return (
     Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
@@ -141,7 +140,6 @@ export type FencedKeyFunction = (...args: never[]) => string | readonly string[]
 /** What `@Fenced` locks: a template such as `'seat:{0.id}'`, several of them, or a function. */
 export type FencedKey = string | readonly string[] | FencedKeyFunction;
 
-/** The keys of one call. */
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
 /** The parameters of a method, as far as they are known when it is decorated. */

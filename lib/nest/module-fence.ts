@@ -77,7 +77,6 @@ function optionalDependencies(type: Function): unknown[] {
 
 /** A section under a lock whose token is at the module's fence before its work begins. */
 export interface ClaimedSection<Result> {
-  /** That which takes the lock. */
   readonly locks: Pick<LockService, 'withLock' | 'holds'>;
   readonly keys: string | readonly string[];
   readonly work: (lock: Lock) => Promise<Result> | Result;

@@ -23,7 +23,6 @@ export type KnexTransactionOf<Knex> = Knex extends {
   ? Transaction
   : KnexTransaction;
 
-/** Knex's names of its clients. */
 const DIALECTS: Readonly<Record<string, SqlDialect>> = {
   pg: 'postgresql',
   postgres: 'postgresql',

@@ -14,7 +14,6 @@ export interface MikroOrmEntityManager {
   getDriver(): any;
 }
 
-/** MikroORM's names of its drivers' platforms. */
 const DIALECTS: readonly (readonly [pattern: RegExp, dialect: SqlDialect])[] = [
   [/postgre/i, 'postgresql'],
   [/mysql|mariadb/i, 'mysql'],

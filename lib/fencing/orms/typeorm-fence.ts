@@ -21,7 +21,6 @@ export type TypeormManagerOf<DataSource> = DataSource extends { readonly manager
   ? Manager
   : TypeormManager;
 
-/** TypeORM's names of databases. */
 const DIALECTS: Readonly<Record<string, SqlDialect>> = {
   postgres: 'postgresql',
   mysql: 'mysql',

@@ -51,7 +51,6 @@ export function isRetryableSqlError(error: unknown): boolean {
   return hasCode(own, RETRYABLE) || facts.some(isBusyError);
 }
 
-/** Whether another connection held the SQLite file. */
 export function isBusyFileError(error: unknown): boolean {
   return sqlErrorFacts(error).some(isBusyError);
 }
@@ -79,7 +78,6 @@ export function isEndedTransactionError(error: unknown): boolean {
   );
 }
 
-/** Whether a statement of the fence found no fence table. */
 export function isMissingTableError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return hasCode(facts, MISSING_TABLE) || hasMessage(facts, /no such table/i);
@@ -90,7 +88,6 @@ export function isLockTimeoutError(error: unknown): boolean {
   return hasCode(sqlErrorFacts(error), ['1205', 'ER_LOCK_WAIT_TIMEOUT', '55P03', '57014']);
 }
 
-/** Whether the database could not read the statement. */
 export function isSyntaxError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return (

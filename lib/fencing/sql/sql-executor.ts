@@ -79,7 +79,6 @@ export function renderStatement(statement: SqlStatement, style: PlaceholderStyle
   return { sql, parameters };
 }
 
-/** Runs a statement in the executor's own placeholder style. */
 export function runStatement(
   executor: SqlExecutor,
   statement: SqlStatement,
@@ -99,7 +98,6 @@ export function rowsOf(result: any): readonly SqlRow[] {
   return Array.isArray(result[0]) ? result[0] : result;
 }
 
-/** Those of servers, by their names. */
 export const SERVER_DIALECTS = { postgresql: 'postgresql', mysql: 'mysql' } as const;
 
 /**
@@ -148,7 +146,6 @@ export function runStepsNow<Result>(
   return step.value;
 }
 
-/** Three for each claim. */
 export function claimParameters(
   claims: readonly FenceClaim[],
   encode = (text: string): string => text,

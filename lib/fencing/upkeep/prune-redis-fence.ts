@@ -75,7 +75,6 @@ return {deleted, counter}
 /** Without its prefixes; not those of floors. */
 type FenceName = string;
 
-/** Runs the script for some fences. */
 type Sweep = (
   fences: readonly FenceName[],
   nowMs: number,

@@ -96,9 +96,7 @@ function marking(kind: symbol, name: string): ParameterDecorator {
 
 /** Which parameters of a method are filled in by the lock. */
 export interface LockParameters {
-  /** Indices of those that receive the token. */
   readonly tokenParameters: readonly number[];
-  /** Indices of those that receive the signal. */
   readonly signalParameters: readonly number[];
 }
 

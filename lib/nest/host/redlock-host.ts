@@ -29,7 +29,6 @@ export class RedlockHost
   implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown
 {
   readonly logger = new Logger('RedlockModule');
-  /** Of the nodes. */
   readonly addresses: readonly string[];
   readonly fence: ModuleFence;
   readonly claims = new FenceClaims(this);

@@ -15,13 +15,10 @@ import { inSeconds } from '../../core/options/duration.ts';
 
 const ASK_AGAIN_MS = 50;
 
-/** How the application wants to start. */
 export interface StartSettings {
-  /** Whether every node must be there. */
   readonly strict: boolean;
   /** How long a quorum may take to join and to be examined; and then to vote. */
   readonly timeoutMs: number;
-  /** Whether the start waits until a quorum may vote. */
   readonly waitForVotes: boolean;
 }
 
@@ -297,7 +294,6 @@ async function waitUntilQuorumVotes(
   return true;
 }
 
-/** What the start was asked for, and what it found. */
 interface Outage {
   readonly waitedMs: number;
   /** How many nodes the start needs: a quorum, or with `strict` all of them. */
