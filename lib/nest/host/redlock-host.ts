@@ -145,7 +145,7 @@ function checkModuleOptions(options: RedlockModuleOptions): void {
 }
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
-export function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
+function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
   // No value is shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
     const shown = Array.isArray(inputs) ? 'an empty array' : kindOf(inputs);
