@@ -17,7 +17,7 @@ function part(words: string, signs: string): string {
 }
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
-export const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
+const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
 
 /** What is surely a template: the first argument, or a path. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
 const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
@@ -25,7 +25,7 @@ const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
 /** What no key of a call has: both in one, since every call pays for it. */
 const NO_KEY = new RegExp(`${NO_VALUE.source}|${TEMPLATE.source}`);
 
-export function isListOfTexts(value: unknown): value is readonly string[] {
+function isListOfTexts(value: unknown): value is readonly string[] {
   return (
     Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
   );
@@ -51,16 +51,11 @@ export function callOption<Result>(call: () => Result, name: string, where: stri
 }
 
 /**
- * The keys that a function of the user makes.
+ * The keys that a function of the user made.
  *
  * @param name of the function, for messages
  * @throws FencedUsageError when they are no keys, or are made of a missing value
  */
-export function keysFrom(make: () => unknown, name: string, where: string): readonly string[] {
-  return keysMade(callOption(make, name, where), name, where);
-}
-
-/** The keys that such a function made. @throws FencedUsageError as `keysFrom` */
 export function keysMade(made: unknown, name: string, where: string): readonly string[] {
   // It is refused below; its rejection must not end the process.
   if (types.isPromise(made)) made.catch(() => undefined);
@@ -117,7 +112,7 @@ function describeKeys(made: unknown): string {
 }
 
 /** For messages: of texts and objects only what they are. */
-export function describeValue(value: unknown): string {
+function describeValue(value: unknown): string {
   if (types.isPromise(value)) return 'a promise';
   if (value === '') return 'an empty string';
   if (value === null || value === undefined || typeof value === 'number') return String(value);
@@ -159,8 +154,15 @@ export function compileFencedKey(
   parameters: KeyParameters,
   where: string,
 ): KeysOfCall {
-  if (typeof key === 'function')
-    return (args) => keysFrom(() => key(...(args as never[])), 'the key function', where);
+  if (typeof key === 'function') {
+    const name = 'the key function';
+    return (args) =>
+      keysMade(
+        callOption(() => key(...(args as never[])), name, where),
+        name,
+        where,
+      );
+  }
   const templates: unknown = typeof key === 'string' ? [key] : key;
   if (!isListOfTexts(templates)) {
     throw new FencedUsageError(
