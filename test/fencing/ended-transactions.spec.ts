@@ -113,7 +113,7 @@ describe('on PostgreSQL', () => {
       await fence.transaction(token, (tx) => run(tx, WRITE));
       expect(sent).toEqual([
         'BEGIN',
-        expect.stringContaining('WITH fence_rows'),
+        expect.stringMatching(/^INSERT INTO redlock_fence/),
         WRITE,
         expect.stringMatching(/^SELECT .*; COMMIT$/),
       ]);

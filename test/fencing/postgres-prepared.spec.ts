@@ -46,9 +46,9 @@ describe('postgresFence with prepared statements', () => {
     await useAll(postgresFence(pool, { prepared: true }));
     const statements = await prepared();
     expect(statements.map(({ statement }) => statement)).toEqual([
-      expect.stringContaining('AS token, holder FROM fence'),
-      expect.stringContaining('is_new, CAST(txid_current() AS text) AS transaction FROM fence'),
-      expect.stringContaining('min(token)'),
+      expect.stringMatching(/^INSERT.* AS token, holder$/s),
+      expect.stringMatching(/^INSERT.*is_new, CAST\(txid_current\(\) AS text\) AS transaction$/s),
+      expect.stringMatching(/^WITH.*kept no row/s),
       WRITE,
     ]);
     for (const { name } of statements) expect(name).toMatch(/^redlock_fence_[\w-]{43}$/);

@@ -339,16 +339,30 @@ describe.each([{}, { prepared: true }])('fence.statement with %j', (options) => 
     }
   });
 
-  it('writes nothing when the table of the fence does not keep the row', async () => {
-    await pool.query(`CREATE TABLE silent_fence (LIKE redlock_fence INCLUDING ALL);
-      CREATE OR REPLACE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-      CREATE TRIGGER silent BEFORE INSERT ON silent_fence FOR EACH ROW EXECUTE FUNCTION drop_row()`);
-    try {
-      const silent = postgresFence(pool, { ...options, table: 'silent_fence' });
-      await expect(silent.statement(token(5), WRITE, [key, 'x'])).rejects.toThrow(/fence/);
-      await expect(owner()).resolves.toBeNull();
-    } finally {
-      await pool.query('DROP TABLE silent_fence');
-    }
-  });
+  it.each([
+    ['a new row', 'INSERT', 'true', 5, 0],
+    ['a row that is there', 'UPDATE', 'true', 5, 1],
+    ['the first of two rows', 'INSERT', "NEW.resource NOT LIKE '%:z'", 5, 0],
+    ['the second of two rows', 'INSERT', "NEW.resource LIKE '%:z'", 5, 0],
+    ['one of two rows that are there', 'UPDATE', "NEW.resource LIKE '%:z'", 5, 1],
+    ['one of two rows, and the other is newer', 'UPDATE', "NEW.resource LIKE '%:z'", 1, 2],
+  ])(
+    'writes nothing when the table of the fence does not keep %s',
+    async (_case, event, when, value, before) => {
+      const keys = [key, `${key}:z`];
+      await pool.query(`CREATE TABLE silent_fence (LIKE redlock_fence INCLUDING ALL);
+        CREATE OR REPLACE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`);
+      try {
+        const silent = postgresFence(pool, { ...options, table: 'silent_fence' });
+        if (before > 0) await silent.statement(token(before, keys), 'SELECT 1');
+        await pool.query(`CREATE TRIGGER silent BEFORE ${event} ON silent_fence FOR EACH ROW
+          WHEN (${when}) EXECUTE FUNCTION drop_row()`);
+        const write = silent.statement(token(value, keys), WRITE, [key, 'x']);
+        await expect(write).rejects.toThrow(value < before ? /stale/i : /the fence kept no row/);
+        await expect(owner()).resolves.toBeNull();
+      } finally {
+        await pool.query('DROP TABLE silent_fence');
+      }
+    },
+  );
 });

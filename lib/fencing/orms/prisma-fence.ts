@@ -78,7 +78,8 @@ export function prismaFence<Database extends PrismaDatabase>(
         query: async (sql, parameters) => {
           const client = transaction as unknown as PrismaTransaction;
           // Prisma wants a statement that returns no rows to be an `execute`.
-          if (/^(WITH|SELECT)/.test(sql)) return client.$queryRawUnsafe(sql, ...parameters);
+          if (/^(WITH|SELECT)| RETURNING /.test(sql))
+            return client.$queryRawUnsafe(sql, ...parameters);
           await client.$executeRawUnsafe(sql, ...parameters);
           return [];
         },

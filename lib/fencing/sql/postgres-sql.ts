@@ -1,11 +1,20 @@
 import { listOfClaims } from './sql-executor.ts';
 import type { FenceSql } from './dialect.ts';
+import { TextCache } from './text-cache.ts';
 
 /** In front of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
 /** In the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
+
+type Text = (table: string, count: number) => string;
+
+/** Makes the text once for each table and number of claims: a text that is the same object is also found faster by others. */
+function cached(make: Text): Text {
+  const texts = new TextCache();
+  return (table, count) => texts.get(`${count} ${table}`, () => make(table, count));
+}
 
 /** The row of a claim in a list of VALUES. */
 export function postgresFenceRow(key: string, token: string, holder: string): string {
@@ -16,50 +25,64 @@ export function postgresFenceRow(key: string, token: string, holder: string): st
 const poison = (key: string, token: string, holder: string): string =>
   `CAST('${POISON_PREFIX}' || CAST(json_build_array(${key}, CAST(${token} AS text), ${holder}) AS text) AS bigint)`;
 
-/** The lock makes a snapshot that is older than the last prune fail, or the row be read again. */
-const lockedFloor = (table: string): string =>
-  `SELECT token FROM ${table} WHERE resource = '' FOR SHARE`;
-
 /**
- * The advance as common table expressions, the last of which is named `fence` and has one row per claim.
+ * The advance of each claim, and what it returns of its row: this token, or an error.
  *
  * The upsert locks the rows until the transaction ends and returns what they then hold: this token, or what is newer. It never
  * lowers a token. It waits for a transaction that holds a row; READ COMMITTED then sees its result, stricter levels fail
  * with 40001 and are tried again.
  *
- * A stale claim makes the last one fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed
+ * A stale claim makes it fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed
  * error can't commit.
  * All claims of one token share token and holder, so the first claim's parameters stand for all.
  *
- * @param isWhole checks rows that are new (they have no xmax) against the floor, too, which takes longer to plan
+ * @param isWhole checks rows that are new (they have no xmax) against the floor, too, which takes longer to plan. Its lock makes a
+ *   snapshot that is older than the last prune fail, or the floor be read again
+ * @param returning of the row, with this verdict in place of its token; some clients want a blank before RETURNING
  */
-function fenceExpressions(table: string, count: number, isWhole: boolean): string {
-  const floor = `CASE WHEN xmax = 0 THEN (${lockedFloor(table)}) END AS floor`;
-  const refusal = isWhole
-    ? poison(
-        'resource',
-        'GREATEST(token, floor)',
-        "CASE WHEN floor > token THEN '' ELSE holder END",
-      )
-    : poison('resource', 'token', 'holder');
-  return `fence_rows AS (
-INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
+function upsert(
+  table: string,
+  count: number,
+  isWhole: boolean,
+  returning: (verdict: string) => string,
+): string {
+  // Not around a query that locks the row: PostgreSQL reads the floor again when it had to wait, and plans one query less.
+  const aboveFloor = `CASE WHEN f.xmax = 0 THEN COALESCE((SELECT CASE WHEN floor.token > f.token THEN ${poison('f.resource', 'floor.token', "''")} END
+    FROM ${table} AS floor WHERE floor.resource = '' FOR SHARE), f.token) ELSE f.token END`;
+  const verdict = `CASE WHEN f.token = CAST($2 AS bigint) AND f.holder = CAST($3 AS text) THEN ${isWhole ? aboveFloor : 'f.token'}
+  ELSE ${poison('f.resource', 'f.token', 'f.holder')} END`;
+  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
 ON CONFLICT (resource) DO UPDATE SET
   token = GREATEST(f.token, EXCLUDED.token),
   holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END
-RETURNING resource, token, holder, ${isWhole ? floor : 'xmax = 0 AS is_new'}
-), fence AS (
-SELECT resource, holder, ${isWhole ? 'floor' : 'is_new'}, CASE WHEN token = CAST($2 AS bigint) AND holder = CAST($3 AS text)${isWhole ? ' AND token >= COALESCE(floor, 0)' : ''} THEN token
-  ELSE ${refusal} END AS token
-FROM fence_rows)`;
+ RETURNING ${returning(verdict)}`;
 }
 
-/** The advance when no program looks at its rows: it also fails when the table didn't keep one of them. */
-export function postgresFenceCheck(table: string, count: number): string {
-  return `WITH ${fenceExpressions(table, count, true)}
-SELECT CAST(CASE count(*) WHEN ${count} THEN CAST(min(token) AS text)
-  ELSE 'the fence kept no row: does ${table} have a trigger or rule?' END AS bigint) AS token FROM fence`;
-}
+const textOf = (verdict: string): string => `resource, CAST(${verdict} AS text) AS token, holder`;
+
+/**
+ * The advance when no program looks at its rows: it also fails when the table didn't keep one of them, of which the last is then
+ * missing. PostgreSQL runs an upsert in WITH to its end, whatever is read of it.
+ */
+export const postgresFenceCheck = cached(
+  (table, count) => `WITH fence AS (
+${upsert(table, count, true, (verdict) => `${verdict} AS token`)}
+)
+SELECT CAST(CASE WHEN (SELECT token FROM fence OFFSET ${count - 1}) IS NULL
+  THEN 'the fence kept no row: does ${table} have a trigger or rule?' ELSE '1' END AS bigint) AS kept`,
+);
+
+const advance = cached((table, count) =>
+  upsert(
+    table,
+    count,
+    false,
+    (verdict) =>
+      `${textOf(verdict)}, xmax = 0 AS is_new, CAST(txid_current() AS text) AS transaction`,
+  ),
+);
+
+const advanceAlone = cached((table, count) => upsert(table, count, true, textOf));
 
 /** PostgreSQL and PGlite: one statement, and another one for a new key. */
 export const postgresFenceSql: FenceSql = {
@@ -72,16 +95,13 @@ export const postgresFenceSql: FenceSql = {
 ) WITH (fillfactor = 50);
 INSERT INTO ${table} (resource, token) VALUES ('', 1) ON CONFLICT DO NOTHING;`,
 
-  advance: (table, count) => [
-    `WITH ${fenceExpressions(table, count, false)} SELECT resource, CAST(token AS text) AS token, holder, is_new, CAST(txid_current() AS text) AS transaction FROM fence`,
-  ],
+  advance: (table, count) => [advance(table, count)],
 
-  advanceAlone: (table, count) => [
-    `WITH ${fenceExpressions(table, count, true)} SELECT resource, CAST(token AS text) AS token, holder FROM fence`,
-  ],
+  advanceAlone: (table, count) => [advanceAlone(table, count)],
 
+  // In a query of its own, so that it is compared behind the wait for the lock.
   checkFloor: (table) =>
-    `SELECT CASE WHEN token > CAST($2 AS bigint) THEN ${poison('CAST($1 AS text)', 'token', "''")} END AS floor FROM (${lockedFloor(table)}) AS f`,
+    `SELECT CASE WHEN token > CAST($2 AS bigint) THEN ${poison('CAST($1 AS text)', 'token', "''")} END AS floor FROM (SELECT token FROM ${table} WHERE resource = '' FOR SHARE) AS f`,
 
   // No savepoint: it would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit any more.
   checkMark: ([row]) =>
