@@ -119,8 +119,9 @@ const DECIMALS: ReadonlySet<string> = new Set(['number', 'bigint', 'string']);
 
 /** The value of a token as text; undefined when it is none, or a number that may have been rounded. */
 export function tokenDecimal(value: unknown): string | undefined {
-  const isExact = typeof value === 'number' ? Number.isSafeInteger(value) : true;
-  const text = isExact && DECIMALS.has(typeof value) ? String(value) : '';
+  if (typeof value === 'number')
+    return Number.isSafeInteger(value) && value > 0 ? String(value) : undefined;
+  const text = DECIMALS.has(typeof value) ? String(value) : '';
   return isTokenValue(text) ? text : undefined;
 }
 
