@@ -25,6 +25,8 @@ export interface ReleaseFacts {
   readonly mayHold: number;
   /** Nobody waits for the answers: it may leave with the vote that follows it in the same tick, where one is expected. */
   readonly mayWait: boolean;
+  /** And callers of this process wait for its keys: it leaves with the vote of the next one, which looks in a moment. */
+  readonly isWanted: boolean;
   /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
   readonly context: AsyncResource | undefined;
   /** Its table is notified how many connections received the hint; `onEnd` is called when there is nothing more to wait for. */
@@ -63,11 +65,12 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const { sessions, answers, options, marker } = this.#set;
     const { keys, holder, settings } = this.#lock;
     const { ttlMs, nodeTimeoutMs } = settings;
-    const { mayHold, mayWait } = this.#facts;
+    const { mayHold, mayWait, isWanted } = this.#facts;
     const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
-    this.#isWaiting = isExpected && mayWait;
+    this.#isWaiting = isExpected && mayWait && !isWanted;
+    const isPatient = this.#isWaiting || isWanted;
     const names = lockNames(options.keyPrefix, keys, marker);
-    const request = { names, holder, granted: true, notify: true, mayWait: this.#isWaiting };
+    const request = { names, holder, granted: true, notify: true, mayWait: isPatient };
     this.#startedAtMs = this.#set.releasedAtMs = nowMs;
     this.#set.isReleaseFollowed = false;
     this.#unanswered = mayHold;
@@ -79,7 +82,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if ((mayHold & (1 << session.index)) === 0) continue;
       if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
-    if (isCollected) this.#set.flushLater(this, !this.#isWaiting);
+    if (isCollected) this.#set.flushLater(this, !isPatient);
   }
 
   /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. Made only where somebody asks. */

@@ -30,6 +30,9 @@ function extension(held: number): CountedScenario {
   return { rounds: 1, ttl: '3s', held, run: ({ extended }) => extended(held) };
 }
 
+/** Nothing changes it: who waits for that stops the process. */
+const STOPPED = new Int32Array(new SharedArrayBuffer(4));
+
 /** What is counted, by name. */
 export const COUNTED = {
   'acquire and release': {
@@ -71,6 +74,16 @@ export const COUNTED = {
     run: ({ redlock, newKey }) => {
       const key = newKey();
       return times(128, () => redlock.withLock(key, () => undefined));
+    },
+  },
+  '16 callers for one key, then busy': {
+    rounds: 3,
+    run: ({ redlock, newKey }) => {
+      const key = newKey();
+      return times(16, async () => {
+        await redlock.withLock(key, () => undefined);
+        Atomics.wait(STOPPED, 0, 0, 3);
+      });
     },
   },
   'one lock, extended once': extension(1),

@@ -125,6 +125,32 @@ describe('a release that nobody waits for', () => {
   });
 });
 
+describe('a release while callers of this process wait for its key', () => {
+  const mayWaitOf = async (lock: (redlock: Redlock) => Promise<unknown>) => {
+    const { cluster, redlock, node } = await newProcess({}, 1);
+    const votes: number[] = [];
+    const call = async () => {
+      await lock(redlock);
+      votes.push(node.asked('acquire').length);
+    };
+    await cluster.settle(Promise.all([call(), call(), call()]));
+    // Of the two that were followed.
+    const requests = node.asked('release').slice(0, 2);
+    return { mayWait: requests.map(({ request }) => request.mayWait), votes };
+  };
+
+  it('leaves with the vote of the next one, before its caller goes on', async () => {
+    const { mayWait, votes } = await mayWaitOf((redlock) => redlock.withLock('a', () => undefined));
+    expect(mayWait).toEqual([true, true]);
+    expect(votes).toEqual([2, 3, 3]);
+  });
+
+  it('leaves at once by its handle: work that follows it in the same tick does not hold it up', async () => {
+    const { mayWait } = await mayWaitOf(async (redlock) => (await redlock.acquire('a')).release());
+    expect(mayWait).toEqual([false, false]);
+  });
+});
+
 describe('a release while an extension waits for nodes to be joined again', () => {
   it.each(['release', 'drain'] as const)('is the last word: %s', async (end) => {
     const { cluster, redlock, node } = await newProcess({ latencyMs: 20 });
