@@ -15,9 +15,9 @@ interface Answers {
 /** A query of `pg`: sends its messages when it is its turn, and takes the answers to them. */
 interface PgQuery extends Answers {
   name?: string | undefined;
-  queryMode?: string;
   readonly text: string;
   readonly _result: unknown;
+  requiresPreparation(): boolean;
   submit(connection: PgConnection): Error | null;
 }
 
@@ -29,8 +29,11 @@ interface PgConnection {
   sync(): void;
   readonly stream: { cork?(): void; uncork?(): void };
   readonly parsedStatements: Readonly<Record<string, unknown>>;
-  readonly submittedNamedStatements: Record<string, unknown>;
+  /** Older versions of `pg` have none. */
+  readonly submittedNamedStatements?: Record<string, unknown>;
 }
+
+const always = (): boolean => true;
 
 type Answer = (error: unknown, result?: { rows: readonly SqlRow[] }) => void;
 
@@ -91,7 +94,7 @@ class StatementPair implements Answers {
     this.second = new Query(sql, [...parameters], (error, result) => this.callback(error, result));
     if (isPrepared) this.second.name = statementName(sql);
     // Without parameters `pg` would use the simple protocol, in which every statement ends its transaction.
-    this.second.queryMode = 'extended';
+    this.second.requiresPreparation = always;
   }
 
   /** `pg` remembers under this name what the connection has prepared. */
@@ -124,9 +127,9 @@ class StatementPair implements Answers {
   private submitFirst(connection: PgConnection): void {
     const { firstName: name, first } = this;
     const { parsedStatements, submittedNamedStatements } = connection;
-    if (!name || !(parsedStatements[name] ?? submittedNamedStatements[name])) {
+    if (!name || !(parsedStatements[name] ?? submittedNamedStatements?.[name])) {
       connection.parse({ name, text: first.sql });
-      if (name) submittedNamedStatements[name] = first.sql;
+      if (name && submittedNamedStatements) submittedNamedStatements[name] = first.sql;
     }
     connection.bind({ statement: name, values: first.parameters });
     connection.execute({});
@@ -165,7 +168,7 @@ class StatementPair implements Answers {
     if (this.isAdmitted) return this.callback(error);
     // Its Parse was skipped, so the server doesn't know the name.
     const { name = '' } = this.second;
-    delete connection?.submittedNamedStatements[name];
+    delete connection?.submittedNamedStatements?.[name];
     return this.callback(this.refused(error));
   }
 }

@@ -1,6 +1,5 @@
-import { listOfClaims } from './sql-executor.ts';
+import { listOfClaims, TextCache } from './sql-executor.ts';
 import type { FenceSql } from './dialect.ts';
-import { TextCache } from './text-cache.ts';
 
 /** In front of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
