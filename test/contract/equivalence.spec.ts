@@ -9,7 +9,7 @@ import { createMemoryHarness } from './memory-harness.ts';
 import { play, randomCommands } from './random-commands.ts';
 import { createRedisHarness } from './redis-harness.ts';
 
-const COMMANDS = 400;
+const COMMANDS = 1_200;
 /** Ahead of every join of the run: other ballots take no gate. */
 const AHEAD_MICROS = 30_000_000;
 const SEEDS = [1, 2, 3, Date.now() % 1_000_000];

@@ -8,7 +8,7 @@ import type { Lock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { NOW, type Granted } from '../voting/attempt.ts';
+import type { Granted } from '../voting/attempt.ts';
 import type { ExtensionTarget } from '../voting/extension.ts';
 import { shownLock, usedAfterRelease, type JoinedLock } from './joined-lock.ts';
 import type { KeyRecord, KeyTable } from './key-table.ts';
@@ -346,12 +346,10 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   #releaseOnNodes(nowMs: number): void {
-    const isWanted = this.#mayReleaseWait && this.records.some(({ first }) => first !== undefined);
     this.#release = new ReleaseRound(this.#set, this, {
       token: this.#tokenValue,
       mayHold: this.#mayHold,
       mayWait: this.#mayReleaseWait,
-      isWanted,
       context: this.#context,
       room: this.#room,
     });
@@ -359,8 +357,6 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#lease.end();
     this.#release.run(nowMs);
     this.#free();
-    // After those that wait have looked, and before the code of users goes on, which may take its time.
-    if (isWanted) void NOW.then(() => NOW.then(() => this.#set.flush()));
   }
 
   /** Others in this process may ask for its keys. */
@@ -395,6 +391,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   #inContext(callback: () => void): void {
-    return this.#context === undefined ? callback() : this.#context.runInAsyncScope(callback);
+    if (this.#context === undefined) callback();
+    else this.#context.runInAsyncScope(callback);
   }
 }

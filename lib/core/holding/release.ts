@@ -6,6 +6,7 @@ import { lockNames } from '../nodes/node-names.ts';
 import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import { NOW } from '../voting/attempt.ts';
 import type { KeyTable } from './key-table.ts';
 
 /** Releases that work of a user delays leave at once for so many times the delay: a twentieth of the time is lost at most. */
@@ -16,6 +17,8 @@ export interface LockToRelease {
   readonly keys: readonly string[];
   readonly holder: string;
   readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
+  /** Of its keys, with the first caller of this process that waits for each. */
+  readonly records: readonly { readonly first: unknown }[];
 }
 
 /** How it ends. */
@@ -25,8 +28,6 @@ export interface ReleaseFacts {
   readonly mayHold: number;
   /** Nobody waits for the answers: it may leave with the vote that follows it in the same tick, where one is expected. */
   readonly mayWait: boolean;
-  /** And callers of this process wait for its keys: it leaves with the vote of the next one, which looks in a moment. */
-  readonly isWanted: boolean;
   /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
   readonly context: AsyncResource | undefined;
   /** Its table is notified how many connections received the hint; `onEnd` is called when there is nothing more to wait for. */
@@ -63,9 +64,12 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
 
   run(nowMs: number): void {
     const { sessions, answers, options, marker } = this.#set;
-    const { keys, holder, settings } = this.#lock;
+    const { keys, holder, settings, records } = this.#lock;
     const { ttlMs, nodeTimeoutMs } = settings;
-    const { mayHold, mayWait, isWanted } = this.#facts;
+    const { mayHold, mayWait } = this.#facts;
+    // It leaves with the vote of the next caller here, which looks in a moment.
+    let isWanted = false;
+    if (mayWait) for (const { first } of records) isWanted ||= first !== undefined;
     const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
     this.#isWaiting = isExpected && mayWait && !isWanted;
     const isPatient = this.#isWaiting || isWanted;
@@ -83,6 +87,8 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
     if (isCollected) this.#set.flushLater(this, !isPatient);
+    // After those that wait have looked, and before the code of users goes on, which may take its time.
+    if (isWanted) void NOW.then(() => NOW.then(() => this.#set.flush()));
   }
 
   /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. Made only where somebody asks. */
