@@ -47,7 +47,9 @@ describe('postgresFence with prepared statements', () => {
     const statements = await prepared();
     expect(statements.map(({ statement }) => statement)).toEqual([
       expect.stringMatching(/^INSERT.* AS token, holder$/s),
-      expect.stringMatching(/^INSERT.*is_new, CAST\(txid_current\(\) AS text\) AS transaction$/s),
+      expect.stringMatching(
+        /^INSERT.*is_new, CAST\(pg_catalog\.txid_current\(\) AS text\) AS transaction$/s,
+      ),
       expect.stringMatching(/^WITH.*kept no row/s),
       WRITE,
     ]);

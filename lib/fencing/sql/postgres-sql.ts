@@ -20,9 +20,17 @@ export function postgresFenceRow(key: string, token: string, holder: string): st
   return `(CAST(${key} AS text), CAST(${token} AS bigint), CAST(${holder} AS text))`;
 }
 
+/**
+ * The number in a text, or the error 22P02. No cast: a database can have its own from text to bigint, and that may be lenient. Nor
+ * can a function of its own take the place of one that is called by its schema.
+ */
+const numberIn = (text: string): string => `pg_catalog.int8in(pg_catalog.textout(${text}))`;
+
 /** The error by which PostgreSQL refuses, with what is newer. */
 const poison = (key: string, token: string, holder: string): string =>
-  `CAST('${POISON_PREFIX}' || CAST(json_build_array(${key}, CAST(${token} AS text), ${holder}) AS text) AS bigint)`;
+  numberIn(
+    `pg_catalog.concat('${POISON_PREFIX}', pg_catalog.json_build_array(${key}, CAST(${token} AS text), ${holder}))`,
+  );
 
 /**
  * The advance of each claim, and what it returns of its row: this token, or an error.
@@ -59,17 +67,16 @@ ON CONFLICT (resource) DO UPDATE SET
 
 const textOf = (verdict: string): string => `resource, CAST(${verdict} AS text) AS token, holder`;
 
-/**
- * The advance when no program looks at its rows: it also fails when the table didn't keep one of them, of which the last is then
- * missing. PostgreSQL runs an upsert in WITH to its end, whatever is read of it.
- */
-export const postgresFenceCheck = cached(
-  (table, count) => `WITH fence AS (
-${upsert(table, count, true, (verdict) => `${verdict} AS token`)}
+/** The advance when no program looks at its rows: it also fails when the table didn't keep one of them under its key. */
+export const postgresFenceCheck = cached((table, count) => {
+  const keys = Array.from({ length: count }, (_none, index) => `$${1 + index * 3}`);
+  const kept = `CASE (SELECT pg_catalog.count(token) FROM fence WHERE resource IN (${keys.join(', ')}))
+  WHEN ${count} THEN '1' ELSE 'the fence kept no row: does ${table} have a trigger or rule?' END`;
+  return `WITH fence AS (
+${upsert(table, count, true, (verdict) => `resource, ${verdict} AS token`)}
 )
-SELECT CAST(CASE WHEN (SELECT token FROM fence OFFSET ${count - 1}) IS NULL
-  THEN 'the fence kept no row: does ${table} have a trigger or rule?' ELSE '1' END AS bigint) AS kept`,
-);
+SELECT ${numberIn(kept)} AS kept`;
+});
 
 const advance = cached((table, count) =>
   upsert(
@@ -77,7 +84,7 @@ const advance = cached((table, count) =>
     count,
     false,
     (verdict) =>
-      `${textOf(verdict)}, xmax = 0 AS is_new, CAST(txid_current() AS text) AS transaction`,
+      `${textOf(verdict)}, xmax = 0 AS is_new, CAST(pg_catalog.txid_current() AS text) AS transaction`,
   ),
 );
 
@@ -104,5 +111,5 @@ INSERT INTO ${table} (resource, token) VALUES ('', 1) ON CONFLICT DO NOTHING;`,
 
   // No savepoint: it would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit any more.
   checkMark: ([row]) =>
-    `SELECT CAST(CASE txid_current() WHEN ${BigInt(String(row?.['transaction']))} THEN '1' ELSE '${ENDED}' END AS bigint)`,
+    `SELECT ${numberIn(`CASE pg_catalog.txid_current() WHEN ${BigInt(String(row?.['transaction']))} THEN '1' ELSE '${ENDED}' END`)}`,
 };
