@@ -93,7 +93,7 @@ async function withClient<Result>(
   const client = await pool.connect();
   let broken: Error | undefined;
   // A session that the server ends while it idles is an event; without a listener it would end the process.
-  const onError = (error: Error): void => void (broken = error);
+  const onError = (error: Error): void => void (broken ??= error);
   client.on?.('error', onError);
   const isOpen = (): boolean => /[TE]/.test(client.getTransactionStatus?.() ?? '');
   try {
