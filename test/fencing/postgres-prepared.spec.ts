@@ -52,6 +52,8 @@ describe('postgresFence with prepared statements', () => {
       ),
       expect.stringMatching(/^WITH.*kept no row/s),
       WRITE,
+      // Without the floor, from the second time on.
+      expect.stringMatching(/^INSERT.* AS token, holder$/s),
     ]);
     for (const { name } of statements) expect(name).toMatch(/^redlock_fence_[\w-]{43}$/);
     await expect(owner()).resolves.toBe('owner 3');
@@ -75,6 +77,8 @@ describe('postgresFence with prepared statements', () => {
         transaction: () => fence.transaction(token(1), () => undefined),
         statement: () => fence.statement(token(1), WRITE, [key, 'ana']),
       }[operation];
+      // The form for a key that is new, and the one for a known key.
+      await use();
       await use();
       await pool.query('DISCARD ALL');
       await expect(use()).rejects.toMatchObject({ code: '26000' });
@@ -89,7 +93,8 @@ describe('postgresFence with prepared statements', () => {
     await expect(fence.statement(token(1), again, [key, 'bob'])).resolves.toEqual([
       { owner: 'bob!' },
     ]);
-    await expect(prepared()).resolves.toHaveLength(3);
+    // The check has two forms, for a new key and for a known one.
+    await expect(prepared()).resolves.toHaveLength(4);
   });
 
   // PostgreSQL plans a prepared statement for its values five times before it may keep one plan for all.

@@ -189,8 +189,10 @@ export class StatementFence<Transaction>
       );
     }
     const { table } = this;
-    const sqlOfCheck = postgresFenceCheck(table, claims.length);
-    const check = { sql: sqlOfCheck, parameters: claimParameters(claims) };
+    const check = (isKnown: boolean) => ({
+      sql: postgresFenceCheck(table, claims.length, isKnown),
+      parameters: claimParameters(claims),
+    });
     // Read when it is sent, and again by another attempt.
     const write = { sql, parameters: [...parameters] };
     const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
@@ -204,8 +206,10 @@ export class StatementFence<Transaction>
         );
       });
     const runPair = neverCommits ? this.runPair : undefined;
+    const pair = runPair && ((isKnown: boolean) => runPair(check(isKnown), write, refused));
     const attempt = async () =>
-      (await runPair?.(check, write, refused)) ?? (await this.attempt({ of: this, claims, work }));
+      (pair && (await this.knownKeys.advance(claims, pair))) ??
+      (await this.attempt({ of: this, claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
 }

@@ -7,6 +7,7 @@ import {
   isAbortedTransactionError,
   isEndedTransactionError,
   isMissingTableError,
+  isNewRowError,
   isSyntaxError,
   staleFactsOf,
 } from './sql-error.ts';
@@ -14,7 +15,7 @@ import {
 /**
  * Brings the claims to the fence and locks their rows until the transaction ends.
  *
- * @param isAlone each statement of the executor is a transaction of its own
+ * @param alone each statement of the executor is a transaction of its own
  * @throws StaleTokenError when the fence holds a newer token, or the same one of another holder, for one of the keys
  * @throws FencedUsageError when the fence table is missing; it names the migration
  */
@@ -22,15 +23,15 @@ export async function advanceFence(
   executor: SqlExecutor,
   table: string,
   claims: readonly FenceClaim[],
-  isAlone?: boolean,
+  alone?: { readonly isKnown: boolean },
 ): Promise<readonly SqlRow[]> {
   let rows: readonly SqlRow[] = [];
   const { dialect } = executor;
   try {
-    for (const statement of advanceStatements(dialect, table, claims, isAlone))
+    for (const statement of advanceStatements(dialect, table, claims, alone))
       rows = await runStatement(executor, statement);
     // A value that the driver gives in another form counts as new: the check is then made once too often.
-    const newRow = isAlone ? undefined : rows.find((row) => !NO.has(row['is_new']));
+    const newRow = alone ? undefined : rows.find((row) => !NO.has(row['is_new']));
     const sql = newRow && fenceSqlOf(dialect).checkFloor?.(table);
     const { token } = claims[0]!;
     if (sql) await runStatement(executor, { sql, parameters: [newRow['resource'], token] });
@@ -43,6 +44,37 @@ export async function advanceFence(
 
 /** False, as drivers give it. */
 const NO: ReadonlySet<unknown> = new Set([false, 'f', 'false', 0, '0', 0n]);
+
+const MAX_KNOWN_KEYS = 10_000;
+
+/**
+ * The keys that had a row when this process last brought a token: where they have one, the fence need not look at the floor. A
+ * statement that relies on it fails when a row is gone, and is sent again in full, so nothing depends on what is known here.
+ */
+export class KnownKeys {
+  readonly #keys = new Set<string>();
+
+  async advance<Result>(
+    claims: readonly FenceClaim[],
+    attempt: (isKnown: boolean) => Promise<Result>,
+  ): Promise<Result> {
+    const unknown = claims.filter(({ key }) => !this.#keys.has(key));
+    try {
+      if (unknown.length === 0) return await attempt(true);
+    } catch (error) {
+      if (!isNewRowError(error)) throw error;
+    }
+    const result = await attempt(false);
+    for (const { key } of unknown) this.#add(key);
+    return result;
+  }
+
+  #add(key: string): void {
+    const [oldest] = this.#keys;
+    if (this.#keys.size >= MAX_KNOWN_KEYS) this.#keys.delete(oldest!);
+    this.#keys.add(key);
+  }
+}
 
 /** The error of a fence statement in our words: stale, no table, or unchanged. */
 export function fenceError(

@@ -22,8 +22,11 @@ export interface FenceSql {
   ddl(table: string): string;
   /** @param count of the claims, at least one */
   advance(table: string, count: number): readonly string[];
-  /** Where `advance` is not enough for a transaction of its own. */
-  advanceAlone?(table: string, count: number): readonly string[];
+  /**
+   * Where `advance` is not enough for a transaction of its own.
+   * @param isKnown the rows should be there: one that is new may make it fail (`isNewRowError`)
+   */
+  advanceAlone?(table: string, count: number, isKnown: boolean): readonly string[];
   /** Fails when the floor is above the token in its second parameter, for the new key in its first. */
   checkFloor?(table: string): string;
   /** Of keys and holders in its parameters, and of keys in the rows of `advance`. */
@@ -116,17 +119,18 @@ export function fenceSqlOf(dialect: SqlDialect): FenceSql {
   return sql;
 }
 
-/** @param isAlone each statement is a transaction of its own */
+/** @param alone each statement is a transaction of its own; `isKnown` as in `advanceAlone` */
 export function advanceStatements(
   dialect: SqlDialect,
   table: string,
   claims: readonly FenceClaim[],
-  isAlone = false,
+  alone?: { readonly isKnown: boolean },
 ): readonly SqlStatement[] {
   const fenceSql = fenceSqlOf(dialect);
   const parameters = claimParameters(claims, fenceSql.encode);
-  const alone = isAlone ? fenceSql.advanceAlone?.(table, claims.length) : undefined;
-  return (alone ?? fenceSql.advance(table, claims.length)).map((sql) => ({ sql, parameters }));
+  const { length } = claims;
+  const texts = alone && fenceSql.advanceAlone?.(table, length, alone.isKnown);
+  return (texts ?? fenceSql.advance(table, length)).map((sql) => ({ sql, parameters }));
 }
 
 /**

@@ -7,6 +7,9 @@ export const POISON_PREFIX = 'redlock:stale:';
 /** In the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
 
+/** In front of the key in the error by which PostgreSQL refuses a row that is new where one was expected. */
+export const NEW_ROW_PREFIX = 'redlock:new:';
+
 type Text = (table: string, count: number) => string;
 
 /** Makes the text once for each table and number of claims: a text that is the same object is also found faster by others. */
@@ -32,6 +35,19 @@ const poison = (key: string, token: string, holder: string): string =>
     `pg_catalog.concat('${POISON_PREFIX}', pg_catalog.json_build_array(${key}, CAST(${token} AS text), ${holder}))`,
   );
 
+/** What becomes of a row that is new, which must still be compared with the floor. */
+type NewRow = 'admitted' | 'refused' | 'compared';
+
+/** What stands in place of the token of a row that is not stale; one that is new has no xmax. */
+function tokenOf(table: string, newRow: NewRow): string {
+  if (newRow === 'admitted') return 'f.token';
+  // Not around a query that locks the row: PostgreSQL reads the floor again when it had to wait, and plans one query less.
+  const compared = `COALESCE((SELECT CASE WHEN floor.token > f.token THEN ${poison('f.resource', 'floor.token', "''")} END
+    FROM ${table} AS floor WHERE floor.resource = '' FOR SHARE), f.token)`;
+  const refused = numberIn(`pg_catalog.concat('${NEW_ROW_PREFIX}', f.resource)`);
+  return `CASE WHEN f.xmax = 0 THEN ${newRow === 'compared' ? compared : refused} ELSE f.token END`;
+}
+
 /**
  * The advance of each claim, and what it returns of its row: this token, or an error.
  *
@@ -43,20 +59,17 @@ const poison = (key: string, token: string, holder: string): string =>
  * error can't commit.
  * All claims of one token share token and holder, so the first claim's parameters stand for all.
  *
- * @param isWhole checks rows that are new (they have no xmax) against the floor, too, which takes longer to plan. Its lock makes a
- *   snapshot that is older than the last prune fail, or the floor be read again
+ * @param newRow to compare it here takes longer to plan. The lock of the floor makes a snapshot that is older than the last prune
+ *   fail, or the floor be read again
  * @param returning of the row, with this verdict in place of its token; some clients want a blank before RETURNING
  */
 function upsert(
   table: string,
   count: number,
-  isWhole: boolean,
+  newRow: NewRow,
   returning: (verdict: string) => string,
 ): string {
-  // Not around a query that locks the row: PostgreSQL reads the floor again when it had to wait, and plans one query less.
-  const aboveFloor = `CASE WHEN f.xmax = 0 THEN COALESCE((SELECT CASE WHEN floor.token > f.token THEN ${poison('f.resource', 'floor.token', "''")} END
-    FROM ${table} AS floor WHERE floor.resource = '' FOR SHARE), f.token) ELSE f.token END`;
-  const verdict = `CASE WHEN f.token = CAST($2 AS bigint) AND f.holder = CAST($3 AS text) THEN ${isWhole ? aboveFloor : 'f.token'}
+  const verdict = `CASE WHEN f.token = CAST($2 AS bigint) AND f.holder = CAST($3 AS text) THEN ${tokenOf(table, newRow)}
   ELSE ${poison('f.resource', 'f.token', 'f.holder')} END`;
   return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
 ON CONFLICT (resource) DO UPDATE SET
@@ -68,27 +81,37 @@ ON CONFLICT (resource) DO UPDATE SET
 const textOf = (verdict: string): string => `resource, CAST(${verdict} AS text) AS token, holder`;
 
 /** The advance when no program looks at its rows: it also fails when the table didn't keep one of them under its key. */
-export const postgresFenceCheck = cached((table, count) => {
-  const keys = Array.from({ length: count }, (_none, index) => `$${1 + index * 3}`);
-  const kept = `CASE (SELECT pg_catalog.count(token) FROM fence WHERE resource IN (${keys.join(', ')}))
+const check = (newRow: NewRow): Text =>
+  cached((table, count) => {
+    const keys = Array.from({ length: count }, (_none, index) => `$${1 + index * 3}`);
+    const kept = `CASE (SELECT pg_catalog.count(token) FROM fence WHERE resource IN (${keys.join(', ')}))
   WHEN ${count} THEN '1' ELSE 'the fence kept no row: does ${table} have a trigger or rule?' END`;
-  return `WITH fence AS (
-${upsert(table, count, true, (verdict) => `resource, ${verdict} AS token`)}
+    return `WITH fence AS (
+${upsert(table, count, newRow, (verdict) => `resource, ${verdict} AS token`)}
 )
 SELECT ${numberIn(kept)} AS kept`;
-});
+  });
+
+const checkOfKnown = check('refused');
+const checkOfAny = check('compared');
+
+/** @param isKnown the rows should be there: one that is new makes it fail, which is cheaper than to look at the floor */
+export function postgresFenceCheck(table: string, count: number, isKnown: boolean): string {
+  return (isKnown ? checkOfKnown : checkOfAny)(table, count);
+}
 
 const advance = cached((table, count) =>
   upsert(
     table,
     count,
-    false,
+    'admitted',
     (verdict) =>
       `${textOf(verdict)}, xmax = 0 AS is_new, CAST(pg_catalog.txid_current() AS text) AS transaction`,
   ),
 );
 
-const advanceAlone = cached((table, count) => upsert(table, count, true, textOf));
+const advanceOfKnown = cached((table, count) => upsert(table, count, 'refused', textOf));
+const advanceOfAny = cached((table, count) => upsert(table, count, 'compared', textOf));
 
 /** PostgreSQL and PGlite: one statement, and another one for a new key. */
 export const postgresFenceSql: FenceSql = {
@@ -103,7 +126,9 @@ INSERT INTO ${table} (resource, token) VALUES ('', 1) ON CONFLICT DO NOTHING;`,
 
   advance: (table, count) => [advance(table, count)],
 
-  advanceAlone: (table, count) => [advanceAlone(table, count)],
+  advanceAlone: (table, count, isKnown) => [
+    (isKnown ? advanceOfKnown : advanceOfAny)(table, count),
+  ],
 
   // In a query of its own, so that it is compared behind the wait for the lock.
   checkFloor: (table) =>

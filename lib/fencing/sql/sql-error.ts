@@ -1,4 +1,4 @@
-import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
+import { ENDED, NEW_ROW_PREFIX, POISON_PREFIX } from './postgres-sql.ts';
 
 /** What can be learnt from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
@@ -76,6 +76,12 @@ export function isEndedTransactionError(error: unknown): boolean {
     (hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(ENDED))) ||
     hasMessage(facts, /no such savepoint: redlock_fence/)
   );
+}
+
+/** Whether PostgreSQL refused a row because it is new. */
+export function isNewRowError(error: unknown): boolean {
+  const facts = sqlErrorFacts(error);
+  return hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(NEW_ROW_PREFIX));
 }
 
 export function isMissingTableError(error: unknown): boolean {

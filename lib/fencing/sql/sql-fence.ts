@@ -10,6 +10,7 @@ import {
   advanceFence,
   fenceError,
   checkTransaction,
+  KnownKeys,
   outsideTransaction,
   refuseEnded,
 } from './advance-fence.ts';
@@ -60,6 +61,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   protected readonly table: string;
   protected readonly reporter: FenceReporter;
   protected readonly context: FenceContext;
+  protected readonly knownKeys = new KnownKeys();
 
   constructor(
     protected readonly adapter: Pick<
@@ -134,9 +136,12 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
 
   private claimNow(claims: readonly FenceClaim[]): Promise<unknown> {
     const { autocommit } = this.adapter;
+    const attempt = autocommit
+      ? (isKnown: boolean) => advanceFence(autocommit, this.table, claims, { isKnown })
+      : undefined;
     return this.retrying(claims, () =>
-      autocommit
-        ? advanceFence(autocommit, this.table, claims, true)
+      attempt
+        ? this.knownKeys.advance(claims, attempt)
         : this.attempt({ of: this, claims, work: () => undefined, isClaim: true }),
     );
   }

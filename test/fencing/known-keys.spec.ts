@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { postgresFence, type PostgresFence } from '../../lib/fencing/index.ts';
+import { KnownKeys } from '../../lib/fencing/sql/advance-fence.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+
+const WRITE = 'UPDATE seat SET writes = writes + 1';
+const FLOOR = /FOR SHARE/;
+
+/** What `claim` and `fence.statement` do on PostgreSQL, which look at the floor only for keys that they don't know. */
+describe.each([{}, { prepared: true }])('the known keys of a fence with %j', (options) => {
+  const database = usePostgres(async (created) => {
+    await created.query(postgresFence(created).ddl());
+    await created.query('CREATE TABLE seat (writes integer); INSERT INTO seat VALUES (0)');
+  });
+  let pool: pg.Pool;
+  let fence: PostgresFence<pg.PoolClient>;
+  let count = 0;
+  let key: string;
+  /** Of the statements of the fence that the server has read since it was emptied. */
+  const texts: string[] = [];
+
+  beforeEach(async () => {
+    key = `seat:${(count += 1)}`;
+    pool = new pg.Pool({ connectionString: database.url, max: 2 });
+    pool.on('connect', (client) => {
+      const { connection } = client as unknown as {
+        connection: { bind: Function; parse: Function };
+      };
+      const parse = connection.parse.bind(connection);
+      connection.parse = (statement: { text: string }, ...rest: unknown[]) => {
+        texts.push(statement.text);
+        return parse(statement, ...rest);
+      };
+    });
+    fence = postgresFence(pool, options);
+    await pool.query(
+      `UPDATE redlock_fence SET token = 1 WHERE resource = ''; UPDATE seat SET writes = 0`,
+    );
+    texts.length = 0;
+  });
+
+  afterEach(() => pool.end());
+
+  const token = (value: number, keys: readonly string[] = [key]): FencingToken =>
+    new FencingToken(value, [...keys], `holder-${value}`);
+  const stale = (currentToken: number, of = key) =>
+    expect.objectContaining({ code: 'STALE_TOKEN', key: of, currentToken: String(currentToken) });
+  const writes = async (): Promise<number> =>
+    (await pool.query('SELECT writes FROM seat')).rows[0].writes;
+  const prune = (floor: number) =>
+    pool.query(
+      `UPDATE redlock_fence SET token = ${floor} WHERE resource = ''; DELETE FROM redlock_fence WHERE resource <> ''`,
+    );
+  const uses = {
+    claim: (value: number, keys?: readonly string[]) => fence.claim(token(value, keys)),
+    statement: (value: number, keys?: readonly string[]) =>
+      fence.statement(token(value, keys), WRITE),
+  };
+
+  describe.each(['claim', 'statement'] as const)('in %s', (name) => {
+    const use = uses[name];
+    const wrote = name === 'statement' ? 1 : 0;
+
+    it('looks at the floor for a new key, and not for one that it has brought before', async () => {
+      await use(10);
+      expect(texts.some((text) => FLOOR.test(text))).toBe(true);
+      texts.length = 0;
+      const other = name === 'claim' ? 'statement' : 'claim';
+      for (const value of [11, 12, 13]) await use(value);
+      await uses[other](14);
+      expect(texts.length).toBeGreaterThan(0);
+      expect(texts.filter((text) => FLOOR.test(text))).toEqual([]);
+    });
+
+    it('refuses below the floor, and above it goes on, where the row of a known key was pruned', async () => {
+      await use(10);
+      await prune(20);
+      await expect(use(15)).rejects.toEqual(stale(20));
+      await expect(use(19)).rejects.toEqual(stale(20));
+      expect(await writes()).toBe(wrote);
+      const { rows } = await pool.query('SELECT resource FROM redlock_fence WHERE resource = $1', [
+        key,
+      ]);
+      expect(rows).toEqual([]);
+      await use(25);
+      await expect(use(24)).rejects.toEqual(stale(25));
+      expect(await writes()).toBe(2 * wrote);
+    });
+
+    it('refuses below the floor where prune deletes the row for which a known key waits', async () => {
+      await use(10);
+      const pruner = await database.pool.connect();
+      let write: Promise<unknown>;
+      try {
+        await pruner.query('BEGIN');
+        await pruner.query('UPDATE redlock_fence SET token = 20 WHERE resource = $1', ['']);
+        await pruner.query('DELETE FROM redlock_fence WHERE resource = $1', [key]);
+        write = use(15).catch((error: unknown) => error);
+        await untilBlocked(database.pool);
+        await pruner.query('COMMIT');
+      } finally {
+        pruner.release();
+      }
+      expect(await write).toEqual(stale(20));
+      expect(await writes()).toBe(wrote);
+    });
+
+    it('refuses a set in which one key is known and pruned, and another one is stale', async () => {
+      const other = `${key}:other`;
+      await use(10, [key, other]);
+      await prune(5);
+      await use(30, [other]);
+      await expect(use(20, [key, other])).rejects.toEqual(stale(30, other));
+      await use(31, [key, other]);
+      expect(await writes()).toBe(3 * wrote);
+    });
+
+    it('says so when the table keeps no row of a known key any more', async () => {
+      await use(10);
+      await pool.query(`
+        CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+        CREATE TRIGGER drop_row BEFORE INSERT OR UPDATE ON redlock_fence FOR EACH ROW EXECUTE FUNCTION drop_row()`);
+      try {
+        await expect(use(11)).rejects.toThrow(/kept no row|without the row/);
+        expect(await writes()).toBe(wrote);
+      } finally {
+        await pool.query('DROP TRIGGER drop_row ON redlock_fence; DROP FUNCTION drop_row');
+      }
+    });
+  });
+
+  it('rejects with the error of a statement that fails in the words of the fence, and writes nothing', async () => {
+    await fence.statement(token(10), WRITE);
+    const failing = `WITH write AS (${WRITE} RETURNING writes) SELECT int8in(textout('redlock:new:' || writes)) FROM write`;
+    await expect(fence.statement(token(11), failing)).rejects.toMatchObject({ code: '22P02' });
+    expect(await writes()).toBe(1);
+  });
+});
+
+/** Until a statement waits for a lock. */
+async function untilBlocked(pool: {
+  query(sql: string): Promise<{ rows: unknown[] }>;
+}): Promise<void> {
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+  while ((await pool.query(sql)).rows.length === 0);
+}
+
+describe('KnownKeys', () => {
+  const claim = (key: string) => ({ key, token: '1', holder: 'a' });
+  const isNew = Object.assign(new Error('redlock:new:a'), { code: '22P02' });
+  let known: KnownKeys;
+  beforeEach(() => void (known = new KnownKeys()));
+
+  /** Whether each attempt relied on the rows. */
+  async function attempts(
+    keys: readonly string[],
+    outcomes: readonly unknown[] = [],
+  ): Promise<boolean[]> {
+    const seen: boolean[] = [];
+    const attempt = async (isKnown: boolean) => {
+      const error = outcomes[seen.push(isKnown) - 1];
+      if (error) throw error;
+    };
+    await known.advance(keys.map(claim), attempt).catch(() => undefined);
+    return seen;
+  }
+
+  it('relies on the rows of all keys, or of none', async () => {
+    expect(await attempts(['a'])).toEqual([false]);
+    expect(await attempts(['a', 'b'])).toEqual([false]);
+    expect(await attempts(['a', 'b'])).toEqual([true]);
+  });
+
+  it('learns nothing from an attempt that failed', async () => {
+    expect(await attempts(['a'], [new Error('no connection')])).toEqual([false]);
+    expect(await attempts(['a'])).toEqual([false]);
+  });
+
+  it('tries again in full where a row is gone, and not for another error', async () => {
+    await attempts(['a']);
+    expect(await attempts(['a'], [isNew])).toEqual([true, false]);
+    expect(await attempts(['a'], [new Error('no connection')])).toEqual([true]);
+    expect(await attempts(['a'], [isNew, isNew])).toEqual([true, false]);
+  });
+
+  it('forgets the oldest of more than 10,000', async () => {
+    for (let index = 0; index <= 10_000; index += 1) await attempts([String(index)]);
+    expect(await attempts(['1'])).toEqual([true]);
+    expect(await attempts(['10000'])).toEqual([true]);
+    expect(await attempts(['0'])).toEqual([false]);
+  });
+});
