@@ -69,6 +69,8 @@ const burst: Schedule = {
   load: { callers: 0 },
   options: { nodeTimeout: 330 },
   limits: { nodeTimeoutMs: 330, idleMs: undefined },
+  // Its promise is a time for a fixed amount of work, which takes all cores.
+  alone: true,
   async play(stage) {
     await stage.everyWorker((worker) => worker.ask({ type: 'use', key: worker.place, waitMs: 0 }));
     const outcomes = await stage
