@@ -122,6 +122,25 @@ describe('on PostgreSQL', () => {
       await own.end();
     }
   });
+
+  it('finds a table whose rows a policy can hide from the user: one without its floor admits old tokens', async () => {
+    await target.run(target.open('secured').ddl());
+    await target.run(`ALTER TABLE secured ENABLE ROW LEVEL SECURITY; CREATE ROLE tenant;
+      GRANT SELECT, INSERT, UPDATE ON secured TO tenant; UPDATE secured SET token = 20;
+      CREATE POLICY reads ON secured FOR SELECT USING (true);
+      CREATE POLICY inserts ON secured FOR INSERT WITH CHECK (true);
+      CREATE POLICY updates ON secured FOR UPDATE USING (resource <> '')`);
+    expect(await target.open('secured').check()).toEqual([]);
+    const own = new pg.Pool({ connectionString: database.url, max: 1 });
+    try {
+      await own.query('SET ROLE tenant');
+      const fence = postgresFence(own, { table: 'secured' });
+      const message = expect.stringMatching(/row-level security applies to this user/);
+      expect(await fence.check()).toEqual([{ severity: 'error', message }]);
+    } finally {
+      await own.end();
+    }
+  });
 });
 
 describe('in PGlite', () => {

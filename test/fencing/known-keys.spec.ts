@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { postgresFence, type PostgresFence } from '../../lib/fencing/index.ts';
-import { KnownKeys } from '../../lib/fencing/sql/advance-fence.ts';
+import { fenceError, KnownKeys } from '../../lib/fencing/sql/advance-fence.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
 const WRITE = 'UPDATE seat SET writes = writes + 1';
@@ -131,13 +131,47 @@ describe.each([{}, { prepared: true }])('the known keys of a fence with %j', (op
     });
   });
 
-  it('rejects with the error of a statement that fails in the words of the fence, and writes nothing', async () => {
-    await fence.statement(token(10), WRITE);
-    const failing = `WITH write AS (${WRITE} RETURNING writes) SELECT int8in(textout('redlock:new:' || writes)) FROM write`;
-    await expect(fence.statement(token(11), failing)).rejects.toMatchObject({ code: '22P02' });
-    expect(await writes()).toBe(1);
+  it.each(['redlock:new:', 'redlock:new:0', 'other words'])(
+    'runs a statement of the user once that fails with %j',
+    async (words) => {
+      await pool.query('CREATE SEQUENCE IF NOT EXISTS runs; SELECT setval($$runs$$, 1)');
+      await fence.statement(token(10), WRITE);
+      const failing = 'SELECT CAST($1 || left(CAST(nextval($$runs$$) AS text), 0) AS integer)';
+      const write = fence.statement(token(11), failing, [words]);
+      await expect(write).rejects.toMatchObject({ code: '22P02' });
+      const { rows } = await pool.query('SELECT last_value AS runs FROM runs');
+      expect(rows).toEqual([{ runs: '2' }]);
+    },
+  );
+
+  it('applies a statement once whose rows the client can’t read', async () => {
+    const broken = Object.assign(new Error('redlock:new:0'), { code: '22P02' });
+    const types = { getTypeParser: () => (text: string) => (text === '2' ? fail(broken) : text) };
+    const reader = new pg.Pool({ connectionString: database.url, max: 1, types: types as never });
+    try {
+      const read = postgresFence(reader, options);
+      await read.statement(token(10), WRITE);
+      await expect(read.statement(token(11), `${WRITE} RETURNING writes`)).rejects.toBe(broken);
+    } finally {
+      await reader.end();
+    }
+    expect(await writes()).toBe(2);
+  });
+
+  it('sends a stale claim once, whatever its key reads like', async () => {
+    key = 'redlock:new:0';
+    await fence.claim(token(20));
+    await fence.claim(token(21));
+    texts.length = 0;
+    for (const name of ['claim', 'statement'] as const)
+      await expect(uses[name](10)).rejects.toEqual(stale(21));
+    expect(texts.filter((text) => FLOOR.test(text))).toEqual([]);
   });
 });
+
+function fail(error: Error): never {
+  throw error;
+}
 
 /** Until a statement waits for a lock. */
 async function untilBlocked(pool: {
@@ -149,7 +183,8 @@ async function untilBlocked(pool: {
 
 describe('KnownKeys', () => {
   const claim = (key: string) => ({ key, token: '1', holder: 'a' });
-  const isNew = Object.assign(new Error('redlock:new:a'), { code: '22P02' });
+  const refusal = Object.assign(new Error('"redlock:new:0"'), { code: '22P02' });
+  const isNew = fenceError(refusal, 'postgresql', 'redlock_fence', [claim('a')]);
   let known: KnownKeys;
   beforeEach(() => void (known = new KnownKeys()));
 
@@ -160,8 +195,9 @@ describe('KnownKeys', () => {
   ): Promise<boolean[]> {
     const seen: boolean[] = [];
     const attempt = async (isKnown: boolean) => {
-      const error = outcomes[seen.push(isKnown) - 1];
-      if (error) throw error;
+      const outcome = outcomes[seen.push(isKnown) - 1];
+      if (outcome instanceof Error) throw outcome;
+      return outcome === 'nothing was brought' ? undefined : 'brought';
     };
     await known.advance(keys.map(claim), attempt).catch(() => undefined);
     return seen;
@@ -173,8 +209,9 @@ describe('KnownKeys', () => {
     expect(await attempts(['a', 'b'])).toEqual([true]);
   });
 
-  it('learns nothing from an attempt that failed', async () => {
+  it('learns nothing from an attempt that failed, or brought nothing', async () => {
     expect(await attempts(['a'], [new Error('no connection')])).toEqual([false]);
+    expect(await attempts(['a'], ['nothing was brought'])).toEqual([false]);
     expect(await attempts(['a'])).toEqual([false]);
   });
 
@@ -182,6 +219,7 @@ describe('KnownKeys', () => {
     await attempts(['a']);
     expect(await attempts(['a'], [isNew])).toEqual([true, false]);
     expect(await attempts(['a'], [new Error('no connection')])).toEqual([true]);
+    expect(await attempts(['a'], [refusal])).toEqual([true]);
     expect(await attempts(['a'], [isNew, isNew])).toEqual([true, false]);
   });
 

@@ -47,6 +47,9 @@ const NO: ReadonlySet<unknown> = new Set([false, 'f', 'false', 0, '0', 0n]);
 
 const MAX_KNOWN_KEYS = 10_000;
 
+/** A statement that relied on the rows of its keys found one of them gone. No user sees it. */
+class NewRow extends Error {}
+
 /**
  * The keys that had a row when this process last brought a token: where they have one, the fence need not look at the floor. A
  * statement that relies on it fails when a row is gone, and is sent again in full, so nothing depends on what is known here.
@@ -54,18 +57,19 @@ const MAX_KNOWN_KEYS = 10_000;
 export class KnownKeys {
   readonly #keys = new Set<string>();
 
+  /** @param attempt rejects with what `fenceError` makes of the error; undefined when it could not bring the token */
   async advance<Result>(
     claims: readonly FenceClaim[],
-    attempt: (isKnown: boolean) => Promise<Result>,
-  ): Promise<Result> {
+    attempt: (isKnown: boolean) => Promise<Result | undefined>,
+  ): Promise<Result | undefined> {
     const unknown = claims.filter(({ key }) => !this.#keys.has(key));
     try {
       if (unknown.length === 0) return await attempt(true);
     } catch (error) {
-      if (!isNewRowError(error)) throw error;
+      if (!(error instanceof NewRow)) throw error;
     }
     const result = await attempt(false);
-    for (const { key } of unknown) this.#add(key);
+    if (result !== undefined) for (const { key } of unknown) this.#add(key);
     return result;
   }
 
@@ -87,6 +91,7 @@ export function fenceError(
     const claim = claims.find((each) => each.key === key);
     if (claim) return new StaleTokenError(key, claim.token, token, holder, { cause: error });
   }
+  if (isNewRowError(error)) return new NewRow('', { cause: error });
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];
   if (isMissingTableError(error)) {

@@ -7,8 +7,8 @@ export const POISON_PREFIX = 'redlock:stale:';
 /** In the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
 
-/** In front of the key in the error by which PostgreSQL refuses a row that is new where one was expected. */
-export const NEW_ROW_PREFIX = 'redlock:new:';
+/** In the error by which PostgreSQL refuses a row that is new where one was expected. */
+export const NEW_ROW = 'redlock:new:';
 
 type Text = (table: string, count: number) => string;
 
@@ -44,7 +44,8 @@ function tokenOf(table: string, newRow: NewRow): string {
   // Not around a query that locks the row: PostgreSQL reads the floor again when it had to wait, and plans one query less.
   const compared = `COALESCE((SELECT CASE WHEN floor.token > f.token THEN ${poison('f.resource', 'floor.token', "''")} END
     FROM ${table} AS floor WHERE floor.resource = '' FOR SHARE), f.token)`;
-  const refused = numberIn(`pg_catalog.concat('${NEW_ROW_PREFIX}', f.resource)`);
+  // With its xmax: PostgreSQL would read a constant while it plans.
+  const refused = numberIn(`pg_catalog.concat('${NEW_ROW}', f.xmax)`);
   return `CASE WHEN f.xmax = 0 THEN ${newRow === 'compared' ? compared : refused} ELSE f.token END`;
 }
 

@@ -1,4 +1,4 @@
-import { ENDED, NEW_ROW_PREFIX, POISON_PREFIX } from './postgres-sql.ts';
+import { ENDED, NEW_ROW, POISON_PREFIX } from './postgres-sql.ts';
 
 /** What can be learnt from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
@@ -81,7 +81,7 @@ export function isEndedTransactionError(error: unknown): boolean {
 /** Whether PostgreSQL refused a row because it is new. */
 export function isNewRowError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
-  return hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(NEW_ROW_PREFIX));
+  return hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(NEW_ROW));
 }
 
 export function isMissingTableError(error: unknown): boolean {

@@ -28,6 +28,7 @@ const CHECK_SQL: Readonly<Record<SqlDialect, CheckSql>> = {
     ) => `SELECT CAST(attname AS text) AS name, format_type(atttypid, atttypmod) AS type,
   CASE WHEN relkind <> 'r' THEN 'it is no ordinary table but a view, or partitioned, or foreign'
     WHEN relpersistence <> 'p' THEN 'the table is not logged: a crash of the server empties it'
+    WHEN row_security_active(c.oid) THEN 'row-level security applies to this user: a policy can hide the rows that refuse'
     WHEN NOT COALESCE(collisdeterministic, true) THEN ${LOOSE}
     WHEN attname = 'resource' AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisunique AND indimmediate
       AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = attnum) THEN ${NO_KEY} END AS wrong
