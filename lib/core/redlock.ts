@@ -197,10 +197,10 @@ export class Redlock {
     const enclosing = enclosingLock(this, names);
     if (enclosing !== undefined) {
       const joined = new JoinedLock(enclosing, names, true);
-      return runSection(this, enclosing, joined, work, options);
+      return runSection(this, enclosing, joined, work, options, of?.checkResult);
     }
     const lock = await this.#acquire(names, settings, options?.signal);
-    return runSection(this, lock, lock, work, options);
+    return runSection(this, lock, lock, work, options, of?.checkResult);
   }
 
   /** See `LockService.current`. */

@@ -1,4 +1,6 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, StreamableFile } from '@nestjs/common';
+import { isGeneratorObject } from 'node:util/types';
+import { isObservable } from 'rxjs';
 import { FencedUsageError } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspection.ts';
@@ -21,7 +23,11 @@ export interface SectionOptions extends WithLockOptions {
   readonly claim?: boolean;
 }
 
-const OF_SECTION = { ...OF_WITH_LOCK, names: [...OF_WITH_LOCK.names, 'claim'] };
+const OF_SECTION = {
+  ...OF_WITH_LOCK,
+  names: [...OF_WITH_LOCK.names, 'claim'],
+  checkResult: refuseLazy,
+};
 
 /**
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
@@ -48,13 +54,15 @@ export class LockService {
    *
    * Inside work that already holds these keys it joins that lock, with the same token. On loss `lock.signal` aborts; when the
    * work finishes all the same, the call rejects with `LockLostError`, which carries the result (`onLost: 'ignore'` returns it).
-   * An error of the work is never replaced, and a release that could not be delivered is an event, not an error.
+   * An error of the work is never replaced, and a release that could not be delivered is an event, not an error. Work that returns
+   * an Observable, an async iterable or a generator is refused: that would go on after the release.
    *
    * @throws LockBusyError when another holder kept it for the whole `wait`
    * @throws QuorumUnavailableError when too few nodes could vote
    * @throws LockLostError when the lock was lost before the work ended
    * @throws RedlockClosedError during shutdown
    * @throws StaleTokenError when `claim: true` finds that a newer holder reached the resource; the work did not run
+   * @throws FencedUsageError when the work returned what would go on after the release
    * @throws the reason of `options.signal` when it aborts the wait
    */
   withLock<Result>(
@@ -165,6 +173,41 @@ function promised<Result>(call: () => Promise<Result>): Promise<Result> {
   } catch (error) {
     return Promise.reject(error);
   }
+}
+
+/** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */
+const MEMBERS_LOOKED_AT = 20;
+
+/** @throws FencedUsageError when `result`, or a member of it, goes on working after the lock has been released */
+function refuseLazy(result: unknown, keys: readonly string[]): void {
+  if (typeof result !== 'object' || result === null) return;
+  let found = lazyKindOf(result);
+  if (found === undefined && isPlain(result)) {
+    let left = MEMBERS_LOOKED_AT;
+    for (const name in result) {
+      found = lazyKindOf((result as Record<string, unknown>)[name]);
+      if (found !== undefined) found += ` in '${name}'`;
+      if (found !== undefined || --left === 0) break;
+    }
+  }
+  if (found === undefined) return;
+  throw new FencedUsageError(
+    `The locked work returned ${found}: it would go on after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked work. The lock has been released.`,
+    keys,
+  );
+}
+
+function lazyKindOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (isObservable(value)) return 'an Observable';
+  if (value instanceof StreamableFile) return 'a StreamableFile';
+  if (Symbol.asyncIterator in value) return 'an async iterable';
+  return isGeneratorObject(value) ? 'a generator' : undefined;
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null || Array.isArray(value);
 }
 
 /** @throws FencedUsageError when the method was taken off the service, as by `const { withLock } = locks`, or its keys are none */

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Readable } from 'node:stream';
 import { Injectable, NotFoundException, StreamableFile } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
+import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Observable, of } from 'rxjs';
 import { Fenced, FencedUsageError, LockService } from '../../lib/index.ts';
@@ -182,42 +182,73 @@ describe('@Fenced fails closed', () => {
     const numbers = async function* () {
       yield 1;
     };
-    const results: Record<string, readonly [found: string, call: (streams: Streams) => unknown]> = {
-      'an Observable': ['an Observable', (streams) => streams.observable()],
-      'a promise of an Observable': ['an Observable', (streams) => streams.give(() => of(1))],
-      'an async iterable': ['an async iterable', (streams) => streams.give(numbers)],
-      'a stream of Node': [
-        'an async iterable',
-        (streams) => streams.give(() => Readable.from('a')),
-      ],
-      'a StreamableFile': [
-        'a StreamableFile',
-        (streams) => streams.give(() => new StreamableFile(Readable.from('a'))),
-      ],
+    const steps = function* () {
+      yield 1;
+    };
+    const results: Record<string, readonly [found: string, result: () => unknown]> = {
+      'a promise of an Observable': ['an Observable', () => of(1)],
+      'an async iterable': ['an async iterable', numbers],
+      'a generator': ['a generator', steps],
+      'a stream of Node': ['an async iterable', () => Readable.from('a')],
+      'a StreamableFile': ['a StreamableFile', () => new StreamableFile(Readable.from('a'))],
       'a stream in an object': [
         "an async iterable in 'data'",
-        (streams) => streams.give(() => ({ status: 200, data: Readable.from('a') })),
+        () => ({ status: 200, data: Readable.from('a') }),
       ],
       'a StreamableFile in an array': [
         "a StreamableFile in '1'",
-        (streams) => streams.give(() => ['a', new StreamableFile(Readable.from('a'))]),
+        () => ['a', new StreamableFile(Readable.from('a'))],
       ],
     };
+    type Call = (streams: Streams, locks: LockService, result: () => unknown) => Promise<unknown>;
+    const calls: Record<string, Call> = {
+      'a method': (streams, _locks, result) => streams.give(result),
+      withLock: (_streams, locks, result) => locks.withLock('stream', async () => result()),
+      'withLock in withLock': (_streams, locks, result) =>
+        locks.withLock('stream', () => locks.withLock('stream', () => result())),
+    };
 
-    it.each(Object.entries(results))(
-      'refuses %s, starts nothing and releases the lock',
-      async (_name, [found, call]) => {
-        const module = await startModule({ providers: [Streams] });
+    const refusal = (found: string) =>
+      expect.objectContaining({
+        code: 'FENCED_USAGE',
+        keys: ['stream'],
+        message: expect.stringMatching(`returned ${found}: .*lastValueFrom.*has been released`),
+      });
+
+    /** How the call ended in an application of its own, and whether it left its key free. */
+    async function outcomeOf(call: (module: TestingModule) => Promise<unknown>) {
+      const module = await startModule({ providers: [Streams] });
+      const error = await call(module).catch((refused: unknown) => refused);
+      const lock = await module.get(LockService).tryAcquire('stream');
+      await lock?.release();
+      const { subscriptions } = module.get(Streams);
+      return { error, subscriptions, isFree: lock !== null };
+    }
+
+    it('refuses an Observable, starts nothing and releases the lock', async () => {
+      const expected = { error: refusal('an Observable'), subscriptions: 0, isFree: true };
+      const method = await outcomeOf(
+        (module) => module.get(Streams).observable() as unknown as Promise<unknown>,
+      );
+      expect(method).toEqual(expected);
+      const work = await outcomeOf((module) => {
         const streams = module.get(Streams);
-        await expect(call(streams)).rejects.toThrow(
-          new RegExp(`returned ${found}: .*lastValueFrom.*has been released`),
-        );
-        expect(streams.subscriptions).toBe(0);
-        const lock = await module.get(LockService).tryAcquire('stream');
-        expect(lock).not.toBeNull();
-        await lock?.release();
-      },
-    );
+        const lazy = new Observable(() => void (streams.subscriptions += 1));
+        return module.get(LockService).withLock('stream', () => lazy);
+      });
+      expect(work).toEqual(expected);
+    });
+
+    it.each(
+      Object.entries(results).flatMap(([name, result]) =>
+        Object.entries(calls).map(([by, call]) => [name, by, result, call] as const),
+      ),
+    )('refuses %s of %s, and releases the lock', async (_name, _by, [found, result], call) => {
+      const outcome = await outcomeOf((module) =>
+        call(module.get(Streams), module.get(LockService), result),
+      );
+      expect(outcome).toEqual({ error: refusal(found), subscriptions: 0, isFree: true });
+    });
 
     it('passes everything else through, and reads no getter of a class nor a long list to its end', async () => {
       let read = 0;

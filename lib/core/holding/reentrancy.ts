@@ -39,6 +39,7 @@ export async function runSection<Result>(
   handle: HeldLock | JoinedLock,
   work: (lock: Lock) => Promise<Result> | Result,
   options: WithLockOptions | undefined,
+  checkResult: ((result: unknown, keys: readonly string[]) => void) | undefined,
 ): Promise<Result> {
   const store = storage.getStore();
   const outer = store === undefined ? undefined : running(store);
@@ -53,7 +54,10 @@ export async function runSection<Result>(
   }
   await end(frame, section, options);
   const { lossError } = handle;
-  if (lossError === undefined || options?.onLost === 'ignore') return result;
+  if (lossError === undefined || options?.onLost === 'ignore') {
+    checkResult?.(result, handle.keys);
+    return result;
+  }
   const { keys, reason, token, causes } = lossError;
   throw new LockLostError(keys, reason, token, causes, result);
 }

@@ -100,6 +100,8 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
 export interface OptionsOfCall {
   readonly call: string;
   readonly names: readonly string[];
+  /** Throws for a result that its work must not have. */
+  readonly checkResult?: (result: unknown, keys: readonly string[]) => void;
 }
 
 export const OF_ACQUIRE: OptionsOfCall = {

@@ -1,12 +1,11 @@
 import {
   Inject,
   Injectable,
-  StreamableFile,
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
-import { isObservable, type Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
@@ -62,11 +61,9 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       options = optionsOf(definition, args);
-      const result = definition.claim
+      return definition.claim
         ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
         : await this.locks.withLock(keys, begin, options);
-      refuseStream(result, definition.where);
-      return result;
     } catch (error) {
       // Its own reason, whatever it is.
       if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
@@ -124,39 +121,6 @@ function writeParameters(
 ): void {
   for (const index of tokenParameters) args[index] = lock?.token;
   for (const index of signalParameters) args[index] = lock?.signal;
-}
-
-/** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */
-const MEMBERS_LOOKED_AT = 20;
-
-/** @throws FencedUsageError when `result`, or a member of it, goes on working after the lock has been released */
-function refuseStream(result: unknown, where: string): void {
-  if (typeof result !== 'object' || result === null) return;
-  let found = streamIn(result);
-  if (found === undefined && isPlain(result)) {
-    let left = MEMBERS_LOOKED_AT;
-    for (const name in result) {
-      found = streamIn((result as Record<string, unknown>)[name]);
-      if (found !== undefined) found += ` in '${name}'`;
-      if (found !== undefined || --left === 0) break;
-    }
-  }
-  if (found === undefined) return;
-  throw new FencedUsageError(
-    `${where} returned ${found}: it would do its work after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked method. The lock has been released.`,
-  );
-}
-
-function streamIn(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (isObservable(value)) return 'an Observable';
-  if (value instanceof StreamableFile) return 'a StreamableFile';
-  return Symbol.asyncIterator in value ? 'an async iterable' : undefined;
-}
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null || Array.isArray(value);
 }
 
 /**
