@@ -33,7 +33,7 @@ export function drawCharts(folder: string, results: readonly Result[]): void {
   draw('one-key', bars('Callers for one key: time, as a ratio to a queue', of(/for one key,/)));
   draw(
     'faults',
-    bars('Frozen and slow servers: time, as a ratio to raw ioredis', of(/frozen, for|round trips/)),
+    bars('Frozen and slow servers: time, as a ratio to raw ioredis', of(/, for all$/)),
   );
   for (const nodes of [1, 3, 5, 7]) {
     const rows = of(/keys of their own/).filter((each) => each.nodes === nodes);

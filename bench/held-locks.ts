@@ -10,18 +10,42 @@ import { openRedlock } from './redlock-contestant.ts';
 import type { Result } from './report.ts';
 
 const BATCH = 100;
-const HELD_BAR_BYTES = 1_000;
+const HELD_BAR_BYTES = 500;
+const EXTENDED_BAR_BYTES = 1_000;
 const WAITER_BAR_BYTES = 1_500;
 
-/** Bytes of heap of a lock that is held and kept extended, and of a caller that waits for one. */
+/** Bytes of heap of a lock that is held, alone and kept extended, and of a caller that waits for one. */
 export async function heapOfLocks(
   urls: readonly string[],
   count: number,
   progressOf: ProgressOf,
 ): Promise<Result[]> {
   const progress = progressOf(`heap of ${count} held locks and waiting callers`);
+  const plain = await heapOf(urls, count, false, (share) => progress(share / 2));
+  const extended = await heapOf(urls, count, true, (share) => progress((1 + share) / 2));
+  const scenario = `heap, N=${urls.length}, ${count} of each`;
+  const each = (contestant: string, bytes: number, bar: number): Result => ({
+    scenario,
+    contestant,
+    value: bytes / count,
+    unit: 'B',
+    bar,
+  });
+  return [
+    each('held lock, not extended', plain.held, HELD_BAR_BYTES),
+    each('held lock, kept extended', extended.held, EXTENDED_BAR_BYTES),
+    each('waiting caller', extended.waiting, WAITER_BAR_BYTES),
+  ];
+}
+
+async function heapOf(
+  urls: readonly string[],
+  count: number,
+  extend: boolean,
+  progress: (share: number) => void,
+): Promise<{ held: number; waiting: number }> {
   // Long enough that no extension falls into the measurement.
-  const redlock = await openRedlock(urls, { ttl: '5m', wait: '1h' });
+  const redlock = await openRedlock(urls, { ttl: '5m', wait: '1h', extend });
   const keys = Array.from({ length: count }, (_, index) => `held:${index}`);
   for (const key of keys.slice(0, BATCH)) await (await redlock.acquire(key)).release();
   const locks: Lock[] = [];
@@ -32,26 +56,15 @@ export async function heapOfLocks(
     progress((start + BATCH) / count / 3);
   }
   const held = await settledHeap();
-  const waiting = keys.map(() => redlock.acquire('held:0').catch(() => undefined));
-  const withWaiters = await settledHeap();
+  const callers = keys.map(() => redlock.acquire('held:0').catch(() => undefined));
+  const withCallers = await settledHeap();
   progress(0.7);
   for (let start = 0; start < count; start += BATCH)
     await Promise.all(locks.slice(start, start + BATCH).map((lock) => lock.release()));
   await redlock.close();
-  for (const lock of await Promise.all(waiting)) await lock?.release();
+  for (const lock of await Promise.all(callers)) await lock?.release();
   progress(1);
-  const scenario = `heap, N=${urls.length}, ${count} of each`;
-  const each = (contestant: string, bytes: number, bar: number): Result => ({
-    scenario,
-    contestant,
-    value: bytes / count,
-    unit: 'B',
-    bar,
-  });
-  return [
-    each('held lock, kept extended', held - before, HELD_BAR_BYTES),
-    each('waiting caller', withWaiters - held, WAITER_BAR_BYTES),
-  ];
+  return { held: held - before, waiting: withCallers - held };
 }
 
 /** After everything that is only on its way has gone. */

@@ -89,7 +89,7 @@ function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Sce
     'one-core': once(() => onOneCore(servers[0]!, rounds(20, 60, 200), progressOf)),
     fairness: () => each([1, 4], (processes) => fairness(on(5), processes, progressOf)),
     frozen: once(() => frozenNodes(servers, rounds(20, 20, 40), progressOf)),
-    slow: once(() => slowNode(on(5), { rounds: 5, warmUpRounds: 1, cycles: 20 }, progressOf)),
+    slow: once(() => slowNode(on(5), { rounds: 10, warmUpRounds: 1, cycles: 20 }, progressOf)),
     held: () => each([1_000, 10_000], (count) => extensionCosts(on(5), count, progressOf)),
     heap: once(() => heapOfLocks(on(5), 10_000, progressOf)),
     'start-up': once(() => startUp(on(5), progressOf)),
