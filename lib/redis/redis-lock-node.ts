@@ -1,6 +1,6 @@
 import { inModuleContext } from '../core/module-context.ts';
 import type * as port from '../core/nodes/lock-node.ts';
-import { lockNames } from '../core/nodes/node-names.ts';
+import { NodeNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
@@ -55,7 +55,7 @@ export class RedisLockNode implements port.LockNode {
     this.#source = new ConnectionSource(input, option);
     this.address = this.#source.address;
     this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
-    this.#probeNames = lockNames(keyPrefix, ['#probe']).pairs;
+    this.#probeNames = new NodeNames(keyPrefix, ['#probe']).pairs;
     this.#commands = new RedisLink(this.#source, {
       opened: () => this.#listener?.opened(),
       closed: (message) => this.#listener?.closed(message),

@@ -1,4 +1,4 @@
-import { lockNames, markerName } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames, markerName } from '../../lib/core/nodes/node-names.ts';
 import { MemoryLockNode, MemoryLockServer } from '../../lib/testing/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 
@@ -18,7 +18,7 @@ export function createMemoryHarness(
       nodes.push(node);
       return node;
     },
-    names: (...keys) => lockNames(PREFIX, keys),
+    names: (...keys) => new NodeNames(PREFIX, keys),
     nowMicros: async () => state.nowMicros(),
     async readLock(lockName) {
       const holder = state.locks.get(lockName);

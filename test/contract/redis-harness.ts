@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { lockNames, markerName } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames, markerName } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -26,7 +26,7 @@ export async function createRedisHarness(
       nodes.push(node);
       return node;
     },
-    names: (...keys) => lockNames(prefix, keys),
+    names: (...keys) => new NodeNames(prefix, keys),
     async nowMicros() {
       const [seconds, micros] = await admin.time();
       return Number(seconds) * 1_000_000 + Number(micros);

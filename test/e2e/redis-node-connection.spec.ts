@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Socket } from 'node:net';
 import { Redis } from 'ioredis';
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
@@ -9,7 +9,7 @@ import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 
 let tests = 0;
-let names = lockNames('lock:', ['connection']);
+let names = new NodeNames('lock:', ['connection']);
 let server: RedisServer;
 let nodes: RedisLockNode[] = [];
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   tests += 1;
-  names = lockNames('lock:', [`connection:${tests}`]);
+  names = new NodeNames('lock:', [`connection:${tests}`]);
 });
 afterEach(async () => {
   await Promise.all(nodes.map((node) => node.close()));

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
 
-const names = lockNames('lock:', ['hostile']);
+const names = new NodeNames('lock:', ['hostile']);
 let server: ScriptedRedis | undefined;
 let node: RedisLockNode | undefined;
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName, RELEASE } from '../../lib/redis/scripts.ts';
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   tests += 1;
-  names = lockNames('lock:', [`scripts:${tests}`]);
+  names = new NodeNames('lock:', [`scripts:${tests}`]);
   driver = await NodeDriver.open(new RedisLockNode(server.url));
   await driver.join();
 });
@@ -158,7 +158,7 @@ describe('the floor', () => {
 
   it('is written before the lock, and restored before the lock goes: no holder is ever without its floor', async () => {
     const [lock, floor] = names.pairs as [string, string];
-    const both = lockNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
+    const both = new NodeNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
     const gate = gateName(names.marker);
     await admin.del(gate);
     const ballot = ballotNow();
@@ -230,7 +230,7 @@ describe("data of the user under a lock's name", () => {
   it('is never overwritten: a single lock, a set of locks and an extension leave it as it is', async () => {
     const [lock, floor] = names.pairs as [string, string];
     await admin.hset(lock, 'customer', 'ana');
-    const pair = lockNames('lock:', ['other', lock.slice('lock:'.length)]);
+    const pair = new NodeNames('lock:', ['other', lock.slice('lock:'.length)]);
     const refused = { kind: 'failed', nothingWritten: true, reason: 'error' };
     expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject(refused);
     expect(await driver.acquire(pair, 'a', ballotNow())).toMatchObject(refused);
@@ -245,7 +245,7 @@ describe('a server whose memory is full', () => {
   const OOM = { kind: 'failed', nothingWritten: true, message: expect.stringContaining('OOM') };
 
   it('grants nothing new, but extends, also a set of keys, and forgets what was abandoned', async () => {
-    const both = lockNames('lock:', [`scripts:${tests}:a`, `scripts:${tests}:b`]);
+    const both = new NodeNames('lock:', [`scripts:${tests}:a`, `scripts:${tests}:b`]);
     const ballot = ballotNow();
     await driver.acquire(names, 'a', ballot, 10_000);
     await driver.acquire(both, 'b', ballot, 10_000);
@@ -253,7 +253,7 @@ describe('a server whose memory is full', () => {
     await driver.acquire(both, 'b', ballot + 1, 10_000);
     await limitMemory('1');
     try {
-      const other = lockNames('lock:', [`scripts:${tests}:other`]);
+      const other = new NodeNames('lock:', [`scripts:${tests}:other`]);
       expect(await driver.acquire(other, 'c', ballotNow())).toMatchObject(OOM);
       for (const [of, holder, granted] of [
         [names, 'a', ballot],
@@ -274,7 +274,7 @@ describe('a server whose memory is full', () => {
   });
 
   it('sets no missing key again, and writes nothing then', async () => {
-    const both = lockNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
+    const both = new NodeNames('lock:', [`scripts:${tests}`, `scripts:${tests}:b`]);
     const ballot = ballotNow();
     await driver.acquire(both, 'a', ballot, 10_000);
     await admin.del(both.locks[0]!);
@@ -291,7 +291,7 @@ describe('a server whose memory is full', () => {
 
 describe('a thousand keys', () => {
   it('are one atomic lock', async () => {
-    const many = lockNames(
+    const many = new NodeNames(
       'lock:',
       Array.from({ length: 1_000 }, (_, index) => `${tests}:${index}`),
     );
@@ -352,7 +352,7 @@ describe('a user with the least rights', () => {
   });
 
   it('that reach few names release and vote although names out of reach go with them', async () => {
-    const own = lockNames('lock:', [`orders:${tests}`]);
+    const own = new NodeNames('lock:', [`orders:${tests}`]);
     const rules = requiredAclRules('lock:').replace('~lock:*', '~lock:#* ~lock:orders:*');
     const limited = await nodeOfUser(rules);
     /** While another answer is due, so that they leave as one. */
@@ -378,7 +378,7 @@ describe('a user with the least rights', () => {
     await limited.acquire(names, 'a', ballotNow());
     await admin.call('acl', ['setuser', `user${tests}`, '-mget']);
     limited.node.inspect({ names }, () => undefined);
-    const other = lockNames('lock:', ['other']);
+    const other = new NodeNames('lock:', ['other']);
     const vote = limited.acquire(other, 'b', ballotNow());
     expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
     expect(await vote).toMatchObject({ kind: 'failed' });

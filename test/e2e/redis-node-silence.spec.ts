@@ -11,7 +11,7 @@ import {
   jest,
 } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { TcpLink } from '../campaign/network/tcp-link.ts';
@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   tests += 1;
-  names = lockNames('lock:', [`silence:${tests}`]);
+  names = new NodeNames('lock:', [`silence:${tests}`]);
   link = await TcpLink.open({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
   await open(`redis://127.0.0.1:${link.port}`);
   await driver.join();

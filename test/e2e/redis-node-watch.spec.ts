@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   tests += 1;
-  names = lockNames('lock:', [`watch:${tests}`]);
+  names = new NodeNames('lock:', [`watch:${tests}`]);
   lock = names.locks[0]!;
   waiter = await NodeDriver.open(new RedisLockNode(server.url));
   holder = await NodeDriver.open(new RedisLockNode(server.url));

@@ -11,7 +11,7 @@ import {
   jest,
 } from '@jest/globals';
 import { Redis, type Command } from 'ioredis';
-import { lockNames } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { AcquireRequest } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
@@ -64,7 +64,7 @@ function writesOf(client: Redis | undefined): unknown[] {
 }
 
 function voteFor(key: string): AcquireRequest {
-  const names = lockNames('lock:', [`writes:${tests}:${key}`]);
+  const names = new NodeNames('lock:', [`writes:${tests}:${key}`]);
   return { names, holder: `holder of ${key}`, ballot: ballotNow(), ttlMs: 60_000 };
 }
 

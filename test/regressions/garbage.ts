@@ -4,12 +4,13 @@ import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 
 /**
  * Prints how many bytes of garbage each lock leaves in the old part of the heap, where only a full collection finds them.
- * Arguments: addresses of servers.
+ * Arguments: how many callers begin at once, addresses of servers.
  */
 const LOCKS = 40_000;
-const CALLERS = 64;
+const WAITING = Object.freeze({ wait: '1m' });
+const [callers, ...urls] = process.argv.slice(2);
 
-const nodes = process.argv.slice(2).map((url) => new RedisLockNode(url));
+const nodes = urls.map((url) => new RedisLockNode(url));
 const redlock = new Redlock(nodes, { restartGuard: false });
 redlock.open();
 await redlock.ready(10_000);
@@ -18,11 +19,11 @@ let next = 0;
 async function lockUntil(end: number): Promise<void> {
   const call = async () => {
     while (next < end) {
-      const lock = await redlock.acquire(`job:${(next += 1)}`);
+      const lock = await redlock.acquire(`job:${(next += 1)}`, WAITING);
       await lock.release();
     }
   };
-  await Promise.all(Array.from({ length: CALLERS }, call));
+  await Promise.all(Array.from({ length: Number(callers) }, call));
 }
 
 function oldBytes(): number {

@@ -346,16 +346,11 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   #releaseOnNodes(nowMs: number): void {
-    this.#release = new ReleaseRound(this.#set, this, {
-      token: this.#tokenValue,
-      mayHold: this.#mayHold,
-      mayWait: this.#mayReleaseWait,
-      context: this.#context,
-      room: this.#room,
-    });
+    const token = this.#tokenValue;
+    this.#release = new ReleaseRound(this.#room, this, token, this.#mayHold, this.#context);
     // No extension may follow the release.
     this.#lease.end();
-    this.#release.run(nowMs);
+    this.#release.run(nowMs, this.#mayReleaseWait);
     this.#free();
   }
 

@@ -2,7 +2,7 @@ import type { AsyncResource } from 'node:async_hooks';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { ReleaseReply } from '../nodes/lock-node.ts';
-import { lockNames } from '../nodes/node-names.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
@@ -21,17 +21,13 @@ export interface LockToRelease {
   readonly records: readonly { readonly first: unknown }[];
 }
 
-/** How it ends. */
-export interface ReleaseFacts {
-  readonly token: number;
-  /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
-  readonly mayHold: number;
-  /** Nobody waits for the answers: it may leave with the vote that follows it in the same tick, where one is expected. */
-  readonly mayWait: boolean;
-  /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
-  readonly context: AsyncResource | undefined;
-  /** Its table is notified how many connections received the hint; `onEnd` is called when there is nothing more to wait for. */
-  readonly room: { readonly table: KeyTable; readonly onEnd: () => void };
+/** Where it was held. */
+export interface ReleaseRoom {
+  readonly set: NodeSet;
+  /** Is notified how many connections received the hint. */
+  readonly table: KeyTable;
+  /** Called when there is nothing more to wait for. */
+  readonly onEnd: () => void;
 }
 
 /**
@@ -41,7 +37,12 @@ export interface ReleaseFacts {
 export class ReleaseRound extends Deadline implements Collected, ReleaseCollector {
   readonly #set: NodeSet;
   readonly #lock: LockToRelease;
-  readonly #facts: ReleaseFacts;
+  readonly #room: ReleaseRoom;
+  readonly #token: number;
+  /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
+  readonly #mayHold: number;
+  /** Of the call that acquired it: its events run there. Undefined for one that was kept for `minHold` meanwhile. */
+  readonly #context: AsyncResource | undefined;
   #done: Promise<void> | undefined;
   #resolve: (() => void) | undefined;
   #startedAtMs = 0;
@@ -55,25 +56,35 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #isDone = false;
   #isWaiting = false;
 
-  constructor(set: NodeSet, lock: LockToRelease, facts: ReleaseFacts) {
+  constructor(
+    room: ReleaseRoom,
+    lock: LockToRelease,
+    token: number,
+    mayHold: number,
+    context: AsyncResource | undefined,
+  ) {
     super();
-    this.#set = set;
+    this.#room = room;
+    this.#set = room.set;
     this.#lock = lock;
-    this.#facts = facts;
+    this.#token = token;
+    this.#mayHold = mayHold;
+    this.#context = context;
   }
 
-  run(nowMs: number): void {
+  /** `mayWait`: nobody waits for the answers, so it may leave with the vote that follows in the same tick, where one is expected. */
+  run(nowMs: number, mayWait: boolean): void {
     const { sessions, answers, options, marker } = this.#set;
     const { keys, holder, settings, records } = this.#lock;
     const { ttlMs, nodeTimeoutMs } = settings;
-    const { mayHold, mayWait } = this.#facts;
+    const mayHold = this.#mayHold;
     // It leaves with the vote of the next caller here, which looks in a moment.
     let isWanted = false;
     if (mayWait) for (const { first } of records) isWanted ||= first !== undefined;
     const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
     this.#isWaiting = isExpected && mayWait && !isWanted;
     const isPatient = this.#isWaiting || isWanted;
-    const names = lockNames(options.keyPrefix, keys, marker);
+    const names = new NodeNames(options.keyPrefix, keys, marker);
     const request = { names, holder, granted: true, notify: true, mayWait: isPatient };
     this.#startedAtMs = this.#set.releasedAtMs = nowMs;
     this.#set.isReleaseFollowed = false;
@@ -126,19 +137,20 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#set.answers.cancel(this);
     this.#set.openReleases -= 1;
     const { keys } = this.#lock;
-    const { token, context, room } = this.#facts;
+    const { table, onEnd } = this.#room;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       for (const { address, index } of this.#set.sessions)
         if ((this.#unanswered & (1 << index)) !== 0)
           this.#failed(address, 'timeout', 'no answer in time');
       const causes = this.#failures ?? [];
+      const token = this.#token;
       const emit = () => this.#set.emit({ type: 'release-incomplete', keys, token, causes });
-      if (context === undefined) emit();
-      else context.runInAsyncScope(emit);
+      if (this.#context === undefined) emit();
+      else this.#context.runInAsyncScope(emit);
     }
-    for (const key of keys) room.table.counted(key, this.#listeners);
+    for (const key of keys) table.counted(key, this.#listeners);
     this.#resolve?.();
-    room.onEnd();
+    onEnd();
   }
 
   #failed(address: string, reason: NodeFailureReason, message: string): void {

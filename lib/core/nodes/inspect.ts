@@ -1,12 +1,12 @@
 import type { LockInspection, NodeInspection } from './inspection.ts';
-import { lockNames } from './node-names.ts';
+import { NodeNames } from './node-names.ts';
 import type { InspectReply } from './lock-node.ts';
 import type { NodeSession } from './node-session.ts';
 import type { NodeSet } from './node-set.ts';
 
 /** Asks every node what it knows of `key`; waits at most one node timeout. */
 export async function inspectKey(set: NodeSet, key: string): Promise<LockInspection> {
-  const names = lockNames(set.options.keyPrefix, [key]);
+  const names = new NodeNames(set.options.keyPrefix, [key]);
   const { timers } = set.environment;
   const answers = await Promise.all(
     set.sessions.map(

@@ -5,31 +5,34 @@ export function markerName(keyPrefix: string): string {
   return `${keyPrefix}#marker`;
 }
 
-/** Held with every lock, so it keeps no more than it must. */
-class Names implements LockNames {
+/**
+ * A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved.
+ *
+ * The names are made when they are read: every try that waits for answers keeps this object.
+ */
+export class NodeNames implements LockNames {
   readonly marker: string;
-  readonly pairs: readonly string[];
+  readonly #keyPrefix: string;
+  readonly #keys: readonly string[];
 
-  constructor(marker: string, pairs: readonly string[]) {
+  constructor(keyPrefix: string, keys: readonly string[], marker = markerName(keyPrefix)) {
     this.marker = marker;
-    this.pairs = pairs;
+    this.#keyPrefix = keyPrefix;
+    this.#keys = keys;
+  }
+
+  get pairs(): readonly string[] {
+    const [first = ''] = this.#keys;
+    // Nearly every lock has one key: an array that grows takes several times the memory.
+    const pairs = [this.#keyPrefix + first, `${this.#keyPrefix}#floor:${first}`];
+    for (let index = 1; index < this.#keys.length; index += 1) {
+      const key = this.#keys[index]!;
+      pairs.push(this.#keyPrefix + key, `${this.#keyPrefix}#floor:${key}`);
+    }
+    return pairs;
   }
 
   get locks(): readonly string[] {
-    return this.pairs.filter((_, index) => index % 2 === 0);
+    return this.#keys.map((key) => this.#keyPrefix + key);
   }
-}
-
-/** A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved. */
-export function lockNames(
-  keyPrefix: string,
-  keys: readonly string[],
-  marker = markerName(keyPrefix),
-): LockNames {
-  const [first = ''] = keys;
-  // Nearly every lock has one key: an array that grows takes several times the memory.
-  const pairs = [keyPrefix + first, `${keyPrefix}#floor:${first}`];
-  for (let index = 1; index < keys.length; index += 1)
-    pairs.push(keyPrefix + keys[index]!, `${keyPrefix}#floor:${keys[index]!}`);
-  return new Names(marker, pairs);
 }

@@ -28,8 +28,7 @@ const ABSENCE_BEATS = 4;
 
 /** A vote that is asked of every node: for a new lock or for an extension. */
 export type VoteRequest =
-  | { readonly kind: 'acquire'; readonly request: AcquireRequest }
-  | { readonly kind: 'extend'; readonly request: ExtendRequest };
+  (AcquireRequest & { readonly kind: 'acquire' }) | (ExtendRequest & { readonly kind: 'extend' });
 
 export type VoteReply = AcquireReply | ExtendReply;
 
@@ -121,8 +120,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   /** Takes a vote back whose bytes have not left; false when the node may receive it. */
-  withdraw({ request }: VoteRequest): boolean {
-    if (!this.node.withdraw(request)) return false;
+  withdraw(vote: VoteRequest): boolean {
+    if (!this.node.withdraw(vote)) return false;
     this.#sentAtMs.pop();
     return true;
   }
@@ -244,8 +243,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
       this.#set.silences.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
-    if (vote.kind === 'acquire') return this.node.acquire(vote.request, settle);
-    return this.node.extend(vote.request, settle);
+    if (vote.kind === 'acquire') return this.node.acquire(vote, settle);
+    return this.node.extend(vote, settle);
   }
 
   #settled(

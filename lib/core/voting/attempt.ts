@@ -3,6 +3,7 @@ import { isThorough } from '../invariant.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import { FOLLOWS_WITHIN_MS } from '../nodes/node-set.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
+import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
 import type { VoteCount } from './vote-count.ts';
 import { VoteRound } from './vote-round.ts';
@@ -31,17 +32,8 @@ export interface AttemptListener {
   ended(outcome: AttemptOutcome): void;
 }
 
-export interface AttemptOptions {
-  readonly names: LockNames;
-  readonly ttlMs: number;
-  /** How long a node may take to answer one ballot. */
-  readonly timeoutMs: number;
-  /** No ballot is waited for after this. */
-  readonly deadlineMs: number;
-  /** The first one; higher ones follow where nodes ask for them. */
-  readonly ballot: number;
-  readonly listener: AttemptListener;
-}
+/** How long the lock is to live, and a node may take to answer one ballot. */
+type AttemptSettings = Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
 
 /** What an attempt ended with. */
 export type AttemptOutcome = Granted | FailedAttempt;
@@ -80,7 +72,10 @@ export class Attempt implements RoundOwner {
   /** Fresh per attempt, and for a ballot below one that was sent. */
   holder: string;
   readonly #set: NodeSet;
-  readonly #options: AttemptOptions;
+  readonly #listener: AttemptListener;
+  readonly #names: LockNames;
+  readonly #settings: AttemptSettings;
+  readonly #deadlineMs: number;
   /** Nodes that accepted any ballot of this holder, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
@@ -88,9 +83,19 @@ export class Attempt implements RoundOwner {
   #round: VoteRound | undefined;
   #isCancelled = false;
 
-  constructor(set: NodeSet, options: AttemptOptions) {
+  /** No ballot is waited for after `deadlineMs`. */
+  constructor(
+    set: NodeSet,
+    listener: AttemptListener,
+    names: LockNames,
+    settings: AttemptSettings,
+    deadlineMs: number,
+  ) {
     this.#set = set;
-    this.#options = options;
+    this.#listener = listener;
+    this.#names = names;
+    this.#settings = settings;
+    this.#deadlineMs = deadlineMs;
     this.holder = set.environment.random.holder();
   }
 
@@ -116,21 +121,23 @@ export class Attempt implements RoundOwner {
     this.#round?.cancel();
   }
 
-  /** Asks all nodes for their votes. */
-  run(nowMs: number, ballot = this.#options.ballot): void {
+  /** Asks all nodes for their votes; with higher ballots again, where they ask for them. */
+  run(nowMs: number, ballot: number): void {
     this.#ballots += 1;
     this.#ballot = ballot;
-    const { names, ttlMs, timeoutMs, deadlineMs } = this.#options;
-    const request = { names, holder: this.holder, ballot, ttlMs };
-    this.#round = new VoteRound(this.#set, { kind: 'acquire', request }, this);
+    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    const names = this.#names;
+    const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
+    this.#round = new VoteRound(this.#set, vote, this);
     if (nowMs - this.#set.releasedAtMs < FOLLOWS_WITHIN_MS) this.#set.isReleaseFollowed = true;
     // In whole milliseconds: rounds of one timeout share a timer.
-    this.#round.start(Math.min(timeoutMs, Math.ceil(deadlineMs - nowMs)), nowMs);
+    this.#round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
 
   ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { ttlMs, timeoutMs, listener, deadlineMs } = this.#options;
+    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    const listener = this.#listener;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
     if (votes.voted >= this.#set.quorum) {
@@ -155,7 +162,8 @@ export class Attempt implements RoundOwner {
       return;
     }
     listener.sawFloor(votes.highestFloor);
-    const mayPropose = this.#ballots < MAX_BALLOTS && endedAtMs < deadlineMs && !this.#isCancelled;
+    const mayPropose =
+      this.#ballots < MAX_BALLOTS && endedAtMs < this.#deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
       const next = this.#nextBallot(votes);
       if (next < ballot) this.#startOver();
@@ -165,7 +173,7 @@ export class Attempt implements RoundOwner {
       return;
     }
     // A split vote is no outage, nor is one that was cut short, or a restart guard.
-    const wasAwaited = !round.isDecided && round.timeoutMs >= timeoutMs;
+    const wasAwaited = !round.isDecided && round.timeoutMs >= nodeTimeoutMs;
     const isOutage = wasAwaited || votes.failed > votes.replies.length - votes.quorum;
     if (isOutage && votes.voted < votes.quorum && !this.#isCancelled)
       this.#set.outageAtMs = endedAtMs;
@@ -205,7 +213,8 @@ export class Attempt implements RoundOwner {
 
   #abandon(): void {
     const { sessions, quorum, nowMs } = this.#set;
-    const { names, ttlMs } = this.#options;
+    const names = this.#names;
+    const { ttlMs } = this.#settings;
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
     // Losers wake no caller, unless others may have taken them for a holder.
     const notify = holders.length >= quorum;

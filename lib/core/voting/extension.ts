@@ -1,5 +1,5 @@
 import type { NodeCause } from '../errors.ts';
-import { lockNames } from '../nodes/node-names.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { validUntilMs } from '../validity.ts';
@@ -33,11 +33,11 @@ export function extendOnce(
 ): Promise<ExtensionOutcome> {
   const { keys, holder, ballot, settings } = target;
   const { ttlMs, nodeTimeoutMs } = settings;
-  const names = lockNames(set.options.keyPrefix, keys, set.marker);
+  const names = new NodeNames(set.options.keyPrefix, keys, set.marker);
   return new Promise((resolve) => {
     const round = new VoteRound(
       set,
-      { kind: 'extend', request: { names, holder, ballot, ttlMs } },
+      { kind: 'extend', names, holder, ballot, ttlMs },
       {
         ended: () => {
           open.delete(round);

@@ -3,7 +3,7 @@ import { HeldLock } from '../holding/held-lock.ts';
 import type { LockRoom } from '../holding/held-lock.ts';
 import { isUnbound, type KeyRecord, type Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
-import { lockNames } from '../nodes/node-names.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt, NOW } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
@@ -139,8 +139,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (outcome.kind === 'granted') {
         this.#claim?.end();
         const lock = new HeldLock(this.#room, this, outcome);
+        const resolve = this.#resolve!;
         this.#leave();
-        return this.#resolve!(lock);
+        return resolve(lock);
       }
       this.#failed(outcome);
     } catch (error) {
@@ -150,8 +151,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   #fail(error: unknown): void {
+    const reject = this.#reject!;
     this.#leave();
-    this.#reject!(error);
+    reject(error);
   }
 
   /** Ends it: `run` rejects with `error` and nothing is held. */
@@ -284,17 +286,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { set, table } = this.#room;
     this.#hintsBefore = [];
     for (const { hints } of this.records) this.#hintsBefore.push(hints);
-    const { ttlMs, nodeTimeoutMs } = this.settings;
     this.tries += 1;
-    this.attempt = new Attempt(set, {
-      names: lockNames(set.options.keyPrefix, this.keys, set.marker),
-      ttlMs,
-      timeoutMs: nodeTimeoutMs,
-      deadlineMs,
-      ballot: table.nextBallot(this.records),
-      listener: this,
-    });
-    this.attempt.run(nowMs);
+    const names = new NodeNames(set.options.keyPrefix, this.keys, set.marker);
+    this.attempt = new Attempt(set, this, names, this.settings, deadlineMs);
+    this.attempt.run(nowMs, table.nextBallot(this.records));
   }
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
@@ -391,5 +386,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     }
     this.#claim?.end();
     for (const record of this.records) table.drop(record);
+    // One that has waited is old: whatever it refers to would be kept until a full collection.
+    this.attempt = this.#resolve = this.#reject = undefined;
   }
 }

@@ -61,25 +61,24 @@ export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
 
 type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | InspectRequest;
 
-/** Floors are compared as strings of 16 digits. */
-function valuesOf(request: ScriptRequest): string[] {
-  if ('ballot' in request)
-    return [String(request.ballot).padStart(16, '0'), request.holder, String(request.ttlMs)];
-  if ('granted' in request)
-    return [request.holder, request.granted ? '1' : '0', request.notify ? '1' : '0'];
-  return [];
+/**
+ * One request in the Redis protocol, for all nodes. A class: when a burst of callers has let nearly all objects of one literal
+ * outlive a collection, V8 makes all later ones, with their strings, among the old ones, where only a full collection finds them.
+ */
+class EncodedRequest {
+  constructor(
+    /** Without marker and gate. */
+    readonly keyCount: number,
+    readonly keys: string,
+    /** EVALSHA of its own script; in a vote the start of the server is still missing, which is the last argument. */
+    readonly alone: string,
+    /** Its part of the values of a batch. */
+    readonly inBatch: string,
+  ) {}
 }
 
-/** The names and values of one request in the Redis protocol, for all nodes. */
-export interface EncodedRequest {
-  /** Without marker and gate. */
-  readonly keyCount: number;
-  readonly keys: string;
-  /** EVALSHA of its own script; in a vote the start of the server is still missing, which is the last argument. */
-  readonly alone: string;
-  /** Its part of the values of a batch. */
-  readonly inBatch: string;
-}
+const YES = bulk('1');
+const NO = bulk('0');
 
 function scriptCall<Request extends ScriptRequest, Reply>(
   letter: string | undefined,
@@ -87,6 +86,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
   const isVote = letter === 'a' || letter === 'e';
+  const valueCount = (letter === undefined ? 0 : VALUES_PER_REQUEST) + (isVote ? 1 : 0);
   const ownKeyCount = letter === 'a' ? 2 : isVote ? 1 : 0;
   /** What stands in front of the names, alone and in a batch, by their number. */
   const heads: (readonly [alone: string, inBatch: string])[] = [];
@@ -103,14 +103,14 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     let keys = '';
     let values = '';
     for (let index = 0; index < pairs.length; index += step) keys += bulk(pairs[index]!);
-    const all = valuesOf(request);
-    for (const value of all) values += bulk(value);
+    if ('ballot' in request) {
+      // Floors are compared as strings of 16 digits.
+      values = bulk(String(request.ballot).padStart(16, '0')) + bulk(request.holder);
+      values += bulk(String(request.ttlMs));
+    } else if ('granted' in request)
+      values = bulk(request.holder) + (request.granted ? YES : NO) + (request.notify ? YES : NO);
     const [alone, inBatch] = (heads[keyCount] ??= [
-      evalsha(
-        script,
-        keyCount + ownKeyCount,
-        keyCount + ownKeyCount + all.length + (isVote ? 1 : 0),
-      ),
+      evalsha(script, keyCount + ownKeyCount, keyCount + ownKeyCount + valueCount),
       letter === undefined ? '' : bulk(`${letter}${keyCount}`),
     ]);
     if (marker !== lastMarker) {
@@ -118,12 +118,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
       ownKeys = [marker, gateName(marker)].slice(0, ownKeyCount).map(bulk).join('');
     }
     last = request;
-    encoded = {
-      keyCount,
-      keys,
-      alone: alone + ownKeys + keys + values,
-      inBatch: inBatch + values,
-    };
+    encoded = new EncodedRequest(keyCount, keys, alone + ownKeys + keys + values, inBatch + values);
     return encoded;
   };
   return { script, isVote, isPatient: letter === 'e', letter, encode, parse };

@@ -1,4 +1,4 @@
-import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../../lib/core/nodes/lock-node.ts';
 import type { Stage } from '../world/stage.ts';
 
@@ -34,7 +34,7 @@ export class MaskedNodes {
   constructor(stage: Stage, mask: Mask, key: string) {
     this.#stage = stage;
     this.#mask = mask;
-    this.names = lockNames('lock:', [key]);
+    this.names = new NodeNames('lock:', [key]);
   }
 
   /** From now on. `fence`: where the fence of a node stands that has seen somebody newer. `refusal`: the error of a server. */

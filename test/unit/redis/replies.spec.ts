@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import { failureOf } from '../../../lib/redis/commands/node-failure.ts';
 import * as replies from '../../../lib/redis/commands/replies.ts';
 
-const THREE_KEYS = { names: lockNames('lock:', ['a', 'b', 'c']) };
+const THREE_KEYS = { names: new NodeNames('lock:', ['a', 'b', 'c']) };
 
 const NEVER_VALID: unknown[] = [
   null,

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Command } from 'ioredis';
-import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import {
   ACQUIRE_CALL,
   argumentsOf,
@@ -12,7 +12,7 @@ import {
 } from '../../../lib/redis/commands/script-command.ts';
 import type { CommandClass, ScriptCall } from '../../../lib/redis/commands/script-command.ts';
 
-const names = lockNames('lock:', ['a']);
+const names = new NodeNames('lock:', ['a']);
 const vote = { names, holder: 'holder', ballot: 7, ttlMs: 10_000 };
 const owner = { start: bulk('1a2b3c4d'), rejected: () => undefined };
 const IoredisCommand = Command as unknown as CommandClass;
@@ -36,7 +36,7 @@ describe('a request on the wire', () => {
     ['of several bytes a character, and with line ends', ['schlüssel:日本:🔒', 'é\r\n$3\r\n']],
     ['many', Array.from({ length: 1_000 }, (_, index) => `key:${index}`)],
   ])('is what ioredis would write, and can be read back: keys that are %s', (_, keys) => {
-    const of = lockNames('lock:', keys);
+    const of = new NodeNames('lock:', keys);
     const texts = [
       textOf(ACQUIRE_CALL, { ...vote, names: of }),
       textOf(EXTEND_CALL, { ...vote, names: of, holder: keys[0]! }),

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import * as commands from '../../../lib/redis/commands/script-command.ts';
 import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight.ts';
 import { JOIN, PROBE, type Script } from '../../../lib/redis/scripts.ts';
 
-const names = lockNames('lock:', ['a', 'b']);
+const names = new NodeNames('lock:', ['a', 'b']);
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
 const { ScriptCommand } = commands.scriptCommands();
 const owner = { start: commands.bulk('1a2b3c4d'), rejected: () => undefined };

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
-import { lockNames } from '../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { createMemoryNodes, MemoryLockNode, MemoryLockServer } from '../../../lib/testing/index.ts';
 import { ballotNow, NodeDriver } from '../../support/node-driver.ts';
@@ -150,7 +150,12 @@ describe('whatever a memory node calls', () => {
       const node = new MemoryLockNode(undefined, { latencyMs });
       const driver = await context.run('a request', () => NodeDriver.open(node));
       await driver.join();
-      const vote = { names: lockNames('lock:', ['a']), holder: 'a', ballot: ballotNow(), ttlMs: 1 };
+      const vote = {
+        names: new NodeNames('lock:', ['a']),
+        holder: 'a',
+        ballot: ballotNow(),
+        ttlMs: 1,
+      };
       await new Promise<void>((resolve) =>
         context.run('a request', () => {
           node.watch('lock:a');

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
-import { lockNames } from '../../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
 import type { NodeSession, VoteReply } from '../../../../lib/core/nodes/node-session.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 import type { ScriptedNode } from '../support/scripted-node.ts';
@@ -16,7 +16,7 @@ const failed = (reason: string, message = reason) => ({
   nothingWritten: true,
 });
 const OOM = failed('error', 'OOM command not allowed');
-const names = lockNames('lock:', ['a']);
+const names = new NodeNames('lock:', ['a']);
 
 let world: ReturnType<typeof scriptedSet>;
 let node: ScriptedNode;
@@ -32,9 +32,8 @@ beforeEach(() => {
 /** Asks for a vote now; `replies` are what it receives. */
 function ask(holder = 'holder', kind: 'acquire' | 'extend' = 'acquire') {
   const replies: VoteReply[] = [];
-  const request = { names, holder, ballot: 1, ttlMs: 3_000 };
   const vote = {
-    vote: { kind, request },
+    vote: { kind, names, holder, ballot: 1, ttlMs: 3_000 },
     ended: false,
     replies,
     collect: (_: number, reply: VoteReply) => void replies.push(reply),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { FencedUsageError } from '../../../../lib/core/errors.ts';
-import { lockNames, markerName } from '../../../../lib/core/nodes/node-names.ts';
+import { NodeNames, markerName } from '../../../../lib/core/nodes/node-names.ts';
 import { normalizeKeys } from '../../../../lib/core/options/lock-keys.ts';
 
 describe('normalizeKeys', () => {
@@ -66,18 +66,18 @@ describe('normalizeKeys', () => {
   });
 });
 
-describe('lockNames', () => {
+describe('NodeNames', () => {
   it('pairs each lock with its floor', () => {
-    const { marker, pairs, locks } = lockNames('lock:', ['a', 'b']);
+    const { marker, pairs, locks } = new NodeNames('lock:', ['a', 'b']);
     expect([marker, locks]).toEqual(['lock:#marker', ['lock:a', 'lock:b']]);
     expect(pairs).toEqual(['lock:a', 'lock:#floor:a', 'lock:b', 'lock:#floor:b']);
-    expect(lockNames('lock:', ['a']).pairs).toEqual(['lock:a', 'lock:#floor:a']);
+    expect(new NodeNames('lock:', ['a']).pairs).toEqual(['lock:a', 'lock:#floor:a']);
   });
 
   it.each(['lock:', 'lock:b:', 'lock:b:c', 'lock:x'])(
     'makes no name that a lock of prefix `lock:` could have, under the prefix `%s`',
     (keyPrefix) => {
-      const { pairs } = lockNames(keyPrefix, ['a', 'floor:a', 'x']);
+      const { pairs } = new NodeNames(keyPrefix, ['a', 'floor:a', 'x']);
       const reserved = [markerName(keyPrefix), ...pairs].filter((name) => name.includes('#'));
       for (const name of reserved) expect(refusal(name.slice('lock:'.length))).toBeDefined();
       expect(reserved).toHaveLength(4);

@@ -1,7 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, ReleaseRequest } from '../../../../lib/core/nodes/lock-node.ts';
-import { lockNames } from '../../../../lib/core/nodes/node-names.ts';
-import { Attempt, type AttemptOutcome } from '../../../../lib/core/voting/attempt.ts';
+import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
+import {
+  Attempt,
+  type AttemptListener,
+  type AttemptOutcome,
+} from '../../../../lib/core/voting/attempt.ts';
 import { clusterFactory } from '../support/cluster.ts';
 import type { LockProcess } from '../support/cluster.ts';
 import { reply } from '../support/reply.ts';
@@ -17,18 +21,14 @@ function begin(ballot: number, size = 3, roundTripMs?: number) {
     set.measured = () => undefined;
   }
   const floors: number[] = [];
-  const attempt = new Attempt(set, {
-    names: lockNames('lock:', ['a']),
-    ttlMs: 3_000,
-    timeoutMs: 300,
-    deadlineMs: set.nowMs + 300,
-    ballot,
-    listener: {
-      sawFloor: (floor) => void floors.push(floor),
-      sawVotes: () => undefined,
-      ended: (result) => end(result),
-    },
-  });
+  const listener: AttemptListener = {
+    sawFloor: (floor) => void floors.push(floor),
+    sawVotes: () => undefined,
+    ended: (result) => end(result),
+  };
+  const names = new NodeNames('lock:', ['a']);
+  const settings = { ttlMs: 3_000, nodeTimeoutMs: 300 };
+  const attempt = new Attempt(set, listener, names, settings, set.nowMs + 300);
   const ends: AttemptOutcome[] = [];
   let resolve: (result: AttemptOutcome) => void;
   const outcome = new Promise<AttemptOutcome>((settle) => (resolve = settle));
@@ -36,7 +36,7 @@ function begin(ballot: number, size = 3, roundTripMs?: number) {
     ends.push(result);
     resolve(result);
   };
-  attempt.run(set.nowMs);
+  attempt.run(set.nowMs, ballot);
   const requests = new Set<AcquireRequest>();
   const look = () => {
     for (const { name, request } of nodes[0]!.waiting)
