@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 116;
-const MOST_LINES_OF_LIB = 18_110;
-const MOST_LINES_OF_TEST = 59_140;
+const MOST_LINES_OF_LIB = 18_205;
+const MOST_LINES_OF_TEST = 59_350;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
