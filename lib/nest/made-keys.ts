@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+import { normalizeKeys } from '../core/options/lock-keys.ts';
 import type { LockParameters } from './fenced/lock-parameters.ts';
 
 /**
@@ -17,7 +18,7 @@ function part(words: string, signs: string): string {
 }
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
-const PLACEHOLDER = /\{(\d+)((?:\.[A-Za-z0-9_$]+)*)\}/;
+const PLACEHOLDER = /\{(0|[1-9]\d*)((?:\.[A-Za-z0-9_$]+)*)\}/;
 
 /** What is surely a template: the first argument, or a path. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
 const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
@@ -41,13 +42,15 @@ export function callOption<Result>(call: () => Result, name: string, where: stri
   try {
     return call();
   } catch (cause) {
-    if (cause instanceof HttpException || isRedlockError(cause)) throw cause;
-    throw new FencedUsageError(
-      `${where}: ${name} threw ${cause instanceof Error ? String(cause) : describeValue(cause)}. The method was not run.`,
-      [],
-      { cause },
-    );
+    throw located(cause, name, where);
   }
+}
+
+function located(cause: unknown, name: string, where: string): unknown {
+  if (cause instanceof HttpException || isRedlockError(cause)) return cause;
+  const thrown = cause instanceof Error ? String(cause) : describeValue(cause);
+  const message = `${where}: ${name} threw ${thrown}. The method was not run.`;
+  return new FencedUsageError(message, [], { cause });
 }
 
 /**
@@ -125,6 +128,8 @@ interface Placeholder {
   readonly argument: number;
   readonly path: readonly string[];
   readonly literal: string;
+  /** The parameter may have a default. */
+  readonly isOptional: boolean;
 }
 
 const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
@@ -170,9 +175,18 @@ export function compileFencedKey(
     );
   }
   const compiled = templates.map((template) => compileKeyTemplate(template, where, parameters));
+  refuseTexts(templates);
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
+}
+
+/** What stands in the templates is in the keys of every call. @throws FencedUsageError when no such key is one */
+function refuseTexts(templates: readonly string[]): void {
+  const texts = templates.map((each) => each.replaceAll(new RegExp(PLACEHOLDER, 'g'), '…'));
+  normalizeKeys(texts);
+  const refusal = refusalOfKeys(texts);
+  if (refusal !== undefined) throw refusal;
 }
 
 /**
@@ -197,7 +211,9 @@ export function compileKeyTemplate(
   while (rest.length > 0) {
     const [argument = '', dots = '', literal = ''] = rest.splice(0, 3);
     const path = dots.split('.').slice(1);
-    placeholders.push({ text: `{${argument}${dots}}`, argument: Number(argument), path, literal });
+    const text = `{${argument}${dots}}`;
+    const isOptional = Number(argument) >= (parameters?.length ?? Infinity);
+    placeholders.push({ text, argument: Number(argument), path, literal, isOptional });
   }
   const literals = [start, ...placeholders.map(({ literal }) => literal)];
   const names = placeholders.flatMap(({ path }) => path);
@@ -240,19 +256,25 @@ function refusalOf(
 }
 
 const PRIMITIVES = [String, Number, Boolean, BigInt];
+const LEFT_OUT = ', as the caller left it out: a default of the parameter is not seen here';
 
 function valueOf(
-  { text, argument, path }: Placeholder,
+  { text, argument, path, isOptional }: Placeholder,
   args: readonly unknown[],
   template: string,
   where: string,
 ): string {
   let value = args[argument];
-  for (const name of path) value = (value as Record<string, unknown> | null | undefined)?.[name];
+  try {
+    for (const name of path) value = (value as Record<string, unknown> | null | undefined)?.[name];
+  } catch (cause) {
+    throw located(cause, `${text} of the key '${template}'`, where);
+  }
   if (typeof value === 'string' && value !== '') return value;
   if (Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value);
+  const why = isOptional && args[argument] === undefined ? LEFT_OUT : '';
   throw new FencedUsageError(
-    `${where}: ${text} of the key '${template}' is ${describeValue(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
+    `${where}: ${text} of the key '${template}' is ${describeValue(value)}${why}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
   );
 }

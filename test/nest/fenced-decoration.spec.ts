@@ -108,11 +108,41 @@ describe('@Fenced at decoration', () => {
     '{0.__proto__}',
     '{0.a.constructor}',
     '{0..a}',
+    '{01}',
+    'seat:{00.id}',
   ])('refuses the template %j', (template) => {
     const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
     expect(decorate).toThrow(FencedUsageError);
     expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
   });
+
+  it.each([
+    ['#nightly', /^Seats\.other: Lock keys that start with '#'.* such as 'seat:nightly'/],
+    ['#{0}', /reserved: "#…"/],
+    ['{0}#marker', /reserved/],
+    ['a#floor:{0}', /reserved/],
+    ['x'.repeat(1_025), /^Seats\.other: A lock key has at most 1024 characters, not 1025/],
+    [`${'x'.repeat(1_024)}{0.id}`, /at most 1024 characters/],
+    ['seat:\ud83d', /half of a surrogate pair/],
+    ['undefined:nightly', /made of a value that is missing/],
+    ['seat:{0}:undefined', /made of a value that is missing, .*: 'seat:…:undefined'/],
+    [['seat', '#nightly'], /reserved: "#nightly"/],
+    [Array.from({ length: 1_001 }, (_, index) => `seat:${index}`), /at most 1000 keys/],
+  ])('refuses %j, which no call could lock', (key, message) => {
+    const decorate = () => fenced(key)(Seats.prototype, 'other', { value: async () => {} });
+    expect(decorate).toThrow(FencedUsageError);
+    expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
+    expect(decorate).toThrow(message);
+  });
+
+  it.each(['x'.repeat(1_024), `${'x'.repeat(1_000)}{0.customer.address.street}`, 'undefined{0}'])(
+    'takes %j, which some call can lock',
+    (template) => {
+      class Right {}
+      const decorate = () => fenced(template)(Right.prototype, 'other', { value: async () => {} });
+      expect(decorate).not.toThrow();
+    },
+  );
 });
 
 describe('@Fenced at decoration, by the parameters of the method', () => {
