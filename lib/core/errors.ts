@@ -175,7 +175,7 @@ export class LockLostError extends RedlockError {
   constructor(
     keys: readonly string[],
     /**
-     * `expired`: could not be extended in time; `suspended`: the operating system was suspended for longer than the lock was
+     * `expired`: was not extended in time; `suspended`: the operating system was suspended for longer than the lock was
      * valid; `taken`: a majority of nodes no longer knows it; `closed`: shut down; `released`: a nested handle was used after
      * the lock that it had joined was released; `short`: `ensure` asked for more validity than is left (the lock itself is
      * still held).
@@ -187,21 +187,41 @@ export class LockLostError extends RedlockError {
     readonly causes: readonly NodeCause[] = [],
     /** What the protected work returned, when it had finished all the same. */
     readonly result?: unknown,
+    message = lossMessage(keys, reason, token),
   ) {
-    const lock = `Lock ${quoteKeys(keys)} (token ${token})`;
-    super(
-      reason === 'short'
-        ? `${lock} is still held, but ${LOSS.short}. Stop before that step, or extend the lock.`
-        : `${lock} was lost: ${LOSS[reason]}. Stop the work; a fenced resource rejects further writes with this token once a newer holder has claimed it.`,
-      keys,
-    );
+    super(message, keys);
   }
 }
 
-/** An error of its own for each who receives one loss: users add to errors, and its stack leads to where it is thrown. */
-export function sameLoss({ keys, reason, token, causes }: LockLostError): LockLostError {
-  return new LockLostError(keys, reason, token, causes);
+/** @param isExtended whether it is extended by itself, or was to be extended */
+export function lossOf(
+  { keys, reason, token, causes }: Pick<LockLostError, 'keys' | 'reason' | 'token' | 'causes'>,
+  isExtended: boolean,
+): LockLostError {
+  const why = reason === 'expired' && !isExtended ? NOT_EXTENDED : LOSS[reason];
+  const message = lossMessage(keys, reason, token, why);
+  return new LockLostError(keys, reason, token, causes, undefined, message);
 }
+
+function lossMessage(
+  keys: readonly string[],
+  reason: LockLossReason,
+  token: number,
+  why = LOSS[reason],
+): string {
+  const lock = `Lock ${quoteKeys(keys)} (token ${token})`;
+  if (reason === 'short')
+    return `${lock} is still held, but ${why}. Stop before that step, or extend the lock.`;
+  return `${lock} was lost: ${why}. Stop the work; a fenced resource rejects further writes with this token once a newer holder has claimed it.`;
+}
+
+/** An error of its own for each who receives one loss: users add to errors, and its stack leads to where it is thrown. */
+export function sameLoss(loss: LockLostError, result?: unknown): LockLostError {
+  const { keys, reason, token, causes, message } = loss;
+  return new LockLostError(keys, reason, token, causes, result, message);
+}
+
+const NOT_EXTENDED = 'its ttl was over, and it is not extended (extend: false)';
 
 const LOSS: Record<LockLossReason, string> = {
   expired: 'its validity ended before a quorum extended it',

@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
-import { FencedUsageError, LockLostError, QuorumUnavailableError, sameLoss } from '../errors.ts';
-import type { LockLossReason, NodeCause } from '../errors.ts';
+import { FencedUsageError, lossOf, QuorumUnavailableError, sameLoss } from '../errors.ts';
+import type { LockLossReason, LockLostError, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
 import { brokenInvariant } from '../invariant.ts';
@@ -280,7 +280,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#inContext(() => {
       const { keys } = this;
       // Of one that it never had, the caller receives the error.
-      if (wasGiven) this.#set.emit({ type: 'lost', keys, token: this.#tokenValue, error });
+      if (wasGiven)
+        this.#set.emit({ type: 'lost', keys, token: this.#tokenValue, error: sameLoss(error) });
       if (isInUse) this.#abort?.abort(sameLoss(error));
       for (const each of joined) each.notifyLoss();
     });
@@ -308,7 +309,8 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   #lossErrorOf(reason: LockLossReason, causes: readonly NodeCause[]): LockLostError {
-    return new LockLostError(this.keys, reason, this.#tokenValue, causes);
+    const isExtended = this.settings.extend || causes.length > 0;
+    return lossOf({ keys: this.keys, reason, token: this.#tokenValue, causes }, isExtended);
   }
 
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { FencedUsageError, LockLostError, quoteKeys } from '../errors.ts';
+import { FencedUsageError, quoteKeys, sameLoss } from '../errors.ts';
 import type { Lock } from '../lock.ts';
 import type { WithLockOptions } from '../options/options.ts';
 import type { HeldLock } from './held-lock.ts';
@@ -58,8 +58,7 @@ export async function runSection<Result>(
     checkResult?.(result, handle.keys);
     return result;
   }
-  const { keys, reason, token, causes } = lossError;
-  throw new LockLostError(keys, reason, token, causes, result);
+  throw sameLoss(lossError, result);
 }
 
 /** The handle of the innermost section of this async context that still runs. */
