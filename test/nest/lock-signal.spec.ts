@@ -99,6 +99,21 @@ describe('@LockSignal()', () => {
   });
 
   it.each([
+    ['@FencingToken()', LockSignal, FencingToken],
+    ['@LockSignal()', FencingToken, LockSignal],
+  ])('cannot stand on one parameter beside the other one: %s first', (_first, above, below) => {
+    expect(() => {
+      class Both {
+        @Fenced('x')
+        async send(@above() @below() _both: unknown): Promise<void> {}
+      }
+      return Both;
+    }).toThrow(
+      'Both.send: @FencingToken() and @LockSignal() are on one parameter. Give each a parameter of its own.',
+    );
+  });
+
+  it.each([
     ['token', [undefined, new AbortController().signal], 'fencingToken()'],
     ['signal', [{}, undefined], 'lockSignal()'],
   ])('and the %s have defaults that fail where no lock was taken', async (_name, args, shown) => {

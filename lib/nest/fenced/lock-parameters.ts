@@ -1,6 +1,7 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import type { FencingToken as Token } from '../../core/fencing-token.ts';
 import { hasOutlivedSection, isInSection } from '../../core/holding/reentrancy.ts';
+import { methodName } from './fenced-metadata.ts';
 
 const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
 const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
@@ -22,7 +23,7 @@ export type FencingToken = Token;
  *   await this.fence.transaction(token, (client) => client.query('UPDATE seat SET taken = true'));
  * }
  * ```
- * @throws FencedUsageError on constructor parameters
+ * @throws FencedUsageError on constructor parameters, and on one that has `@LockSignal()`
  */
 export function FencingToken(): ParameterDecorator {
   return marking(TOKEN_PARAMETERS, '@FencingToken()');
@@ -40,7 +41,7 @@ export function FencingToken(): ParameterDecorator {
  *   await fetch(this.urlOf(id), { method: 'POST', signal });
  * }
  * ```
- * @throws FencedUsageError on constructor parameters
+ * @throws FencedUsageError on constructor parameters, and on one that has `@FencingToken()`
  */
 export function LockSignal(): ParameterDecorator {
   return marking(SIGNAL_PARAMETERS, '@LockSignal()');
@@ -89,6 +90,12 @@ function marking(kind: symbol, name: string): ParameterDecorator {
         `${name} is for parameters of methods under @Fenced: a constructor runs before any lock is held.`,
       );
     }
+    const { tokenParameters, signalParameters } = lockParametersOf(target, propertyKey);
+    const others = kind === TOKEN_PARAMETERS ? signalParameters : tokenParameters;
+    if (others.includes(index))
+      throw new FencedUsageError(
+        `${methodName(target, propertyKey)}: @FencingToken() and @LockSignal() are on one parameter. Give each a parameter of its own.`,
+      );
     const indices = [...indicesOf(kind, target, propertyKey), index];
     Reflect.defineMetadata(kind, indices, target, propertyKey);
   };
