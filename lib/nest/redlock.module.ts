@@ -85,7 +85,8 @@ export class RedlockModule extends ConfigurableModuleClass {
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
     const isText = options != null && typeof options !== 'object';
-    if (isText || Array.isArray(options)) checkOptionNames('forRoot', options, MODULE_OPTIONS);
+    if (isText || Array.isArray(options))
+      checkOptionNames('forRoot', options, [...MODULE_OPTIONS, 'isGlobal']);
     checkIsGlobal(options?.isGlobal);
     const fences = options?.fence === undefined ? missingFenceProviders() : fenceProviders();
     return withCopies(super.forRoot(options ?? {}), fences);

@@ -104,9 +104,19 @@ describe('options of the module', () => {
     [{ useFactory: () => ({}), isGlobal: 'no' }, "'isGlobal' can't be \"no\": use true or false"],
     [{ factory: () => ({}) }, "'factory' can't be given: it is unknown; forRootAsync takes use"],
     [{ useFactry: () => ({}) }, "did you mean 'useFactory'?"],
+    [{ useFactory: () => ({}), global: false }, "unknown (did you mean 'isGlobal'?); forRootAsync"],
     [{}, "'useFactory' can't be undefined: give one of useFactory, useClass and useExisting"],
   ])('are refused by forRootAsync that says what it takes: %j', (options, message) => {
     expect(() => RedlockModule.forRootAsync(options)).toThrow(message);
+  });
+
+  it('are refused with isGlobal among those that there are, where global was meant', async () => {
+    const message =
+      /'global' can't be given: it is unknown \(did you mean 'isGlobal'\?\); RedlockModule \(forRoot, or the factory of forRootAsync\) takes nodes, .*, isGlobal\.$/;
+    await expect(boot({ global: false })).rejects.toThrow(message);
+    expect(() => RedlockModule.forRoot([] as never)).toThrow(
+      /forRoot takes nodes, .*, isGlobal\.$/,
+    );
   });
 
   it('are refused by forRoot at once where isGlobal is neither true nor false', () => {
@@ -174,7 +184,9 @@ describe('options of the module', () => {
 
   it('are all accepted that docs/options.md lists', async () => {
     const [, table = ''] = readFileSync('docs/options.md', 'utf8').split('\n## Module options');
-    const rows = table.split('\n## ')[0]!.matchAll(/^\| `([a-zA-Z]+)(?:\.\w+)?`/gm);
+    const rows = table
+      .split('\n## ')[0]!
+      .matchAll(/^(?:\| |.* also take )`([a-zA-Z]+)(?:\.\w+)?`/gm);
     const names = new Set([...rows].map(([, name]) => name!));
     const refused = await boot({ none: 1 }).catch((error: Error) => error.message);
     const [, known] = /takes (.*)\.$/.exec(String(refused))!;

@@ -6,6 +6,7 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/^(redis|clients?|servers?|hosts?|urls?|connections?|instances)$/, 'nodes'],
   [/^(expires?|expiration|duration|lease|lifetime)/, 'ttl'],
   [/^prefix$/, 'keyPrefix'],
+  [/^global$/, 'isGlobal'],
   [/^hostname$/, 'host'],
   [/^user$/, 'username'],
   [/^(pass(wd)?|pwd|auth(_?pass)?)$/, 'password'],

@@ -136,7 +136,7 @@ function checkModuleOptions(options: RedlockModuleOptions): void {
     if (options != null && Object.hasOwn(options, name))
       throw new RedlockConfigError(name, undefined, fix, 'given here');
   const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
-  checkOptionNames(taker, options, MODULE_OPTIONS);
+  checkOptionNames(taker, options, [...MODULE_OPTIONS, 'isGlobal']);
   // Nodes have no default; their own check says what to give.
   const empty = Object.entries(options).find(([name, value]) => value === null && name !== 'nodes');
   if (empty === undefined) return;
