@@ -153,6 +153,9 @@ export class QuorumUnavailableError extends RedlockError {
 function quorumAdvice(quorum: number, nodeCount: number, causes: readonly NodeCause[]): string {
   if (causes[0]?.address === 'this process')
     return "The servers are not at fault: retry, wait longer ('wait'), or start fewer acquires at once.";
+  const taken = causes.filter(({ message }) => message.startsWith('WRONGTYPE ')).length;
+  if (nodeCount - taken < quorum)
+    return 'Other data have the name of this lock there, so no retry helps: use another key or keyPrefix, or take them away.';
   const faults = causes.filter(({ reason }) => FAULTS.has(reason)).length;
   const isGuarded = causes.some(({ reason }) => reason === 'quarantined');
   return isGuarded && nodeCount - faults >= quorum

@@ -52,6 +52,16 @@ describe('a message says what happened and what to do', () => {
     expect(messageOf(ended, ended)).not.toContain('Nothing is broken');
   });
 
+  it('when other data have the name: that no retry helps', () => {
+    const taken = { ...cause, message: 'WRONGTYPE lock:a holds data that is no lock' };
+    expect(new QuorumUnavailableError(['a'], 9, 2, 3, [cause, taken, taken]).message).toMatch(
+      /no lock\. Other data have the name of this lock there, so no retry helps: use another key or keyPrefix, or take them away\.$/,
+    );
+    expect(new QuorumUnavailableError(['a'], 9, 2, 3, [cause, cause, taken]).message).toMatch(
+      /Check these servers, then retry\.$/,
+    );
+  });
+
   it('when unavailable for want of time or slots in this process: that the servers are not at fault', () => {
     const own = { ...cause, address: 'this process' };
     const { message } = new QuorumUnavailableError(['a'], 0, 2, 3, [own]);
