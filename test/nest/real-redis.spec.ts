@@ -113,6 +113,27 @@ describe('an application over real Redis servers', () => {
     });
   });
 
+  it('says of data of others at the name of a lock that no retry helps', async () => {
+    const locks = (await start({ nodes: [urls[0]!] })).get(LockService);
+    const redis = new Redis(urls[0]!);
+    await redis.hset(`${keyPrefix}taken`, 'a', 1);
+    try {
+      await expect(locks.withLock('taken', () => 'locked', { wait: 100 })).rejects.toThrow(
+        /WRONGTYPE .*: use another key or keyPrefix, or take them away\.$/,
+      );
+      expect(await redis.hget(`${keyPrefix}taken`, 'a')).toBe('1');
+    } finally {
+      await redis.del(`${keyPrefix}taken`);
+      redis.disconnect();
+    }
+  });
+
+  it('says of a database that the server does not have to correct db, not to wait', async () => {
+    const [{ host, port }] = servers as [RedisServer];
+    const starting = start({ nodes: [{ host, port, db: 10_000 }], startupTimeout: 300 });
+    await expect(starting).rejects.toThrow(/has no database of that number: correct 'db'\.$/);
+  });
+
   it('refuses one server under two names and two databases', async () => {
     const { port } = servers[0]!;
     const nodes = [`redis://127.0.0.1:${port}/0`, `redis://localhost:${port}/1`, urls[1]!];

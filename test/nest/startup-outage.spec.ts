@@ -181,6 +181,10 @@ describe('a start without a quorum', () => {
     ['no connection: self-signed certificate', /does not trust: .* tls: \{ ca \}/],
     ['no connection: self-signed certificate in certificate chain', /tls: \{ ca \}/],
     ['no connection: unable to verify the first certificate', /tls: \{ ca \}/],
+    ['SSL routines: tlsv13 alert certificate required', /one:1 wants a .* tls: \{ cert, key \}\.$/],
+    ['SSL routines: tlsv1 alert unknown ca', /one:1 wants a certificate of its clients that it tr/],
+    ['SSL routines: sslv3 alert handshake failure', /one:1 perhaps wants a certificate of its cli/],
+    ['ERR DB index is out of range', /one:1 has no database of that number: correct 'db'/],
   ])('knows what helps against %s', (said, advice) => {
     const cause = { address: 'one:1', reason: 'unreachable', message: said, elapsedMs: 1 } as const;
     const outage = { waitedMs: 1, needed: 1, quorum: 1, nodeCount: 1, causes: [cause] };

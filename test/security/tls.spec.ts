@@ -111,6 +111,19 @@ describe('servers that demand client certificates', () => {
     expect(named.message).not.toContain('startupTimeout');
   });
 
+  it.each(['without a certificate', 'with one of a foreign authority'])(
+    'a client %s learns what the server wants, in one line',
+    async (name) => {
+      const { message, causes } = (await refusals.get(name)) as QuorumUnavailableError;
+      for (const { message: said } of causes)
+        expect(said).toMatch(/^no connection: SSL routines: tlsv1\w* alert [a-z ]+$/);
+      expect(message).toContain(
+        'wants a certificate of its clients that it trusts: give tls: { cert, key }.',
+      );
+      expect(message).not.toMatch(/\n|startupTimeout|openssl/);
+    },
+  );
+
   it('a server with TLS that answers with an alert is known by it', async () => {
     const { server: identity } = certificates;
     const server = createServer(identity).on('tlsClientError', () => undefined);

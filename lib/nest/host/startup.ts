@@ -337,7 +337,7 @@ export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): s
 
 /** What only another configuration changes. */
 const LASTING =
-  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND)\b|certificate|Unknown RESP type|Protocol error/;
+  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
 
 /** By what a server says that refuses all writes, and so every vote. */
 const WRITES: readonly (readonly [RegExp, string])[] = [
@@ -376,10 +376,17 @@ function hintFor({ address, message }: NodeCause): string {
   if (refused !== undefined) return `${address} ${refused}`;
   if (/self-signed certificate|unable to verify the first certificate|local issuer/.test(message))
     return `${address} shows a certificate that this process does not trust: give that of its authority, tls: { ca }.`;
+  const [, alert] = CLIENT_ALERT.exec(message) ?? [];
+  if (alert !== undefined)
+    return `${address} ${alert === 'handshake failure' ? 'perhaps ' : ''}wants a certificate of its clients that it trusts: give tls: { cert, key }.`;
+  if (/DB index is out of range/.test(message))
+    return `${address} has no database of that number: correct 'db'.`;
   if (/Unknown RESP type|Protocol error/.test(message))
     return `What listens at ${address} is no Redis (perhaps a web server): correct the port.`;
   return '';
 }
 
+const CLIENT_ALERT =
+  /\balert (certificate required|bad certificate|unknown ca|handshake failure)\b/;
 const REFUSED = /\bECONNREFUSED\b/;
 const LOCAL = /^(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?):(\d+)$/i;

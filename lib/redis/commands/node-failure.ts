@@ -7,6 +7,9 @@ const OF_A_CLUSTER = ['MOVED', 'ASK', 'CROSSSLOT', 'CLUSTERDOWN'];
 /** Errors with which a server refuses a command, or a script before its first write. */
 const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTER]);
 
+/** Between numbers, names of functions and files. */
+const OF_OPENSSL = /^(?:[\dA-F]+:)?error:[\dA-F]+:([^:]+):[^:]*:([^:]+)/;
+
 /** How ioredis refuses a command that it can't write now. */
 export const NOT_WRITABLE = "Stream isn't writeable";
 
@@ -78,6 +81,8 @@ export function isNoPermission(error: unknown): boolean {
 /** Never empty: where both address families were refused, Node's AggregateError has no message of its own. */
 export function errorMessage(error: unknown): string {
   if (!isErrorLike(error)) return String(error);
+  const [, library, reason] = OF_OPENSSL.exec(error.message) ?? [];
+  if (reason !== undefined) return `${library}: ${reason}`;
   // ioredis asks to report what no Redis would say; most often it is a web server that said it.
   if (error.message !== '') return error.message.replace('. Please report this.', '');
   const [first] = (error as Partial<AggregateError>).errors ?? [];

@@ -101,16 +101,24 @@ export class ConnectionSource {
     return client;
   }
 
-  /** The message without the password, should the server have quoted it; not longer than a line or two. */
+  /** The message without the password, should the server have quoted it; without line breaks, and not longer than a line or two. */
   conceal(message: string): string {
+    if (OF_REDIS.includes(message)) return message;
     const { password } = this.#template.options as RedisOptions;
-    const concealed =
+    const hidden =
       typeof password === 'string' && password !== ''
         ? message.replaceAll(password, '***')
         : message;
+    const concealed = hidden.replaceAll(/\s+/g, ' ').trim();
     return concealed.length > 500 ? `${concealed.slice(0, 500)}…` : concealed;
   }
 }
+
+/** Whole messages in which a password that is a usual word is a word of Redis. */
+const OF_REDIS: readonly string[] = [
+  'WRONGPASS invalid username-password pair or user is disabled.',
+  'ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?',
+];
 
 type Refusal = (shown: string, fix: string) => RedlockConfigError;
 type WrongValue = (name: string, shown: string, fix: string) => RedlockConfigError;
@@ -215,6 +223,17 @@ function checkValues(options: RedisOptions, what: string, refused: Refusal): voi
     throw wrong('port', shownOf(port), 'give a whole number up to 65535');
   const fix = 'give the number of a database, from 0, as in { db: 0 } or redis://host:6379/0';
   if (db != null && !isWhole(db)) throw wrong('db', shownOf(db), fix);
+  checkCertificates(options, wrong);
+}
+
+/** Node passes over a `ca` that is a path, and of the others OpenSSL speaks. */
+function checkCertificates({ tls }: RedisOptions, wrong: WrongValue): void {
+  for (const name of ['ca', 'cert', 'key'] as const) {
+    const texts = [tls?.[name]].flat().filter((text) => typeof text === 'string');
+    const fix = 'give the content of the file: readFileSync(path)';
+    if (texts.some((text) => text !== '' && !text.includes('-----BEGIN')))
+      throw wrong(`tls.${name}`, 'a text that is no PEM, such as a path', fix);
+  }
 }
 
 function checkPlace(options: RedisOptions, wrong: WrongValue): void {

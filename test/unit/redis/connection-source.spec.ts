@@ -171,6 +171,14 @@ describe('refused', () => {
     ),
     ['/run/redis.sock?db=hunter2', /a URL with a wrong db/],
     ['h:1?db=3a', /a URL with a wrong db/],
+    ...['ca', 'cert', 'key'].flatMap((name) =>
+      ['/run/hunter2.pem', ['', 'hunter2'], 'MIIhunter2'].map((text) => [
+        { host: 'h', tls: { [name]: text } },
+        new RegExp(
+          `wrong tls\\.${name} \\(.* no PEM, such as a path\\): .*: readFileSync\\(path\\)`,
+        ),
+      ]),
+    ),
     [new Redis({ db: NaN, lazyConnect: true }), /a client with a wrong db \(NaN\)/],
     [new Redis({ host: '', lazyConnect: true }), /a client with a wrong host \(empty\)/],
     [new Redis('redis://h/abc', { lazyConnect: true }), /a client with a wrong db/],
@@ -316,6 +324,12 @@ describe('the name of an option of ioredis', () => {
   const LAZY = { lazyConnect: true };
 });
 
+it('certificates may be PEM, bytes, several, or none', () => {
+  const pem = '-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----';
+  for (const ca of [pem, [pem, Buffer.from(pem)], Buffer.from(pem), '', undefined])
+    expect(() => new ConnectionSource({ host: 'h', tls: { ca, key: [{ pem }] } })).not.toThrow();
+});
+
 describe('messages', () => {
   it('lose the password and what is too long', () => {
     const source = new ConnectionSource('redis://:p%40ss@h');
@@ -324,5 +338,19 @@ describe('messages', () => {
     );
     expect(source.conceal('x'.repeat(10_000)).length).toBeLessThan(600);
     expect(new ConnectionSource('redis://h').conceal('unchanged')).toBe('unchanged');
+  });
+
+  it('have no line breaks', () => {
+    const source = new ConnectionSource('redis://:p%0As@h');
+    expect(source.conceal('one\n  two p\ns\r\n')).toBe('one two ***');
+  });
+
+  it.each([
+    'WRONGPASS invalid username-password pair or user is disabled.',
+    'ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?',
+  ])('are what Redis says, also where the password is a word of it: %s', (said) => {
+    const source = new ConnectionSource('redis://:password@h');
+    expect(source.conceal(said)).toBe(said);
+    expect(source.conceal(`${said} password`)).not.toContain('password');
   });
 });
