@@ -43,6 +43,7 @@ else
   end
 end
 if write then
+  call('SET', K[2], '') -- before DEL: without memory a server refuses a first write, and none after one that it took
   call('DEL', K[2])
   call('SET', K[1], string.format('%.0f %s %.0f %s', voteAfter, runId, W, R))
 end

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { NodeNames } from '../../lib/core/nodes/node-names.ts';
+import { markerName, NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName, RELEASE } from '../../lib/redis/scripts.ts';
@@ -286,6 +286,19 @@ describe('a server whose memory is full', () => {
       await limitMemory('0');
     }
     expect(await driver.extend(both, 'a', ballot)).toEqual({ kind: 'extended', recreated: 1 });
+  });
+
+  it('is joined where it knows its marker, and not where that had to be written', async () => {
+    await limitMemory('1');
+    try {
+      expect(await driver.join()).toMatchObject({ kind: 'joined' });
+      await admin.del(markerName('lock:'));
+      expect(await driver.join()).toMatchObject(OOM);
+      expect(await admin.exists(markerName('lock:'))).toBe(0);
+    } finally {
+      await limitMemory('0');
+    }
+    expect(await driver.join()).toMatchObject({ kind: 'joined' });
   });
 });
 

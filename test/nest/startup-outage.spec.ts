@@ -12,6 +12,7 @@ import {
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
 import { LATE_NODE_MS, adviceToWait, startupOutage } from '../../lib/nest/host/startup.ts';
+import { errorConditions } from '../campaign/servers/error-conditions.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
@@ -174,6 +175,46 @@ describe('a start without a quorum', () => {
       admin.disconnect();
     }
   });
+
+  const REFUSING = errorConditions().filter(({ name }) => /^(OOM|NOREPLICAS|MISCONF)/.test(name));
+
+  it.each(
+    REFUSING.flatMap((condition) =>
+      [false, true].map((isKnown) => [condition.name, isKnown, condition] as const),
+    ),
+  )(
+    'is refused where too few take writes: %s, joined before: %s',
+    async (name, isKnown, { begin }) => {
+      const nodes = servers.map(({ url }) => url);
+      const options = { nodes, keyPrefix: `${name}:${isKnown}:`, startupTimeout: 700 };
+      if (isKnown) await start(options);
+      const full = [await begin(servers[0]!), await begin(servers[1]!)];
+      try {
+        const module = await Test.createTestingModule({
+          imports: [RedlockModule.forRoot({ restartGuard: false, ...options })],
+        })
+          .setLogger(silentLogger)
+          .compile();
+        const locks = module.get(LockService);
+        const starting = module.init().then(closeLater, (error: unknown) => error);
+        const isReady = await locks.ready(400);
+        const error = await starting;
+        // A server that knows its marker is joined: held locks are renewed there.
+        expect(isReady).toBe(isKnown);
+        expect(error).toBeInstanceOf(QuorumUnavailableError);
+        expect((error as QuorumUnavailableError).causes).toHaveLength(2);
+        expect(String(error)).toMatch(/2 of 3 nodes must vote\..*takes no writes/);
+        expect(String(error)).not.toContain('startupTimeout');
+        await full.pop()!();
+        const log = new Recorder();
+        const started = await start(options, log);
+        await expect(started.withLock('a', () => 'locked')).resolves.toBe('locked');
+        expect(log.lines.join('\n')).toMatch(/warn.*refuses all writes now/s);
+      } finally {
+        for (const end of full) await end();
+      }
+    },
+  );
 
   it.each([
     ['OOM command not allowed', /its memory is full: raise maxmemory/],

@@ -65,7 +65,7 @@ export async function startRedlock(
     const addresses = nodes.map(({ address }) => address).join(', ');
     throw new RedlockConfigError('nodes', addresses, report);
   }
-  const answered = examined.filter(({ reply }) => reply.kind === 'facts').length;
+  const answered = examined.filter(({ reply }) => takesVotes(reply)).length;
   // Asked again: it may have joined while the nodes were examined.
   if (answered < needed || !(await redlock.joined(0))) throw refusal();
   if (report !== '') logger.warn(report);
@@ -89,22 +89,28 @@ function examineAll(
     nodes.map(async (node) => {
       const { ignoredKeyPrefix } = node as { readonly ignoredKeyPrefix?: string };
       const reply = await examineNode(node, timeoutMs, enough, isOver);
-      if (reply.kind === 'facts' && (awaited -= 1) === 0) hurry();
+      if (takesVotes(reply) && (awaited -= 1) === 0) hurry();
       const prefix = ignoredKeyPrefix === undefined ? {} : { ignoredKeyPrefix };
       return { node, address: node.address, ...prefix, reply };
     }),
   );
 }
 
-/** Why nodes are not there: they could not be examined, or could not be joined. */
+function takesVotes(reply: NodeFacts | NodeFailure): boolean {
+  return reply.kind === 'facts' && reply.refusesWrites === undefined;
+}
+
+/** Why nodes are not there: they could not be examined, or could not be joined, or take no votes. */
 function causesOf(redlock: Redlock, examined: readonly Examined[], elapsedMs: number): NodeCause[] {
   return examined.flatMap(({ node, address, reply }) => {
     if (reply.kind === 'failed') {
       const { reason, message } = reply;
       return [{ address, reason, message, elapsedMs }];
     }
-    const message = redlock.problemOf(node);
-    return message === undefined ? [] : [{ address, reason: 'unreachable', message, elapsedMs }];
+    const problem = redlock.problemOf(node);
+    const message = problem ?? reply.refusesWrites;
+    const reason = problem === undefined ? 'error' : 'unreachable';
+    return message === undefined ? [] : [{ address, reason, message, elapsedMs }];
   });
 }
 
@@ -146,8 +152,8 @@ export async function checkModuleFence(
 }
 
 /**
- * Asks a node for the facts of the start-up checks until it gives them, or this process has read for `timeoutMs`, or for a
- * second after `enough` resolved, or `isClosing` when it failed. Never rejects.
+ * Asks a node for the facts of the start-up checks until it gives them and takes votes, or this process has read for
+ * `timeoutMs`, or for a second after `enough` resolved, or `isClosing` when it does not. Never rejects.
  */
 export function examineNode(
   node: LockNode,
@@ -156,7 +162,7 @@ export function examineNode(
   isClosing: () => boolean = () => false,
 ): Promise<NodeFacts | NodeFailure> {
   return new Promise((resolve) => {
-    let failure: NodeFailure | undefined;
+    let latest: NodeFacts | NodeFailure | undefined;
     let askAgain: NodeJS.Timeout | undefined;
     let deadline: NodeJS.Timeout | undefined;
     let isOver = false;
@@ -174,7 +180,7 @@ export function examineNode(
       deadline = setInterval(() => {
         beats += 1;
         if (beats === BEATS)
-          systemEnvironment.afterPoll(() => finish(failure ?? unanswered(limitMs)));
+          systemEnvironment.afterPoll(() => finish(latest ?? unanswered(limitMs)));
       }, limitMs / BEATS);
     };
     giveUpAfter(timeoutMs);
@@ -182,8 +188,8 @@ export function examineNode(
     const ask = () =>
       node.examine((reply) => {
         if (isOver) return;
-        if (reply.kind === 'facts' || isClosing()) return finish(reply);
-        failure = reply;
+        if (takesVotes(reply) || isClosing()) return finish(reply);
+        latest = reply;
         askAgain = setTimeout(ask, ASK_AGAIN_MS);
       });
     ask();
