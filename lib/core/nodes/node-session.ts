@@ -1,5 +1,6 @@
 import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm, Deadline } from './deadlines.ts';
+import { JoinPause } from './join-pause.ts';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -18,8 +19,6 @@ import { ReleaseOutbox } from './release-outbox.ts';
 
 /** With this many unanswered votes a silent node is only sent releases. */
 const MAX_OPEN_VOTES = 64;
-const FIRST_JOIN_PAUSE_MS = 50;
-const LAST_JOIN_PAUSE_MS = 1_000;
 /** This many refusals or whole timeouts in a row make a node failing. */
 const FAILING_AFTER = 3;
 /** So long a node may be away before the reason is reported, in beats: a blocked event loop delays them. */
@@ -76,8 +75,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** Which connection this is: late answers of earlier ones change nothing here. */
   #connection = 0;
   #isJoinAsked = false;
-  readonly #joinPause = new Alarm(() => this.#join());
-  #joinFailures = 0;
+  readonly #joinPause: JoinPause;
   /** A vote on this connection failed in such a way that the node may have it all the same. */
   #hasUnknownOutcome = false;
   /** When the votes were sent that have not been answered; answers come in order. */
@@ -100,6 +98,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.#listener = listener;
     this.#timeoutMs = set.options.acquire.nodeTimeoutMs;
     this.#outbox = new ReleaseOutbox(node, set);
+    this.#joinPause = new JoinPause(set, () => this.#join());
   }
 
   open(settings: LinkSettings): void {
@@ -188,7 +187,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.#sentAtMs.length = 0;
     this.isSilent = false;
     this.problem = message;
-    this.#set.alarms.cancel(this.#joinPause);
+    this.#joinPause.cancel();
     this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
     this.#failWaiting(message);
     this.#left(message);
@@ -228,7 +227,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    for (const alarm of [this.#joinPause, this.#absence]) this.#set.alarms.cancel(alarm);
+    this.#joinPause.cancel();
+    this.#set.alarms.cancel(this.#absence);
     this.#set.silences.cancel(this);
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -271,7 +271,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
         if (again) return;
       } else if (!isLate) {
         if (kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
-        this.#slowTimeouts = this.#joinFailures = 0;
+        this.#slowTimeouts = this.#joinPause.failures = 0;
+        // An extension need not look at what says that it was joined.
+        if (kind !== 'extended' && kind !== 'lost') this.#joinPause.forgotten = 0;
         if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
         else if (kind === 'extended') this.#refusedExtensions = 0;
         const isNews = this.#reported !== 'joined' && this.state === 'voting';
@@ -297,10 +299,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #mustJoin(): void {
     if (this.state === 'voting') {
       this.state = 'joining';
-      this.problem = 'has to be joined again';
+      this.problem = this.#joinPause.forgot();
       this.#left(this.problem);
     }
-    this.#join();
+    if (!this.#joinPause.isRunning) this.#join();
+    else this.#failWaiting(this.problem);
   }
 
   #join(): void {
@@ -319,16 +322,21 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (reply.kind === 'joined') {
       this.state = 'voting';
       this.votesAtMs = this.#set.nowMs + reply.quarantineMs;
-      this.problem = 'connection lost';
-      // What was found before is outdated.
-      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+      this.#joinPause.joined();
+      const { isForgetful } = this.#joinPause;
+      if (!isForgetful) {
+        this.problem = 'connection lost';
+        // What was found before is outdated.
+        this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+      }
       this.#refusedLocks = this.#refusedExtensions = 0;
       this.#outbox.flush();
       // One that ended meanwhile has been released, and must not arrive after its release.
       for (const collector of this.#afterJoin.splice(0))
         if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
       this.#set.flushLater();
-      this.#announce(reply.quarantineMs);
+      // Another one votes first.
+      if (!isForgetful) this.#announce(reply.quarantineMs);
       this.#listener.joined();
       return;
     }
@@ -338,10 +346,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
         ? `another client remembers floors for ${reply.floorRetentionMs} ms, this one for ${floorRetentionMs} ms: use one version of this package everywhere`
         : `join failed: ${reply.message}`;
     this.#failWaiting(this.problem);
-    const longestMs = Math.min(LAST_JOIN_PAUSE_MS, FIRST_JOIN_PAUSE_MS * 2 ** this.#joinFailures);
-    this.#joinFailures = Math.min(this.#joinFailures + 1, 10);
-    const pauseMs = Math.ceil(longestMs * this.#set.environment.random.fraction());
-    this.#set.alarms.set(this.#joinPause, pauseMs, this.#set.nowMs);
+    this.#joinPause.failed();
   }
 
   #failWaiting(message: string): void {
