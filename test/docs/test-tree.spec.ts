@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 116;
-const MOST_LINES_OF_LIB = 18_205;
-const MOST_LINES_OF_TEST = 59_350;
+const MOST_FILES_OF_LIB = 117;
+const MOST_LINES_OF_LIB = 18_200;
+const MOST_LINES_OF_TEST = 59_360;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

@@ -287,19 +287,6 @@ describe('a server whose memory is full', () => {
     }
     expect(await driver.extend(both, 'a', ballot)).toEqual({ kind: 'extended', recreated: 1 });
   });
-
-  it('is joined where it knows its marker, and not where that had to be written', async () => {
-    await limitMemory('1');
-    try {
-      expect(await driver.join()).toMatchObject({ kind: 'joined' });
-      await admin.del(markerName('lock:'));
-      expect(await driver.join()).toMatchObject(OOM);
-      expect(await admin.exists(markerName('lock:'))).toBe(0);
-    } finally {
-      await limitMemory('0');
-    }
-    expect(await driver.join()).toMatchObject({ kind: 'joined' });
-  });
 });
 
 describe('a thousand keys', () => {

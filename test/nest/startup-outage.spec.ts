@@ -184,11 +184,11 @@ describe('a start without a quorum', () => {
     ),
   )(
     'is refused where too few take writes: %s, joined before: %s',
-    async (name, isKnown, { begin }) => {
+    async (name, isKnown, condition) => {
       const nodes = servers.map(({ url }) => url);
       const options = { nodes, keyPrefix: `${name}:${isKnown}:`, startupTimeout: 700 };
       if (isKnown) await start(options);
-      const full = [await begin(servers[0]!), await begin(servers[1]!)];
+      const full = [await condition.begin(servers[0]!), await condition.begin(servers[1]!)];
       try {
         const module = await Test.createTestingModule({
           imports: [RedlockModule.forRoot({ restartGuard: false, ...options })],

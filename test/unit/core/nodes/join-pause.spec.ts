@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { VoteReply } from '../../../../lib/core/nodes/node-session.ts';
-import { lockNames } from '../../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 
 const UNJOINED = { kind: 'unjoined' };
 const JOINED = { kind: 'joined', quarantineMs: 0 };
-const names = lockNames('lock:', ['a']);
+const names = new NodeNames('lock:', ['a']);
 
 let world: ReturnType<typeof scriptedSet>;
 
