@@ -88,13 +88,16 @@ describe('a process whose event loop was blocked for longer than the node timeou
     const nodes = cluster.servers.map(({ url }) => new RedisLockNode(url));
     const other = new Redlock(nodes, { restartGuard: false });
     other.open();
-    const isReady = other.ready(BLOCK_MS / 2);
-    // Connected, and asked to join: the answers arrive during the block. Not after a while: on a busy machine it took longer.
-    const problems = () => nodes.map((node) => other.problemOf(node));
-    await eventually(() => expect(problems()).not.toContain('not connected yet'));
-    blockEventLoop(BLOCK_MS);
-    expect(await isReady).toBe(true);
-    await other.close();
+    try {
+      const isReady = other.ready(BLOCK_MS / 2);
+      // Connected, and asked to join: the answers arrive during the block. Not after a while: on a busy machine it took longer.
+      const problems = () => nodes.map((node) => other.problemOf(node));
+      await eventually(() => expect(problems()).not.toContain('not connected yet'));
+      blockEventLoop(BLOCK_MS);
+      expect(await isReady).toBe(true);
+    } finally {
+      await other.close();
+    }
   });
 
   it('never calls a lock held again that ended meanwhile', async () => {

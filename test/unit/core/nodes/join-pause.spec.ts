@@ -18,9 +18,9 @@ beforeEach(() => {
 /** Asks for a vote now; `replies` are what the asker receives. */
 function ask(kind: 'acquire' | 'extend' = 'acquire'): VoteReply[] {
   const replies: VoteReply[] = [];
-  const request = { names, holder: 'holder', ballot: 1, ttlMs: 3_000 };
+  const vote = { kind, names, holder: 'holder', ballot: 1, ttlMs: 3_000 };
   const collect = (_: number, reply: VoteReply) => void replies.push(reply);
-  world.set.sessions[0]!.ask({ vote: { kind, request }, ended: false, collect }, world.set.nowMs);
+  world.set.sessions[0]!.ask({ vote, ended: false, collect }, world.set.nowMs);
   return replies;
 }
 
