@@ -49,10 +49,19 @@ const HOLDER_BYTES = 18;
 const pool = Buffer.allocUnsafeSlow(HOLDER_BYTES * 128);
 let poolOffset = pool.length;
 
-/** 24 base64url characters, 144 random bits, cut from a pool because a system call per holder is expensive. */
+const mark = randomFillSync(Buffer.allocUnsafe(3));
+
+/**
+ * 24 base64url characters: three of this process, by which others know their turn, and 126 random bits, cut from a pool because a
+ * system call per holder is expensive.
+ */
 function holder(): string {
   if (poolOffset === pool.length) {
     randomFillSync(pool);
+    for (let at = 0; at < pool.length; at += HOLDER_BYTES) {
+      mark.copy(pool, at, 0, 2);
+      pool[at + 2] = (mark[2]! & 0xc0) | (pool[at + 2]! & 0x3f);
+    }
     poolOffset = 0;
   }
   const start = poolOffset;

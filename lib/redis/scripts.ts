@@ -207,7 +207,8 @@ return {1, missing}
 export const RELEASE = defineScript(`
 -- RELEASE: delete the locks that are still held by o.
 -- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
--- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint)
+-- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint;
+--   2 = also, but not in a BATCH at whose end the lock is held again)
 -- Returns how many locks were deleted; {deleted, n} when a hint reached n connections
 local call, K, A = redis.call, KEYS, ARGV
 local holder, granted, notify = A[1], A[2], A[3]
@@ -224,7 +225,7 @@ for i = 1, #K, granted == '1' and 1 or 2 do
     end
     call('DEL', K[i])
     deleted = deleted + 1
-    if notify == '1' then
+    if notify ~= '0' then
       local reached = redis.pcall('PUBLISH', K[i], holder) -- a user without channels still releases
       if type(reached) == 'number' and reached > listeners then listeners = reached end
     end
@@ -332,13 +333,18 @@ local function accept(lock, name, floor, ballot, holder, ttl, floorEnd)
   return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
 end
 
+local function published(lock, holder)
+  local reached = try('PUBLISH', lock, holder)
+  return type(reached) == 'number' and reached > 0 and {1, reached} or 1
+end
+
 -- The common case of RELEASE.
+local replies, unpublished = {}, {}
 local function free(lock, holder, notify)
   local reply = try('DEL', lock)
+  if reply == 1 and notify == '2' then unpublished[#replies + 1] = {lock, holder} end
   if reply ~= 1 or notify ~= '1' then return reply end
-  local reached = try('PUBLISH', lock, holder)
-  if type(reached) == 'number' and reached > 0 then return {1, reached} end
-  return 1
+  return published(lock, holder)
 end
 
 -- As they are before the first request; changed names the locks for which that is over.
@@ -359,7 +365,7 @@ local function single(what, first, last, ...)
   return pcall(scripts[what], keys, {...})
 end
 
-local replies, isPlain, key, value = {}, true, 3, 2
+local isPlain, key, value = true, 3, 2
 while A[value] do
   local what, a, b, c = A[value], A[value + 1], A[value + 2], A[value + 3]
   local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
@@ -381,6 +387,13 @@ while A[value] do
   if reply ~= 1 then isPlain = false end
   replies[#replies + 1] = reply
   key, value = last + 1, value + 4
+end
+-- Others need no hint of a lock that was free only between two requests of this batch.
+for index, hint in pairs(unpublished) do
+  if try('EXISTS', hint[1]) ~= 1 then
+    replies[index] = published(hint[1], hint[2])
+    isPlain = isPlain and replies[index] == 1
+  end
 end
 if isPlain then return 1 end
 return replies

@@ -90,6 +90,14 @@ const CAUGHT: readonly (readonly [typeof MemoryLockServer, ...checks: string[]])
     'hints: one per deleted lock with its holder; none without notify, without a deletion, or after unwatch',
   ],
   [
+    broken.PublishesTaken,
+    'hints: none of a release whose lock a vote of the same batch takes again, where it asks for that',
+  ],
+  [
+    broken.PublishesNothingUnlessTaken,
+    'hints: none of a release whose lock a vote of the same batch takes again, where it asks for that',
+  ],
+  [
     broken.FloorsDieWithLocks,
     'lock: expires by itself, and its floor still refuses the old ballot',
   ],

@@ -165,6 +165,20 @@ export class PublishesAlways extends MemoryLockServer {
   }
 }
 
+/** Publishes a lock that was free for a moment only. */
+export class PublishesTaken extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    return super.release({ ...request, unlessTaken: false });
+  }
+}
+
+/** Never publishes a release that asks for no hint where the lock was taken again. */
+export class PublishesNothingUnlessTaken extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    return super.release({ ...request, notify: request.notify && request.unlessTaken !== true });
+  }
+}
+
 /** Remembers nothing beyond the life of the lock, and has no clock floor to make up for it. */
 export class FloorsDieWithLocks extends MemoryLockServer {
   override acquire(request: AcquireRequest): AcquireReply {

@@ -93,9 +93,14 @@ export class ContractClient implements LockNodeListener {
   }
 
   /** The end of a granted lock. */
-  release(names: LockNames, holder: string, notify = false): Promise<ReleaseReply> {
+  release(
+    names: LockNames,
+    holder: string,
+    notify = false,
+    unlessTaken = false,
+  ): Promise<ReleaseReply> {
     return this.#reply((settle) =>
-      this.node.release({ names, holder, granted: true, notify }, settle),
+      this.node.release({ names, holder, granted: true, notify, unlessTaken }, settle),
     );
   }
 

@@ -7,10 +7,10 @@ afterEach(() => {
 });
 
 describe('the identities of holders', () => {
-  it('identities of holders are 144 bits each, never repeated, with every letter in every place', () => {
+  it('identities of holders are 126 random bits each, never repeated, with every letter in every place', () => {
     const holders = Array.from({ length: 20_000 }, () => systemEnvironment.random.holder());
-    expect(new Set(holders).size).toBe(holders.length);
-    for (let place = 0; place < 24; place += 1) {
+    expect(new Set(holders.map((holder) => holder.slice(3))).size).toBe(holders.length);
+    for (let place = 3; place < 24; place += 1) {
       const counts = new Map<string, number>();
       for (const holder of holders) {
         const letter = holder[place]!;
@@ -22,6 +22,16 @@ describe('the identities of holders', () => {
       expect([...counts.keys()].join('')).toMatch(/^[A-Za-z0-9_-]+$/);
     }
     expect(new Set(holders.map(({ length }) => length))).toEqual(new Set([24]));
+  });
+
+  it('identities of holders begin alike in one process, and differently in another one', async () => {
+    const holders = Array.from({ length: 1_000 }, () => systemEnvironment.random.holder());
+    const copy = '../../lib/core/system-environment.ts?copy';
+    const other = (await import(copy)) as { systemEnvironment: typeof systemEnvironment };
+    holders.push(other.systemEnvironment.random.holder());
+    const marks = holders.map((holder) => holder.slice(0, 3));
+    expect(new Set(marks.slice(0, -1)).size).toBe(1);
+    expect(marks.at(-1)).not.toBe(marks[0]);
   });
 
   it('identities of holders depend on nothing that can be guessed: neither Math.random nor the clocks', () => {

@@ -283,15 +283,26 @@ export class KeyTable {
     }
   }
 
-  /** `listeners` connections received the release of this key; one of them may be of this process. */
-  counted(key: string, listeners: number): void {
-    const rivals = listeners - (this.#records[key]?.isSubscribed === true ? 1 : 0);
-    const record = rivals > 0 ? this.use(key) : this.#records[key];
+  /**
+   * `listeners` connections received the release of this key; one of them may be of this process. With `unlessTaken` none has
+   * where a vote of the next caller here left with it: then nothing is known, and the row goes on.
+   */
+  counted(key: string, listeners: number, unlessTaken = false): void {
+    const known = this.#records[key];
+    const isWithheld = unlessTaken && listeners === 0 && known?.trying !== undefined;
+    if (isWithheld && known.turns !== undefined) {
+      known.turns.grantsInARow += 1;
+      return;
+    }
+    const rivals = listeners - (known?.isSubscribed === true ? 1 : 0);
+    const record = rivals > 0 ? this.use(key) : known;
     if (record === undefined) return;
     if (rivals > 0) {
-      (record.turns ??= new Turns()).grantsInARow += 1;
+      record.turns ??= new Turns();
+      record.turns.grantsInARow += 1;
+      record.turns.rivals = rivals;
       this.drop(record);
-    } else if (record.turns !== undefined) record.turns.grantsInARow = 0;
+    } else if (record.turns !== undefined) record.turns.grantsInARow = record.turns.rivals = 0;
   }
 
   /** The ballot of a new attempt: never the same number twice while it is ahead of the clock. */
@@ -337,6 +348,7 @@ export class KeyTable {
   hint(lockName: string, holder: string | null): void {
     const record = this.#records[lockName.slice(this.#set.options.keyPrefix.length)];
     if (record === undefined || (holder !== null && record.isOwn(holder))) return;
+    if (holder !== null) (record.turns ??= new Turns()).released(holder);
     this.#hint(record, this.#set.nowMs);
   }
 

@@ -7,7 +7,7 @@ import type { NodeSession, ReleaseCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { NOW } from '../voting/attempt.ts';
-import type { KeyTable } from './key-table.ts';
+import type { KeyRecord, KeyTable } from './key-table.ts';
 
 /** Releases that work of a user delays leave at once for so many times the delay: a twentieth of the time is lost at most. */
 const DELAY_PAUSE_FACTOR = 20;
@@ -18,7 +18,7 @@ export interface LockToRelease {
   readonly holder: string;
   readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
   /** Of its keys, with the first caller of this process that waits for each. */
-  readonly records: readonly { readonly first: unknown }[];
+  readonly records: readonly Pick<KeyRecord, 'first' | 'turns'>[];
 }
 
 /** Where it was held. */
@@ -55,6 +55,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #listeners = 0;
   #isDone = false;
   #isWaiting = false;
+  #unlessTaken = false;
 
   constructor(
     room: ReleaseRoom,
@@ -85,7 +86,12 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#isWaiting = isExpected && mayWait && !isWanted;
     const isPatient = this.#isWaiting || isWanted;
     const names = new NodeNames(options.keyPrefix, keys, marker);
-    const request = { names, holder, granted: true, notify: true, mayWait: isPatient };
+    // Others that are known to wait need not be notified while the row of grants here goes on.
+    this.#unlessTaken = true;
+    for (const { turns } of records)
+      if (turns === undefined || turns.rivals === 0) this.#unlessTaken = false;
+    const unlessTaken = this.#unlessTaken;
+    const request = { names, holder, granted: true, notify: true, unlessTaken, mayWait: isPatient };
     this.#startedAtMs = this.#set.releasedAtMs = nowMs;
     this.#set.isReleaseFollowed = false;
     this.#unanswered = mayHold;
@@ -148,7 +154,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if (this.#context === undefined) emit();
       else this.#context.runInAsyncScope(emit);
     }
-    for (const key of keys) table.counted(key, this.#listeners);
+    for (const key of keys) table.counted(key, this.#listeners, this.#unlessTaken);
     this.#resolve?.();
     onEnd();
   }

@@ -6,6 +6,13 @@ const MAX_LONGER_TURNS = 3;
 const LIKELY_GONE = 8;
 const MAX_UNTAKEN_TURNS = LIKELY_GONE + 3;
 const RARER_MS = 80;
+/** Rows are shorter where more others wait than these, so that the key comes round as soon. */
+const FEW_OTHERS = 3;
+
+/** Holders of one process begin alike. */
+function processOf(holder: string): string {
+  return holder.slice(0, 3);
+}
 
 /** Of one key, after others were found to listen for its releases: when this process lets them go first. */
 export class Turns {
@@ -16,6 +23,18 @@ export class Turns {
   hasSteppedBack = false;
   /** Turns that others left unused, less those taken since: others may have a longer way to the nodes, or have gone. */
   untaken = 0;
+  /** Other connections that received the latest release here that was published; 0 where none is known. */
+  rivals = 0;
+  /** How many nodes published the latest release of others. */
+  voices = 0;
+  /** How often it was to be the next, and asked, but another process had the key. */
+  lostTurns = 0;
+  /** How often in a row the key was granted here before others that were to have it. */
+  overtaken = 0;
+  /** Processes that have had the key since it was last granted here, and how many there were between the latest two rows here. */
+  #had = new Set<string>();
+  #others = 0;
+  #latest = '';
   #isTaken = false;
   /** No turn before this. */
   #nextAtMs = 0;
@@ -30,7 +49,10 @@ export class Turns {
   begins(nowMs: number, turnMs: number): boolean {
     if (this.grantsInARow <= 1) this.#sinceMs = nowMs;
     const row = LEAST_GRANTS_IN_A_ROW * 2 ** Math.min(this.untaken, MAX_LONGER_TURNS);
-    const untilMs = Math.max(this.#nextAtMs, this.#sinceMs + 2 * turnMs);
+    const untilMs = Math.max(
+      this.#nextAtMs,
+      this.#sinceMs + (2 * turnMs) / Math.max(1, this.#others / FEW_OTHERS),
+    );
     if (this.grantsInARow < row || nowMs < untilMs) return false;
     this.grantsInARow = 0;
     this.hasSteppedBack = true;
@@ -44,8 +66,40 @@ export class Turns {
     this.#isTaken = true;
   }
 
+  /** A node published a release of another process. */
+  released(holder: string): void {
+    if (holder !== this.#latest) {
+      this.#latest = holder;
+      this.#had.add(processOf(holder));
+      this.voices = 0;
+    }
+    this.voices += 1;
+  }
+
+  /** How many processes have had the key since it was last granted here. */
+  get passed(): number {
+    return this.#had.size;
+  }
+
+  /** How many others are to have the key before this process: each has it once in between. */
+  get ahead(): number {
+    return Math.max(0, this.rivals - this.passed);
+  }
+
+  /** A quorum named another holder. */
+  lost(): void {
+    this.grantsInARow = 0;
+    if (this.passed > 0 && this.ahead === 0) this.lostTurns += 1;
+  }
+
   /** Granted here: the turn of the others is over. */
   end(nowMs: number): void {
+    if (this.passed > 0) {
+      this.overtaken = this.ahead > 0 ? this.overtaken + 1 : 0;
+      this.#others = this.passed;
+      this.#had.clear();
+    }
+    this.lostTurns = 0;
     if (!this.hasSteppedBack) return;
     this.hasSteppedBack = false;
     if (this.#isTaken) this.untaken = Math.max(0, Math.min(this.untaken, MAX_LONGER_TURNS) - 1);

@@ -158,6 +158,8 @@ export interface ReleaseRequest {
   readonly granted: boolean;
   /** Publish a hint for each deleted lock. */
   readonly notify: boolean;
+  /** No hint where a vote that is written together with it takes the lock again: no other process could have had it. */
+  readonly unlessTaken?: boolean;
   /** A request is expected to follow in this tick: collect it, also where nothing else is on its way. */
   readonly mayWait?: boolean;
 }

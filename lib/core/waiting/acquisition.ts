@@ -58,6 +58,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #pausedUntilMs: number | undefined;
   /** When its last try ended. Undefined before: a time is an object of its own, which many callers never need. */
   #triedAtMs: number | undefined;
+  /** Tries in a row in which no holder was named: one that lost to holders before is not slower when votes are split. */
+  #splits = 0;
   /** Hints of all its keys that it has seen; and those of each key when its latest try began. */
   #hintsSeen = 0;
   #hintsBefore: number[] | undefined;
@@ -318,12 +320,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { votes, endedAtMs, causes } = outcome;
     const { freeInMs } = votes;
     this.#triedAtMs = endedAtMs;
-    const { pausedUntilMs, untilFreeMs } = nextTryMs(set, this.settings, outcome, this.tries);
     const { index } = votes.namedHolder;
     const record = this.records[index];
+    this.#splits = record === undefined ? this.#splits + 1 : 0;
+    const failures = this.#splits || this.tries;
+    const { pausedUntilMs, untilFreeMs } = nextTryMs(set, this.settings, outcome, failures);
     if (record !== undefined) {
       this.#claim?.end();
-      if (record.turns !== undefined) record.turns.grantsInARow = 0;
+      record.turns?.lost();
       // A release that was received since before the try began may be that of this very holder.
       if (record.hints === this.#hintsBefore?.[index]) {
         const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;

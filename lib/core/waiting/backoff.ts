@@ -1,4 +1,5 @@
 import type { KeyRecord } from '../holding/key-table.ts';
+import type { Turns } from '../holding/turns.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
@@ -6,16 +7,24 @@ import type { FailedAttempt } from '../voting/attempt.ts';
 /** No hint is answered later than this after it came. */
 const MAX_HINT_JITTER_MS = 40;
 const MAX_HINT_DOUBLINGS = 5;
+const LEAST_HINT_DOUBLINGS = -4;
 /** For the jitter after a hint a caller counts at most this many failures; more would only spread callers further. */
 const FAIR_FAILURES = 3;
+/** A newcomer does not know how many there are: it becomes more urgent once for so many turns lost. */
+const NEWCOMER_PATIENCE = 4;
+/** Those that are not next spread over up to eight round trips where others are farther away, or gone. */
+const MOST_OVERTAKEN = 2;
 /** A process that has let others go first waits longest. */
 const STEPPED_BACK_FAILURES = 5;
 /** The key is free meanwhile, and others may not want it any more. */
 const MAX_LONGER_TURN_MS = 80;
 
+/** What the order between processes rests on. */
+export type Order = Pick<Turns, 'ahead' | 'rivals' | 'lostTurns' | 'overtaken' | 'voices'>;
+
 /** Facts on which the delay of the next try rests. */
 export interface BackoffFacts {
-  /** Tries of this acquire so far that failed, at least 1. */
+  /** Tries in a row that failed, at least 1. */
   readonly failures: number;
   /** Half of the first random wait. */
   readonly baseDelayMs: number;
@@ -55,7 +64,38 @@ export function afterHintMs(set: NodeSet, records: readonly KeyRecord[], tries: 
     : Math.min(tries, FAIR_FAILURES);
   // A fake clock may have turned back since.
   const hintAtMs = Math.min(nowMs, Math.max(...records.map((each) => each.hintAtMs ?? 0)));
-  return hintAtMs + hintJitterMs(failures, roundTripMs, environment.random.fraction());
+  const random = environment.random.fraction();
+  // A set needs all of its keys at once: it has no place in the order of one of them.
+  const turns = records.length === 1 ? records[0]?.turns : undefined;
+  const isOrdered = turns !== undefined && turns.passed > 0;
+  const delayMs = isOrdered
+    ? inOrderMs(turns, failures, set, random)
+    : hintJitterMs(failures, roundTripMs, random);
+  return hintAtMs + delayMs;
+}
+
+/**
+ * Processes that want a key again and again get it one after the other. The one that all others have had it before asks as soon as
+ * a quorum of nodes is known to be free, and the others give it the time of a try. Then it is as open as it is to newcomers:
+ * those ahead may not want it any more, or be farther away. One that loses a turn all the same does not ask at the same moment
+ * again as the one that took it, and sooner each time.
+ */
+export function inOrderMs(
+  { ahead, rivals, lostTurns, overtaken, voices }: Order,
+  failures: number,
+  { quorum, roundTripMs }: Pick<NodeSet, 'quorum' | 'roundTripMs'>,
+  random: number,
+): number {
+  if (ahead > 0) {
+    const doublings = Math.max(failures, 1 + Math.min(overtaken, MOST_OVERTAKEN));
+    return 2 * roundTripMs + hintJitterMs(doublings, roundTripMs, random);
+  }
+  const isNewcomer = rivals === 0;
+  if (!isNewcomer && lostTurns === 0) return voices >= quorum ? 0 : roundTripMs;
+  const doublings = isNewcomer
+    ? failures - Math.floor(lostTurns / NEWCOMER_PATIENCE)
+    : 2 - lostTurns;
+  return hintJitterMs(Math.max(LEAST_HINT_DOUBLINGS, doublings), roundTripMs, random);
 }
 
 /**

@@ -79,6 +79,7 @@ class EncodedRequest {
 
 const YES = bulk('1');
 const NO = bulk('0');
+const UNLESS_TAKEN = bulk('2');
 
 function scriptCall<Request extends ScriptRequest, Reply>(
   letter: string | undefined,
@@ -107,8 +108,10 @@ function scriptCall<Request extends ScriptRequest, Reply>(
       // Floors are compared as strings of 16 digits.
       values = bulk(String(request.ballot).padStart(16, '0')) + bulk(request.holder);
       values += bulk(String(request.ttlMs));
-    } else if ('granted' in request)
-      values = bulk(request.holder) + (request.granted ? YES : NO) + (request.notify ? YES : NO);
+    } else if ('granted' in request) {
+      const hint = request.unlessTaken === true ? UNLESS_TAKEN : YES;
+      values = bulk(request.holder) + (request.granted ? YES : NO) + (request.notify ? hint : NO);
+    }
     const [alone, inBatch] = (heads[keyCount] ??= [
       evalsha(script, keyCount + ownKeyCount, keyCount + ownKeyCount + valueCount),
       letter === undefined ? '' : bulk(`${letter}${keyCount}`),

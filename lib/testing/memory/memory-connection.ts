@@ -8,6 +8,8 @@ const FLUSH_AT = 32;
 export interface MemoryCommand {
   /** By which it can be withdrawn. */
   readonly request?: unknown;
+  /** It waits for others also where no answer is due. */
+  readonly isPatient?: boolean;
   /** Runs on the server; `undefined`: no reply will ever come. */
   execute(): unknown;
   /** Called once: with the reply, or with a failure when the connection ends first. */
@@ -57,7 +59,8 @@ export class MemoryConnection implements MemoryServerClient {
     }
     this.#collected.push(command);
     const { length } = this.#collected;
-    const mayWait = length < FLUSH_AT && (length > 1 || this.#unsettled.size > 0);
+    const isDue = length === 1 && this.#unsettled.size === 0 && command.isPatient !== true;
+    const mayWait = length < FLUSH_AT && !isDue;
     const waits = mayWait && command.request !== undefined;
     if (!waits) this.flush();
     return waits;
@@ -71,10 +74,14 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   flush(): void {
-    for (const command of this.#collected.splice(0)) {
-      this.#unsettled.add(command);
-      this.#travel(this.#requests, () => this.#execute(command));
-    }
+    const commands = this.#collected.splice(0);
+    if (commands.length === 0) return;
+    for (const command of commands) this.#unsettled.add(command);
+    this.#travel(this.#requests, () =>
+      this.#server.together(() => {
+        for (const command of commands) this.#execute(command);
+      }),
+    );
   }
 
   drain(): void {

@@ -114,7 +114,8 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
-    return this.#send('release', () => this.server.release(request), settle, request);
+    const run = () => this.server.release(request);
+    return this.#send('release', run, settle, request, request.mayWait);
   }
 
   flush(): void {
@@ -246,6 +247,7 @@ export class MemoryLockNode implements port.LockNode {
     run: () => Reply,
     settle: (reply: Reply) => void,
     request?: object,
+    isPatient?: boolean,
   ): boolean {
     const connection = this.#up;
     if (connection === undefined) {
@@ -255,6 +257,7 @@ export class MemoryLockNode implements port.LockNode {
     const fault = this.#takeFault(name);
     return connection.send({
       request,
+      isPatient,
       execute: () => executeWith(fault, run),
       settle: (reply) => settle(reply as Reply),
     });

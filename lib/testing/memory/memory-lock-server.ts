@@ -28,6 +28,12 @@ export interface MemoryLockServerOptions {
   readonly fresh?: boolean;
 }
 
+interface UnpublishedRelease {
+  readonly lock: string;
+  readonly holder: string;
+  readonly reply: port.ReleaseReply;
+}
+
 let startCount = 0;
 const newRunId = (): string => `memory-${++startCount}`;
 
@@ -54,6 +60,8 @@ export class MemoryLockServer {
   #running = true;
   #frozen = false;
   #knowsScripts = false;
+  /** Of the commands that are executed together: releases that are published if their locks are free after the last one. */
+  #unpublished: UnpublishedRelease[] | undefined;
 
   constructor(options: MemoryLockServerOptions = {}) {
     const clock = options.clock ?? systemEnvironment.clock;
@@ -91,7 +99,28 @@ export class MemoryLockServer {
   }
 
   release(request: port.ReleaseRequest): port.ReleaseReply {
-    return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
+    if (this.#unpublished === undefined || !request.notify || request.unlessTaken !== true)
+      return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
+    const { holder, names } = request;
+    const own = names.locks.filter((lock) => this.state.locks.get(lock) === holder);
+    const reply = release(this.state, { ...request, notify: false }, () => 0);
+    for (const lock of own) this.#unpublished.push({ lock, holder, reply });
+    return reply;
+  }
+
+  /** Executes commands as one batch. */
+  together<Result>(execute: () => Result): Result {
+    const unpublished = (this.#unpublished = [] as UnpublishedRelease[]);
+    try {
+      return execute();
+    } finally {
+      this.#unpublished = undefined;
+      for (const { lock, holder, reply } of unpublished) {
+        if (this.state.locks.get(lock) !== undefined) continue;
+        const listeners = this.#publish(lock, holder);
+        if (listeners > 0) Object.assign(reply, { listeners });
+      }
+    }
   }
 
   inspect(request: port.InspectRequest): port.InspectReply {

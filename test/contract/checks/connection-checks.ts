@@ -232,6 +232,45 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'hints: none of a release whose lock a vote of the same batch takes again, where it asks for that',
+    async run(harness) {
+      const names = harness.names('a');
+      const [lock] = names.locks as [string];
+      const [client, watcher] = [
+        await ContractClient.joined(harness),
+        await ContractClient.joined(harness),
+      ];
+      await watcher.watch(lock);
+      const ballot = await harness.nowMicros();
+      const handOver = async (from: string, to: string, nextBallot: number): Promise<unknown[]> => {
+        const replies: unknown[] = [];
+        const release = { names, holder: from, granted: true, notify: true, unlessTaken: true };
+        // While its answer is due, what follows is collected.
+        client.node.inspect({ names }, (reply) => replies.push(reply.kind));
+        client.node.release(release, (reply) => replies.push(reply));
+        client.node.acquire(voteOf(names, to, nextBallot), ({ kind }) => replies.push(kind));
+        client.node.flush();
+        await eventually('three answers', () => replies.length === 3);
+        return replies.slice(1);
+      };
+      await client.acquire(names, 'first', ballot);
+      const released = { kind: 'released', deleted: 1 };
+      expect(await handOver('first', 'second', ballot + 1)).toEqual([released, 'accepted']);
+      // A ballot that is refused leaves it free.
+      const answered = { ...released, listeners: 1 };
+      expect(await handOver('second', 'third', ballot)).toEqual([answered, 'stale']);
+      await client.acquire(names, 'last', ballot + 3);
+      await new Promise<void>((resolve) => {
+        const alone = { names, holder: 'last', granted: true, notify: true, unlessTaken: true };
+        client.node.release(alone, () => resolve());
+        client.node.flush();
+      });
+      await watcher.untilHint(lock, 'last');
+      const received = watcher.hints.flatMap(({ holder }) => holder ?? []);
+      expect(received).toEqual(['second', 'last']);
+    },
+  },
+  {
     name: 'hints: a watch that becomes active, first or again, tells that the past is unknown',
     async run(harness) {
       const lockName = harness.names('a').locks[0]!;

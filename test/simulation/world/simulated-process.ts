@@ -298,7 +298,7 @@ export class SimulatedProcess {
   }
 
   #holder(): string {
-    const holder = `${this.name}#${++this.#holders}`;
+    const holder = `${this.name.padEnd(3, '.')}#${++this.#holders}`;
     this.#observer.holder(holder);
     return holder;
   }

@@ -287,6 +287,32 @@ describe('grants in a row', () => {
   });
 });
 
+describe('a release that need not be published', () => {
+  it('says nothing of others while the next caller here tries, and that there are none otherwise', () => {
+    table.counted('a', 3);
+    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([1, 3]);
+    a.trying = caller(1);
+    table.counted('a', 0, true);
+    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([2, 3]);
+    a.trying = undefined;
+    table.counted('a', 0, true);
+    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([0, 0]);
+  });
+});
+
+describe('a release of another process', () => {
+  it('counts in the order of processes, also for one that never had the key; one of this process does not', () => {
+    const hint = (holder: string | null) => table.hint('lock:a', holder);
+    hint(null);
+    expect(a.turns).toBeUndefined();
+    a.published('own');
+    hint('own');
+    hint('one-1');
+    hint('two-1');
+    expect([a.turns?.passed, a.turns?.rivals]).toEqual([2, 0]);
+  });
+});
+
 describe('what is remembered of a key that no one uses', () => {
   it('is a floor ahead of the clock or grants in a row, of a bounded number of keys, the newest', () => {
     const ahead = wallMicros() + 60_000_000;

@@ -67,3 +67,51 @@ describe('the turn of other processes', () => {
     expect(grantsBefore(true, 1)).toBe(16);
   });
 });
+
+describe('between processes that take the key again and again, one', () => {
+  const released = (...holders: string[]) => {
+    for (const holder of holders) turns.released(holder);
+    return { ahead: turns.ahead, passed: turns.passed, voices: turns.voices };
+  };
+
+  it('is next when each of the others had the key, however often, as far as their releases were released', () => {
+    turns.rivals = 2;
+    expect(released()).toEqual({ ahead: 2, passed: 0, voices: 0 });
+    expect(released('one-1', 'one-1')).toEqual({ ahead: 1, passed: 1, voices: 2 });
+    expect(released('one-2')).toEqual({ ahead: 1, passed: 1, voices: 1 });
+    expect(released('two-1', 'two-1', 'two-1')).toEqual({ ahead: 0, passed: 2, voices: 3 });
+    expect(released('new-1')).toEqual({ ahead: 0, passed: 3, voices: 1 });
+    turns.end(nowMs);
+    expect(released()).toMatchObject({ ahead: 2, passed: 0 });
+  });
+
+  it('counts the turns that it lost when it was next, until it has the key', () => {
+    turns.rivals = 1;
+    turns.lost();
+    released('one-1');
+    turns.lost();
+    turns.lost();
+    expect(turns.lostTurns).toBe(2);
+    turns.end(nowMs);
+    expect(turns.lostTurns).toBe(0);
+  });
+
+  it('counts how often in a row it had the key before others were', () => {
+    turns.rivals = 2;
+    const counts = [['one-1'], ['two-1'], [], ['one-2', 'two-2'], ['one-3']].map((holders) => {
+      released(...holders);
+      turns.end(nowMs);
+      return turns.overtaken;
+    });
+    expect(counts).toEqual([1, 2, 2, 0, 1]);
+  });
+
+  it('has shorter rows where more than three others had the key in between, so that it comes round as soon', () => {
+    const grantsAfter = (others: number) => {
+      for (let each = 0; each < others; each += 1) turns.released(String(each).padStart(3, '0'));
+      turns.end(nowMs);
+      return grantsBefore(true, 2, 60);
+    };
+    expect([0, 3, 6, 12, 99].map(grantsAfter)).toEqual([61, 61, 31, 16, 4]);
+  });
+});

@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { backoffMs, hintJitterMs, stepBackMs } from '../../../../lib/core/waiting/backoff.ts';
+import {
+  backoffMs,
+  hintJitterMs,
+  inOrderMs,
+  stepBackMs,
+  type Order,
+} from '../../../../lib/core/waiting/backoff.ts';
 
 const facts = { baseDelayMs: 4, maxDelayMs: 500 };
 
@@ -26,6 +32,39 @@ describe('hintJitterMs', () => {
       expect(stepBackMs(roundTripMs, 0)).toBeGreaterThanOrEqual(longestMs + 2 * roundTripMs);
     }
     expect(stepBackMs(1, 0)).toBe(36);
+  });
+});
+
+describe('inOrderMs', () => {
+  const next = { ahead: 0, rivals: 3, lostTurns: 0, overtaken: 0, voices: 2 };
+  const after = (order: Partial<Order>, random = 0, failures = 1) =>
+    inOrderMs({ ...next, ...order }, failures, { quorum: 2, roundTripMs: 1 }, random);
+  const between = (order: Partial<Order>, failures = 1) =>
+    [0, 1].map((random) => after(order, random, failures));
+
+  it('is nothing for the next one when a quorum is known to be free, and the time of a try before', () => {
+    expect([between({}), between({ voices: 1 })]).toEqual([
+      [0, 0],
+      [1, 1],
+    ]);
+  });
+
+  it('leaves the time of a try to the next one, then up to eight round trips for those that were passed over', () => {
+    expect(between({ ahead: 1 })).toEqual([2, 4]);
+    expect(between({ ahead: 1 }, 3)).toEqual([2, 10]);
+    expect([1, 2, 3].map((overtaken) => after({ ahead: 2, overtaken }, 1))).toEqual([6, 10, 10]);
+  });
+
+  it('is earlier after each turn that was lost, and never the same moment', () => {
+    const windows = [1, 2, 3, 9].map((lostTurns) => after({ lostTurns }, 1));
+    expect(windows).toEqual([2, 1, 0.5, 1 / 16]);
+  });
+
+  it('is as without an order for newcomers, until they have lost many turns', () => {
+    const newcomer = { rivals: 0, voices: 3 };
+    expect([1, 3].map((failures) => after(newcomer, 1, failures))).toEqual([2, 8]);
+    const windows = [3, 4, 8, 12, 99].map((lostTurns) => after({ ...newcomer, lostTurns }, 1, 3));
+    expect(windows).toEqual([8, 4, 2, 1, 1 / 16]);
   });
 });
 

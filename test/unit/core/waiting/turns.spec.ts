@@ -1,6 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { Turns } from '../../../../lib/core/holding/turns.ts';
+import type { MemoryLockServer } from '../../../../lib/testing/index.ts';
+import { clusterFactory, type LockProcess } from '../support/cluster.ts';
 import { letOthersGo, newRoom } from '../support/waiting-room.ts';
+
+const newCluster = clusterFactory();
 
 describe('while it is the turn of other processes, a caller', () => {
   it('stands in line, so that a hint ends that, and listens only after a try of its own', async () => {
@@ -28,5 +32,106 @@ describe('while it is the turn of other processes, a caller', () => {
     expect(caller.tries).toBe(triesAfterMs > 0 ? 0 : 1);
     await room.advance(1);
     expect(caller.tries).toBe(1);
+  });
+});
+
+describe('after the last release of a row elsewhere, a caller', () => {
+  it.each([
+    ['tries when a quorum of nodes is free, if its process is next', 2, ['one', 'two', 'two'], 0],
+    ['waits for a round trip where fewer said so', 2, ['one', 'two'], 2],
+    ['lets the next one go first', 2, ['one', 'one'], 4],
+    ['tries where it does not know how many others there are', 0, ['one'], 0],
+  ])('%s', async (_, rivals, holders, triesAfterMs) => {
+    const room = newRoom();
+    room.chance(0);
+    letOthersGo(room, 60_000);
+    room.record('a').turns!.rivals = rivals;
+    const caller = room.call('a', { wait: '1m' });
+    for (const holder of holders) room.table.hint('lock:a', holder);
+    await room.flush();
+    const before = caller.tries;
+    await room.advance(triesAfterMs);
+    expect([before, caller.tries]).toEqual([triesAfterMs > 0 ? 0 : 1, 1]);
+  });
+});
+
+/** What became of callers in a loop, for three seconds; one process for each of these round trips. */
+async function contend(roundTripsMs: readonly number[], callersEach: number, holdMs: number) {
+  const cluster = await newCluster(5);
+  const processes: LockProcess[] = [];
+  for (const latencyMs of roundTripsMs) processes.push(await cluster.process({ latencyMs }));
+  const hints = countHints(cluster.servers[0]!);
+  const order: number[] = [];
+  const untilMs = cluster.nowMs + 3_000;
+  const loop = async (index: number) => {
+    const pass = () =>
+      new Promise<void>((resolve) => void cluster.environment.timers.set(resolve, holdMs));
+    while (cluster.nowMs < untilMs)
+      await processes[index]!.redlock.withLock(
+        'a',
+        () => {
+          order.push(index);
+          return pass();
+        },
+        { wait: '1m' },
+      );
+  };
+  const loops = processes.flatMap((__, index) =>
+    Array.from({ length: callersEach }, () => loop(index)),
+  );
+  await cluster.settle(Promise.all(loops));
+  const counts = processes.map((__, index) => order.filter((each) => each === index).length);
+  return {
+    grants: order.length,
+    fewest: Math.min(...counts),
+    most: Math.max(...counts),
+    rows: order.filter((index, at) => index !== order[at - 1]).length,
+    votes: processes.flatMap(({ nodes }) => nodes[0]!.asked('acquire')).length,
+    hints: hints(),
+  };
+}
+
+/** Messages that subscribers of this server were sent. */
+function countHints(server: MemoryLockServer): () => number {
+  let count = 0;
+  const subscribe = server.subscribe.bind(server);
+  server.subscribe = (channel, client) => {
+    const published = client.published.bind(client);
+    client.published = (...args) => {
+      count += 1;
+      published(...args);
+    };
+    subscribe(channel, client);
+  };
+  return () => count;
+}
+
+describe('callers of several processes that want one key again and again', () => {
+  it('cost little more than a vote for each grant, and a hint for each row', async () => {
+    const { grants, rows, votes, hints } = await contend([2, 2, 2], 20, 2);
+    expect(votes).toBeLessThan(grants + 3 * rows);
+    expect(hints).toBeLessThan(6 * rows);
+    expect(rows).toBeGreaterThan(20);
+  });
+
+  it('get it one process after the other', async () => {
+    const { grants, fewest, most, votes } = await contend(Array(8).fill(1), 1, 2);
+    expect(fewest / most).toBeGreaterThan(0.75);
+    expect(votes / grants).toBeLessThan(2);
+    expect(grants).toBeGreaterThan(0.9 * (3_000 / 3));
+  });
+
+  it.each([1, 8])(
+    'get a fair share in a process that is eight times as far away: %i in each',
+    async (callers) => {
+      const { grants, fewest } = await contend([1, 1, 8], callers, 2);
+      expect(fewest / grants).toBeGreaterThan(0.1);
+    },
+  );
+
+  it('all get it where there are many processes', async () => {
+    const { fewest, votes, grants } = await contend(Array(24).fill(1), 1, 2);
+    expect(fewest).toBeGreaterThan(4);
+    expect(votes / grants).toBeLessThan(7);
   });
 });
