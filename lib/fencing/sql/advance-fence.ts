@@ -48,7 +48,7 @@ const NO: ReadonlySet<unknown> = new Set([false, 'f', 'false', 0, '0', 0n]);
 const MAX_KNOWN_KEYS = 10_000;
 
 /** A statement that relied on the rows of its keys found one of them gone. No user sees it. */
-class NewRow extends Error {}
+class NewRowRefused extends Error {}
 
 /**
  * The keys that had a row when this process last brought a token: where they have one, the fence need not look at the floor. A
@@ -66,7 +66,7 @@ export class KnownKeys {
     try {
       if (unknown.length === 0) return await attempt(true);
     } catch (error) {
-      if (!(error instanceof NewRow)) throw error;
+      if (!(error instanceof NewRowRefused)) throw error;
     }
     const result = await attempt(false);
     if (result !== undefined) for (const { key } of unknown) this.#add(key);
@@ -91,7 +91,7 @@ export function fenceError(
     const claim = claims.find((each) => each.key === key);
     if (claim) return new StaleTokenError(key, claim.token, token, holder, { cause: error });
   }
-  if (isNewRowError(error)) return new NewRow('', { cause: error });
+  if (isNewRowError(error)) return new NewRowRefused('', { cause: error });
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];
   if (isMissingTableError(error)) {
