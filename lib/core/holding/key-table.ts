@@ -348,7 +348,7 @@ export class KeyTable {
   hint(lockName: string, holder: string | null): void {
     const record = this.#records[lockName.slice(this.#set.options.keyPrefix.length)];
     if (record === undefined || (holder !== null && record.isOwn(holder))) return;
-    if (holder !== null) (record.turns ??= new Turns()).released(holder);
+    if (holder !== null) (record.turns ??= new Turns()).released(holder, this.#set.nowMs);
     this.#hint(record, this.#set.nowMs);
   }
 

@@ -9,6 +9,9 @@ const RARER_MS = 80;
 /** Rows are shorter where more others wait than these, so that the key comes round as soon. */
 const FEW_OTHERS = 3;
 
+const LONGEST_HOLDER = 64;
+const MOST_PROCESSES = 10_000;
+
 /** Holders of one process begin alike. */
 function processOf(holder: string): string {
   return holder.slice(0, 3);
@@ -35,6 +38,9 @@ export class Turns {
   #had = new Set<string>();
   #others = 0;
   #latest = '';
+  /** Time between the latest two releases of others that were published. */
+  betweenMs = Number.POSITIVE_INFINITY;
+  #releasedAtMs = Number.NEGATIVE_INFINITY;
   #isTaken = false;
   /** No turn before this. */
   #nextAtMs = 0;
@@ -67,10 +73,14 @@ export class Turns {
   }
 
   /** A node published a release of another process. */
-  released(holder: string): void {
+  released(holder: string, nowMs: number): void {
+    // Anyone may publish anything.
+    if (holder.length > LONGEST_HOLDER) return;
     if (holder !== this.#latest) {
       this.#latest = holder;
-      this.#had.add(processOf(holder));
+      this.betweenMs = nowMs - this.#releasedAtMs;
+      this.#releasedAtMs = nowMs;
+      if (this.#had.size < MOST_PROCESSES) this.#had.add(processOf(holder));
       this.voices = 0;
     }
     this.voices += 1;

@@ -14,13 +14,17 @@ const FAIR_FAILURES = 3;
 const NEWCOMER_PATIENCE = 4;
 /** Those that are not next spread over up to eight round trips where others are farther away, or gone. */
 const MOST_OVERTAKEN = 2;
+const QUICK_ROUND_TRIPS = 8;
 /** A process that has let others go first waits longest. */
 const STEPPED_BACK_FAILURES = 5;
 /** The key is free meanwhile, and others may not want it any more. */
 const MAX_LONGER_TURN_MS = 80;
 
 /** What the order between processes rests on. */
-export type Order = Pick<Turns, 'ahead' | 'rivals' | 'lostTurns' | 'overtaken' | 'voices'>;
+export type Order = Pick<
+  Turns,
+  'ahead' | 'rivals' | 'lostTurns' | 'overtaken' | 'voices' | 'betweenMs'
+>;
 
 /** Facts on which the delay of the next try rests. */
 export interface BackoffFacts {
@@ -81,14 +85,17 @@ export function afterHintMs(set: NodeSet, records: readonly KeyRecord[], tries: 
  * again as the one that took it, and sooner each time.
  */
 export function inOrderMs(
-  { ahead, rivals, lostTurns, overtaken, voices }: Order,
+  { ahead, rivals, lostTurns, overtaken, voices, betweenMs }: Order,
   failures: number,
   { quorum, roundTripMs }: Pick<NodeSet, 'quorum' | 'roundTripMs'>,
   random: number,
 ): number {
   if (ahead > 0) {
     const doublings = Math.max(failures, 1 + Math.min(overtaken, MOST_OVERTAKEN));
-    return 2 * roundTripMs + hintJitterMs(doublings, roundTripMs, random);
+    // Where releases follow each other that quickly, its try would meet the next free moment before the process that is next notices.
+    const isQuick = betweenMs < QUICK_ROUND_TRIPS * roundTripMs;
+    const untilNextMs = isQuick ? Math.min(1.5 * betweenMs, MAX_HINT_JITTER_MS) : 0;
+    return 2 * roundTripMs + untilNextMs + hintJitterMs(doublings, roundTripMs, random);
   }
   const isNewcomer = rivals === 0;
   if (!isNewcomer && lostTurns === 0) return voices >= quorum ? 0 : roundTripMs;

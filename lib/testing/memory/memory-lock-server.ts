@@ -99,12 +99,13 @@ export class MemoryLockServer {
   }
 
   release(request: port.ReleaseRequest): port.ReleaseReply {
-    if (this.#unpublished === undefined || !request.notify || request.unlessTaken !== true)
+    const { holder, names, notify, unlessTaken } = request;
+    const lock = names.locks[0]!;
+    const mayBeSilent = notify && unlessTaken === true && names.locks.length === 1;
+    if (this.#unpublished === undefined || !mayBeSilent || this.state.locks.get(lock) !== holder)
       return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
-    const { holder, names } = request;
-    const own = names.locks.filter((lock) => this.state.locks.get(lock) === holder);
     const reply = release(this.state, { ...request, notify: false }, () => 0);
-    for (const lock of own) this.#unpublished.push({ lock, holder, reply });
+    this.#unpublished.push({ lock, holder, reply });
     return reply;
   }
 

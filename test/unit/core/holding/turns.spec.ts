@@ -70,7 +70,7 @@ describe('the turn of other processes', () => {
 
 describe('between processes that take the key again and again, one', () => {
   const released = (...holders: string[]) => {
-    for (const holder of holders) turns.released(holder);
+    for (const holder of holders) turns.released(holder, nowMs);
     return { ahead: turns.ahead, passed: turns.passed, voices: turns.voices };
   };
 
@@ -83,6 +83,27 @@ describe('between processes that take the key again and again, one', () => {
     expect(released('new-1')).toEqual({ ahead: 0, passed: 3, voices: 1 });
     turns.end(nowMs);
     expect(released()).toMatchObject({ ahead: 2, passed: 0 });
+  });
+
+  it('takes no part of a message that is no holder, and keeps none', () => {
+    for (const length of [65, 1_000_000]) turns.released('x'.repeat(length), nowMs);
+    expect([turns.passed, turns.voices]).toEqual([0, 0]);
+    for (let each = 0; each < 10_100; each += 1)
+      turns.released(each.toString(36).padStart(3, '0'), nowMs);
+    expect(turns.passed).toBe(10_000);
+  });
+
+  it('knows the time between the latest two releases, not how many nodes said so', () => {
+    expect(turns.betweenMs).toBe(Number.POSITIVE_INFINITY);
+    for (const [holder, atMs] of [
+      ['a', 10],
+      ['a', 11],
+      ['b', 17],
+      ['b', 18],
+      ['c', 20],
+    ] as const)
+      turns.released(holder, atMs);
+    expect(turns.betweenMs).toBe(3);
   });
 
   it('counts the turns that it lost when it was next, until it has the key', () => {
@@ -108,7 +129,8 @@ describe('between processes that take the key again and again, one', () => {
 
   it('has shorter rows where more than three others had the key in between, so that it comes round as soon', () => {
     const grantsAfter = (others: number) => {
-      for (let each = 0; each < others; each += 1) turns.released(String(each).padStart(3, '0'));
+      for (let each = 0; each < others; each += 1)
+        turns.released(String(each).padStart(3, '0'), nowMs);
       turns.end(nowMs);
       return grantsBefore(true, 2, 60);
     };

@@ -36,7 +36,7 @@ describe('hintJitterMs', () => {
 });
 
 describe('inOrderMs', () => {
-  const next = { ahead: 0, rivals: 3, lostTurns: 0, overtaken: 0, voices: 2 };
+  const next = { ahead: 0, rivals: 3, lostTurns: 0, overtaken: 0, voices: 2, betweenMs: 100 };
   const after = (order: Partial<Order>, random = 0, failures = 1) =>
     inOrderMs({ ...next, ...order }, failures, { quorum: 2, roundTripMs: 1 }, random);
   const between = (order: Partial<Order>, failures = 1) =>
@@ -53,6 +53,12 @@ describe('inOrderMs', () => {
     expect(between({ ahead: 1 })).toEqual([2, 4]);
     expect(between({ ahead: 1 }, 3)).toEqual([2, 10]);
     expect([1, 2, 3].map((overtaken) => after({ ahead: 2, overtaken }, 1))).toEqual([6, 10, 10]);
+  });
+
+  it('lasts until the next release is overdue where they follow each other quickly', () => {
+    expect([4, 7, 8].map((betweenMs) => after({ ahead: 1, betweenMs }))).toEqual([8, 12.5, 2]);
+    const far = { ...next, ahead: 1, betweenMs: 60 };
+    expect(inOrderMs(far, 1, { quorum: 2, roundTripMs: 20 }, 0)).toBe(80);
   });
 
   it('is earlier after each turn that was lost, and never the same moment', () => {
