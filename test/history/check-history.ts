@@ -26,6 +26,8 @@ export interface Violation {
   readonly message: string;
   /** Of `overlapping-validity`: for how long both believed to hold it. */
   readonly overlapMs?: number;
+  /** Of `overlapping-validity`: the holder that was granted first. */
+  readonly earlierHolder?: string;
 }
 
 export interface CheckOptions {

@@ -25,6 +25,7 @@ function* overlaps(key: string, holdings: readonly Holding[]): Generator<Violati
         key,
         at: later.granted.at,
         overlapMs,
+        earlierHolder: earlier.granted.holder,
         message: `'${key}': two valid holders for ${ms(overlapMs)}: ${describeGrant(earlier.granted)}, believing until ${ms(earlier.endedAt)}, and ${describeGrant(later.granted)}`,
       };
     }

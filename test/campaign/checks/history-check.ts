@@ -1,4 +1,4 @@
-import { checkHistory } from '../../history/check-history.ts';
+import { checkHistory, type Violation } from '../../history/check-history.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import { describeGrant, ms } from '../../history/holding.ts';
 import { touching } from './intervals.ts';
@@ -13,16 +13,15 @@ const OVERLAP = 'overlapping-validity';
 export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 'latestLossMs'> {
   const { overlapMs, overlaps, lossToleranceMs } = facts.limits;
   const found = checkHistory(withAllStalls(facts), { lossToleranceMs });
-  // Two holders of a set of keys overlap once.
-  const times = new Set(found.flatMap(({ rule, at }) => (rule === OVERLAP ? [at] : [])));
-  const mayOverlap = overlapMs > 0 && times.size <= overlaps;
+  const overlapped = overlapsMs(found);
+  const mayOverlap = overlapMs > 0 && overlapped.size <= overlaps;
   return {
     violations: found
       .filter(
-        ({ rule, overlapMs: overlappedMs }) =>
+        ({ rule, earlierHolder = '' }) =>
           !mayOverlap ||
           // A model that knows of one holder at a time cannot hold where two may overlap.
-          !(rule === 'fenced-mutex' || (overlappedMs !== undefined && overlappedMs <= overlapMs)),
+          !(rule === 'fenced-mutex' || (overlapped.get(earlierHolder) ?? Infinity) <= overlapMs),
       )
       .map(({ rule, key, at, message }) => ({ rule, key, at, message })),
     measures: {
@@ -33,6 +32,17 @@ export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 
       latestLossMs: latestLossMs(facts),
     },
   };
+}
+
+/** For how long each holder believed in its lock beside others, from the first of them to the last. */
+function overlapsMs(found: readonly Violation[]): ReadonlyMap<string, number> {
+  const spans = new Map<string, { readonly from: number; readonly to: number }>();
+  for (const { rule, at, overlapMs = 0, earlierHolder = '' } of found) {
+    if (rule !== OVERLAP) continue;
+    const { from, to } = spans.get(earlierHolder) ?? { from: at, to: at };
+    spans.set(earlierHolder, { from: Math.min(from, at), to: Math.max(to, at + overlapMs) });
+  }
+  return new Map([...spans].map(([holder, { from, to }]) => [holder, to - from]));
 }
 
 /** A process that was stopped may be killed before it has written down that it did not run. */

@@ -89,6 +89,17 @@ describe('where the clocks of a majority may jump', () => {
     expect(measure(beside(60, 6), { overlapMs }).longestOverlapMs).toBe(440);
   });
 
+  it('to one holder, beside several others one after the other, for as long in all', () => {
+    const limits = { overlapMs, overlaps: 1 };
+    const besideTwo = (until: number) => [
+      ...held('a', 0, until, { token: 5 }),
+      ...held('b', 60, 100, { token: 6, startedAt: 59 }),
+      ...held('c', 110, 700, { token: 7, startedAt: 109 }),
+    ];
+    expect(brokenRules(besideTwo(500), limits)).toEqual([]);
+    expect(brokenRules(besideTwo(501), limits)).toEqual(['overlapping-validity']);
+  });
+
   it('and so may a holder with a bare quorum where those of a minority jump, but not one after the other', () => {
     const again = held('c', 690, 800, { token: 7, keys: ['seat'] });
     const both = { overlapMs, overlaps: 1 };

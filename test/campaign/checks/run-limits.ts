@@ -29,7 +29,7 @@ export interface RunLimits {
    * servers jump forward: then up to an extension interval (a third of the ttl, one node timeout, and slack for timers).
    */
   readonly overlapMs: number;
-  /** How often that may happen in the run. */
+  /** To how many holders that may happen in the run. Several others may have the key, one after the other, meanwhile. */
   readonly overlaps: number;
 }
 
