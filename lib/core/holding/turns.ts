@@ -17,7 +17,7 @@ function processOf(holder: string): string {
   return holder.slice(0, 3);
 }
 
-/** Of one key, after others were found to listen for its releases: when this process lets them go first. */
+/** Of one key that other processes want, too: when this one lets them go first, and its place in their order. */
 export class Turns {
   grantsInARow = 0;
   /** No try before this: it is the turn of other processes. */
@@ -49,8 +49,8 @@ export class Turns {
 
   /**
    * True when it is another process's turn; then the count starts again. A row lasts for twice `turnMs`, in which the key may be
-   * free, or hand-over between processes would take most of the time of short holds. Turns get longer while others leave them
-   * unused, and rarer, so that they cost no more.
+   * free, or hand-over between processes would take most of the time of short holds; for less where many others take the key.
+   * Turns get longer while others leave them unused, and rarer, so that they cost no more.
    */
   begins(nowMs: number, turnMs: number): boolean {
     if (this.grantsInARow <= 1) this.#sinceMs = nowMs;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Turns } from '../../../../lib/core/holding/turns.ts';
 import type { MemoryLockServer } from '../../../../lib/testing/index.ts';
 import { clusterFactory, type LockProcess } from '../support/cluster.ts';
-import { letOthersGo, newRoom } from '../support/waiting-room.ts';
+import { ACCEPTED, held, letOthersGo, newRoom } from '../support/waiting-room.ts';
 
 const newCluster = clusterFactory();
 
@@ -52,6 +52,27 @@ describe('after the last release of a row elsewhere, a caller', () => {
     const before = caller.tries;
     await room.advance(triesAfterMs);
     expect([before, caller.tries]).toEqual([triesAfterMs > 0 ? 0 : 1, 1]);
+  });
+});
+
+describe('a caller that lost to holders in other processes', () => {
+  it('asks again after a split vote as soon as one that did not', async () => {
+    const pausedMs = async (losses: number) => {
+      const room = newRoom();
+      room.chance(0.99);
+      const caller = room.call('a', { wait: '1m' });
+      for (let loss = 1; loss <= losses; loss += 1) {
+        await room.answer(held(0, `holder-${loss}`));
+        room.table.hint('lock:a', null);
+        while (caller.tries === loss) await room.advance(1);
+      }
+      const { tries } = caller;
+      await room.answer(ACCEPTED, held(0, 'one'), held(0, 'two'));
+      const fromMs = room.set.nowMs;
+      while (caller.tries === tries) await room.advance(1);
+      return room.set.nowMs - fromMs;
+    };
+    expect(await pausedMs(6)).toBe(await pausedMs(0));
   });
 });
 
