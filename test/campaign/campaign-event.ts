@@ -15,6 +15,7 @@ export type CampaignEvent =
   | ProblemEvent
   | ClosedEvent
   | NodeEvent
+  | VotedEvent
   | FaultEvent
   | CutEvent
   | MarkEvent;
@@ -105,6 +106,14 @@ export interface NodeEvent extends Written {
   readonly reason?: string;
 }
 
+/** A server said yes to a vote or an extension of `holder`, at some time between `askedAt` and `at`. Where votes are noted. */
+export interface VotedEvent extends Written {
+  readonly type: 'voted';
+  readonly holder: string;
+  readonly node: number;
+  readonly askedAt: number;
+}
+
 /** Servers, or the ways to them, did not work for a while. Written down at the end of it. */
 export interface FaultEvent {
   readonly type: 'fault';
@@ -168,6 +177,12 @@ export type MarkEvent = {
       /** A worker process runs from here on; what it needs to get that far says nothing about locks. */
       readonly mark: 'worker-started';
       readonly worker: string;
+    }
+  | {
+      /** The clocks of these servers moved, at some time between `from` and `at`. */
+      readonly mark: 'clocks-moved';
+      readonly nodes: readonly number[];
+      readonly from: number;
     }
   | {
       /** For people who read the history. */

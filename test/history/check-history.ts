@@ -28,6 +28,8 @@ export interface Violation {
   readonly overlapMs?: number;
   /** Of `overlapping-validity`: the holder that was granted first. */
   readonly earlierHolder?: string;
+  /** And the one that was granted beside it. */
+  readonly laterHolder?: string;
 }
 
 export interface CheckOptions {

@@ -26,6 +26,7 @@ function* overlaps(key: string, holdings: readonly Holding[]): Generator<Violati
         at: later.granted.at,
         overlapMs,
         earlierHolder: earlier.granted.holder,
+        laterHolder: later.granted.holder,
         message: `'${key}': two valid holders for ${ms(overlapMs)}: ${describeGrant(earlier.granted)}, believing until ${ms(earlier.endedAt)}, and ${describeGrant(later.granted)}`,
       };
     }

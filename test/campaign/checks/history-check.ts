@@ -1,7 +1,8 @@
 import { checkHistory, type Violation } from '../../history/check-history.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import { describeGrant, ms } from '../../history/holding.ts';
-import { touching } from './intervals.ts';
+import { brokenVotes } from './double-votes.ts';
+import { touching, type Interval } from './intervals.ts';
 import { unguardedQuorum } from './node-health.ts';
 import { lateBy } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
@@ -13,17 +14,31 @@ const OVERLAP = 'overlapping-validity';
 export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 'latestLossMs'> {
   const { overlapMs, overlaps, lossToleranceMs } = facts.limits;
   const found = checkHistory(withAllStalls(facts), { lossToleranceMs });
-  const overlapped = overlapsMs(found);
-  const mayOverlap = overlapMs > 0 && overlapped.size <= overlaps;
+  const beside = overlapsOf(found);
+  const mayOverlap = overlapMs > 0 && beside.size <= overlaps;
+  const violations = found.flatMap((violation) => {
+    const {
+      rule,
+      key,
+      at,
+      message,
+      overlapMs: forMs = 0,
+      earlierHolder = '',
+      laterHolder = '',
+    } = violation;
+    const because = (reason = ''): Finding['violations'] => [
+      { rule, key, at, message: `${message}${reason && `; ${reason}`}` },
+    ];
+    // A model that knows of one holder at a time cannot hold where two may overlap.
+    if (mayOverlap && rule === 'fenced-mutex') return [];
+    if (!mayOverlap || rule !== OVERLAP) return because();
+    const { from, to } = beside.get(earlierHolder)!;
+    if (to - from > overlapMs) return because();
+    const reason = brokenVotes(facts, earlierHolder, laterHolder, at + forMs);
+    return reason === undefined ? [] : because(reason);
+  });
   return {
-    violations: found
-      .filter(
-        ({ rule, earlierHolder = '' }) =>
-          !mayOverlap ||
-          // A model that knows of one holder at a time cannot hold where two may overlap.
-          !(rule === 'fenced-mutex' || (overlapped.get(earlierHolder) ?? Infinity) <= overlapMs),
-      )
-      .map(({ rule, key, at, message }) => ({ rule, key, at, message })),
+    violations,
     measures: {
       longestOverlapMs: found.reduce(
         (longest, { overlapMs: overlappedMs = 0 }) => Math.max(longest, overlappedMs),
@@ -34,15 +49,15 @@ export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 
   };
 }
 
-/** For how long each holder believed in its lock beside others, from the first of them to the last. */
-function overlapsMs(found: readonly Violation[]): ReadonlyMap<string, number> {
-  const spans = new Map<string, { readonly from: number; readonly to: number }>();
+/** From when to when each holder believed in its lock beside others: from the first of them to the last. */
+function overlapsOf(found: readonly Violation[]): ReadonlyMap<string, Interval> {
+  const spans = new Map<string, Interval>();
   for (const { rule, at, overlapMs = 0, earlierHolder = '' } of found) {
     if (rule !== OVERLAP) continue;
     const { from, to } = spans.get(earlierHolder) ?? { from: at, to: at };
     spans.set(earlierHolder, { from: Math.min(from, at), to: Math.max(to, at + overlapMs) });
   }
-  return new Map([...spans].map(([holder, { from, to }]) => [holder, to - from]));
+  return spans;
 }
 
 /** A process that was stopped may be killed before it has written down that it did not run. */

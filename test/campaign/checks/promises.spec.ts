@@ -5,6 +5,7 @@ import { runLimits } from './run-limits.ts';
 import {
   access,
   brokenRules,
+  clocksMoved,
   closed,
   ELSEWHERE,
   granted,
@@ -16,6 +17,7 @@ import {
   outage,
   released,
   stalled,
+  voted,
   waiter,
 } from './written-events.ts';
 
@@ -78,10 +80,14 @@ describe('the history of locks', () => {
 
 describe('where the clocks of a majority may jump', () => {
   const overlapMs = 440;
-  const beside = (at: number, token: number) => [
+  /** With bare quorums, and only server 2 in common, which forgot. */
+  const alone = (at: number, token: number) => [
     ...held('a', 0, 500, { token: 5 }),
     ...held('b', at, 700, { token, startedAt: at - 1 }),
+    ...voted('a', -1, [0, 1, 2]),
+    ...voted('b', at - 0.5, [2, 3, 4]),
   ];
+  const beside = (at: number, token: number) => [...alone(at, token), clocksMoved(10, 15, [2])];
 
   it('two may overlap for so long, and no longer', () => {
     expect(brokenRules(beside(60, 6), { overlapMs })).toEqual([]);
@@ -95,13 +101,57 @@ describe('where the clocks of a majority may jump', () => {
       ...held('a', 0, until, { token: 5 }),
       ...held('b', 60, 100, { token: 6, startedAt: 59 }),
       ...held('c', 110, 700, { token: 7, startedAt: 109 }),
+      ...voted('a', -1, [0, 1, 2]),
+      ...voted('b', 59.5, [2, 3, 4]),
+      ...voted('c', 109.5, [2, 3, 4]),
+      clocksMoved(10, 15, [2]),
     ];
     expect(brokenRules(besideTwo(500), limits)).toEqual([]);
     expect(brokenRules(besideTwo(501), limits)).toEqual(['overlapping-validity']);
   });
 
+  const messages = (events: CampaignEvent[]): string[] =>
+    judge([...alone(60, 6), ...events], { overlapMs }).violations.map(({ message }) => message);
+
+  it.each<[string, CampaignEvent[]]>([
+    ['its clock moved', [clocksMoved(59, 70, [2])]],
+    [
+      'its clock moved, and the others voted for the second when the first was notified',
+      [clocksMoved(10, 15, [2]), ...voted('b', 500.5, [0, 1])],
+    ],
+    ['the ttl was over', [...voted('a', -1_500, [4]), clocksMoved(10, 15, [2])]],
+  ])('if the server that voted for both forgot in between: %s', (_, events) => {
+    expect(messages(events)).toEqual([]);
+  });
+
+  it.each<[string, CampaignEvent[], number]>([
+    ['no clock moved', [], 2],
+    ['that of another server moved', [clocksMoved(10, 15, [3])], 2],
+    ['its clock moved before', [clocksMoved(-30, -10, [2])], 2],
+    ['its clock moved after', [clocksMoved(61, 70, [2])], 2],
+    ['another one voted for both', [clocksMoved(10, 15, [2]), ...voted('b', 59.5, [1])], 1],
+    [
+      'one that voted for the second then voted for the first again',
+      [clocksMoved(10, 15, [2]), ...voted('a', 70, [3])],
+      3,
+    ],
+  ])('not if a server voted for both: %s', (_, events, node) => {
+    const reason = `; server ${node} voted for both, and its clock did not move in between`;
+    expect(messages(events)).toEqual([expect.stringContaining(reason)]);
+  });
+
+  it('only where a quorum voted for each', () => {
+    const events = beside(60, 6).filter((event) => event.type !== 'voted' || event.node < 4);
+    const [broken] = judge(events, { overlapMs }).violations;
+    expect(broken?.message).toMatch(/; only servers 2,3 voted for b$/);
+  });
+
   it('and so may a holder with a bare quorum where those of a minority jump, but not one after the other', () => {
-    const again = held('c', 690, 800, { token: 7, keys: ['seat'] });
+    const again = [
+      ...held('c', 690, 800, { token: 7, keys: ['seat'] }),
+      ...voted('c', 689.5, [0, 1, 2]),
+      clocksMoved(600, 610, [2]),
+    ];
     const both = { overlapMs, overlaps: 1 };
     expect(brokenRules(beside(60, 6), both)).toEqual([]);
     expect(brokenRules([...beside(60, 6), ...again], { overlapMs })).toEqual([]);
@@ -124,6 +174,9 @@ describe('where the clocks of a majority may jump', () => {
       [
         ...held('a', 0, 90),
         ...held('b', 20, 100, { token: 2 }),
+        ...voted('a', -1, [0, 1, 2]),
+        ...voted('b', 19.5, [2, 3, 4]),
+        clocksMoved(10, 15, [2]),
         access('read', 'b', 21, 0, { token: 2 }),
         access('write', 'a', 22, 1),
       ],

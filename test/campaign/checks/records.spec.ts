@@ -1,6 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AccessEvent, CampaignEvent } from '../campaign-event.ts';
-import { access, brokenRules, granted, held, judge, measure } from './written-events.ts';
+import {
+  access,
+  brokenRules,
+  clocksMoved,
+  granted,
+  held,
+  judge,
+  measure,
+  voted,
+} from './written-events.ts';
 
 const UNFENCED = { view: 'unfenced' } as const;
 const REFUSED = { accepted: false } as const;
@@ -105,7 +114,10 @@ describe('a holder inside its validity', () => {
   describe('where holders may overlap', () => {
     const older = granted('a', 0);
     const newer = granted('b', 700, { token: 2 });
-    const rules = (...events: CampaignEvent[]) => brokenRules(events, { overlapMs: 500 });
+    const votes = [...voted('a', -1, [0, 1, 2]), ...voted('b', 699, [2, 3, 4])];
+    const forgotten = [...votes, clocksMoved(10, 20, [2])];
+    const rules = (...events: CampaignEvent[]) =>
+      brokenRules([...forgotten, ...events], { overlapMs: 500 });
 
     it('may be refused for a newer one beside it, and not the newer one for the older', () => {
       expect(rules(older, newer, writes('a', 800, 1, REFUSED))).toEqual([]);

@@ -116,6 +116,16 @@ export function access(
   return { type: 'access', process: 'resource', at, holder, token: 1, ...what, ...event };
 }
 
+/** These servers say yes to `holder` at `at`. */
+export function voted(holder: string, at: number, nodes: readonly number[]): EventOf<'voted'>[] {
+  const what = { process: `process-${holder}`, holder, askedAt: at - 1, at };
+  return nodes.map((node) => ({ type: 'voted', ...what, node }));
+}
+
+export function clocksMoved(from: number, at: number, nodes: readonly number[]): EventOf<'mark'> {
+  return mark(at, { mark: 'clocks-moved', nodes, from });
+}
+
 export function problem(kind: ProblemEvent['kind'], at: number): ProblemEvent {
   return { type: 'problem', process: 'process-a', at, kind, message: 'the words of the problem' };
 }

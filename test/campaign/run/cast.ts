@@ -86,6 +86,7 @@ export async function startCast(schedule: Schedule, options: RunOptions): Promis
           resourcePort: resource.port,
           // Clocks of machines that are kept in step are some milliseconds apart.
           wallSkewMs: (index - 1.5) * 10,
+          notesVotes: (schedule.limits?.overlapMs ?? 0) > 0,
           options: schedule.options ?? {},
         },
       });

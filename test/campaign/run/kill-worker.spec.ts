@@ -31,6 +31,7 @@ const SETTINGS: WorkerPlan['settings'] = {
   },
   resourcePort: 1,
   wallSkewMs: 0,
+  notesVotes: false,
   options: {},
 };
 

@@ -156,7 +156,11 @@ export class Stage {
    */
   async moveClocks(nodes: readonly number[], offsetMs: number): Promise<void> {
     this.note(`the clocks of servers ${nodes.join()} are ${offsetMs} ms ahead`);
-    const move = (): Promise<void> => this.#each(nodes, (server) => server.moveClock(offsetMs));
+    const move = async (): Promise<void> => {
+      const from = historyNow();
+      await this.#each(nodes, (server) => server.moveClock(offsetMs));
+      this.mark({ mark: 'clocks-moved', nodes, from });
+    };
     if (offsetMs > -this.guardMs) return move();
     await this.#fault({ what: 'clock moved back', nodes }, async () => {
       await move();

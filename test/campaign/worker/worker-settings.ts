@@ -35,6 +35,8 @@ export interface WorkerSettings {
   readonly resourcePort: number;
   /** How wrong the wall clock of this process is from its start. */
   readonly wallSkewMs: number;
+  /** Whether the history says which servers said yes to whom. */
+  readonly notesVotes: boolean;
   /** Further options of the lock service. */
   readonly options: RedlockOptions;
 }

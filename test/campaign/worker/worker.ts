@@ -10,6 +10,7 @@ import { burst } from './burst.ts';
 import { Caller, type CallerTools } from './caller.ts';
 import { LockRecorder } from './lock-recorder.ts';
 import { MachineEnvironment } from './machine-environment.ts';
+import { NotingNode } from './noting-node.ts';
 import type { WorkerCommand, WorkerSettings } from './worker-settings.ts';
 
 // One process of the campaign: callers that compete for a few records until the parent disconnects. It then lets go of
@@ -70,7 +71,9 @@ function blockDuringVotes(durationMs: number): Promise<void> {
 
 async function openTools(): Promise<CallerTools> {
   const redlock = new Redlock(
-    urls.map((url) => new RedisLockNode(url)),
+    urls.map((url, node) =>
+      settings.notesVotes ? new NotingNode(url, node, recorder) : new RedisLockNode(url),
+    ),
     { ...options, ttl: ttlMs, keyPrefix, onEvent: recorder.listen },
     environment,
   );
