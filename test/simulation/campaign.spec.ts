@@ -34,7 +34,11 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
       expect(result.runs).toBe(seeds);
       // Nearly every round is played to its end, in which somebody gets the key.
       expect(result.counts.grants).toBeGreaterThan(10 * seeds);
-      const aimed = { boundary: result.counts.quarantines, reballots: result.counts.reballots };
+      const aimed = {
+        boundary: result.counts.quarantines,
+        reballots: result.counts.reballots,
+        turns: result.counts.jointMessages,
+      };
       expect(aimed[family]).toBeGreaterThan(5 * seeds);
     },
     LIMIT_MS,

@@ -52,7 +52,8 @@ class Simulation implements Fleet {
     const { plan, world } = this.context;
     plan.clients.forEach((_, index) => this.#start(index));
     this.#planFaults();
-    if (plan.family === 'sets') watchSleepers(this.context, this.clients);
+    if (plan.family === 'sets' || plan.family === 'turns')
+      watchSleepers(this.context, this.clients);
     if (plan.family === 'boundary') await playBoundary(this.context, this.clients);
     else if (plan.family === 'reballots') await playReballots(this.context, this.clients);
     else await world.runUntil(plan.maxTtlMs + plan.durationMs);

@@ -11,7 +11,8 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
   const isFree = (key: string): boolean =>
     servers.every(({ memory }) => memory.state.locks.get(`lock:${key}`) === undefined);
   world.after(1, () => {
-    for (const { name, waiting } of clients) {
+    for (const { name, waiting, alive } of clients) {
+      if (!alive) continue;
       for (const waiter of waiting) {
         if (!waiter.keys.every(isFree)) waiter.freeSinceMs = world.nowMs;
         const claimedMs = longestClaimMs(waiter, waiting);

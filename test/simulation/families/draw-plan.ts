@@ -1,7 +1,7 @@
 import { Chance } from '../world/chance.ts';
 import { habitsOf } from './plan.ts';
 import type { Family, LoadFamily, Plan } from './plan.ts';
-import { planBoundary, planReballots } from './plan-directed.ts';
+import { planBoundary, planReballots, planTurns } from './plan-directed.ts';
 import { planFaults } from './plan-faults.ts';
 import { LOAD_PLANS } from './plan-load.ts';
 
@@ -17,13 +17,14 @@ export const FAMILIES: readonly Family[] = [
 ];
 
 /** Run by name only. */
-export const DIRECTED_FAMILIES = ['boundary', 'reballots'] as const;
+export const DIRECTED_FAMILIES = ['boundary', 'reballots', 'turns'] as const;
 
 /** `only`: this family instead of the one that the seed would get. */
 export function planOf(seed: number, only?: Family): Plan {
   const chance = new Chance(seed).branch('plan');
   if (only === 'boundary') return planBoundary(seed, chance);
   if (only === 'reballots') return planReballots(seed, chance);
+  if (only === 'turns') return planTurns(seed, chance);
   const drawn = chance.pick(FAMILIES);
   const family = only ?? drawn;
   if (family in LOAD_PLANS) return LOAD_PLANS[family as LoadFamily](seed, chance);

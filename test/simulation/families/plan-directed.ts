@@ -1,6 +1,7 @@
 import type { Chance } from '../world/chance.ts';
-import { planQuiet } from './plan.ts';
-import type { Plan } from './plan.ts';
+import { habitsOf, planQuiet } from './plan.ts';
+import type { Habits, Plan } from './plan.ts';
+import type { PlannedFault } from './plan-faults.ts';
 
 /**
  * Messages take next to no time, and the clocks of nodes run faster than those of clients by just less than the drift:
@@ -32,4 +33,45 @@ export function planReballots(seed: number, chance: Chance): Plan {
     latencyMs: chance.pick([0.3, 1]),
     callers: [0, 0, 0],
   });
+}
+
+/** Wanted in turn by processes of which some leave it for a while, and one after the other dies and starts again. */
+export function planTurns(seed: number, chance: Chance): Plan {
+  const ttlMs = 300;
+  const durationMs = 1_000;
+  const processes = chance.integer(2, 6);
+  const habits: Habits = {
+    ...habitsOf(ttlMs, true),
+    waitsMs: [6 * ttlMs],
+    holdsMs: chance.pick([[0], [0, 1], [5]]),
+    pausesMs: [0, 0, 0, 0, 0, chance.pick([0, 10, 100])],
+    sets: 0,
+    sections: chance.pick([0, 0.5, 1]),
+  };
+  const plan = planQuiet(seed, chance, {
+    family: 'turns',
+    nodes: chance.pick([1, 3, 5]),
+    ttlMs,
+    callers: Array.from({ length: processes }, () => chance.integer(1, 4)),
+    habits,
+    durationMs,
+  });
+  const clients = plan.clients.map((client) =>
+    chance.happens(0.2) ? { ...client, habits: { pausesMs: [ttlMs] } } : client,
+  );
+  const faults: PlannedFault[] = [];
+  if (chance.happens(0.5))
+    for (
+      let atMs = ttlMs * chance.between(1, 3);
+      atMs < durationMs;
+      atMs += ttlMs * chance.between(3, 5)
+    )
+      faults.push({
+        kind: 'crash',
+        clients: [chance.integer(0, processes - 1)],
+        afterSends: chance.integer(0, 12),
+        atMs,
+        lastsMs: chance.between(0, ttlMs),
+      });
+  return { ...plan, clients, faults, grantedWithinMs: (faults.length > 0 ? 5 : 3) * ttlMs };
 }

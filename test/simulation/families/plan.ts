@@ -22,12 +22,21 @@ export type LoadFamily =
  * - `repair`: keys vanish on one node at a time, and holders extend: no lock may be lost at all;
  * - `calendar`: clocks jump by minutes, so that fences expire: tokens stay unique and ordered.
  *
- * In the families of loads, and in two that aim at what chance rarely meets, everything must hold:
+ * In the families of loads, and in three that aim at what chance rarely meets, everything must hold:
  * - `boundary`: a key is asked for at the very instant at which the nodes may give it away again;
- * - `reballots`: the second ballot of a try is lost or held back on its way.
+ * - `reballots`: the second ballot of a try is lost or held back on its way;
+ * - `turns`: several processes hand a key on all the time, and any of them may pause, give up or die when it is to have it next.
  */
 export type Family =
-  'steady' | 'amnesia' | 'early' | 'repair' | 'calendar' | LoadFamily | 'boundary' | 'reballots';
+  | 'steady'
+  | 'amnesia'
+  | 'early'
+  | 'repair'
+  | 'calendar'
+  | LoadFamily
+  | 'boundary'
+  | 'reballots'
+  | 'turns';
 
 /** In these nothing is wrong with nodes and networks. */
 export const HEALTHY: readonly Family[] = [
@@ -36,6 +45,7 @@ export const HEALTHY: readonly Family[] = [
   'blocked-loops',
   'detached',
   'suspends',
+  'turns',
 ];
 
 /** What callers do, in shares of their calls and in times to draw from. */
