@@ -348,7 +348,11 @@ export class KeyTable {
   hint(lockName: string, holder: string | null): void {
     const record = this.#records[lockName.slice(this.#set.options.keyPrefix.length)];
     if (record === undefined || (holder !== null && record.isOwn(holder))) return;
-    if (holder !== null) (record.turns ??= new Turns()).released(holder, this.#set.nowMs);
+    if (holder !== null) {
+      record.turns ??= new Turns();
+      record.turns.released(holder, this.#set.nowMs);
+      record.turns.taken();
+    }
     this.#hint(record, this.#set.nowMs);
   }
 
@@ -361,7 +365,6 @@ export class KeyTable {
   #hint(record: KeyRecord, nowMs: number): void {
     record.hints += 1;
     record.hintAtMs = nowMs;
-    record.turns?.taken();
     record.foreign = undefined;
     record.wake();
   }

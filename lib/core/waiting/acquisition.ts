@@ -227,7 +227,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     }
     const pausedUntilMs = this.#pause(nowMs);
     if (pausedUntilMs > nowMs) {
-      if (this.tries > 0) this.#subscribe();
+      // Also before its first try: whether others take their turn is known from their releases only.
+      this.#subscribe();
       if (this.place === undefined) this.records[0]?.enter(this);
       return this.#standBy(pausedUntilMs);
     }

@@ -7,13 +7,17 @@ import { ACCEPTED, held, letOthersGo, newRoom } from '../support/waiting-room.ts
 const newCluster = clusterFactory();
 
 describe('while it is the turn of other processes, a caller', () => {
-  it('stands in line, so that a hint ends that, and listens only after a try of its own', async () => {
+  it('stands in line and listens, so that a release of theirs ends that', async () => {
     const room = newRoom();
     (room.record('a').turns = new Turns()).grantsInARow = 4;
     room.chance(0);
     const caller = room.call('a');
-    await room.advance(30);
-    expect([caller.tries, caller.place?.key, room.node.watching.size]).toEqual([0, 'a', 0]);
+    await room.advance(20);
+    expect([caller.tries, caller.place?.key, room.node.watching.size]).toEqual([0, 'a', 1]);
+    // The watch is active; whether somebody had the key before is not known.
+    room.table.hint('lock:a', null);
+    await room.advance(10);
+    expect(caller.tries).toBe(0);
     room.table.hint('lock:a', 'elsewhere');
     await room.advance(1);
     expect(caller.tries).toBe(1);
@@ -174,4 +178,42 @@ describe('callers of several processes that want one key again and again', () =>
     expect(fewest).toBeGreaterThan(4);
     expect(votes / grants).toBeLessThan(7);
   });
+});
+
+describe('a process that wants a key now and then, and is done at once', () => {
+  it.each([
+    [1, 20],
+    [2, 20],
+    [1, 100],
+    [2, 100],
+  ])(
+    'waits for three rows at most beside one that has %i callers in a loop, of %i ms each',
+    async (callers, holdMs) => {
+      const cluster = await newCluster(3);
+      const busy = await cluster.process({ latencyMs: 1 });
+      const rare = await cluster.process({ latencyMs: 1 });
+      const hold = (ms: number) => () =>
+        new Promise<void>((resolve) => {
+          cluster.environment.timers.set(resolve, ms);
+        });
+      const untilMs = cluster.nowMs + 15_000;
+      const loop = async () => {
+        while (cluster.nowMs < untilMs)
+          await busy.redlock.withLock('a', hold(holdMs), { wait: '1m' });
+      };
+      const waitsMs: number[] = [];
+      const visit = async () => {
+        while (cluster.nowMs < untilMs) {
+          await hold(300)();
+          const fromMs = cluster.nowMs;
+          await rare.redlock.withLock('a', hold(1), { wait: '1m' });
+          waitsMs.push(cluster.nowMs - fromMs);
+        }
+      };
+      await cluster.settle(Promise.all([...Array.from({ length: callers }, loop), visit()]));
+      const rowMs = Math.max(4 * holdMs, 80 + holdMs);
+      expect(Math.max(...waitsMs)).toBeLessThan(3 * rowMs);
+      expect(waitsMs.reduce((sum, ms) => sum + ms, 0) / waitsMs.length).toBeLessThan(rowMs);
+    },
+  );
 });
