@@ -73,5 +73,32 @@ export function planTurns(seed: number, chance: Chance): Plan {
         atMs,
         lastsMs: chance.between(0, ttlMs),
       });
+  if (chance.happens(0.2)) return planVisits(seed, chance, ttlMs);
   return { ...plan, clients, faults, grantedWithinMs: (faults.length > 0 ? 5 : 3) * ttlMs };
+}
+
+/** Of two processes one has the key nearly all the time; the other one wants it now and then, and is done at once. */
+function planVisits(seed: number, chance: Chance, ttlMs: number): Plan {
+  const habits: Habits = {
+    ...habitsOf(ttlMs, true),
+    waitsMs: [6 * ttlMs],
+    holdsMs: [40],
+    pausesMs: [0],
+    sets: 0,
+    sections: chance.pick([0, 0.5, 1]),
+  };
+  const plan = planQuiet(seed, chance, {
+    family: 'turns',
+    nodes: chance.pick([1, 3, 5]),
+    ttlMs,
+    callers: [chance.integer(1, 2), 1],
+    habits,
+    durationMs: 4_000,
+    grantedWithinMs: 3 * ttlMs,
+  });
+  const [busy, visitor] = plan.clients;
+  return {
+    ...plan,
+    clients: [busy!, { ...visitor!, habits: { holdsMs: [1], pausesMs: [ttlMs] } }],
+  };
 }
