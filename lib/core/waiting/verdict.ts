@@ -153,17 +153,23 @@ export class Verdict {
 
   /** What is reported when nothing conclusive was found: its votes were split, or a node named a holder a moment ago. */
   #isInUse(nowMs: number): boolean {
-    const { records, settings } = this.#subject;
+    const { records, settings, arrivedAtMs } = this.#subject;
     if (this.#contention !== undefined) return true;
     // One that a node named while no quorum could be asked is no answer.
-    if (this.#tooLate?.votes.held && this.#set.lastQuorumAtMs > this.#subject.arrivedAtMs)
-      return true;
+    const hadQuorum = this.#tooLate !== undefined && this.#set.lastQuorumAtMs > arrivedAtMs;
+    if (hadQuorum && (this.#tooLate?.votes.held || this.#letOthersGo)) return true;
     const recentMs = 2 * settings.nodeTimeoutMs;
     return records.some(
       ({ named, trying }) =>
         (named !== undefined && nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs)) ||
         trying?.attempt?.namesHolder === true,
     );
+  }
+
+  /** It left some of its time to other processes, whose turn it was, and so too little to the nodes. */
+  get #letOthersGo(): boolean {
+    const { records, arrivedAtMs } = this.#subject;
+    return records.some(({ turns }) => (turns?.notBeforeMs ?? 0) > arrivedAtMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

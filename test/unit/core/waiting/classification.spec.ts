@@ -160,6 +160,24 @@ describe('an outage', () => {
     expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
   });
 
+  it.each([
+    ['is none', 'after', 'LOCK_BUSY'],
+    ['is not excluded', 'before', 'QUORUM_UNAVAILABLE'],
+  ])(
+    '%s where a caller let others go first, had no answer in the time that was left, and a quorum answered another one %s it came',
+    async (_, when, code) => {
+      const room = newRoom();
+      letOthersGo(room, 60_000);
+      if (when === 'before') await room.hold('b');
+      await room.advance(1);
+      const { outcome } = room.call('a', { wait: 0 });
+      await room.advance(1);
+      if (when === 'after') await room.hold('b');
+      await room.advance(500);
+      expect((await outcome).code).toBe(code);
+    },
+  );
+
   it('names the nodes that were asked, also when that was too late for an answer', async () => {
     const room = newRoom();
     letOthersGo(room, 60_000);
