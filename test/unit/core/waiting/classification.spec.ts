@@ -178,6 +178,19 @@ describe('an outage', () => {
     },
   );
 
+  it('is not excluded where a try ahead took most of its time, though a quorum answered another one', async () => {
+    const room = newRoom();
+    const ahead = room.call('a', { wait: 60_000 });
+    await room.advance(1);
+    const { outcome } = room.call('a', { wait: 0 });
+    await room.advance(200);
+    ahead.cancel(new Error('gone'));
+    await room.advance(10);
+    room.set.lastQuorumAtMs = room.set.nowMs;
+    await room.advance(300);
+    expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
+  });
+
   it('names the nodes that were asked, also when that was too late for an answer', async () => {
     const room = newRoom();
     letOthersGo(room, 60_000);
