@@ -26,7 +26,8 @@ export interface RunLimits {
   readonly closeMs: number;
   /**
    * For how long two holders of one key may both be inside their validity. 0, except where the clocks of servers
-   * jump forward, and the votes of the run show it: then up to an extension interval (a third of the ttl, one node timeout, and slack for timers).
+   * jump forward, and the votes of the run show it: then up to an extension interval (a third of the ttl, one node timeout,
+   * and slack for timers).
    */
   readonly overlapMs: number;
   /** To how many holders that may happen in the run. Several others may have the key, one after the other, meanwhile. */

@@ -14,7 +14,7 @@ export const serverClockSchedules: readonly Schedule[] = [
     ...movable,
     quick: true,
     load: { longShare: 0.2 },
-    // Seen once in some dozens of runs: a grant beside votes of rivals has a bare quorum until its first extension. The votes prove it.
+    // Seen once in some dozens of runs: a grant beside votes of rivals has a bare quorum until its first extension.
     limits: { overlapMs: OVERLAP_MS, overlaps: 1 },
     async play(stage) {
       const pairs = stage.twoPairs();

@@ -35,70 +35,79 @@ export function planReballots(seed: number, chance: Chance): Plan {
   });
 }
 
-/** Wanted in turn by processes of which some leave it for a while, and one after the other dies and starts again. */
+/** Two kinds of hand-over between processes, all the time. */
 export function planTurns(seed: number, chance: Chance): Plan {
-  const ttlMs = 300;
-  const durationMs = 1_000;
-  const processes = chance.integer(2, 6);
-  const habits: Habits = {
-    ...habitsOf(ttlMs, true),
-    waitsMs: [6 * ttlMs],
-    holdsMs: chance.pick([[0], [0, 1], [5]]),
-    pausesMs: [0, 0, 0, 0, 0, chance.pick([0, 10, 100])],
-    sets: 0,
-    sections: chance.pick([0, 0.5, 1]),
-  };
-  const plan = planQuiet(seed, chance, {
+  return chance.happens(0.2) ? planVisits(seed, chance) : planRounds(seed, chance);
+}
+
+const TURNS_TTL_MS = 300;
+
+type Passing = Pick<Plan, 'durationMs' | 'grantedWithinMs'> & {
+  readonly callers: readonly number[];
+  readonly habits: Pick<Habits, 'holdsMs' | 'pausesMs'>;
+};
+
+/** One key, for which callers wait long enough. */
+function planPassing(seed: number, chance: Chance, { habits, ...others }: Passing): Plan {
+  const sections = chance.pick([0, 0.5, 1]);
+  return planQuiet(seed, chance, {
     family: 'turns',
     nodes: chance.pick([1, 3, 5]),
-    ttlMs,
+    ttlMs: TURNS_TTL_MS,
+    habits: {
+      ...habitsOf(TURNS_TTL_MS, true),
+      waitsMs: [6 * TURNS_TTL_MS],
+      sets: 0,
+      sections,
+      ...habits,
+    },
+    ...others,
+  });
+}
+
+/** Wanted in turn by processes of which some leave it for a while, and one after the other may die and start again. */
+function planRounds(seed: number, chance: Chance): Plan {
+  const durationMs = 1_000;
+  const processes = chance.integer(2, 6);
+  const faults = chance.happens(0.5) ? crashes(processes, durationMs, chance) : [];
+  const plan = planPassing(seed, chance, {
     callers: Array.from({ length: processes }, () => chance.integer(1, 4)),
-    habits,
+    habits: {
+      holdsMs: chance.pick([[0], [0, 1], [5]]),
+      pausesMs: [0, 0, 0, 0, 0, chance.pick([0, 10, 100])],
+    },
     durationMs,
+    grantedWithinMs: (faults.length > 0 ? 5 : 3) * TURNS_TTL_MS,
   });
   const clients = plan.clients.map((client) =>
-    chance.happens(0.2) ? { ...client, habits: { pausesMs: [ttlMs] } } : client,
+    chance.happens(0.2) ? { ...client, habits: { pausesMs: [TURNS_TTL_MS] } } : client,
   );
+  return { ...plan, clients, faults };
+}
+
+function crashes(processes: number, untilMs: number, chance: Chance): PlannedFault[] {
   const faults: PlannedFault[] = [];
-  if (chance.happens(0.5))
-    for (
-      let atMs = ttlMs * chance.between(1, 3);
-      atMs < durationMs;
-      atMs += ttlMs * chance.between(3, 5)
-    )
-      faults.push({
-        kind: 'crash',
-        clients: [chance.integer(0, processes - 1)],
-        afterSends: chance.integer(0, 12),
-        atMs,
-        lastsMs: chance.between(0, ttlMs),
-      });
-  if (chance.happens(0.2)) return planVisits(seed, chance, ttlMs);
-  return { ...plan, clients, faults, grantedWithinMs: (faults.length > 0 ? 5 : 3) * ttlMs };
+  let atMs = TURNS_TTL_MS * chance.between(1, 3);
+  for (; atMs < untilMs; atMs += TURNS_TTL_MS * chance.between(3, 5))
+    faults.push({
+      kind: 'crash',
+      clients: [chance.integer(0, processes - 1)],
+      afterSends: chance.integer(0, 12),
+      atMs,
+      lastsMs: chance.between(0, TURNS_TTL_MS),
+    });
+  return faults;
 }
 
 /** Of two processes one has the key nearly all the time; the other one wants it now and then, and is done at once. */
-function planVisits(seed: number, chance: Chance, ttlMs: number): Plan {
-  const habits: Habits = {
-    ...habitsOf(ttlMs, true),
-    waitsMs: [6 * ttlMs],
-    holdsMs: [40],
-    pausesMs: [0],
-    sets: 0,
-    sections: chance.pick([0, 0.5, 1]),
-  };
-  const plan = planQuiet(seed, chance, {
-    family: 'turns',
-    nodes: chance.pick([1, 3, 5]),
-    ttlMs,
+function planVisits(seed: number, chance: Chance): Plan {
+  const plan = planPassing(seed, chance, {
     callers: [chance.integer(1, 2), 1],
-    habits,
+    habits: { holdsMs: [40], pausesMs: [0] },
     durationMs: 4_000,
-    grantedWithinMs: 3 * ttlMs,
+    grantedWithinMs: 3 * TURNS_TTL_MS,
   });
   const [busy, visitor] = plan.clients;
-  return {
-    ...plan,
-    clients: [busy!, { ...visitor!, habits: { holdsMs: [1], pausesMs: [ttlMs] } }],
-  };
+  const habits = { holdsMs: [1], pausesMs: [TURNS_TTL_MS] };
+  return { ...plan, clients: [busy!, { ...visitor!, habits }] };
 }
