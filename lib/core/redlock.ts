@@ -20,8 +20,7 @@ import { normalizeKeys } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
 import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
-import type { OptionsOfCall } from './options/resolve-options.ts';
-import type { ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
+import type { OptionsOfCall, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
 import type { TokenSource } from './token-source.ts';
 import { Acquisition } from './waiting/acquisition.ts';
@@ -245,11 +244,12 @@ export class Redlock {
     this.#lookForReadiness();
     this.#cancel(({ enclosing }) => enclosing === undefined);
     const { table } = this.#room;
+    const isReleased = () => this.#set.openReleases === 0;
     const isUnused = () => [...table.locks()].every(({ state }) => state === 'kept');
     await this.#until(
       this.#onReleased,
       timeoutMs,
-      () => this.#acquisitions.length === 0 && this.#isReleased() && isUnused(),
+      () => this.#acquisitions.length === 0 && isReleased() && isUnused(),
     );
     this.#cancel(() => true);
     const ended = [...table.locks()].map((lock) => {
@@ -258,16 +258,12 @@ export class Redlock {
     });
     await Promise.all(ended);
     // Ends within a node timeout, because each release does; the limit is only a fallback.
-    await this.#until(this.#onReleased, this.options.maxTtlMs, () => this.#isReleased());
+    await this.#until(this.#onReleased, this.options.maxTtlMs, isReleased);
   }
 
   #cancel(isMeant: (acquisition: Acquisition) => boolean): void {
     for (const acquisition of this.#acquisitions.filter(isMeant))
       acquisition.cancel(new RedlockClosedError(acquisition.keys));
-  }
-
-  #isReleased(): boolean {
-    return this.#set.openReleases === 0;
   }
 
   /** `drain(0)`, then closes the nodes. Idempotent. */
@@ -282,8 +278,8 @@ export class Redlock {
     await this.#set.close();
   }
 
-  /** Thousands may wait in it, and each keeps its registers: what has loops and locals of its own stands elsewhere. */
-  async #acquire(
+  /** No async function: thousands may wait, and each would keep its registers. */
+  #acquire(
     keys: readonly string[],
     settings: ResolvedAcquire,
     signal: AbortSignal | undefined,
@@ -292,34 +288,64 @@ export class Redlock {
     if (this.#closing && enclosing === undefined) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const acquisition = new Acquisition(this.#room, keys, settings, this.#arrivals, enclosing);
+    acquisition.signal = signal;
     if (signal !== undefined) cancelOnAbort(signal, acquisition);
     acquisition.slot = this.#acquisitions.push(acquisition) - 1;
-    let lock: HeldLock | undefined;
+    return acquisition
+      .run()
+      .then(this.#granted.bind(this, acquisition), this.#refuse.bind(this, acquisition));
+  }
+
+  /** In the async context of the caller. */
+  #granted(acquisition: Acquisition, lock: HeldLock): HeldLock | Promise<HeldLock> {
+    const { tokenSource } = this.options;
     try {
-      lock = await acquisition.run();
       if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-      if (this.options.tokenSource === undefined) lock.start();
-      else await this.#issueToken(this.options.tokenSource, lock, acquisition);
+      if (tokenSource !== undefined) return this.#issueToken(acquisition, lock, tokenSource);
+      lock.start();
       if (this.#set.hasOrdinaryListener) this.#reportGrant(lock, acquisition);
-      return lock;
     } catch (error) {
-      // Whatever went wrong between the last vote and the hand-over: nothing may be held.
-      await lock?.release();
-      throw this.#reported(acquisition.cancelled?.error ?? error, keys);
+      return this.#takeBack(acquisition, lock, error);
+    }
+    this.#ended(acquisition);
+    return lock;
+  }
+
+  async #issueToken(acquisition: Acquisition, lock: HeldLock, source: TokenSource) {
+    try {
+      lock.watch();
+      lock.start(await issueToken(source, lock, acquisition.whenCancelled()));
+      if (this.#set.hasOrdinaryListener) this.#reportGrant(lock, acquisition);
+    } catch (error) {
+      return this.#takeBack(acquisition, lock, error);
+    }
+    this.#ended(acquisition);
+    return lock;
+  }
+
+  /** Whatever went wrong between the last vote and the hand-over: nothing may be held. */
+  async #takeBack(acquisition: Acquisition, lock: HeldLock, error: unknown): Promise<never> {
+    await lock.release();
+    return this.#refuse(acquisition, error);
+  }
+
+  #refuse(acquisition: Acquisition, error: unknown): never {
+    try {
+      throw this.#reported(acquisition.cancelled?.error ?? error, acquisition.keys);
     } finally {
-      // The last one takes its place.
-      const last = this.#acquisitions.pop()!;
-      last.slot = acquisition.slot;
-      if (last !== acquisition) this.#acquisitions[last.slot] = last;
-      if (signal !== undefined) ignoreAbort(signal, acquisition);
-      if (this.#onReadiness.size > 0) this.#lookForReadiness();
-      if (this.#closing) this.#lookForReleased();
+      this.#ended(acquisition);
     }
   }
 
-  async #issueToken(source: TokenSource, lock: HeldLock, acquisition: Acquisition): Promise<void> {
-    lock.watch();
-    lock.start(await issueToken(source, lock, acquisition.whenCancelled()));
+  /** With its lock, or without one. */
+  #ended(acquisition: Acquisition): void {
+    // The last one takes its place.
+    const last = this.#acquisitions.pop()!;
+    last.slot = acquisition.slot;
+    if (last !== acquisition) this.#acquisitions[last.slot] = last;
+    if (acquisition.signal !== undefined) ignoreAbort(acquisition.signal, acquisition);
+    if (this.#onReadiness.size > 0) this.#lookForReadiness();
+    if (this.#closing) this.#lookForReleased();
   }
 
   #reportGrant({ keys, token }: HeldLock, { waitedMs, tries }: Acquisition): void {

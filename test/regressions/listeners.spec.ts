@@ -1,5 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { describe, expect, it } from '@jest/globals';
+import { getEventListeners } from 'node:events';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import type { LockEvent } from '../../lib/core/events.ts';
+import { HeldLock } from '../../lib/core/holding/held-lock.ts';
+import { Acquisition } from '../../lib/core/waiting/acquisition.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 
 const newCluster = clusterFactory();
@@ -43,5 +47,39 @@ describe('a listener', () => {
       [1, 1, 1],
       [1, 1, 1],
     ]);
+  });
+});
+
+describe('whatever goes wrong between the last vote and the hand-over, nothing is held', () => {
+  afterEach(() => void jest.restoreAllMocks());
+
+  const fails = (): never => {
+    throw new Error('no clock');
+  };
+  it.each([
+    ['when the lock starts', () => jest.spyOn(HeldLock.prototype, 'start'), undefined],
+    [
+      'when the grant is reported',
+      () => jest.spyOn(Acquisition.prototype, 'waitedMs', 'get'),
+      undefined,
+    ],
+    [
+      'with a token from elsewhere',
+      () => jest.spyOn(Acquisition.prototype, 'waitedMs', 'get'),
+      { issue: async () => 7 },
+    ],
+  ] as const)('%s', async (_, where, tokens) => {
+    const cluster = await newCluster();
+    const onEvent = (_event: LockEvent) => undefined;
+    const { redlock } = await cluster.process({ onEvent, ...(tokens && { tokens }) });
+    const { signal } = new AbortController();
+    where().mockImplementationOnce(fails);
+    const failed = redlock.acquire('a', { signal, wait: 100 });
+    expect(await cluster.failure(failed)).toMatchObject({ message: 'no clock' });
+    await cluster.advance(10);
+    expect([redlock.heldKeys, cluster.holders('a')]).toEqual([[], 0]);
+    const sinceMs = cluster.nowMs;
+    await cluster.settle(redlock.drain(5_000));
+    expect([cluster.nowMs - sinceMs, getEventListeners(signal, 'abort')]).toEqual([0, []]);
   });
 });

@@ -70,6 +70,7 @@ export class NodeSet {
   #wallAheadMs: number;
   #bootAheadMs: number;
   readonly #collected: Collected[] = [];
+  readonly #flushAll = this.flush.bind(this);
   #isFlushDue = false;
   #isFlushAwaited = false;
   #flushed: Promise<void> | undefined;
@@ -157,7 +158,7 @@ export class NodeSet {
       },
     };
     for (const session of this.sessions) session.open(settings);
-    this.#leaveExit = this.environment.atExit(() => this.flush());
+    this.#leaveExit = this.environment.atExit(this.#flushAll);
   }
 
   /**
@@ -169,7 +170,7 @@ export class NodeSet {
     if (isAwaited) this.#isFlushAwaited = true;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
-    this.environment.endOfTick(() => this.flush());
+    this.environment.endOfTick(this.#flushAll);
   }
 
   /** Hands everything that was collected to the sockets now. */

@@ -158,7 +158,7 @@ export class Attempt implements RoundOwner {
         startedAtMs,
         validUntilMs: validUntil,
       };
-      void NOW.then(() => listener.ended(granted));
+      void NOW.then(listener.ended.bind(listener, granted));
       return;
     }
     listener.sawFloor(votes.highestFloor);

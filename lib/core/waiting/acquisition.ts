@@ -39,6 +39,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Made so far; and where the service keeps it. */
   tries = 0;
   slot = -1;
+  /** What may cancel it. */
+  signal: AbortSignal | undefined = undefined;
   attempt: Attempt | undefined = undefined;
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
