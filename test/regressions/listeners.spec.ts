@@ -22,6 +22,8 @@ process.stdout.write('closed');
 `;
 
 describe('a listener', () => {
+  afterEach(() => void jest.restoreAllMocks());
+
   it('that rejects does not end the process', () => {
     const loader = ['--import', './test/support/typescript-loader.mjs'];
     const { status, stdout } = spawnSync(
@@ -48,6 +50,32 @@ describe('a listener', () => {
       [1, 1, 1],
     ]);
   });
+
+  const thrown = { 'without text': Object.create(null), 'an error': new Error('no metrics') };
+  it.each(Object.entries(thrown))(
+    'that throws what is %s changes nothing, also where no warning can be given',
+    async (_, what) => {
+      const warning = jest.spyOn(process, 'emitWarning').mockImplementation(() => {
+        throw new Error('no warnings here');
+      });
+      const cluster = await newCluster();
+      const { redlock } = await cluster.process({
+        onEvent: () => {
+          throw what;
+        },
+      });
+      const { signal } = new AbortController();
+      const run = (wait: number) =>
+        cluster.settle(redlock.withLock('a', () => 'ran', { signal, wait }));
+      await expect(run(100)).resolves.toBe('ran');
+      cluster.occupy('a', [0, 1], 60_000);
+      await expect(run(100)).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+      const sinceMs = cluster.nowMs;
+      await cluster.settle(redlock.drain(5_000));
+      expect([cluster.nowMs - sinceMs, getEventListeners(signal, 'abort')]).toEqual([0, []]);
+      expect(warning).toHaveBeenCalledTimes(1);
+    },
+  );
 });
 
 describe('whatever goes wrong between the last vote and the hand-over, nothing is held', () => {

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { Environment } from '../environment.ts';
 import type { LockEvent } from '../events.ts';
 import { FLOOR_RETENTION_MS } from '../options/options.ts';
@@ -260,10 +261,13 @@ export class NodeSet {
   #listenerFailed(error: unknown): void {
     if (this.#hasReportedListener) return;
     this.#hasReportedListener = true;
-    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    process.emitWarning(
-      `A lock event listener (onEvent) failed; locks go on, and later failures are not reported. ${message}`,
-      { code: 'REDLOCK_LISTENER_FAILED' },
-    );
+    try {
+      process.emitWarning(
+        `A lock event listener (onEvent) failed; locks go on, and later failures are not reported. ${inspect(error)}`,
+        { code: 'REDLOCK_LISTENER_FAILED' },
+      );
+    } catch {
+      // What cannot be shown, or warned of, must not end a lock either.
+    }
   }
 }
