@@ -277,7 +277,8 @@ export class KeyTable {
       record.heldMs = this.#set.nowMs - record.busyAtMs;
     }
     for (const record of records) {
-      if (record.isSubscribed) record.published(lock.holder);
+      // One that lets others go first subscribes right after its release.
+      if (record.isSubscribed || record.turns !== undefined) record.published(lock.holder);
       if (record.first !== undefined || record.claims !== undefined) record.wake();
       this.drop(record);
     }
@@ -290,11 +291,9 @@ export class KeyTable {
   counted(key: string, listeners: number, unlessTaken = false): void {
     const known = this.#records[key];
     const isWithheld = unlessTaken && listeners === 0 && known?.trying !== undefined;
-    if (isWithheld && known.turns !== undefined) {
-      known.turns.grantsInARow += 1;
-      return;
-    }
-    const rivals = listeners - (known?.isSubscribed === true ? 1 : 0);
+    if (isWithheld && known.turns !== undefined) return void (known.turns.grantsInARow += 1);
+    const isAmongThem = known?.isSubscribed === true && !this.#set.receivesNoReleases;
+    const rivals = listeners - (isAmongThem ? 1 : 0);
     const record = rivals > 0 ? this.use(key) : known;
     if (record === undefined) return;
     if (rivals > 0) {

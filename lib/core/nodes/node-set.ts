@@ -148,6 +148,11 @@ export class NodeSet {
     return this.sessions.filter(({ refusesWatches }) => refusesWatches).length >= this.quorum;
   }
 
+  /** All nodes refuse to say when a lock is released. */
+  get receivesNoReleases(): boolean {
+    return this.sessions.every(({ refusesWatches }) => refusesWatches);
+  }
+
   open(): void {
     const { acquire, restartGuardMs } = this.options;
     const settings: LinkSettings = {

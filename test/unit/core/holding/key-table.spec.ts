@@ -285,6 +285,27 @@ describe('grants in a row', () => {
     table.counted('never used', 0);
     expect([a.turns?.grantsInARow, table.size]).toEqual([0, 2]);
   });
+
+  it('are counted where all servers refuse to say when a lock is released: then we are not among those who receive it', () => {
+    table.subscribe(a);
+    const { sessions } = world.set;
+    sessions[0]!.refusesWatches = true;
+    table.counted('a', 1);
+    expect(a.turns).toBeUndefined();
+    sessions[1]!.refusesWatches = true;
+    table.counted('a', 1);
+    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([1, 1]);
+  });
+
+  it('are not ended by a release of our own that comes back to one who listens since', () => {
+    a.turns = new Turns();
+    const lock = lockOf('any');
+    table.granted(lock, [a], 9);
+    table.freed(lock, [a]);
+    table.subscribe(a);
+    table.hint('lock:a', lock.holder);
+    expect([a.hints, a.turns.passed]).toEqual([0, 0]);
+  });
 });
 
 describe('a release that need not be published', () => {
