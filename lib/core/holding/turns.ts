@@ -6,6 +6,8 @@ const MAX_LONGER_TURNS = 3;
 const LIKELY_GONE = 8;
 const MAX_UNTAKEN_TURNS = LIKELY_GONE + 3;
 const RARER_MS = 80;
+/** A row that has lasted for so many turns ends, after however few grants: the turn takes a ninth of the time at most. */
+const TURNS_IN_A_ROW = 8;
 /** Rows are shorter where more others wait than these, so that the key comes round as soon. */
 const FEW_OTHERS = 3;
 
@@ -45,22 +47,25 @@ export class Turns {
   /** No turn before this. */
   #nextAtMs = 0;
   /** The row began, as far as it was looked at. */
-  #sinceMs = 0;
+  #sinceMs: number | undefined;
 
   /**
    * True when it is another process's turn; then the count starts again. A row lasts for twice `turnMs`, in which the key may be
    * free, or hand-over between processes would take most of the time of short holds; for less where many others take the key.
-   * Turns get longer while others leave them unused, and rarer, so that they cost no more.
+   * Turns get longer while others leave them unused, and rarer, so that they cost no more. Grants that take long make a row
+   * shorter, or one that missed a turn would wait for the next one until its time is over.
    */
   begins(nowMs: number, turnMs: number): boolean {
-    if (this.grantsInARow <= 1) this.#sinceMs = nowMs;
+    if (this.grantsInARow <= 1) this.#sinceMs = undefined;
+    const sinceMs = (this.#sinceMs ??= nowMs);
     const row = LEAST_GRANTS_IN_A_ROW * 2 ** Math.min(this.untaken, MAX_LONGER_TURNS);
     const untilMs = Math.max(
       this.#nextAtMs,
-      this.#sinceMs + (2 * turnMs) / Math.max(1, this.#others / FEW_OTHERS),
+      sinceMs + (2 * turnMs) / Math.max(1, this.#others / FEW_OTHERS),
     );
-    if (this.grantsInARow < row || nowMs < untilMs) return false;
-    this.grantsInARow = 0;
+    const isLong = nowMs - sinceMs >= TURNS_IN_A_ROW * Math.max(turnMs, RARER_MS);
+    if ((this.grantsInARow < row && !isLong) || nowMs < untilMs) return false;
+    this.#endRow();
     this.hasSteppedBack = true;
     this.#isTaken = false;
     return true;
@@ -98,7 +103,7 @@ export class Turns {
 
   /** A quorum named another holder. */
   lost(): void {
-    this.grantsInARow = 0;
+    this.#endRow();
     if (this.passed > 0 && this.ahead === 0) this.lostTurns += 1;
   }
 
@@ -116,5 +121,10 @@ export class Turns {
     else this.untaken = Math.min(this.untaken + 1, MAX_UNTAKEN_TURNS);
     const rarer = this.untaken - LIKELY_GONE;
     this.#nextAtMs = rarer > 0 ? nowMs + RARER_MS * 2 ** rarer : 0;
+  }
+
+  #endRow(): void {
+    this.grantsInARow = 0;
+    this.#sinceMs = undefined;
   }
 }

@@ -40,9 +40,15 @@ describe('the turn of other processes', () => {
   });
 
   it('comes after twice as many each time that no other process took it, three times, and after fewer again when one was taken', () => {
-    expect([1, 2, 3, 4].map(() => grantsBefore(false, 100))).toEqual([4, 8, 16, 32]);
-    expect([1, 2, 3, 4].map(() => grantsBefore(true, 100))).toEqual([32, 16, 8, 4]);
+    expect([1, 2, 3, 4].map(() => grantsBefore(false, 10))).toEqual([4, 8, 16, 32]);
+    expect([1, 2, 3, 4].map(() => grantsBefore(true, 10))).toEqual([32, 16, 8, 4]);
     expect([grantsBefore(false), grantsBefore(true), grantsBefore(true)]).toEqual([4, 8, 4]);
+  });
+
+  it('comes after the time of eight turns, however few grants that are, and however many turns no other process took', () => {
+    expect([1, 2, 3, 4].map(() => grantsBefore(false, 250))).toEqual([4, 4, 4, 4]);
+    expect([1, 2, 3, 4].map(() => grantsBefore(false, 100))).toEqual([8, 8, 8, 8]);
+    expect([1, 2].map(() => grantsBefore(false, 250, 160))).toEqual([7, 7]);
   });
 
   it('comes after twice the time that it may take, where holds are short', () => {

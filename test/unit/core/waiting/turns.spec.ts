@@ -9,7 +9,10 @@ const newCluster = clusterFactory();
 describe('while it is the turn of other processes, a caller', () => {
   it('stands in line and listens, so that a release of theirs ends that', async () => {
     const room = newRoom();
-    (room.record('a').turns = new Turns()).grantsInARow = 4;
+    const turns = (room.record('a').turns = new Turns());
+    // Its first look at the row, which has lasted for long since.
+    turns.begins(room.set.nowMs - 1_000, 0);
+    turns.grantsInARow = 4;
     room.chance(0);
     const caller = room.call('a');
     await room.advance(20);
@@ -214,6 +217,42 @@ describe('a process that wants a key now and then, and is done at once', () => {
       const rowMs = Math.max(4 * holdMs, 80 + holdMs);
       expect(Math.max(...waitsMs)).toBeLessThan(3 * rowMs);
       expect(waitsMs.reduce((sum, ms) => sum + ms, 0) / waitsMs.length).toBeLessThan(rowMs);
+    },
+  );
+});
+
+describe('a process that wants a key now and then, beside one that holds it for long', () => {
+  const mixes = [1, 2].flatMap((callers) =>
+    [150, 250, 350, 450, 650].flatMap((holdMs) =>
+      [300, 1_000].map((pauseMs) => [callers, holdMs, pauseMs]),
+    ),
+  );
+
+  it.each(mixes)(
+    'gets it within 2 s: %i callers in a loop of %i ms each, a visit every %i ms',
+    async (callers = 0, holdMs = 0, pauseMs = 0) => {
+      const cluster = await newCluster(1);
+      const [busy, rare] = [await cluster.process(), await cluster.process()];
+      const hold = (ms: number) => () =>
+        new Promise<void>((resolve) => {
+          cluster.environment.timers.set(resolve, ms);
+        });
+      const untilMs = cluster.nowMs + 60_000;
+      const loop = async () => {
+        while (cluster.nowMs < untilMs)
+          await busy.redlock.withLock('a', hold(holdMs), { wait: '1m' });
+      };
+      const visits: string[] = [];
+      const visit = async () => {
+        while (cluster.nowMs < untilMs) {
+          await hold(pauseMs + ((visits.length * 37) % 100))();
+          const visited = rare.redlock.withLock('a', hold(1), { wait: '2s' });
+          visits.push(await visited.then(() => 'granted', String));
+        }
+      };
+      await cluster.settle(Promise.all([...Array.from({ length: callers }, loop), visit()]));
+      expect(visits.filter((each) => each !== 'granted')).toEqual([]);
+      expect(visits.length).toBeGreaterThan(15);
     },
   );
 });
