@@ -183,6 +183,42 @@ describe('callers of several processes that want one key again and again', () =>
   });
 });
 
+/** A process whose callers hold a key in a loop, and one that visits it now and then, for a moment: what each visit came to. */
+async function visitsBeside(
+  { callers, holdMs }: { readonly callers: number; readonly holdMs: number },
+  pauseMs: (visit: number) => number,
+  {
+    servers,
+    wait,
+    forMs,
+  }: { readonly servers: number; readonly wait: '1m' | '2s'; readonly forMs: number },
+): Promise<{ readonly outcome: string; readonly waitedMs: number }[]> {
+  const cluster = await newCluster(servers);
+  const busy = await cluster.process({ latencyMs: 1 });
+  const rare = await cluster.process({ latencyMs: 1 });
+  const hold = (ms: number) => () =>
+    new Promise<void>((resolve) => {
+      cluster.environment.timers.set(resolve, ms);
+    });
+  const untilMs = cluster.nowMs + forMs;
+  const loop = async () => {
+    while (cluster.nowMs < untilMs) await busy.redlock.withLock('a', hold(holdMs), { wait: '1m' });
+  };
+  const visits: { readonly outcome: string; readonly waitedMs: number }[] = [];
+  const visit = async () => {
+    while (cluster.nowMs < untilMs) {
+      await hold(pauseMs(visits.length))();
+      const fromMs = cluster.nowMs;
+      const visited = rare.redlock.withLock('a', hold(1), { wait });
+      const outcome = await visited.then(() => 'granted', String);
+      visits.push({ outcome, waitedMs: cluster.nowMs - fromMs });
+    }
+  };
+  await cluster.settle(Promise.all([...Array.from({ length: callers }, loop), visit()]));
+  expect(visits.length).toBeGreaterThan(15);
+  return visits;
+}
+
 describe('a process that wants a key now and then, and is done at once', () => {
   it.each([
     [1, 20],
@@ -192,28 +228,9 @@ describe('a process that wants a key now and then, and is done at once', () => {
   ])(
     'waits for three rows at most beside one that has %i callers in a loop, of %i ms each',
     async (callers, holdMs) => {
-      const cluster = await newCluster(3);
-      const busy = await cluster.process({ latencyMs: 1 });
-      const rare = await cluster.process({ latencyMs: 1 });
-      const hold = (ms: number) => () =>
-        new Promise<void>((resolve) => {
-          cluster.environment.timers.set(resolve, ms);
-        });
-      const untilMs = cluster.nowMs + 15_000;
-      const loop = async () => {
-        while (cluster.nowMs < untilMs)
-          await busy.redlock.withLock('a', hold(holdMs), { wait: '1m' });
-      };
-      const waitsMs: number[] = [];
-      const visit = async () => {
-        while (cluster.nowMs < untilMs) {
-          await hold(300)();
-          const fromMs = cluster.nowMs;
-          await rare.redlock.withLock('a', hold(1), { wait: '1m' });
-          waitsMs.push(cluster.nowMs - fromMs);
-        }
-      };
-      await cluster.settle(Promise.all([...Array.from({ length: callers }, loop), visit()]));
+      const plan = { servers: 3, wait: '1m', forMs: 15_000 } as const;
+      const visits = await visitsBeside({ callers, holdMs }, () => 300, plan);
+      const waitsMs = visits.map(({ waitedMs }) => waitedMs);
       const rowMs = Math.max(4 * holdMs, 80 + holdMs);
       expect(Math.max(...waitsMs)).toBeLessThan(3 * rowMs);
       expect(waitsMs.reduce((sum, ms) => sum + ms, 0) / waitsMs.length).toBeLessThan(rowMs);
@@ -224,35 +241,17 @@ describe('a process that wants a key now and then, and is done at once', () => {
 describe('a process that wants a key now and then, beside one that holds it for long', () => {
   const mixes = [1, 2].flatMap((callers) =>
     [150, 250, 350, 450, 650].flatMap((holdMs) =>
-      [300, 1_000].map((pauseMs) => [callers, holdMs, pauseMs]),
+      [300, 1_000].map((pauseMs) => [callers, holdMs, pauseMs] as const),
     ),
   );
 
   it.each(mixes)(
     'gets it within 2 s: %i callers in a loop of %i ms each, a visit every %i ms',
-    async (callers = 0, holdMs = 0, pauseMs = 0) => {
-      const cluster = await newCluster(1);
-      const [busy, rare] = [await cluster.process(), await cluster.process()];
-      const hold = (ms: number) => () =>
-        new Promise<void>((resolve) => {
-          cluster.environment.timers.set(resolve, ms);
-        });
-      const untilMs = cluster.nowMs + 60_000;
-      const loop = async () => {
-        while (cluster.nowMs < untilMs)
-          await busy.redlock.withLock('a', hold(holdMs), { wait: '1m' });
-      };
-      const visits: string[] = [];
-      const visit = async () => {
-        while (cluster.nowMs < untilMs) {
-          await hold(pauseMs + ((visits.length * 37) % 100))();
-          const visited = rare.redlock.withLock('a', hold(1), { wait: '2s' });
-          visits.push(await visited.then(() => 'granted', String));
-        }
-      };
-      await cluster.settle(Promise.all([...Array.from({ length: callers }, loop), visit()]));
-      expect(visits.filter((each) => each !== 'granted')).toEqual([]);
-      expect(visits.length).toBeGreaterThan(15);
+    async (callers, holdMs, pauseMs) => {
+      const plan = { servers: 1, wait: '2s', forMs: 60_000 } as const;
+      const pauseOf = (visit: number) => pauseMs + ((visit * 37) % 100);
+      const visits = await visitsBeside({ callers, holdMs }, pauseOf, plan);
+      expect(visits.filter(({ outcome }) => outcome !== 'granted')).toEqual([]);
     },
   );
 });
