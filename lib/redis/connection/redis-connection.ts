@@ -7,6 +7,7 @@ import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import {
   errorMessage,
   failureOf,
+  isDemoted,
   isNoPermission,
   isNoScript,
   isNotWritable,
@@ -194,6 +195,7 @@ export class RedisConnection implements ScriptCommandOwner {
   failure(error: unknown): NodeFailure {
     // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
+    if (isDemoted(error)) this.#source.onDemoted?.();
     return failureOf(error, (message) => this.#source.conceal(message));
   }
 
