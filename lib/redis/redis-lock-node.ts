@@ -66,7 +66,7 @@ export class RedisLockNode implements port.LockNode {
       failed: (message) => this.#listener?.unreachable?.(`no connection: ${message}`),
       stalled: () => this.#listener?.stalled?.(),
       spoke: () => this.#listener?.spoke?.(),
-      prove: (connection) => askToJoin(connection, this.#settings!.join),
+      prove: (connection) => joinServer(connection, this.#settings!.join),
     });
     this.#subscriber = new RedisSubscriber(this.#source, {
       hint: (lockName, holder) => this.#listener?.hint(lockName, holder),
@@ -126,6 +126,10 @@ export class RedisLockNode implements port.LockNode {
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
     this.#ask((connection) => examineServer(connection, this.#probeNames), settle);
+  }
+
+  renew(): void {
+    for (const link of this.#links) link.renew();
   }
 
   async close(): Promise<void> {

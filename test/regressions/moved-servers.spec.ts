@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
+import type { Redlock } from '../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -92,5 +93,62 @@ describe('a server that was demoted while the connections to its address stay', 
     await promote(replica);
     await (await redlock.acquire('a', { wait: '5s' })).release();
     await eventually(() => expect(events.at(-1)).toBe('node-joined'));
+  });
+});
+
+describe('an address that leads to another primary', () => {
+  /** Calls until `isOver`, also such that wait for each other; returns how many ended well, and the errors. */
+  async function load(redlock: Redlock, wait: RedlockOptions['wait'], isOver: () => boolean) {
+    const errors: unknown[] = [];
+    let calls = 0;
+    const caller = async (key: string) => {
+      while (!isOver()) {
+        await redlock.withLock(key, () => sleep(1), { wait }).catch((error) => errors.push(error));
+        calls += 1;
+      }
+    };
+    const keys = Array.from({ length: 20 }, (_, index) => `load${index}`);
+    const shared = wait === 0 ? [] : keys;
+    await Promise.all([...keys, ...shared].map(caller));
+    return { calls, errors };
+  }
+
+  const votesAt = async (server: RedisServer) =>
+    Number(/cmdstat_evalsha:calls=(\d+)/.exec(await ask(server, 'INFO', 'commandstats'))?.[1] ?? 0);
+
+  it.each([
+    ['is reached within maxConnectionAge, and no call fails for it', '1s', true],
+    ['is not reached before', '1h', false],
+  ] as const)('%s', async (_, maxConnectionAge, isReached) => {
+    const [from, to] = servers as [RedisServer, RedisServer];
+    await ask(to, 'CONFIG', 'RESETSTAT');
+    const options = { restartGuard: true, ttl: '1s', maxConnectionAge } as const;
+    const { path, redlock, events } = await openBehindAddress(options);
+    path.target = to;
+    const untilMs = performance.now() + 4_000;
+    const { calls, errors } = await load(redlock, undefined, () => performance.now() > untilMs);
+    expect([errors, calls > 100]).toEqual([[], true]);
+    expect((await votesAt(to)) > 100).toBe(isReached);
+    expect(events.slice(1)).toEqual(isReached ? ['node-left', 'node-joined'] : []);
+    // Beside the one that asks: for commands, and for hints.
+    const clients = await Promise.all([from, to].map((server) => ask(server, 'CLIENT', 'LIST')));
+    const counts = clients.map((list) => list.trim().split('\n').length - 1);
+    expect(counts).toEqual(isReached ? [0, 2] : [2, 0]);
+  });
+
+  it('is looked for by all nodes in turn under constant load, without a word and without a failed call', async () => {
+    const paths = await Promise.all(servers.map((server) => ForgetfulPath.open(server)));
+    for (const path of paths) closing(path);
+    const events: string[] = [];
+    const nodes = paths.map(({ url }) => new RedisLockNode(url));
+    const redlock = await openRedlock(nodes, {
+      maxConnectionAge: '1s',
+      onEvent: ({ type }) => void (type.startsWith('node-') && events.push(type)),
+    });
+    const untilMs = performance.now() + 4_000;
+    const { calls, errors } = await load(redlock, 0, () => performance.now() > untilMs);
+    expect([errors, calls > 500]).toEqual([[], true]);
+    expect(paths.map(({ connections }) => connections > 1)).toEqual([true, true]);
+    expect(events).toEqual(['node-joined', 'node-joined']);
   });
 });

@@ -27,6 +27,7 @@ export class RedisSubscriber {
     this.#listener = listener;
     this.link = new RedisLink(source, {
       opened: (connection) => this.#opened(connection),
+      replaced: (connection) => this.#opened(connection),
       prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
     });
   }
