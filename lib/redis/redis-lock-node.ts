@@ -16,7 +16,7 @@ import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
-import { askToJoin, joinServer } from './joining.ts';
+import { joinServer } from './joining.ts';
 import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
 
@@ -66,7 +66,7 @@ export class RedisLockNode implements port.LockNode {
       failed: (message) => this.#listener?.unreachable?.(`no connection: ${message}`),
       stalled: () => this.#listener?.stalled?.(),
       spoke: () => this.#listener?.spoke?.(),
-      prove: (connection) => joinServer(connection, this.#settings!.join),
+      prove: (connection) => this.#prove(connection),
     });
     this.#subscriber = new RedisSubscriber(this.#source, {
       hint: (lockName, holder) => this.#listener?.hint(lockName, holder),
@@ -83,12 +83,7 @@ export class RedisLockNode implements port.LockNode {
   }
 
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
-    const ask = async (connection: RedisConnection): Promise<port.JoinReply> => {
-      const reply = await joinServer(connection, request, this.#voting);
-      this.#voting = connection.voting;
-      return reply;
-    };
-    this.#ask(ask, settle);
+    this.#ask((connection) => this.#join(connection, request), settle);
   }
 
   acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
@@ -134,6 +129,17 @@ export class RedisLockNode implements port.LockNode {
 
   async close(): Promise<void> {
     await Promise.all([this.#commands.close(), this.#subscriber.close()]);
+  }
+
+  async #join(connection: RedisConnection, request: port.JoinRequest): Promise<port.JoinReply> {
+    const reply = await joinServer(connection, request, this.#voting);
+    this.#voting = connection.voting ?? this.#voting;
+    return reply;
+  }
+
+  async #prove(connection: RedisConnection): Promise<void> {
+    const { kind } = await this.#join(connection, this.#settings!.join);
+    if (kind !== 'joined') throw new Error(kind);
   }
 
   #send<Request, Reply>(
