@@ -9,7 +9,7 @@ import type { Script } from '../../lib/redis/scripts.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
-import { ScriptedRedis, bulk, shakeHands } from '../support/scripted-redis.ts';
+import { ScriptedRedis, bulk, isQuestion, JOINED, shakeHands } from '../support/scripted-redis.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 /** What one hostile server answers to each script: RESP bytes; an empty text = nothing, ever. */
@@ -20,7 +20,6 @@ interface Answers {
 }
 
 const ACCEPTED = ':1\r\n';
-const JOINED = '*5\r\n:1\r\n:0\r\n$8\r\n1a2b3c4d\r\n$4\r\nsalt\r\n*0\r\n';
 
 const openRedlock = useRedlocks();
 const servers: ScriptedRedis[] = [];
@@ -38,8 +37,7 @@ async function serverThat(answers: Answers): Promise<ScriptedRedis> {
   const server = await ScriptedRedis.start((command) => {
     const [name = '', script = '', keyCount, ...values] = command;
     if (!/^eval/i.test(name)) return shakeHands(command);
-    // Whether it is the server of these scripts.
-    if (keyCount === '0') return ':1\r\n';
+    if (isQuestion(command)) return ':1\r\n';
     if (script !== known(BATCH)) return byScript.get(script) ?? '';
     const requests = values
       .slice(Number(keyCount))

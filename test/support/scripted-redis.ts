@@ -52,6 +52,14 @@ export class ScriptedRedis {
   }
 }
 
+/** The answer to a join of a server that knows voting scripts. */
+export const JOINED = '*5\r\n:1\r\n:0\r\n$8\r\n1a2b3c4d\r\n$4\r\nsalt\r\n*0\r\n';
+
+/** A script without keys: whether the server knows it, and is the one that it is for. */
+export function isQuestion([name, , keyCount]: readonly string[]): boolean {
+  return name === 'evalsha' && keyCount === '0';
+}
+
 /** Answers the commands with which ioredis begins; nothing for the others. */
 export function shakeHands([name = '', ...rest]: readonly string[]): string | undefined {
   switch (name.toLowerCase()) {
