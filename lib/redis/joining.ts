@@ -75,7 +75,7 @@ export function configurationsName(marker: string): string {
 /**
  * The script for one start of one server. Without arguments it answers whether the server that runs it is that one.
  *
- * @param salt chosen anew before each time the text is loaded: so one server at most knows its digest
+ * @param salt a new one for each time the text is loaded: so one server at most knows its digest
  */
 export function salted({ text }: Script, start: string, salt: string): Script {
   return defineScript(`

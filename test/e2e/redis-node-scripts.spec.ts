@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { gateName, RELEASE } from '../../lib/redis/scripts.ts';
+import { gateName } from '../../lib/redis/scripts.ts';
 import { requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';

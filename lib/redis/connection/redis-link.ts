@@ -182,7 +182,10 @@ export class RedisLink {
       successor.isHeldBack &&
       (await first.ask((client) => client.ping()).then(() => true, isErrorReply));
     if (first.isSilent) first.drop('given up: it was silent, and a second connection was answered');
-    if (this.#current === successor && !(isWhole && successor.voting?.start === first.voting?.start)) {
+    if (
+      this.#current === successor &&
+      !(isWhole && successor.voting?.start === first.voting?.start)
+    ) {
       this.#listener.closed?.(isWhole ? 'another server answers at its address' : first.problem);
       this.#problem = successor.problem;
       if (!this.#isClosed) this.#listener.opened(successor);

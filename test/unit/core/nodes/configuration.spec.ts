@@ -17,7 +17,7 @@ function canMiss(one: readonly string[], other: readonly string[], quorums: read
   );
 }
 
-const text = (nodes: string, quorum: number): string => configurationText([...nodes], quorum);
+const text = (nodes: string, quorum: number): string => configurationText(nodes.split(''), quorum);
 const conflictsOf = (own: string, others: readonly string[], inCommon = 0): string[] =>
   conflicting(parseConfiguration(own), others, () => inCommon);
 
@@ -29,7 +29,7 @@ describe('two configurations', () => {
         for (let first = 1; first <= one.length; first += 1) {
           for (let second = 1; second <= other.length; second += 1) {
             const configurations = [text(one, first), text(other, second)].map(parseConfiguration);
-            const expected = canMiss([...one], [...other], [first, second]);
+            const expected = canMiss(one.split(''), other.split(''), [first, second]);
             const shown = [one, first, other, second];
             expect([shown, mayMiss(configurations[0]!, configurations[1]!)]).toEqual([
               shown,
