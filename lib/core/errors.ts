@@ -141,12 +141,7 @@ export class QuorumUnavailableError extends RedlockError {
     /** What was missing, at the beginning of the message. */
     lack = `No quorum ${keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start'} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote`,
   ) {
-    super(
-      `${lack}. ${causes
-        .map((cause) => `${cause.address}: ${cause.message.replace(/\.$/, '')}`)
-        .join('; ')}. ${advice}`,
-      keys,
-    );
+    super(`${lack}. ${listOf(causes)}. ${advice}`, keys);
   }
 }
 
@@ -344,6 +339,13 @@ for (const [name, { prototype }] of Object.entries(NAMES)) prototype.name = name
 /** Whether `error` is about the call that has this very array of keys: a user may pass on that of another call. */
 export function isOf(keys: readonly string[], error: unknown): error is RedlockError {
   return error instanceof RedlockError && error.keys === keys;
+}
+
+/** The causes as they stand in messages; the full stop is up to the sentence. */
+export function listOf(causes: readonly NodeCause[]): string {
+  return causes
+    .map(({ address, message }) => `${address}: ${message.replace(/\.$/, '')}`)
+    .join('; ');
 }
 
 /** The keys as they stand in messages: quoted, long ones cut, control characters escaped. */

@@ -64,12 +64,31 @@ export type LockEvent =
   /** The node votes, after the quarantine if there is one. `node-left`, `node-failing`, or one after the other, end that. */
   | (AboutNode & { readonly type: 'node-joined'; readonly quarantineMs: number })
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
-  | (AboutNode & { readonly type: 'node-left'; readonly message: string })
+  | (AboutNode & {
+      readonly type: 'node-left';
+      readonly message: string;
+      /** Enough other nodes vote: locks go on. */
+      readonly hasQuorum: boolean;
+    })
   /**
    * The node refused to vote, or did not answer in time, three times in a row; or it answers no `PING` while no caller
    * asks for votes; or it has been away for 2 s, since it left or since the start. One fault less is tolerated until `node-joined`.
    */
-  | (AboutNode & { readonly type: 'node-failing'; readonly reason: string });
+  | (AboutNode & { readonly type: 'node-failing'; readonly reason: string })
+  /**
+   * Too few nodes vote now: no lock can be had, and none extended. Once for each outage, with why each of them does not: at the
+   * first call that is refused, or as soon as too many nodes are failing or in quarantine. A connection that is made again at once
+   * is no outage, nor is a start without a quorum, or the shutdown.
+   */
+  | (WithCauses & { readonly type: 'quorum-lost' })
+  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. Servers that stayed connected show it by a vote. */
+  | {
+      readonly type: 'quorum-back';
+      /** How long too few nodes voted. */
+      readonly downMs: number;
+      /** How many calls were refused meanwhile (`unavailable`). */
+      readonly refusedCalls: number;
+    };
 
 /**
  * Receives events. Those of a lock run in the async context of the call that acquired it (`release-incomplete` of one that was

@@ -61,7 +61,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   isSilent = false;
   /** It refused the latest watch: releases there stay unnoticed. */
   refusesWatches = false;
-  /** Why it can't be asked at the moment. */
+  /** Why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
@@ -99,6 +99,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.#timeoutMs = set.options.acquire.nodeTimeoutMs;
     this.#outbox = new ReleaseOutbox(node, set);
     this.#joinPause = new JoinPause(set, () => this.#join());
+  }
+
+  /** Its listeners know it as one that votes, now or after its quarantine. */
+  get isKnownToVote(): boolean {
+    return this.#reported === 'joined';
   }
 
   open(settings: LinkSettings): void {
@@ -378,12 +383,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.#reported !== 'joined') return;
     this.#reported = 'left';
     this.#awayFor(0);
-    this.#set.emit({ type: 'node-left', address: this.address, message });
+    const hasQuorum = !this.#set.isQuorumMissing;
+    this.#set.emit({ type: 'node-left', address: this.address, message, hasQuorum });
   }
 
   #isFailing(reason: string): void {
     if (this.#reported === 'failing') return;
     this.#reported = 'failing';
+    this.problem = reason;
     this.#set.emit({ type: 'node-failing', address: this.address, reason });
   }
 }

@@ -1,12 +1,15 @@
 import { inspect } from 'node:util';
 import type { Environment } from '../environment.ts';
+import type { NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
+import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Deadlines } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
+import { QuorumWatch } from './quorum-watch.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
@@ -80,6 +83,7 @@ export class NodeSet {
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
+  readonly #watch = new QuorumWatch(this);
 
   constructor(
     nodes: readonly LockNode[],
@@ -141,6 +145,24 @@ export class NodeSet {
       ({ state, isSilent }) => state === 'voting' && !isSilent,
     );
     return answering.length >= this.quorum;
+  }
+
+  /** Nodes that don't vote now, as far as that was reported, and why. */
+  get missingVotes(): NodeCause[] {
+    const { nowMs } = this;
+    return this.sessions.flatMap(({ address, isKnownToVote, votesAtMs, state, problem }) => {
+      const leftMs = isKnownToVote ? votesAtMs - nowMs : Infinity;
+      if (leftMs <= 0) return [];
+      const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+      const cause = { address, message: isKnownToVote ? message : problem, elapsedMs: 0 };
+      const refuses = state === 'voting' ? 'error' : 'unreachable';
+      return [{ ...cause, reason: isKnownToVote ? 'quarantined' : refuses }];
+    });
+  }
+
+  /** Too few nodes vote now, as far as that was reported. */
+  get isQuorumMissing(): boolean {
+    return this.sessions.length - this.missingVotes.length < this.quorum;
   }
 
   /** All nodes of a lock may be such that refuse to say when it is released. */
@@ -230,6 +252,7 @@ export class NodeSet {
     } catch (error) {
       this.#listenerFailed(error);
     }
+    if ('address' in event || event.type === 'unavailable') this.#watch.look(event.type);
   }
 
   async close(): Promise<void> {

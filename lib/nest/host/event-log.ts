@@ -1,7 +1,8 @@
 import type { Logger } from '@nestjs/common';
-import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import { listOf, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
 import type { LockEvent, LockEventListener } from '../../core/events.ts';
 import { MUST_JOIN } from '../../core/nodes/join-pause.ts';
+import { inSeconds } from '../../core/options/duration.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 
 /**
@@ -29,6 +30,14 @@ export function eventListener(
   const listener = (event: LockEvent): void => {
     const warning = losses.warningOf(event);
     if (warning !== undefined) logger.warn(warning);
+    if (event.type === 'quorum-lost')
+      logger.error(
+        `No quorum votes: until one does, no lock can be had, and none extended. ${listOf(event.causes)}.`,
+      );
+    if (event.type === 'quorum-back')
+      logger.log(
+        `A quorum votes again. For ${inSeconds(event.downMs)} there was none, and ${event.refusedCalls} ${event.refusedCalls === 1 ? 'call' : 'calls'} got no lock.`,
+      );
     if (event.type === 'node-joined' && !losses.isCounted(event.address)) {
       const waitMs = Math.ceil(event.quarantineMs);
       const guard = `; it was restarted or is new, and votes in ${waitMs} ms (restart guard)`;
@@ -105,7 +114,7 @@ function warningOf(event: LockEvent): string | undefined {
     case 'slow-quorum':
       return `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`;
     case 'node-left':
-      return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}. Locks go on while a quorum is connected.`;
+      return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks go on while a quorum is connected.' : ''}`;
     case 'node-failing':
       return `Node ${event.address} does not vote: ${event.reason}`;
     case 'release-delayed':
