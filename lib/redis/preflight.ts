@@ -1,6 +1,12 @@
 import type { NodeFacts, NodeFailure } from '../core/nodes/lock-node.ts';
 import type { Redis } from 'ioredis';
-import { isErrorReply, isNoScript, orErrorReply } from './commands/node-failure.ts';
+import {
+  explained,
+  isErrorReply,
+  isNoScript,
+  orErrorReply,
+  REPLICA,
+} from './commands/node-failure.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { PROBE } from './scripts.ts';
 
@@ -107,8 +113,7 @@ function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Gener
   const { role, clusterEnabled, version, missingRights } = reply;
   if (role === 'sentinel')
     return yield 'is a Sentinel, which keeps no keys: give the Redis server itself (port 6379 by default; Sentinel has 26379)';
-  if (role !== '' && role !== 'master')
-    yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
+  if (role !== '' && role !== 'master') yield REPLICA;
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
@@ -126,7 +131,7 @@ function* warningsOf(
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
   const { idleTimeoutS = 0, refusesWrites } = reply;
   if (refusesWrites !== undefined)
-    yield `refuses all writes now, and so every vote (${refusesWrites.replace(/\.$/, '')}): until that ends, it counts as a node that is down`;
+    yield `refuses all writes now, and so counts as a node that is down: ${refusesWrites}`;
   // Before version 7 they go into the append-only file and to replicas.
   if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
@@ -214,6 +219,7 @@ export async function examineServer(
   const rights = Object.keys(questions);
   const said = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
   const refusals = said.filter((each) => !isCondition(each));
+  const refused = said.find(isOfWrites);
   const [info, , , , probed] = answers;
   const mayConfigure = Array.isArray(probed) && probed[0] === 1;
   const field = (name: string) =>
@@ -228,7 +234,7 @@ export async function examineServer(
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
     idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
-    refusesWrites: said.find(isOfWrites)?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
+    refusesWrites: refused && explained(refused.replace(/^[^:]*: (?=[A-Z]+ )/, '')),
     missingRights: [...new Set(refusals)].filter((each) => !isOfCluster(each)),
   };
 }

@@ -168,7 +168,7 @@ describe('a start without a quorum', () => {
     try {
       const message = await refusal(guarded[0]!.url, { keyPrefix: 'no-writes:' });
       expect(message).toMatch(
-        /join failed: NOREPLICAS .* attach them, or set min-replicas-to-write 0\.$/,
+        /join failed: NOREPLICAS .* attach them, or set min-replicas-to-write 0\. Check these servers\.$/,
       );
     } finally {
       await admin.config('SET', 'min-replicas-to-write', '0');
@@ -216,9 +216,35 @@ describe('a start without a quorum', () => {
     },
   );
 
+  it.each(
+    errorConditions()
+      .filter(({ name }) => /^(OOM|READONLY|NOREPLICAS|MISCONF)/.test(name))
+      .map((condition) => [condition.name, condition] as const),
+  )(
+    'has for a server that takes no writes the same remedy as the log has later: %s',
+    async (name, condition) => {
+      const nodes = [servers[0]!.url];
+      const log = new Recorder();
+      const locks = await start({ nodes, keyPrefix: `remedy ${name}:` }, log);
+      const end = await condition.begin(servers[0]!);
+      try {
+        const said = () => log.lines.join('\n');
+        await eventually(async () => {
+          await expect(locks.acquire('a', { wait: 0 })).rejects.toThrow(/\. It .*: /);
+          expect(said()).toMatch(/^warn Node .* does not vote: /m);
+        });
+        expect(said()).toMatch(/^error No quorum votes: .*\. It /m);
+        expect(said()).not.toMatch(/user_script|[0-9a-f]{40}/);
+        const [, remedy] = / does not vote: .*\. It (.*)$/m.exec(said())!;
+        const refused = start({ nodes, keyPrefix: `remedy ${name}:`, startupTimeout: 500 });
+        await expect(refused).rejects.toThrow(remedy);
+      } finally {
+        await end();
+      }
+    },
+  );
+
   it.each([
-    ['OOM command not allowed', /its memory is full: raise maxmemory/],
-    ['MISCONF Redis is configured to save', /could not save to its disk/],
     ['no connection: self-signed certificate', /does not trust: .* tls: \{ ca \}/],
     ['no connection: self-signed certificate in certificate chain', /tls: \{ ca \}/],
     ['no connection: unable to verify the first certificate', /tls: \{ ca \}/],

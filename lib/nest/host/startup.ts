@@ -335,31 +335,13 @@ export function startupOutage(outage: Outage, next: string): QuorumUnavailableEr
 
 /** The advice of a start that did not wait long enough; none where no wait helps against any of the failures. */
 export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): string {
-  const isLasting = ({ message }: NodeCause) =>
-    LASTING.test(message) || WRITES.some(([code]) => code.test(message));
-  if (causes.length > 0 && causes.every(isLasting)) return '';
+  if (causes.length > 0 && causes.every(({ message }) => LASTING.test(message))) return '';
   return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
 }
 
-/** What only another configuration changes. */
+/** What no wait helps against. */
 const LASTING =
-  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
-
-/** By what a server says that refuses all writes, and so every vote. */
-const WRITES: readonly (readonly [RegExp, string])[] = [
-  [
-    /\bNOREPLICAS\b/,
-    'takes no writes while too few replicas are attached: attach them, or set min-replicas-to-write 0.',
-  ],
-  [
-    /\bOOM\b/,
-    'takes no writes, because its memory is full: raise maxmemory, or take out what fills it.',
-  ],
-  [
-    /\bMISCONF\b/,
-    'takes no writes, because it could not save to its disk: its log says why; else set stop-writes-on-bgsave-error no.',
-  ],
-];
+  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND|NOREPLICAS|OOM|MISCONF)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
 
 /** Starts a server where nothing listens on this machine. */
 function commandFor({ address, message }: NodeCause): string[] {
@@ -378,8 +360,6 @@ function hintFor({ address, message }: NodeCause): string {
     return `${address} knows another user or password: correct those in 'nodes'.`;
   if (/\b(ENOTFOUND|EAI_AGAIN)\b/.test(message))
     return `No such host: correct the host name of ${address}.`;
-  const [, refused] = WRITES.find(([code]) => code.test(message)) ?? [];
-  if (refused !== undefined) return `${address} ${refused}`;
   if (/self-signed certificate|unable to verify the first certificate|local issuer/.test(message))
     return `${address} shows a certificate that this process does not trust: give that of its authority, tls: { ca }.`;
   const [, alert] = CLIENT_ALERT.exec(message) ?? [];

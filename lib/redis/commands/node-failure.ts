@@ -10,6 +10,37 @@ const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTE
 /** Between numbers, names of functions and files. */
 const OF_OPENSSL = /^(?:[\dA-F]+:)?error:[\dA-F]+:([^:]+):[^:]*:([^:]+)/;
 
+/** Of which script, of those that we sent. */
+const OF_OUR_SCRIPT =
+  / script: [0-9a-f]{40}, on @user_script:\d+\.?|^ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: ?\d+: )?-?/g;
+
+export const REPLICA =
+  'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
+
+/** By what a server says that refuses all writes, and so every vote. */
+const REMEDIES: readonly (readonly [RegExp, string])[] = [
+  [/\b(READONLY|MASTERDOWN)\b/, REPLICA],
+  [
+    /\bNOREPLICAS\b/,
+    'takes no writes while too few replicas are attached: attach them, or set min-replicas-to-write 0',
+  ],
+  [
+    /\bOOM\b/,
+    'takes no writes, because its memory is full: raise maxmemory, or take out what fills it',
+  ],
+  [
+    /\bMISCONF\b/,
+    'takes no writes, because it could not save to its disk: its log says why; else set stop-writes-on-bgsave-error no',
+  ],
+];
+
+/** What a server said, without digests of scripts, and with what helps where it takes no writes. */
+export function explained(message: string): string {
+  const said = message.replace(OF_OUR_SCRIPT, '');
+  const [, remedy] = REMEDIES.find(([code]) => code.test(said)) ?? [];
+  return remedy === undefined ? said : `${said.replace(/\.$/, '')}. It ${remedy}`;
+}
+
 /** How ioredis refuses a command that it can't write now. */
 export const NOT_WRITABLE = "Stream isn't writeable";
 
@@ -33,7 +64,7 @@ export function failureOf(error: unknown, conceal: (message: string) => string):
   const message = errorMessage(error);
   if (isErrorReply(error)) {
     const code = /^[A-Z]+/.exec(message)?.[0] ?? '';
-    const refused = failure('error', conceal(message), NOTHING_WRITTEN.has(code));
+    const refused = failure('error', explained(conceal(message)), NOTHING_WRITTEN.has(code));
     return code === 'NOSCRIPT' ? { ...refused, mustJoin: true } : refused;
   }
   if (isNotWritable(error)) return notSent('the connection is closing');
