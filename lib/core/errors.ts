@@ -181,7 +181,7 @@ export class LockLostError extends RedlockError {
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
     readonly token: number,
-    /** What each node answered to the last extension. */
+    /** What each node answered to the last extension. First, with the address `this process`: for how long that did not run. */
     readonly causes: readonly NodeCause[] = [],
     /** What the protected work returned, when it had finished all the same. */
     readonly result?: unknown,
@@ -196,7 +196,9 @@ export function lossOf(
   { keys, reason, token, causes }: Pick<LockLostError, 'keys' | 'reason' | 'token' | 'causes'>,
   isExtended: boolean,
 ): LockLostError {
-  const why = reason === 'expired' && !isExtended ? NOT_EXTENDED : LOSS[reason];
+  const because = causes.length > 0 ? ` (${listOf(causes)})` : '';
+  const expired = isExtended ? LOSS.expired + because : NOT_EXTENDED;
+  const why = reason === 'expired' ? expired : LOSS[reason];
   const message = lossMessage(keys, reason, token, why);
   return new LockLostError(keys, reason, token, causes, undefined, message);
 }
