@@ -14,6 +14,7 @@ import {
 import { LATE_NODE_MS, adviceToWait, startupOutage } from '../../lib/nest/host/startup.ts';
 import { errorConditions } from '../campaign/servers/error-conditions.ts';
 import { eventually } from '../support/eventually.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';
@@ -214,6 +215,31 @@ describe('a start without a quorum', () => {
         for (const end of full) await end();
       }
     },
+  );
+
+  it.each([
+    ['a replica', undefined],
+    ['a Sentinel', { sentinel: true }],
+    ['in cluster mode', { args: ['--cluster-enabled', 'yes'] }],
+  ])(
+    'is refused at once where a server is %s, also beside one that is away',
+    async (what, server) => {
+      const [unsafe] = await startRedisServers(1, server ?? { own: true });
+      try {
+        const replica = errorConditions().find(({ name }) => name.startsWith('READONLY'))!;
+        if (server === undefined) await replica.begin(unsafe!);
+        const nodes = [unsafe!.url, 'redis://127.0.0.1:1', 'redis://127.0.0.1:2'];
+        const startupTimeout = 20_000;
+        const startedMs = performance.now();
+        const refused = start({ nodes, startupTimeout });
+        await expect(refused).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
+        await expect(refused).rejects.toThrow(new RegExp(what));
+        expect(performance.now() - startedMs).toBeLessThan(startupTimeout / 2);
+      } finally {
+        await unsafe!.stop();
+      }
+    },
+    30_000,
   );
 
   it.each(
