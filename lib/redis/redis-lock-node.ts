@@ -77,6 +77,11 @@ export class RedisLockNode implements port.LockNode {
     this.#commands.open(settings.silenceLimitMs);
   }
 
+  holdProcess(isHeld: boolean): void {
+    this.#source.holdsProcess = isHeld;
+    this.#commands.connection?.holdProcess();
+  }
+
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     this.#ask((connection) => joinServer(connection, request), settle);
   }

@@ -66,6 +66,8 @@ export class ConnectionSource {
   commands: ScriptCommands = scriptCommands();
   /** Whether a client was ready once. */
   hasConnected = false;
+  /** Whether connections, and the pauses before the next one, keep this process alive. */
+  holdsProcess = true;
   readonly #template: RedisInstance;
   #hasSeenCommand = false;
 
