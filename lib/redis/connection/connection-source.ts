@@ -140,6 +140,10 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   if ('duplicate' in input && typeof input.duplicate === 'function') {
     if (typeof input.options !== 'object' || input.options === null)
       throw refused("an object with 'duplicate' and without options", FORMS);
+    if (!('connector' in input)) {
+      const fix = 'in a test without Redis use createMemoryNodes of nestjs-fenced-lock/testing';
+      throw refused('a client that is not of ioredis, such as a mock', fix);
+    }
     checkValues(input.options, 'a client', refused);
     return input;
   }
@@ -248,6 +252,7 @@ function checkPlace(options: RedisOptions, wrong: WrongValue): void {
     throw wrong('host', kindOf(host), 'give a name or an IP address, a string');
   if (host && /[/@\s]/.test(host))
     throw wrong('host', "one with '/', '@' or blanks", `give it alone, or ${url} { host }`);
+  if (host?.startsWith('[')) throw wrong('host', 'one in brackets', 'give it without the brackets');
   if (host || isElsewhere(options)) return;
   const empty = ['host', 'path'].find((name) => Object.hasOwn(options, name));
   const fix = 'it would mean localhost; give one, or leave it out';
@@ -290,6 +295,12 @@ function isCopiedWhole(options: object, known: readonly string[]): boolean {
   return isPlain || ['host', 'port', 'path'].some(isOwn);
 }
 
+const OF_SCHEME = new Map<string | undefined, string>([
+  ['valkey', 'write redis://'],
+  ['valkeys', 'write rediss://'],
+  ['unix', 'give the path alone, such as /run/redis.sock'],
+]);
+
 function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   if (/,\s*rediss?:\/\//i.test(url)) {
     const fix = 'give an array with one URL for each server, for example urls.split(/\\s*,\\s*/)';
@@ -297,11 +308,15 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   }
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
   if (url.trim() === '' || (scheme !== undefined && scheme !== 'redis' && scheme !== 'rediss')) {
-    const fix = 'give a URL such as redis://host:6379 or rediss://host:6379';
+    const fix =
+      OF_SCHEME.get(scheme) ?? 'give a URL such as redis://host:6379 or rediss://host:6379';
     throw refused(JSON.stringify(scheme === undefined ? url : `${scheme}://…`), fix);
   }
   if (/^\s/.test(url)) throw refused('a URL that begins with a blank', 'trim it');
   const fix = 'give redis://user:password@host:port/db, with special characters percent-encoded';
+  // ioredis would take what precedes it in a password for the host, and messages show the host.
+  if (/^[^/?#]+(#|[/?].*[@#])/s.test(url.replace(/^(rediss?:)?\/\//i, '')))
+    throw refused('a malformed URL', fix);
   // ioredis would take what follows the slash for the path of a socket.
   if (scheme === undefined && /^[^/?]+\//.test(url)) {
     // A password or a query is not shown.

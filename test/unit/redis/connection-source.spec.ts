@@ -100,6 +100,18 @@ describe('refused', () => {
   it.each([
     ['', /redis:\/\/host:6379/],
     ['http://hunter2@h', /redis:\/\/host:6379/],
+    ['valkey://:hunter2@h', /write redis:\/\//],
+    ['valkeys://:hunter2@h', /write rediss:\/\//],
+    ['unix:///run/redis.sock', /the path alone, such as \/run\/redis\.sock/],
+    [{ host: '[::1]', port: 1 }, /wrong host .*without the brackets/],
+    [
+      new (class RedisMock {
+        options = {};
+        duplicate() {}
+      })(),
+      /createMemoryNodes/,
+    ],
+    ['redis://:pass@hunter2#9@h', /malformed URL: .* percent-encoded/],
     ['redis://a:hunter2@h:port', /malformed URL/],
     ['redis://a:hunter2%ZZ@h', /malformed URL/],
     [null, /each is a URL/],
