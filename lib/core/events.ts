@@ -31,6 +31,13 @@ interface AboutNode {
   readonly address: string;
 }
 
+/** Nodes of a lock service, and how many of them a lock needs. */
+export interface Configuration {
+  /** Host and port of each, in the order of the alphabet. */
+  readonly nodes: readonly string[];
+  readonly quorum: number;
+}
+
 /** What happens to locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
   /** A caller has its lock. */
@@ -62,7 +69,21 @@ export type LockEvent =
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */
   | { readonly type: 'slow-quorum'; readonly roundTripMs: number; readonly ttlMs: number }
   /** The node votes, after the quarantine if there is one. `node-left`, `node-failing`, or one after the other, end that. */
-  | (AboutNode & { readonly type: 'node-joined'; readonly quarantineMs: number })
+  | (AboutNode & {
+      readonly type: 'node-joined';
+      readonly quarantineMs: number;
+      /** Something moved the connection: another server, or another start of it, answers at the address now. */
+      readonly isMoved?: true;
+    })
+  /**
+   * Another process uses other nodes, or another quorum, so that both could hold one lock at once. Once for each such
+   * configuration; `address` is a node that knows both.
+   */
+  | (AboutNode & {
+      readonly type: 'configurations-differ';
+      readonly own: Configuration;
+      readonly other: Configuration;
+    })
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
   | (AboutNode & {
       readonly type: 'node-left';

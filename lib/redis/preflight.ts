@@ -13,7 +13,7 @@ import { PROBE } from './scripts.ts';
 /** Idle connections carry a PING more often than this. */
 const LONGEST_IDLE_S = 15;
 
-const SENT = ['info', 'ping', 'script|exists', 'script|load', 'evalsha', 'eval'];
+const SENT = ['info', 'ping', 'script|load', 'evalsha', 'eval'];
 const WRITES = ['set', 'psetex', 'pexpire', 'del'];
 const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl', 'publish'];
 const FOR_HINTS = ['subscribe', 'unsubscribe'];
@@ -209,7 +209,6 @@ export async function examineServer(
   const questions: Readonly<Record<string, (client: Redis) => Promise<unknown>>> = {
     info: (client) => client.info(),
     ping: (client) => client.ping(),
-    'script|exists': (client) => client.script('EXISTS', PROBE.sha1),
     'script|load': (client) => client.script('LOAD', PROBE.text),
     evalsha: (client) => client.call('evalsha', [PROBE.sha1, ...keys]),
     eval: (client) => client.call('eval', [PROBE.text, ...keys]),

@@ -3,10 +3,8 @@ import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { notSent } from './commands/node-failure.ts';
-import { parseJoinReply } from './commands/replies.ts';
 import {
   ACQUIRE_CALL,
-  bulk,
   EXTEND_CALL,
   INSPECT_CALL,
   RELEASE_CALL,
@@ -17,11 +15,9 @@ import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { RedisSubscriber } from './connection/redis-subscriber.ts';
+import { askToJoin, joinServer } from './joining.ts';
+import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
-import { gateName, BATCH, JOIN } from './scripts.ts';
-
-const CALLS = [ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, INSPECT_CALL];
-const LOADED_AFTER_JOIN = [...CALLS.map(({ script }) => script), BATCH];
 
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
@@ -34,7 +30,7 @@ export interface RedisLockNodeOptions {
  * One Redis server (6.2 or newer) behind the port of the algorithm, over ioredis 5 or 6.
  *
  * It has a connection of its own for commands, and a second one once something is watched. `acquire` and `extend` are
- * sent by digest only: a server that restarted does not know it, and so can't vote before it was joined.
+ * sent by digests that one start of one server knows: another one can't vote before it was joined.
  */
 export class RedisLockNode implements port.LockNode {
   readonly address: string;
@@ -46,6 +42,7 @@ export class RedisLockNode implements port.LockNode {
   readonly #subscriber: RedisSubscriber;
   #listener: port.LockNodeListener | undefined;
   #settings: port.LinkSettings | undefined;
+  #voting: VotingScripts | undefined;
 
   /** @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client */
   constructor(
@@ -83,7 +80,12 @@ export class RedisLockNode implements port.LockNode {
   }
 
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
-    this.#ask((connection) => joinServer(connection, request), settle);
+    const ask = async (connection: RedisConnection): Promise<port.JoinReply> => {
+      const reply = await joinServer(connection, request, this.#voting);
+      this.#voting = connection.voting;
+      return reply;
+    };
+    this.#ask(ask, settle);
   }
 
   acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
@@ -153,36 +155,4 @@ export class RedisLockNode implements port.LockNode {
   #notConnected(): port.NodeFailure {
     return notSent(`no connection: ${this.#commands.problem}`);
   }
-}
-
-function askToJoin(connection: RedisConnection, request: port.JoinRequest): Promise<unknown> {
-  const { markerName, restartGuardMs, floorRetentionMs } = request;
-  return connection.ask((client) =>
-    client.call('eval', [
-      JOIN.text,
-      2,
-      markerName,
-      gateName(markerName),
-      restartGuardMs,
-      floorRetentionMs,
-    ]),
-  );
-}
-
-/** By its text, and only then the scripts that can vote: a server that no process joined since its start knows none of them. */
-async function joinServer(
-  connection: RedisConnection,
-  request: port.JoinRequest,
-): Promise<port.JoinReply> {
-  const { start, ...reply } = parseJoinReply(await askToJoin(connection, request));
-  if (start === undefined) return reply;
-  connection.start = bulk(start);
-  const known = (await connection.ask((client) =>
-    client.script('EXISTS', ...LOADED_AFTER_JOIN.map(({ sha1 }) => sha1)),
-  )) as unknown;
-  const missing = LOADED_AFTER_JOIN.filter((_, at) => !Array.isArray(known) || known[at] !== 1);
-  await Promise.all(
-    missing.map(({ text }) => connection.ask((client) => client.script('LOAD', text))),
-  );
-  return reply;
 }

@@ -8,47 +8,10 @@ export interface Script {
 }
 
 /** Turns the text in a module into what is sent: no blank line in front, so that errors name our line numbers. */
-function defineScript(lua: string): Script {
+export function defineScript(lua: string): Script {
   const text = lua.trim();
   return Object.freeze({ text, sha1: createHash('sha1').update(text).digest('hex') });
 }
-
-/** First on every connection: makes the server remember when it may vote. */
-export const JOIN = defineScript(`
--- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
--- KEYS: marker gate
--- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms)
--- marker: "<voteAfterMs> <runId> <W ms> <R ms>", no TTL.  gate: see ACQUIRE; what it says is from the marker before.
--- Returns {1, ms, start} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run id
---         {-5, R} DISAGREE: the marker was written with this other R; nothing was written
-local call, K, A = redis.call, KEYS, ARGV
-local W, R = tonumber(A[1]), A[2]
-local runId = string.match(call('INFO', 'server'), 'run_id:(%w+)')
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local voteAfter, markerRunId, markerW, markerR =
-  string.match(call('GET', K[1]) or '', '^(%d+) (%w+) (%d+) (%d+)$')
-
-local write = false
-if markerRunId ~= runId then -- a start that nobody joined yet, or everything was flushed
-  voteAfter, write = now + W, true
-else
-  if markerR ~= R then return {-5, tonumber(markerR)} end
-  voteAfter, markerW = tonumber(voteAfter), tonumber(markerW)
-  if voteAfter - now > markerW then -- the clock went back: what was promised before is unknown
-    W = math.max(W, markerW)
-    voteAfter, write = now + W, true
-  elseif markerW < W then -- a rolling deploy raised it: as if the larger W had been there from the start
-    voteAfter, write = voteAfter - markerW + W, true
-  end
-end
-if write then
-  call('SET', K[2], '') -- before DEL: without memory a server refuses a first write, and none after one that it took
-  call('DEL', K[2])
-  call('SET', K[1], string.format('%.0f %s %.0f %s', voteAfter, runId, W, R))
-end
-return {1, math.max(0, voteAfter - now), string.sub(runId, 1, 8)}
-`);
 
 /** Where a server keeps what it needs to know of marker and clock in a vote for a free lock. */
 export function gateName(marker: string): string {
@@ -59,9 +22,10 @@ export function gateName(marker: string): string {
 export const ACQUIRE = defineScript(`
 -- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
 -- KEYS: marker gate lock1 floor1 [lock2 floor2 ...]
--- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs, start (from JOIN)
--- marker: "<voteAfterMs> <runId> <W ms> <R ms>".  floor: "F prev", 16 digits each, so that strings compare like numbers;
---   ballots <= F are refused, prev is what F was before the last accept.
+-- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs
+-- marker: see JOIN.  start: 8 characters of the run id of the one server that knows this text, put in front of it by the client.
+-- floor: "F prev", 16 digits each, so that strings compare like numbers; ballots <= F are refused, prev is what F was before
+--   the last accept.
 -- gate: "<low><high><start><end, 13 digits><ttlMs>", written here for R/16: what marker and clock said. JOIN deletes it with each
 --   marker it writes, and without a marker it says nothing. While it lives, clock - R/2 <= low, and high was R/8 ahead of the
 --   clock. end is high + R + ttlMs in ms, as digits: to make those of a number takes Lua as long as a write.
@@ -80,13 +44,13 @@ local gate, floor, gateEnd, floorEnd, p, now, clock, voteAfter, runId, W, R = va
 -- The common case: one free lock, a ballot above everything. A floor is longer than p, so with p = F the comparison refuses.
 local isPlain = #K == 4 and not values[3] and (not floor or #floor == 33 and A[1] > floor)
 if isPlain and gate and values[1] and A[1] > string.sub(gate, 1, 16) and A[1] <= string.sub(gate, 17, 32)
-  and A[4] == string.sub(gate, 33, 40) then
+  and start == string.sub(gate, 33, 40) then
   floorEnd = string.sub(gate, 41, 53)
   if string.sub(gate, 54) ~= ttl then floorEnd = floorEnd - string.sub(gate, 54) + ttl end
   gate = nil
 else
-  voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
-  if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
+  voteAfter, runId, W, R = string.match(values[1] or '', '^%S+ (%d+) (%w+) (%d+) (%d+)')
+  if not voteAfter or string.sub(runId, 1, 8) ~= start then return {-4} end
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
   local wait = voteAfter - now / 1000
@@ -105,7 +69,7 @@ else
   -- As low as clock - R/2 can be until the gate is gone, a millisecond after its time; and nothing from the quarantine.
   local low = math.max(clock, voteAfter * 1000, (gateEnd + 1) * 1000 - R * 500)
   gate = p > low and p <= high and now >= 1e15 -- a clock before 2001 has fewer digits
-    and string.format('%016.0f%016.0f%s%.0f%s', low, high, A[4], ttl + R + math.ceil(high / 1000), ttl)
+    and string.format('%016.0f%016.0f%s%.0f%s', low, high, start, ttl + R + math.ceil(high / 1000), ttl)
 end
 
 if isPlain then
@@ -157,8 +121,8 @@ return 1
 export const EXTEND = defineScript(`
 -- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
 -- KEYS: marker lock1 floor1 [lock2 floor2 ...]
--- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs, start (from JOIN)
--- marker and floor as in ACQUIRE.
+-- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs
+-- marker, start and floor as in ACQUIRE.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
 --   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
@@ -178,9 +142,9 @@ end
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local voteAfter, runId, W, R = string.match(values[1] or '', '^(%d+) (%w+) (%d+) (%d+)$')
+local voteAfter, runId, W, R = string.match(values[1] or '', '^%S+ (%d+) (%w+) (%d+) (%d+)')
 if missing > 0 then
-  if not voteAfter or string.sub(runId, 1, 8) ~= A[4] then return {-4} end
+  if not voteAfter or string.sub(runId, 1, 8) ~= start then return {-4} end
   local wait = voteAfter - now / 1000
   if wait > tonumber(W) then return {-4} end
   if wait > 0 then return {-2, math.ceil(wait)} end
@@ -300,7 +264,7 @@ return failures
 export const MOST_REQUESTS = 32;
 /** A batch has no more of them, unless one request does. */
 export const MOST_KEYS = 128;
-/** Values of each of its scripts, apart from the start of the server. */
+/** Values of each of its scripts. */
 export const VALUES_PER_REQUEST = 3;
 
 const functions = Object.entries({ a: ACQUIRE, e: EXTEND, r: RELEASE })
@@ -314,8 +278,7 @@ const functions = Object.entries({ a: ACQUIRE, e: EXTEND, r: RELEASE })
 export const BATCH = defineScript(`
 -- BATCH: several requests in their order; one that fails harms no other.
 -- KEYS: marker, gate, then the keys of each request without them
--- ARGV: start (from JOIN), then for each request: a letter for its script with the number of its keys, its values without
---   the start
+-- ARGV: for each request: a letter for its script with the number of its keys, its values
 -- Returns 1 when every script returned 1, which is the common case and cheap to read; otherwise a list: the reply of each
 --   script, or {'e', message} where the server refused something in it
 local scripts = {
@@ -351,7 +314,7 @@ end
 local values, changed = try('MGET', unpack(K)), {}
 if values.err then values = {} end -- nothing is known: each request by its own script
 local gate, low, high, floorEnd, gateTtl = values[2], nil, nil, nil, nil
-if gate and values[1] and string.sub(gate, 33, 40) == A[1] then
+if gate and values[1] and string.sub(gate, 33, 40) == start then
   low, high = string.sub(gate, 1, 16), string.sub(gate, 17, 32)
   floorEnd, gateTtl = string.sub(gate, 41, 53), string.sub(gate, 54)
 end
@@ -365,7 +328,7 @@ local function single(what, first, last, ...)
   return pcall(scripts[what], keys, {...})
 end
 
-local isPlain, key, value = true, 3, 2
+local isPlain, key, value = true, 3, 1
 while A[value] do
   local what, a, b, c = A[value], A[value + 1], A[value + 2], A[value + 3]
   local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
@@ -380,7 +343,7 @@ while A[value] do
     changed[lock] = true
   else
     last = key + string.sub(what, 2) - 1
-    isDone, reply = single(string.sub(what, 1, 1), key, last, a, b, c, A[1])
+    isDone, reply = single(string.sub(what, 1, 1), key, last, a, b, c)
   end
   if type(reply) == 'table' and reply.err then isDone, reply = false, reply.err end
   if not isDone then reply = {'e', tostring(reply)} end

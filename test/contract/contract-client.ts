@@ -13,6 +13,7 @@ import type {
 } from '../../lib/core/nodes/lock-node.ts';
 import { eventually } from './contract-harness.ts';
 import type { ContractHarness } from './contract-harness.ts';
+import { joinRequest } from '../support/join-request.ts';
 
 /** R of every check that doesn't say otherwise. */
 export const RETENTION_MS = 600_000;
@@ -75,13 +76,17 @@ export class ContractClient implements LockNodeListener {
     await eventually(`connection ${times} of ${this.node.address}`, () => this.opens >= times);
   }
 
-  join(restartGuardMs = 0, floorRetentionMs = RETENTION_MS): Promise<JoinReply> {
-    const request = this.#joinRequest(restartGuardMs, floorRetentionMs);
+  join(
+    restartGuardMs = 0,
+    floorRetentionMs = RETENTION_MS,
+    configuration = '1 node:6379',
+  ): Promise<JoinReply> {
+    const request = { ...this.#joinRequest(restartGuardMs, floorRetentionMs), configuration };
     return this.#reply((settle) => this.node.join(request, settle));
   }
 
   #joinRequest(restartGuardMs = 0, floorRetentionMs = RETENTION_MS): JoinRequest {
-    return { markerName: this.#markerName, restartGuardMs, floorRetentionMs };
+    return joinRequest({ markerName: this.#markerName, restartGuardMs, floorRetentionMs });
   }
 
   acquire(names: LockNames, holder: string, ballot: number, ttlMs = TTL_MS): Promise<AcquireReply> {

@@ -32,6 +32,8 @@ export interface ContractHarness {
   readonly deleteMarker: () => Promise<void>;
   /** The data are those of another server: it was a replica for a while. */
   takeMarkerOfAnother(): Promise<void>;
+  /** The marker was written by a process that speaks these versions of the protocol. */
+  writeVersions(lowest: number, highest: number): Promise<void>;
 
   /** FLUSHALL. */
   flush(): Promise<void>;

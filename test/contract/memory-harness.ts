@@ -54,6 +54,10 @@ export function createMemoryHarness(
       if (gate !== undefined)
         state.gates.replace(markerName(PREFIX), { ...gate, runId: 'another' });
     },
+    async writeVersions(lowest, highest) {
+      const marker = state.markers.get(markerName(PREFIX))!;
+      state.markers.set(markerName(PREFIX), { ...marker, versions: [lowest, highest] });
+    },
     flush: async () => server.flush(),
     forgetScripts: async () => server.forgetScripts(),
     restart: async (options) => server.restart(options),

@@ -57,11 +57,15 @@ export async function createRedisHarness(
       await admin.del(markerName(prefix));
     },
     async takeMarkerOfAnother() {
-      const [voteAfter, , ...rest] = (await admin.get(markerName(prefix)))!.split(' ');
-      await admin.set(markerName(prefix), [voteAfter, 'f'.repeat(40), ...rest].join(' '));
+      const words = (await admin.get(markerName(prefix)))!.split(' ');
+      await admin.set(markerName(prefix), words.with(2, 'f'.repeat(40)).join(' '));
       const gate = await admin.get(gateName(markerName(prefix)));
       const another = gate === null ? '' : gate.slice(0, 32) + 'f'.repeat(8) + gate.slice(40);
       if (gate !== null) await admin.set(gateName(markerName(prefix)), another, 'KEEPTTL');
+    },
+    async writeVersions(lowest, highest) {
+      const [, ...words] = (await admin.get(markerName(prefix)))!.split(' ');
+      await admin.set(markerName(prefix), [`${lowest}-${highest}`, ...words, 'later'].join(' '));
     },
     async flush() {
       await admin.flushall();

@@ -3,14 +3,9 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { QuorumUnavailableError, isRedlockError } from '../../lib/core/errors.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import {
-  ACQUIRE,
-  EXTEND,
-  BATCH,
-  VALUES_PER_REQUEST,
-  JOIN,
-  RELEASE,
-} from '../../lib/redis/scripts.ts';
+import { JOIN, salted } from '../../lib/redis/joining.ts';
+import { ACQUIRE, EXTEND, BATCH, VALUES_PER_REQUEST, RELEASE } from '../../lib/redis/scripts.ts';
+import type { Script } from '../../lib/redis/scripts.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
@@ -25,7 +20,7 @@ interface Answers {
 }
 
 const ACCEPTED = ':1\r\n';
-const JOINED = '*3\r\n:1\r\n:0\r\n$8\r\n1a2b3c4d\r\n';
+const JOINED = '*5\r\n:1\r\n:0\r\n$8\r\n1a2b3c4d\r\n$4\r\nsalt\r\n*0\r\n';
 
 const openRedlock = useRedlocks();
 const servers: ScriptedRedis[] = [];
@@ -33,18 +28,21 @@ const servers: ScriptedRedis[] = [];
 afterEach(() => Promise.all(servers.splice(0).map((server) => server.stop())));
 
 async function serverThat(answers: Answers): Promise<ScriptedRedis> {
+  const known = (script: Script) => salted(script, '1a2b3c4d', 'salt').sha1;
   const byScript = new Map([
-    [ACQUIRE.sha1, answers.acquire],
-    [EXTEND.sha1, answers.extend],
+    [known(ACQUIRE), answers.acquire],
+    [known(EXTEND), answers.extend],
     [RELEASE.sha1, answers.release],
     [JOIN.text, JOINED],
   ]);
   const server = await ScriptedRedis.start((command) => {
     const [name = '', script = '', keyCount, ...values] = command;
     if (!/^eval/i.test(name)) return shakeHands(command);
-    if (script !== BATCH.sha1) return byScript.get(script) ?? '';
+    // Whether it is the server of these scripts.
+    if (keyCount === '0') return ':1\r\n';
+    if (script !== known(BATCH)) return byScript.get(script) ?? '';
     const requests = values
-      .slice(Number(keyCount) + 1)
+      .slice(Number(keyCount))
       .filter((_, index) => index % (1 + VALUES_PER_REQUEST) === 0);
     const { acquire: a, extend: e, release: r } = answers;
     const replies = requests.map(([letter]) => ({ a, e, r })[letter as 'a' | 'e' | 'r']);

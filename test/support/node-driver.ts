@@ -3,7 +3,6 @@ import type {
   ExtendReply,
   InspectReply,
   JoinReply,
-  JoinRequest,
   LockNames,
   LockNode,
   LockNodeListener,
@@ -11,8 +10,8 @@ import type {
   NodeFailure,
   ReleaseReply,
 } from '../../lib/core/nodes/lock-node.ts';
-import { FLOOR_RETENTION_MS } from '../../lib/core/options/options.ts';
 import { eventually } from './eventually.ts';
+import { joinRequest } from './join-request.ts';
 
 /** A lock node with promises in place of callbacks, and a record of what its listener received. */
 export class NodeDriver implements LockNodeListener {
@@ -67,7 +66,8 @@ export class NodeDriver implements LockNodeListener {
   }
 
   join(restartGuardMs = 0, keyPrefix = 'lock:'): Promise<JoinReply> {
-    return this.#ask((settle) => this.node.join(joinRequest(restartGuardMs, keyPrefix), settle));
+    const request = joinRequest({ restartGuardMs, markerName: `${keyPrefix}#marker` });
+    return this.#ask((settle) => this.node.join(request, settle));
   }
 
   acquire(names: LockNames, holder: string, ballot: number, ttlMs = 60_000): Promise<AcquireReply> {
@@ -104,14 +104,6 @@ export class NodeDriver implements LockNodeListener {
       queueMicrotask(() => this.node.flush());
     });
   }
-}
-
-function joinRequest(restartGuardMs = 0, keyPrefix = 'lock:'): JoinRequest {
-  return {
-    markerName: `${keyPrefix}#marker`,
-    restartGuardMs,
-    floorRetentionMs: FLOOR_RETENTION_MS,
-  };
 }
 
 let lastBallot = 0;

@@ -1,4 +1,5 @@
 import { Alarm } from './deadlines.ts';
+import type { JoinReply, JoinRequest } from './lock-node.ts';
 import type { NodeSet } from './node-set.ts';
 
 const FIRST_MS = 50;
@@ -10,6 +11,16 @@ const STAYED_JOINED_MS = 10_000;
 
 export const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
+
+/** For messages. */
+export function whyNotJoined(reply: Exclude<JoinReply, { kind: 'joined' }>, asked: JoinRequest) {
+  if (reply.kind === 'failed') return `join failed: ${reply.message}`;
+  const [theirs, ours] = [reply, asked].map(
+    ({ versions: [lowest, highest], floorRetentionMs }) =>
+      `versions ${lowest} to ${highest} of the protocol (floors kept for ${floorRetentionMs / 1000} s)`,
+  );
+  return `it is used by processes that speak ${theirs}, and this one speaks ${ours}: give all of them releases of this package that may run side by side`;
+}
 
 /** The pause before a node is joined again: it grows, by chance, while joins fail or no vote follows them. */
 export class JoinPause {

@@ -93,13 +93,29 @@ export interface JoinRequest {
   readonly restartGuardMs: number;
   /** R: how long a floor is remembered after its last use, ms. */
   readonly floorRetentionMs: number;
+  /** The lowest and the highest version of the protocol that this process speaks. */
+  readonly versions: readonly [lowest: number, highest: number];
+  /** Over which nodes, with which quorum: see `configurationOf`. */
+  readonly configuration: string;
 }
 
 export type JoinReply =
-  /** 0 = may vote now. */
-  | { readonly kind: 'joined'; readonly quarantineMs: number }
-  /** Another client uses another floor retention: a configuration error. */
-  | { readonly kind: 'disagree'; readonly floorRetentionMs: number }
+  /**
+   * May vote in `quarantineMs`; 0 = now. `others` are the other configurations that joined this server within a day, in the
+   * order of their latest joins. `isMoved`: it was another start of a server that joined on this connection before.
+   */
+  | {
+      readonly kind: 'joined';
+      readonly quarantineMs: number;
+      readonly others?: readonly string[];
+      readonly isMoved?: boolean;
+    }
+  /** The server is used by versions of this package that speak no version of the protocol that this one does. */
+  | {
+      readonly kind: 'disagree';
+      readonly versions: readonly [lowest: number, highest: number];
+      readonly floorRetentionMs: number;
+    }
   | NodeFailure;
 
 export interface AcquireRequest {

@@ -1,6 +1,6 @@
 import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm, Deadline } from './deadlines.ts';
-import { JoinPause } from './join-pause.ts';
+import { JoinPause, whyNotJoined } from './join-pause.ts';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -65,6 +65,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   problem = 'not connected yet';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
+  /** Configurations of other processes that it knows; undefined before the first join. */
+  others: readonly string[] | undefined = undefined;
   readonly #set: NodeSet;
   readonly #listener: NodeSetListener;
   readonly #timeoutMs: number;
@@ -325,8 +327,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   #joinAnswered(reply: JoinReply): void {
     if (reply.kind === 'joined') {
+      const { quarantineMs, isMoved = false } = reply;
+      // Another server answered: that one forgot nothing.
+      if (isMoved) this.#joinPause.forgotten = 0;
       this.state = 'voting';
-      this.votesAtMs = this.#set.nowMs + reply.quarantineMs;
+      this.votesAtMs = this.#set.nowMs + quarantineMs;
       this.#joinPause.joined();
       const { isForgetful } = this.#joinPause;
       if (!isForgetful) {
@@ -341,15 +346,13 @@ export class NodeSession extends Deadline implements LockNodeListener {
         if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
       this.#set.flushLater();
       // Another one votes first.
-      if (!isForgetful) this.#announce(reply.quarantineMs);
+      if (!isForgetful) this.#announce(quarantineMs, isMoved);
       this.#listener.joined();
+      this.others = reply.others ?? [];
+      this.#set.compareConfigurations();
       return;
     }
-    const { floorRetentionMs = 0 } = this.#settings?.join ?? {};
-    this.problem =
-      reply.kind === 'disagree'
-        ? `another client remembers floors for ${reply.floorRetentionMs} ms, this one for ${floorRetentionMs} ms: use one version of this package everywhere`
-        : `join failed: ${reply.message}`;
+    this.problem = whyNotJoined(reply, this.#settings!.join);
     this.#failWaiting(this.problem);
     this.#joinPause.failed();
   }
@@ -372,11 +375,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
     else this.#set.alarms.set(this.#absence, ABSENCE_BEAT_MS, this.#set.nowMs);
   }
 
-  #announce(quarantineMs: number): void {
+  #announce(quarantineMs: number, isMoved = false): void {
     if (this.#reported === 'joined') return;
     this.#reported = 'joined';
     this.#set.alarms.cancel(this.#absence);
-    this.#set.emit({ type: 'node-joined', address: this.address, quarantineMs });
+    const joined = { type: 'node-joined', address: this.address, quarantineMs } as const;
+    this.#set.emit(isMoved ? { ...joined, isMoved } : joined);
   }
 
   #left(message: string): void {

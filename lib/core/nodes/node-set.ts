@@ -3,8 +3,9 @@ import type { Environment } from '../environment.ts';
 import type { NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import { inSeconds } from '../options/duration.ts';
-import { FLOOR_RETENTION_MS } from '../options/options.ts';
+import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
+import { configurationText, conflicting, parseConfiguration } from './configuration.ts';
 import { Deadlines } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
@@ -71,6 +72,9 @@ export class NodeSet {
   /** When a try for a lock last found no quorum, if none has found one since. */
   outageAtMs = Number.NEGATIVE_INFINITY;
   readonly #listener: NodeSetListener;
+  readonly #configuration: string;
+  /** Configurations of other processes that were reported. */
+  readonly #conflicts = new Set<string>();
   #wallAheadMs: number;
   #bootAheadMs: number;
   readonly #collected: Collected[] = [];
@@ -98,6 +102,8 @@ export class NodeSet {
     this.environment = environment;
     this.marker = markerName(options.keyPrefix);
     this.#listener = listener;
+    const addresses = nodes.map(({ address }) => address);
+    this.#configuration = configurationText(addresses, options.quorum);
     this.#wallAheadMs = environment.clock.wallAheadMs();
     // So that a suspend is never taken to be shorter than it was.
     this.#bootAheadMs = this.#readBootAheadMs() - BOOT_STEP_MS;
@@ -183,6 +189,8 @@ export class NodeSet {
         markerName: this.marker,
         restartGuardMs,
         floorRetentionMs: FLOOR_RETENTION_MS,
+        versions: PROTOCOL_VERSIONS,
+        configuration: this.#configuration,
       },
     };
     for (const session of this.sessions) session.open(settings);
@@ -240,6 +248,21 @@ export class NodeSet {
     if (nowMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
     this.#warnedAtMs = nowMs;
     this.emit({ type: 'slow-quorum', roundTripMs: elapsedMs, ttlMs });
+  }
+
+  /** Reports, once each, configurations of other processes with which two of them could hold one lock. */
+  compareConfigurations(): void {
+    const own = parseConfiguration(this.#configuration);
+    // A node that has not joined yet may turn out to be one of theirs, under another name.
+    const inCommon = (text: string) =>
+      this.sessions.filter(({ others }) => others?.includes(text) !== false).length;
+    for (const { address, others = [] } of this.sessions) {
+      for (const text of conflicting(own, others, inCommon)) {
+        if (this.#conflicts.has(text)) continue;
+        this.#conflicts.add(text);
+        this.emit({ type: 'configurations-differ', address, own, other: parseConfiguration(text) });
+      }
+    }
   }
 
   /** A listener that throws, or rejects, must not change what happens to a lock. */

@@ -140,3 +140,6 @@ export const REDLOCK_DEFAULTS = Object.freeze({
 
 /** R: how long a floor outlives its last use. One constant for all clients of a server. */
 export const FLOOR_RETENTION_MS = 600_000;
+
+/** Versions of the protocol that this release speaks. Two releases may share servers where they have one in common. */
+export const PROTOCOL_VERSIONS = [1, 1] as const;

@@ -1,6 +1,6 @@
 import type { Logger } from '@nestjs/common';
 import { listOf, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
-import type { LockEvent, LockEventListener } from '../../core/events.ts';
+import type { Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
 import { MUST_JOIN } from '../../core/nodes/join-pause.ts';
 import { inSeconds } from '../../core/options/duration.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
@@ -38,9 +38,13 @@ export function eventListener(
       logger.log(
         `A quorum votes again. For ${inSeconds(event.downMs)} there was none, and ${event.refusedCalls} ${event.refusedCalls === 1 ? 'call' : 'calls'} got no lock.`,
       );
+    if (event.type === 'node-joined' && event.isMoved) losses.forget(event.address);
     if (event.type === 'node-joined' && !losses.isCounted(event.address)) {
       const waitMs = Math.ceil(event.quarantineMs);
-      const guard = `; it was restarted or is new, and votes in ${waitMs} ms (restart guard)`;
+      const why = event.isMoved
+        ? 'another server answers at this address now'
+        : 'it was restarted or is new';
+      const guard = `; ${why}, and votes in ${waitMs} ms (restart guard)`;
       logger.log(`Node ${event.address} joined${waitMs > 0 ? guard : ''}.`);
     }
     try {
@@ -84,6 +88,11 @@ class LossLog {
     return (this.#nodes.get(address)?.since ?? 0) > 1;
   }
 
+  /** Another server answers there: the losses before are none of its own. */
+  forget(address: string): void {
+    this.#nodes.delete(address);
+  }
+
   warningOf(event: LockEvent): string | undefined {
     const warning = warningOf(event);
     if (event.type !== 'node-left' && event.type !== 'node-failing') return warning;
@@ -103,6 +112,10 @@ class LossLog {
   }
 }
 
+function shownNodes({ nodes, quorum }: Configuration): string {
+  return `${nodes.join(', ')} with quorum ${quorum}`;
+}
+
 /** Nothing for contention and ordinary life. */
 function warningOf(event: LockEvent): string | undefined {
   switch (event.type) {
@@ -115,6 +128,8 @@ function warningOf(event: LockEvent): string | undefined {
       return `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`;
     case 'node-left':
       return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks go on while a quorum is connected.' : ''}`;
+    case 'configurations-differ':
+      return `Another process locks over ${shownNodes(event.other)}, this one over ${shownNodes(event.own)} (both are known to ${event.address}): two holders of one lock are possible. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
     case 'node-failing':
       return `Node ${event.address} does not vote: ${event.reason}`;
     case 'release-delayed':

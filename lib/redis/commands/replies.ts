@@ -62,15 +62,32 @@ export function parseReleaseReply(reply: unknown): ReleaseReply {
   return unexpectedReply('release', reply);
 }
 
-/** `start` names the start of the server that was joined. */
-export function parseJoinReply(reply: unknown): JoinReply & { readonly start?: string } {
-  const [code, value, start, ...more] = fieldsOf(reply);
-  if (isCount(value) && more.length === 0) {
-    if (code === 1 && typeof start === 'string' && /^\w{8}$/.test(start))
-      return { kind: 'joined', quarantineMs: value, start };
-    if (code === -5 && start === undefined) return { kind: 'disagree', floorRetentionMs: value };
+/** What JOIN says beyond the port. */
+interface JoinedStart {
+  /** Names the start of the server that was joined. */
+  readonly start: string;
+  /** Of voting scripts that it should know; or empty. */
+  readonly salt: string;
+}
+
+export function parseJoinReply(
+  reply: unknown,
+): (Extract<JoinReply, { kind: 'joined' }> & JoinedStart) | Exclude<JoinReply, { kind: 'joined' }> {
+  const [code, first, second, third, others, ...more] = fieldsOf(reply);
+  if (code === 1 && isCount(first) && isWord(second) && isWord(third) && Array.isArray(others)) {
+    const isJoined = second.length === 8 && others.every((each) => typeof each === 'string');
+    const found = { quarantineMs: first, start: second, salt: third };
+    const rest = others.length > 0 ? { others } : undefined;
+    if (isJoined && more.length === 0) return { kind: 'joined', ...found, ...rest };
   }
+  if (code === -5 && isCount(first) && isCount(second) && isCount(third) && others === undefined)
+    return { kind: 'disagree', versions: [first, second], floorRetentionMs: third };
   return unexpectedReply('join', reply);
+}
+
+/** Letters and digits, or nothing: it becomes part of a script. */
+function isWord(value: unknown): value is string {
+  return typeof value === 'string' && /^\w*$/.test(value);
 }
 
 export function parseInspectReply(reply: unknown): InspectReply {

@@ -15,7 +15,6 @@ import {
   EXTEND,
   INSPECT,
   RELEASE,
-  BATCH,
   MOST_KEYS,
   VALUES_PER_REQUEST,
   type Script,
@@ -31,7 +30,9 @@ import {
 /** One script as the port asks for it: what a request looks like on the wire, and what the reply means. */
 export interface ScriptCall<Request, Reply> {
   readonly script: Script;
-  /** It goes by its digest only, which a server does not know before it was joined. */
+  /** Of the script, in the Redis protocol; a vote goes by that of its connection. */
+  readonly digest: string;
+  /** Goes by its digest only, which no server but the one that was joined knows. */
   readonly isVote: boolean;
   /** Never written before its tick ends: others of its kind follow, and no caller waits for one. */
   readonly isPatient: boolean;
@@ -70,8 +71,9 @@ class EncodedRequest {
     /** Without marker and gate. */
     readonly keyCount: number,
     readonly keys: string,
-    /** EVALSHA of its own script; in a vote the start of the server is still missing, which is the last argument. */
-    readonly alone: string,
+    /** EVALSHA of its own script: what stands in front of the digest, and behind it. */
+    readonly head: string,
+    readonly tail: string,
     /** Its part of the values of a batch. */
     readonly inBatch: string,
   ) {}
@@ -87,10 +89,10 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   parse: (reply: unknown, request: Request) => Reply,
 ): ScriptCall<Request, Reply> {
   const isVote = letter === 'a' || letter === 'e';
-  const valueCount = (letter === undefined ? 0 : VALUES_PER_REQUEST) + (isVote ? 1 : 0);
+  const valueCount = letter === undefined ? 0 : VALUES_PER_REQUEST;
   const ownKeyCount = letter === 'a' ? 2 : isVote ? 1 : 0;
   /** What stands in front of the names, alone and in a batch, by their number. */
-  const heads: (readonly [alone: string, inBatch: string])[] = [];
+  const heads: (readonly [head: string, count: string, inBatch: string])[] = [];
   let last: Request | undefined;
   let encoded: EncodedRequest;
   let lastMarker = '';
@@ -112,8 +114,9 @@ function scriptCall<Request extends ScriptRequest, Reply>(
       const hint = request.unlessTaken === true ? UNLESS_TAKEN : YES;
       values = bulk(request.holder) + (request.granted ? YES : NO) + (request.notify ? hint : NO);
     }
-    const [alone, inBatch] = (heads[keyCount] ??= [
-      evalsha(script, keyCount + ownKeyCount, keyCount + ownKeyCount + valueCount),
+    const [head, count, inBatch] = (heads[keyCount] ??= [
+      evalsha(keyCount + ownKeyCount + valueCount),
+      bulk(String(keyCount + ownKeyCount)),
       letter === undefined ? '' : bulk(`${letter}${keyCount}`),
     ]);
     if (marker !== lastMarker) {
@@ -121,15 +124,17 @@ function scriptCall<Request extends ScriptRequest, Reply>(
       ownKeys = [marker, gateName(marker)].slice(0, ownKeyCount).map(bulk).join('');
     }
     last = request;
-    encoded = new EncodedRequest(keyCount, keys, alone + ownKeys + keys + values, inBatch + values);
+    const tail = count + ownKeys + keys + values;
+    encoded = new EncodedRequest(keyCount, keys, head, tail, inBatch + values);
     return encoded;
   };
-  return { script, isVote, isPatient: letter === 'e', letter, encode, parse };
+  const digest = bulk(script.sha1);
+  return { script, digest, isVote, isPatient: letter === 'e', letter, encode, parse };
 }
 
-/** The head of a command with so many arguments after the number of its keys. */
-function evalsha({ sha1 }: Script, keyCount: number, count: number): string {
-  return `*${count + 3}\r\n${bulk('evalsha')}${bulk(sha1)}${bulk(String(keyCount))}`;
+/** The beginning of a command with so many arguments after the number of its keys. */
+function evalsha(count: number): string {
+  return `*${count + 3}\r\n${bulk('evalsha')}`;
 }
 
 /** A string in the Redis protocol. */
@@ -158,10 +163,18 @@ export type ScriptCommand = InstanceType<ScriptCommands['ScriptCommand']>;
 /** What is written at once: a request, or several of them. */
 export type WireCommand = InstanceType<ScriptCommands['WireCommand']>;
 
+/** Digests, in the Redis protocol, that only the server behind one connection knows. */
+export interface VotingDigests {
+  /** Of ACQUIRE and EXTEND, by their letters. */
+  readonly a: string;
+  readonly e: string;
+  readonly batch: string;
+}
+
 /** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
-  /** Names the start of the server that was joined, in the Redis protocol: the last argument of every vote. */
-  readonly start: string;
+  /** Undefined until the server was joined. */
+  readonly voting: VotingDigests | undefined;
   /** `wasInBatch`: the error is that of a whole batch, in which nothing was executed, or nothing is known. */
   rejected(command: ScriptCommand, error: unknown, wasInBatch?: boolean): void;
 }
@@ -261,7 +274,9 @@ function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
     ) {
       super();
       this.encoded = call.encode(request);
-      this.text = call.isVote ? this.encoded.alone + owner.start : this.encoded.alone;
+      const digest = call.isVote ? owner.voting?.[call.letter as 'a' | 'e'] : call.digest;
+      // Before a join the digest is that of the text, which no server knows: NOSCRIPT leads to the join.
+      this.text = this.encoded.head + (digest ?? call.digest) + this.encoded.tail;
     }
 
     refused(error: unknown, wasInBatch = false): void {
@@ -286,14 +301,15 @@ function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
       const { marker } = (first!.request as AcquireRequest).names;
       let keyCount = 2;
       let keys = bulk(marker) + bulk(gateName(marker));
-      let values = first!.owner.start;
+      let values = '';
       for (const { encoded } of this.commands) {
         keyCount += encoded.keyCount;
         keys += encoded.keys;
         values += encoded.inBatch;
       }
-      const valueCount = 1 + this.commands.length * (1 + VALUES_PER_REQUEST);
-      return evalsha(BATCH, keyCount, keyCount + valueCount) + keys + values;
+      const valueCount = this.commands.length * (1 + VALUES_PER_REQUEST);
+      const { batch } = first!.owner.voting!;
+      return evalsha(keyCount + valueCount) + batch + bulk(String(keyCount)) + keys + values;
     }
 
     /** 1 is the reply of each. What is no list of replies either is no reply to any of them. */

@@ -13,7 +13,7 @@ import {
   isNotWritable,
   NOT_WRITABLE,
 } from '../commands/node-failure.ts';
-import { argumentsOf, batched, bulk } from '../commands/script-command.ts';
+import { argumentsOf, batched } from '../commands/script-command.ts';
 import type {
   ScriptCall,
   ScriptCommand,
@@ -23,6 +23,7 @@ import type {
 import { MOST_REQUESTS } from '../scripts.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
+import type { VotingScripts } from '../joining.ts';
 import type { RedisLink } from './redis-link.ts';
 
 /** After so much silence a PING asks for life; give or take a quarter, so that clients do not ask in step. */
@@ -68,11 +69,8 @@ export class RedisConnection implements ScriptCommandOwner {
   readonly closed: Promise<void>;
   /** Why it ended, or why it isn't ready. */
   problem = 'the connection was closed';
-  /**
-   * In every vote, set by each join. A server whose data were replaced meanwhile (it was a replica and is a master again)
-   * has the marker of another start, and refuses.
-   */
-  start = bulk('');
+  /** Of the server that was joined. */
+  voting: VotingScripts | undefined;
   isSilent = false;
   wasReady = false;
   readonly #internals: ClientInternals;
@@ -152,7 +150,7 @@ export class RedisConnection implements ScriptCommandOwner {
     const commands = this.#collected;
     if (commands.length === 0) return;
     this.#collected = [];
-    const isBatch = this.#sendsBatches && commands.length > 1;
+    const isBatch = this.#sendsBatches && this.voting !== undefined && commands.length > 1;
     const written = isBatch ? batched(commands, this.#source.commands) : commands;
     for (const command of written) {
       if (command.isNative) void this.client.sendCommand(command as never, this as never);

@@ -59,7 +59,8 @@ export class MemoryLockServer {
   #clockOffsetMs = 0;
   #running = true;
   #frozen = false;
-  #knowsScripts = false;
+  /** Starts of servers whose voting scripts it knows: its own at most, since a text is loaded for the server that joined. */
+  readonly #scripts = new Set<string>();
   /** Of the commands that are executed together: releases that are published if their locks are free after the last one. */
   #unpublished: UnpublishedRelease[] | undefined;
 
@@ -82,20 +83,23 @@ export class MemoryLockServer {
 
   /** False from a restart (or {@link forgetScripts}) until the next join: acquire and extend fail with NOSCRIPT. */
   get knowsScripts(): boolean {
-    return this.#knowsScripts;
+    return this.#scripts.has(this.state.runId);
   }
 
   join(request: port.JoinRequest): port.JoinReply {
-    this.#knowsScripts = true;
-    return join(this.state, request);
+    const reply = join(this.state, request);
+    if (reply.kind === 'joined') this.#scripts.add(this.state.runId);
+    return reply;
   }
 
-  acquire(request: port.AcquireRequest): port.AcquireReply {
-    return this.#knowsScripts ? acquire(this.state, request) : NOSCRIPT;
+  /** @param start the run id that was joined on the connection: its scripts are asked for */
+  acquire(request: port.AcquireRequest, start = this.state.runId): port.AcquireReply {
+    return this.#scripts.has(start) ? acquire(this.state, request, start) : NOSCRIPT;
   }
 
-  extend(request: port.ExtendRequest): port.ExtendReply {
-    return this.#knowsScripts ? extend(this.state, request) : NOSCRIPT;
+  /** @param start as in {@link acquire} */
+  extend(request: port.ExtendRequest, start = this.state.runId): port.ExtendReply {
+    return this.#scripts.has(start) ? extend(this.state, request, start) : NOSCRIPT;
   }
 
   release(request: port.ReleaseRequest): port.ReleaseReply {
@@ -155,7 +159,7 @@ export class MemoryLockServer {
 
   /** SCRIPT FLUSH. */
   forgetScripts(): void {
-    this.#knowsScripts = false;
+    this.#scripts.clear();
   }
 
   /** Shows the server a clock that differs from the given one by so many milliseconds; keys expire by it. */
@@ -180,7 +184,7 @@ export class MemoryLockServer {
     if (!this.#running) return;
     this.#running = false;
     this.#frozen = false;
-    this.#knowsScripts = false;
+    this.#scripts.clear();
     for (const client of this.#clients.keys()) client.breakOff('the server died');
     this.#clients.clear();
   }

@@ -17,18 +17,23 @@ const SECOND_MICROS = 1_000_000;
 
 /** JOIN: the server remembers since when this start of it may vote. */
 export function join(state: MemoryState, request: port.JoinRequest): port.JoinReply {
-  const { markerName, floorRetentionMs } = request;
+  const { markerName, floorRetentionMs, versions } = request;
   const { runId } = state;
   // Read once: time stands still inside a script.
   const nowMs = state.nowMs();
   const marker = state.markers.get(markerName);
+  // Otherwise no process joined this start yet, or everything was flushed.
+  const isOurs = marker?.runId === runId;
+  if (marker !== undefined && disagrees(marker, request, isOurs))
+    return {
+      kind: 'disagree',
+      versions: marker.versions,
+      floorRetentionMs: marker.floorRetentionMs,
+    };
   let { restartGuardMs } = request;
   // Longer ago than any guard.
   let joinedAtMs = state.hasServedGuard ? nowMs - MAX_DURATION_MS : nowMs;
-  // Otherwise no process joined this start yet, or everything was flushed.
-  if (marker?.runId === runId) {
-    if (marker.floorRetentionMs !== floorRetentionMs)
-      return { kind: 'disagree', floorRetentionMs: marker.floorRetentionMs };
+  if (isOurs) {
     restartGuardMs = Math.max(marker.restartGuardMs, restartGuardMs);
     // When the clock went back, what was promised before is unknown. Otherwise a rolling deploy may raise maxTtl: the time
     // of the join stays, the guard grows.
@@ -42,18 +47,47 @@ export function join(state: MemoryState, request: port.JoinRequest): port.JoinRe
     marker.restartGuardMs !== restartGuardMs;
   // What a gate says is from the marker before.
   if (isNews) state.gates.delete(markerName);
-  state.markers.set(markerName, { voteAfterMs, runId, restartGuardMs, floorRetentionMs });
-  return { kind: 'joined', quarantineMs: Math.max(0, voteAfterMs - nowMs) };
+  state.markers.set(markerName, { voteAfterMs, runId, restartGuardMs, floorRetentionMs, versions });
+  const others = noteConfiguration(state, request, nowMs);
+  const joined = { kind: 'joined', quarantineMs: Math.max(0, voteAfterMs - nowMs) } as const;
+  return others.length > 0 ? { ...joined, others } : joined;
+}
+
+function disagrees(
+  { versions: [lowest, highest], floorRetentionMs }: Marker,
+  request: port.JoinRequest,
+  isOurs: boolean,
+): boolean {
+  const isDisjoint = lowest > request.versions[1] || highest < request.versions[0];
+  return isDisjoint || (isOurs && floorRetentionMs !== request.floorRetentionMs);
+}
+
+/** Returns the others that joined within a day, the latest 15. */
+function noteConfiguration(
+  state: MemoryState,
+  { markerName, configuration }: port.JoinRequest,
+  nowMs: number,
+): string[] {
+  const known = state.configurations.get(markerName) ?? [];
+  const recent = known.filter(({ atMs }) => nowMs - atMs < DAY_MICROS / 1000);
+  const others = recent.filter((each) => each.configuration !== configuration);
+  const latest = [...others.slice(-15), { configuration, atMs: nowMs }];
+  state.configurations.set(markerName, latest);
+  return others.map((each) => each.configuration);
 }
 
 /** ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. */
-export function acquire(state: MemoryState, request: port.AcquireRequest): port.AcquireReply {
+export function acquire(
+  state: MemoryState,
+  request: port.AcquireRequest,
+  start: string,
+): port.AcquireReply {
   const { names, holder, ballot, ttlMs } = request;
   const pairs = pairsOf(names);
-  const gate = gateFor(state, request, pairs);
+  const gate = gateFor(state, request, pairs, start);
   if (gate !== undefined && Number.isInteger(ttlMs))
     return accept(state, request, pairs, gate.floorEndMs + ttlMs);
-  const right = votingRight(state, names);
+  const right = votingRight(state, names, start);
   if (right.kind !== 'open') return right;
   const highest = highestFloor(state, pairs);
   for (const [index, { lock }] of pairs.entries()) {
@@ -97,9 +131,10 @@ function gateFor(
   state: MemoryState,
   { names, ballot }: port.AcquireRequest,
   [pair, ...others]: readonly LockPair[],
+  start: string,
 ): Gate | undefined {
   const gate = state.markers.has(names.marker) ? state.gates.get(names.marker) : undefined;
-  if (gate?.runId !== state.runId || pair === undefined || others.length > 0) return undefined;
+  if (gate?.runId !== start || pair === undefined || others.length > 0) return undefined;
   const isFree = state.locks.get(pair.lock) === undefined && ballot > floorOf(state, pair);
   return isFree && ballot > gate.low && ballot <= gate.high ? gate : undefined;
 }
@@ -136,11 +171,15 @@ function clockFloor(marker: Marker, nowMicros: number): number {
 }
 
 /** EXTEND: all keys or nothing, never shortens; a missing key is set again where nobody newer was accepted. */
-export function extend(state: MemoryState, request: port.ExtendRequest): port.ExtendReply {
+export function extend(
+  state: MemoryState,
+  request: port.ExtendRequest,
+  start: string,
+): port.ExtendReply {
   const { names, holder, ballot, ttlMs } = request;
   const pairs = pairsOf(names);
   if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
-  const right = votingRight(state, names);
+  const right = votingRight(state, names, start);
   const recreated = pairs.filter((pair) => state.locks.get(pair.lock) === undefined).length;
   // Setting a key again is a vote.
   if (recreated > 0 && right.kind !== 'open') return right;
@@ -205,9 +244,9 @@ export function inspect(state: MemoryState, { names }: port.InspectRequest): por
 }
 
 /** Whether this server may vote now, from the marker that join wrote. */
-function votingRight(state: MemoryState, names: port.LockNames) {
+function votingRight(state: MemoryState, names: port.LockNames, start: string) {
   const marker = state.markers.get(names.marker);
-  if (marker?.runId !== state.runId) return { kind: 'unjoined' } as const;
+  if (marker?.runId !== start) return { kind: 'unjoined' } as const;
   const leftMs = Math.ceil((marker.voteAfterMs * 1000 - state.nowMicros()) / 1000);
   // More than the whole quarantine is left: the clock went back since the join.
   if (leftMs > marker.restartGuardMs) return { kind: 'unjoined' } as const;

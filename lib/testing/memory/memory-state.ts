@@ -85,6 +85,8 @@ export interface Marker {
   readonly runId: string;
   readonly restartGuardMs: number;
   readonly floorRetentionMs: number;
+  /** Of the protocol: the lowest and the highest that its writer speaks. */
+  readonly versions: readonly [lowest: number, highest: number];
 }
 
 /** What marker and clock said of ballots for free keys, kept for a while. */
@@ -103,6 +105,13 @@ export interface MemorySnapshot {
   readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
   readonly gates: ReadonlyMap<string, unknown>;
+  readonly configurations: ReadonlyMap<string, readonly Joined[]>;
+}
+
+/** A configuration, and when a process with it joined last. */
+export interface Joined {
+  readonly configuration: string;
+  readonly atMs: number;
 }
 
 /** The keys of one server and its own clock: what the commands read and write. */
@@ -113,6 +122,8 @@ export class MemoryState {
   markers = new Map<string, Marker>();
   /** By the name of the marker. */
   readonly gates: ExpiringMap<Gate>;
+  /** By the name of the marker, in the order of the joins. */
+  configurations = new Map<string, readonly Joined[]>();
   /** Changes with every start of the server. */
   runId: string;
   /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
@@ -132,7 +143,8 @@ export class MemoryState {
   }
 
   clear(): void {
-    this.load({ locks: new Map(), floors: new Map(), markers: new Map(), gates: new Map() });
+    const [locks, floors, markers, gates] = [new Map(), new Map(), new Map(), new Map()];
+    this.load({ locks, floors, markers, gates, configurations: new Map() });
     this.hasServedGuard = false;
   }
 
@@ -142,10 +154,12 @@ export class MemoryState {
       floors: this.floors.dump(),
       markers: new Map(this.markers),
       gates: this.gates.dump(),
+      configurations: new Map(this.configurations),
     };
   }
 
-  load({ locks, floors, markers, gates }: MemorySnapshot): void {
+  load({ locks, floors, markers, gates, configurations }: MemorySnapshot): void {
+    this.configurations = new Map(configurations);
     this.locks.load(locks);
     this.floors.load(floors);
     this.markers = new Map(markers);

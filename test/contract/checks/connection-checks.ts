@@ -1,5 +1,6 @@
 import { expect } from '@jest/globals';
 import type { AcquireRequest, LockNames, ReleaseReply } from '../../../lib/core/nodes/lock-node.ts';
+import { joinRequest } from '../../support/join-request.ts';
 import { ContractClient, TTL_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
@@ -12,7 +13,7 @@ export const connectionChecks: readonly ContractCheck[] = [
       const names = harness.names('a');
       const node = harness.createNode();
       const received: string[] = [];
-      const join = { markerName: harness.markerName, restartGuardMs: 0, floorRetentionMs: 600_000 };
+      const join = joinRequest({ markerName: harness.markerName });
       node.open(
         {
           opened: () => received.push('opened'),
@@ -126,7 +127,7 @@ export const connectionChecks: readonly ContractCheck[] = [
     async run(harness) {
       const client = await ContractClient.joined(harness);
       const { node } = client;
-      const join = { markerName: harness.markerName, restartGuardMs: 0, floorRetentionMs: 600_000 };
+      const join = joinRequest({ markerName: harness.markerName });
       const others: [string, (settle: (reply: { kind: string }) => void) => void][] = [
         ['joined', (settle) => node.join(join, settle)],
         ['inspected', (settle) => node.inspect({ names: harness.names('a') }, settle)],

@@ -1,4 +1,5 @@
 import { expect } from '@jest/globals';
+import { PROTOCOL_VERSIONS } from '../../../lib/core/options/options.ts';
 import { ContractClient, RETENTION_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
@@ -92,11 +93,45 @@ export const joinChecks: readonly ContractCheck[] = [
       const client = await ContractClient.joined(harness);
       expect(await client.join(GUARD_MS, RETENTION_MS / 2)).toEqual({
         kind: 'disagree',
+        versions: PROTOCOL_VERSIONS,
         floorRetentionMs: RETENTION_MS,
       });
       expect(await client.acquire(harness.names('a'), 'holder', await harness.nowMicros())).toEqual(
         { kind: 'accepted' },
       );
+    },
+  },
+  {
+    name: 'join: versions of the protocol that this process does not speak are refused, and others are no restart',
+    async run(harness) {
+      const client = await ContractClient.joined(harness, 100);
+      await eventually('a vote', async () => {
+        const reply = await client.acquire(harness.names('a'), 'a', await harness.nowMicros());
+        return reply.kind === 'accepted';
+      });
+      await harness.writeVersions(2, 3);
+      const refused = { kind: 'disagree', versions: [2, 3], floorRetentionMs: RETENTION_MS };
+      expect(await client.join(100)).toEqual(refused);
+      expect(await client.join(100)).toEqual(refused);
+      const vote = await client.acquire(harness.names('b'), 'b', await harness.nowMicros());
+      expect(vote).toEqual({ kind: 'accepted' });
+      await harness.writeVersions(1, 2);
+      expect(await client.join(100)).toEqual({ kind: 'joined', quarantineMs: 0 });
+    },
+  },
+  {
+    name: 'join: the node names the other configurations, in the order of their latest joins',
+    async run(harness) {
+      const client = await ContractClient.connect(harness);
+      const joinWith = (configuration: string) => client.join(0, RETENTION_MS, configuration);
+      const [one, two, three] = ['1 a', '2 a b c', '2 b c d'];
+      expect(await joinWith(one!)).not.toHaveProperty('others');
+      expect(await joinWith(two!)).toMatchObject({ others: [one] });
+      expect(await joinWith(one!)).toMatchObject({ others: [two] });
+      expect(await joinWith(three!)).toMatchObject({ others: [two, one] });
+      for (let number = 0; number < 20; number += 1) await joinWith(`1 node${number}`);
+      const reply = await joinWith('1 last');
+      expect(reply).toMatchObject({ others: { length: 16, 15: '1 node19' } });
     },
   },
   {

@@ -4,6 +4,7 @@ import { Chance } from './chance.ts';
 import { SimulatedServer } from './simulated-server.ts';
 import { Trace } from './trace.ts';
 import { World } from './world.ts';
+import { joinRequest } from '../../support/join-request.ts';
 
 // What the judge takes for a time without trouble: an event about nodes that did not answer is false only then.
 
@@ -25,7 +26,7 @@ describe('a server is in trouble', () => {
     const world = new World();
     const settings = { clockRate: 1, clockErrorMs: 0 };
     const server = new SimulatedServer(world, new Trace(world, false), 0, settings);
-    server.memory.join({ markerName: 'lock:#marker', restartGuardMs: 0, floorRetentionMs: 1 });
+    server.memory.join(joinRequest());
     server.serviceMs = 100;
     expect(server.worksUntilMs(1)).toBe(100);
     server.serviceMs = 0;

@@ -109,9 +109,10 @@ describe('replies of the scripts', () => {
     expect(replies.parseExtendReply([-2, 5])).toEqual({ kind: 'quarantined', remainingMs: 5 });
     expect(replies.parseExtendReply([-4])).toEqual({ kind: 'unjoined' });
     expect(replies.parseReleaseReply(0)).toEqual({ kind: 'released', deleted: 0 });
-    const joined = { kind: 'joined', quarantineMs: 0, start: '1a2b3c4d' };
-    expect(replies.parseJoinReply([1, 0, '1a2b3c4d'])).toEqual(joined);
-    expect(replies.parseJoinReply([-5, 9])).toEqual({ kind: 'disagree', floorRetentionMs: 9 });
+    const joined = { kind: 'joined', quarantineMs: 0, start: '1a2b3c4d', salt: '', others: ['x'] };
+    expect(replies.parseJoinReply([1, 0, '1a2b3c4d', '', ['x']])).toEqual(joined);
+    const disagreed = { kind: 'disagree', versions: [2, 3], floorRetentionMs: 9 };
+    expect(replies.parseJoinReply([-5, 2, 3, 9])).toEqual(disagreed);
     expect(replies.parseInspectReply([0, '3', null])).toEqual({
       kind: 'inspected',
       holder: null,

@@ -14,7 +14,8 @@ import type { CommandClass, ScriptCall } from '../../../lib/redis/commands/scrip
 
 const names = new NodeNames('lock:', ['a']);
 const vote = { names, holder: 'holder', ballot: 7, ttlMs: 10_000 };
-const owner = { start: bulk('1a2b3c4d'), rejected: () => undefined };
+const voting = { a: bulk('a'.repeat(40)), e: bulk('e'.repeat(40)), batch: bulk('b'.repeat(40)) };
+const owner = { voting, rejected: () => undefined };
 const IoredisCommand = Command as unknown as CommandClass;
 
 const { ScriptCommand } = scriptCommands();
@@ -52,11 +53,10 @@ describe('a request on the wire', () => {
   });
 
   it('carries digest, keys and values in the order in which the script reads them', () => {
-    const { sha1 } = ACQUIRE_CALL.script;
     const keys = ['4', 'lock:#marker', 'lock:#marker:gate', 'lock:a', 'lock:#floor:a'];
     // Floors are compared as strings: 16 digits.
-    const values = ['0000000000000007', 'holder', '10000', '1a2b3c4d'];
-    expect(textOf(ACQUIRE_CALL, vote)).toBe(written([sha1, ...keys, ...values]));
+    const values = ['0000000000000007', 'holder', '10000'];
+    expect(textOf(ACQUIRE_CALL, vote)).toBe(written(['a'.repeat(40), ...keys, ...values]));
     const release = { names, holder: 'holder', granted: false, notify: true };
     expect(textOf(RELEASE_CALL, release)).toBe(
       written([RELEASE_CALL.script.sha1, '2', 'lock:a', 'lock:#floor:a', 'holder', '0', '1']),

@@ -3,12 +3,13 @@ import { createHash } from 'node:crypto';
 import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import * as commands from '../../../lib/redis/commands/script-command.ts';
 import { REQUIRED_COMMANDS } from '../../../lib/redis/preflight.ts';
-import { JOIN, PROBE, type Script } from '../../../lib/redis/scripts.ts';
+import { JOIN } from '../../../lib/redis/joining.ts';
+import { PROBE, type Script } from '../../../lib/redis/scripts.ts';
 
 const names = new NodeNames('lock:', ['a', 'b']);
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
 const { ScriptCommand } = commands.scriptCommands();
-const owner = { start: commands.bulk('1a2b3c4d'), rejected: () => undefined };
+const owner = { voting: undefined, rejected: () => undefined };
 const release = { names, holder: 'holder', granted: true, notify: false };
 
 /** Script, what is sent for two locks after the command's name, and which of the forms that its header names that is. */
@@ -18,7 +19,11 @@ const CASES: readonly (readonly [string, Script, readonly (string | number)[], f
   sent('RELEASE', commands.RELEASE_CALL, release),
   [...sent('RELEASE', commands.RELEASE_CALL, { ...release, granted: false }), 1],
   sent('INSPECT', commands.INSPECT_CALL, { names }),
-  ['JOIN', JOIN, [JOIN.sha1, 2, 'lock:#marker', 'lock:#marker:gate', 10_000, 600_000]],
+  [
+    'JOIN',
+    JOIN,
+    [JOIN.sha1, 3, 'marker', 'gate', 'configurations', 10_000, 600_000, 1, 1, '1 a', ''],
+  ],
   ['PROBE', PROBE, [PROBE.sha1, 2, 'probe', 'probe floor']],
 ];
 

@@ -1,3 +1,4 @@
+import { joinRequest } from '../../support/join-request.ts';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -7,7 +8,7 @@ import { Redlock } from '../../../lib/core/redlock.ts';
 import { createMemoryNodes, MemoryLockNode, MemoryLockServer } from '../../../lib/testing/index.ts';
 import { ballotNow, NodeDriver } from '../../support/node-driver.ts';
 
-const REQUEST = { markerName: '#marker', restartGuardMs: 100, floorRetentionMs: 600_000 };
+const REQUEST = joinRequest({ markerName: '#marker', restartGuardMs: 100 });
 
 describe('JOIN in memory', () => {
   it('happens at one instant, as a script of Redis does, although the clock moves on at every reading', () => {

@@ -156,10 +156,10 @@ describe('a join that fails', () => {
     expect([node.story, world.environment.pendingTimers]).toEqual([['join', 'join'], 0]);
   });
 
-  it('names another retention of floors in use as the reason', () => {
+  it('names the versions of the protocol that are in use as the reason', () => {
     node.listener.opened();
-    node.answer('join', { kind: 'disagree', floorRetentionMs: 5 });
-    const message = /floors for 5 ms, this one for 600000 ms: use one version/;
+    node.answer('join', { kind: 'disagree', versions: [2, 3], floorRetentionMs: 5_000 });
+    const message = /2 to 3 .*5 s.* 1 to 1 .*600 s/;
     expect(ask().replies).toMatchObject([{ message: expect.stringMatching(message) }]);
   });
 });

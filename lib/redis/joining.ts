@@ -1,0 +1,158 @@
+import { randomBytes } from 'node:crypto';
+import type { JoinReply, JoinRequest } from '../core/nodes/lock-node.ts';
+import { notSent } from './commands/node-failure.ts';
+import { parseJoinReply } from './commands/replies.ts';
+import { bulk } from './commands/script-command.ts';
+import type { VotingDigests } from './commands/script-command.ts';
+import type { RedisConnection } from './connection/redis-connection.ts';
+import { ACQUIRE, BATCH, defineScript, EXTEND, gateName, INSPECT, RELEASE } from './scripts.ts';
+import type { Script } from './scripts.ts';
+
+const MOVED = 'another server answers at this address by now';
+
+/** First on every connection: makes the server remember when it may vote, and who joined it. */
+export const JOIN = defineScript(`
+-- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
+-- KEYS: marker gate configurations
+-- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, salt
+-- configuration: "quorum node1 node2 ..." of the client.  salt: of voting scripts that it has loaded; empty = none.
+-- marker: "<lowest>-<highest> <voteAfterMs> <runId> <W ms> <R ms> <salt> ...", no TTL; later versions keep the first word, and may
+--   add words.  gate: see ACQUIRE; what it says is from the marker before.
+-- configurations: a line "<ms> <configuration>" for each of the latest 16 that joined within a day, oldest first.
+-- Returns {1, ms, start, salt, others} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run
+--           id; salt is that of voting scripts loaded since this start, or empty; others are the other configurations
+--         {-5, lowest, highest, R} DISAGREE: the marker is of other protocol versions or another R; nothing was written
+local call, K, A = redis.call, KEYS, ARGV
+local W, R = tonumber(A[1]), A[2]
+local runId = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local before = call('GET', K[1]) or ''
+local lowest, highest, words = string.match(before, '^(%d+)-(%d+) (.*)$')
+local voteAfter, markerRunId, markerW, markerR, salt, more = string.match(words or '', '^(%d+) (%w+) (%d+) (%d+) (%S+)(.*)$')
+local isOurs = markerRunId == runId -- otherwise nobody joined this start yet, or everything was flushed
+local isDisjoint = lowest and (tonumber(lowest) > tonumber(A[4]) or tonumber(highest) < tonumber(A[3]))
+if isDisjoint or isOurs and markerR ~= R then
+  return {-5, tonumber(lowest), tonumber(highest), tonumber(markerR) or 0}
+end
+
+if isOurs then
+  voteAfter, markerW = tonumber(voteAfter), tonumber(markerW)
+  W = math.max(W, markerW)
+  if voteAfter - now > markerW then voteAfter = now + W -- the clock went back: what was promised before is unknown
+  else voteAfter = voteAfter - markerW + W end -- a rolling deploy raised it: as if the larger W had been there from the start
+else
+  voteAfter, salt, more = now + W, '-', ''
+end
+if A[6] ~= '' then salt = A[6] end
+local marker = string.format('%s-%s %.0f %s %.0f %s %s%s', A[3], A[4], voteAfter, runId, W, R, salt, more)
+if marker ~= before then
+  call('SET', K[2], '') -- before DEL: without memory a server refuses a first write, and none after one that it took
+  call('DEL', K[2])
+  call('SET', K[1], marker)
+end
+
+local lines, others = {}, {}
+for ms, configuration in string.gmatch(call('GET', K[3]) or '', '(%d+) ([^\\n]+)') do
+  if configuration ~= A[5] and now - ms < 86400000 then
+    lines[#lines + 1], others[#others + 1] = ms .. ' ' .. configuration, configuration
+  end
+end
+if #lines > 15 then table.remove(lines, 1) end
+lines[#lines + 1] = string.format('%.0f', now) .. ' ' .. A[5]
+local written = redis.pcall('SET', K[3], table.concat(lines, '\\n'), 'PX', 86400000)
+-- A replica joins nobody; a server without memory does, since it still extends.
+if written.err and string.find(written.err, 'READONLY', 1, true) then return written end
+return {1, math.max(0, voteAfter - now), string.sub(runId, 1, 8), salt == '-' and '' or salt, others}
+`);
+
+/** Where a server keeps the configurations that joined it. */
+export function configurationsName(marker: string): string {
+  return `${marker}:configurations`;
+}
+
+/**
+ * The script for one start of one server. Without arguments it answers whether the server that runs it is that one.
+ *
+ * @param salt chosen anew before each time the text is loaded: so one server at most knows its digest
+ */
+export function salted({ text }: Script, start: string, salt: string): Script {
+  return defineScript(`
+local start = '${start}' -- ${salt}
+if not ARGV[1] then return start == string.sub(string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), 1, 8) and 1 or 0 end
+${text}`);
+}
+
+/** Asks the server at the other end to join, and resolves to its answer. */
+export function askToJoin(
+  connection: RedisConnection,
+  request: JoinRequest,
+  salt = '',
+): Promise<unknown> {
+  const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
+  const names = [markerName, gateName(markerName), configurationsName(markerName)];
+  const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, salt];
+  return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
+}
+
+/** Voting scripts that one start of one server knows, and no other server. */
+export interface VotingScripts extends VotingDigests {
+  readonly start: string;
+  readonly scripts: readonly Script[];
+}
+
+/**
+ * Joins by the text of the script, then finds voting scripts that this very server has, or loads some. A digest is loaded once, by
+ * one command, and scripts do not spread: so the server that answers to it here is the only one that ever will, also where
+ * something between moves the connection to another server.
+ *
+ * @param latest of the join before, on whichever connection to this node
+ */
+export async function joinServer(
+  connection: RedisConnection,
+  request: JoinRequest,
+  latest: VotingScripts | undefined,
+): Promise<JoinReply> {
+  const joined = parseJoinReply(await askToJoin(connection, request));
+  if (joined.kind !== 'joined') return joined;
+  const { start, salt, ...reply } = joined;
+  const isMoved = connection.voting !== undefined && connection.voting.start !== start;
+  const found = salt === '' ? undefined : votingScripts(start, salt);
+  for (const voting of [latest?.start === start ? latest : undefined, found]) {
+    if (voting === undefined || !(await knows(connection, voting))) continue;
+    connection.voting = voting;
+    return isMoved ? { ...reply, isMoved } : reply;
+  }
+  const voting = await loaded(connection, request, start);
+  if (voting === undefined) return notSent(MOVED);
+  connection.voting = voting;
+  return isMoved ? { ...reply, isMoved } : reply;
+}
+
+/** New ones, which a second join makes those of the server, for other processes to find; undefined where it is another one by now. */
+async function loaded(
+  connection: RedisConnection,
+  request: JoinRequest,
+  start: string,
+): Promise<VotingScripts | undefined> {
+  const salt = randomBytes(12).toString('hex');
+  const voting = votingScripts(start, salt);
+  const load = ({ text }: Script) => connection.ask((client) => client.script('LOAD', text));
+  await Promise.all([...voting.scripts, RELEASE, INSPECT].map(load));
+  if (!(await knows(connection, voting))) return undefined;
+  const again = parseJoinReply(await askToJoin(connection, request, salt));
+  return again.kind === 'joined' && again.start === start ? voting : undefined;
+}
+
+function votingScripts(start: string, salt: string): VotingScripts {
+  const scripts = [ACQUIRE, EXTEND, BATCH].map((script) => salted(script, start, salt));
+  const [a = '', e = '', batch = ''] = scripts.map(({ sha1 }) => bulk(sha1));
+  return { start, scripts, a, e, batch };
+}
+
+/** Whether the server has all of them, and is the one that they are for. */
+async function knows(connection: RedisConnection, { scripts }: VotingScripts): Promise<boolean> {
+  const ask = ({ sha1 }: Script) => connection.ask((client) => client.call('evalsha', [sha1, 0]));
+  const answers = await Promise.all(scripts.map((script) => ask(script).catch(() => 0)));
+  return answers.every((answer) => answer === 1);
+}

@@ -1,0 +1,14 @@
+import type { JoinRequest } from '../../lib/core/nodes/lock-node.ts';
+import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../../lib/core/options/options.ts';
+
+/** What a process without restart guard asks a node, with other values where a test wants them. */
+export function joinRequest(changes: Partial<JoinRequest> = {}): JoinRequest {
+  return {
+    markerName: 'lock:#marker',
+    restartGuardMs: 0,
+    floorRetentionMs: FLOOR_RETENTION_MS,
+    versions: PROTOCOL_VERSIONS,
+    configuration: '1 node:6379',
+    ...changes,
+  };
+}
