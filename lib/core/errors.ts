@@ -196,9 +196,8 @@ export function lossOf(
   { keys, reason, token, causes }: Pick<LockLostError, 'keys' | 'reason' | 'token' | 'causes'>,
   isExtended: boolean,
 ): LockLostError {
-  const because = causes.length > 0 ? ` (${listOf(causes)})` : '';
-  const expired = isExtended ? LOSS.expired + because : NOT_EXTENDED;
-  const why = reason === 'expired' ? expired : LOSS[reason];
+  const expired = causes.length > 0 ? `${LOSS.expired} (${listOf(causes)})` : LOSS.expired;
+  const why = reason !== 'expired' ? LOSS[reason] : isExtended ? expired : NOT_EXTENDED;
   const message = lossMessage(keys, reason, token, why);
   return new LockLostError(keys, reason, token, causes, undefined, message);
 }
@@ -345,9 +344,7 @@ export function isOf(keys: readonly string[], error: unknown): error is RedlockE
 
 /** The causes as they stand in messages; the full stop is up to the sentence. */
 export function listOf(causes: readonly NodeCause[]): string {
-  return causes
-    .map(({ address, message }) => `${address}: ${message.replace(/\.$/, '')}`)
-    .join('; ');
+  return causes.map((one) => `${one.address}: ${one.message.replace(/\.$/, '')}`).join('; ');
 }
 
 /** The keys as they stand in messages: quoted, long ones cut, control characters escaped. */

@@ -84,11 +84,10 @@ export type LockEvent =
       readonly own: Configuration;
       readonly other: Configuration;
     })
-  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
+  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. `hasQuorum`: enough others vote. */
   | (AboutNode & {
       readonly type: 'node-left';
       readonly message: string;
-      /** Enough other nodes vote: locks go on. */
       readonly hasQuorum: boolean;
     })
   /**
@@ -97,19 +96,12 @@ export type LockEvent =
    */
   | (AboutNode & { readonly type: 'node-failing'; readonly reason: string })
   /**
-   * Too few nodes vote now: no lock can be had, and none extended. Once for each outage, with why each of them does not: at the
-   * first call that is refused, or as soon as too many nodes are failing or in quarantine. A connection that is made again at once
-   * is no outage, nor is a start without a quorum, or the shutdown.
+   * Too few nodes vote: no lock can be had, and none extended. Once for each outage, when it refuses a call or lasts: when too many
+   * nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
    */
   | (WithCauses & { readonly type: 'quorum-lost' })
-  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. Servers that stayed connected show it by a vote. */
-  | {
-      readonly type: 'quorum-back';
-      /** How long too few nodes voted. */
-      readonly downMs: number;
-      /** How many calls were refused meanwhile (`unavailable`). */
-      readonly refusedCalls: number;
-    };
+  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. `refusedCalls` were `unavailable` meanwhile. */
+  | { readonly type: 'quorum-back'; readonly downMs: number; readonly refusedCalls: number };
 
 /**
  * Receives events. Those of a lock run in the async context of the call that acquired it (`release-incomplete` of one that was

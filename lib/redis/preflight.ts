@@ -218,7 +218,6 @@ export async function examineServer(
   const rights = Object.keys(questions);
   const said = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
   const refusals = said.filter((each) => !isCondition(each));
-  const refused = said.find(isOfWrites);
   const [info, , , , probed] = answers;
   const mayConfigure = Array.isArray(probed) && probed[0] === 1;
   const field = (name: string) =>
@@ -233,7 +232,7 @@ export async function examineServer(
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
     idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
-    refusesWrites: refused && explained(refused.replace(/^[^:]*: (?=[A-Z]+ )/, '')),
+    refusesWrites: said.find(isOfWrites)?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
     missingRights: [...new Set(refusals)].filter((each) => !isOfCluster(each)),
   };
 }
@@ -248,7 +247,7 @@ async function idleTimeoutS(connection: RedisConnection): Promise<number> {
 function refusalsIn(right: string, answer: unknown): string[] {
   const failures = Array.isArray(answer) ? answer : [];
   if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
-  return failures.filter((failure) => typeof failure === 'string');
+  return failures.filter((failure) => typeof failure === 'string').map(explained);
 }
 
 /** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */

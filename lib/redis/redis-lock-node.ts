@@ -76,7 +76,7 @@ export class RedisLockNode implements port.LockNode {
 
   holdProcess(isHeld: boolean): void {
     this.#source.holdsProcess = isHeld;
-    this.#commands.connection?.holdProcess();
+    if (isHeld) this.#commands.connection?.client.stream.ref?.();
   }
 
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {

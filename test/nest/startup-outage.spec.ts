@@ -169,7 +169,7 @@ describe('a start without a quorum', () => {
     try {
       const message = await refusal(guarded[0]!.url, { keyPrefix: 'no-writes:' });
       expect(message).toMatch(
-        /join failed: NOREPLICAS .* attach them, or set min-replicas-to-write 0\. Check these servers\.$/,
+        /join failed: NOREPLICAS .* attach its replicas, or set min-replicas-to-write 0\. Check these servers\.$/,
       );
     } finally {
       await admin.config('SET', 'min-replicas-to-write', '0');

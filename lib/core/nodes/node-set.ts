@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import type { Environment } from '../environment.ts';
 import type { NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
+import { inModuleContext } from '../module-context.ts';
 import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
@@ -155,15 +156,16 @@ export class NodeSet {
 
   /** Nodes that don't vote now, as far as that was reported, and why. */
   get missingVotes(): NodeCause[] {
-    const { nowMs } = this;
-    return this.sessions.flatMap(({ address, isKnownToVote, votesAtMs, state, problem }) => {
-      const leftMs = isKnownToVote ? votesAtMs - nowMs : Infinity;
-      if (leftMs <= 0) return [];
-      const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
-      const cause = { address, message: isKnownToVote ? message : problem, elapsedMs: 0 };
-      const refuses = state === 'voting' ? 'error' : 'unreachable';
-      return [{ ...cause, reason: isKnownToVote ? 'quarantined' : refuses }];
-    });
+    return this.sessions.flatMap(
+      ({ address, reported, votesAtMs, state, problem }): NodeCause[] => {
+        const leftMs = votesAtMs - this.nowMs;
+        const refuses = state === 'voting' ? 'error' : 'unreachable';
+        if (reported !== 'joined')
+          return [{ address, reason: refuses, message: problem, elapsedMs: 0 }];
+        const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+        return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
+      },
+    );
   }
 
   /** Too few nodes vote now, as far as that was reported. */
@@ -275,7 +277,8 @@ export class NodeSet {
     } catch (error) {
       this.#listenerFailed(error);
     }
-    if ('address' in event || event.type === 'unavailable') this.#watch.look(event.type);
+    if ('address' in event || event.type === 'unavailable')
+      inModuleContext(() => this.#watch.look(event.type));
   }
 
   async close(): Promise<void> {

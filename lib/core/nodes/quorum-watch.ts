@@ -1,5 +1,4 @@
 import type { LockEvent } from '../events.ts';
-import { inModuleContext } from '../module-context.ts';
 import { Alarm } from './deadlines.ts';
 import type { NodeSet } from './node-set.ts';
 
@@ -9,44 +8,41 @@ import type { NodeSet } from './node-set.ts';
  */
 export class QuorumWatch {
   readonly #set: NodeSet;
-  /** Since when too few nodes vote; undefined while enough do. Before a quorum voted first, that is no news. */
-  #sinceMs: number | undefined = Number.NEGATIVE_INFINITY;
-  #isReported = false;
-  #refusedCalls = 0;
+  /** Undefined while enough nodes vote. The one before the first quorum has no beginning, and is no news. */
+  #outage: { sinceMs: number; refusedCalls: number; isReported: boolean } | undefined = {
+    sinceMs: Number.NEGATIVE_INFINITY,
+    refusedCalls: 0,
+    isReported: false,
+  };
   readonly #quarantineEnd = new Alarm(() => this.look());
 
   constructor(set: NodeSet) {
     this.#set = set;
   }
 
-  /** @param after the event of a node, or of a refused call, that changed something */
+  /** @param after the event that may have begun or ended one */
   look(after?: LockEvent['type']): void {
     const { quorumVotesAtMs, isQuorumMissing, missingVotes, alarms, nowMs } = this.#set;
-    if (!isQuorumMissing) return this.#isBack(nowMs);
-    this.#sinceMs ??= nowMs;
-    if (after === 'unavailable') this.#refusedCalls += 1;
+    if (!isQuorumMissing) {
+      const { sinceMs = 0, refusedCalls = 0, isReported = false } = this.#outage ?? {};
+      this.#outage = undefined;
+      if (isReported)
+        this.#set.emit({ type: 'quorum-back', downMs: nowMs - sinceMs, refusedCalls });
+      return;
+    }
+    const outage = (this.#outage ??= { sinceMs: nowMs, refusedCalls: 0, isReported: false });
+    if (after === 'unavailable') outage.refusedCalls += 1;
     const waitMs = quorumVotesAtMs - nowMs;
     const isQuarantine = waitMs > 0 && waitMs !== Number.POSITIVE_INFINITY;
     if (isQuarantine) alarms.set(this.#quarantineEnd, Math.ceil(waitMs), nowMs);
     const lasts = after === 'node-failing' || (after === 'node-joined' && isQuarantine);
-    const isNews = !this.#isReported && this.#sinceMs !== Number.NEGATIVE_INFINITY;
-    if (!isNews || !(lasts || after === 'unavailable')) return;
-    this.#isReported = true;
-    this.#emit({ type: 'quorum-lost', causes: missingVotes });
-  }
-
-  #isBack(nowMs: number): void {
-    const downMs = nowMs - (this.#sinceMs ?? nowMs);
-    const refusedCalls = this.#refusedCalls;
-    const isNews = this.#isReported;
-    this.#sinceMs = undefined;
-    this.#isReported = false;
-    this.#refusedCalls = 0;
-    if (isNews) this.#emit({ type: 'quorum-back', downMs, refusedCalls });
-  }
-
-  /** A refused call has an async context of its own. */
-  #emit(event: LockEvent): void {
-    inModuleContext(() => this.#set.emit(event));
+    if (
+      !(lasts || after === 'unavailable') ||
+      outage.isReported ||
+      outage.sinceMs === Number.NEGATIVE_INFINITY
+    )
+      return;
+    outage.isReported = true;
+    this.#set.emit({ type: 'quorum-lost', causes: missingVotes });
   }
 }

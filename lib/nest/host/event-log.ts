@@ -36,7 +36,7 @@ export function eventListener(
       );
     if (event.type === 'quorum-back')
       logger.log(
-        `A quorum votes again. For ${inSeconds(event.downMs)} there was none, and ${event.refusedCalls} ${event.refusedCalls === 1 ? 'call' : 'calls'} got no lock.`,
+        `A quorum votes again, after ${inSeconds(event.downMs)}. Calls that got no lock meanwhile: ${event.refusedCalls}.`,
       );
     if (event.type === 'node-joined' && event.isMoved) losses.forget(event.address);
     if (event.type === 'node-joined' && !losses.isCounted(event.address)) {

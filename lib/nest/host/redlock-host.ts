@@ -71,7 +71,7 @@ export class RedlockHost
     if (!this.#opened) {
       this.#opened = true;
       // Of a start that fails in between nobody closes it; calls keep the process alive by themselves.
-      this.#holdProcess(false);
+      for (const node of this.#nodes) node.holdProcess?.(false);
       this.#redlock.open();
       if (this.hasFence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
     }
@@ -97,11 +97,7 @@ export class RedlockHost
     const { signal } = this.#closing;
     if (this.hasFence)
       await this.#starting(() => checkModuleFence(fence, this.#start.timeoutMs, logger, signal));
-    this.#holdProcess(true);
-  }
-
-  #holdProcess(isHeld: boolean): void {
-    for (const node of this.#nodes) node.holdProcess?.(isHeld);
+    for (const node of this.#nodes) node.holdProcess?.(true);
   }
 
   /** An application that does not start must not be kept alive by these connections. */

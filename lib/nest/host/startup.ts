@@ -76,10 +76,7 @@ export async function startRedlock(
   );
 }
 
-/**
- * Waits for `needed` nodes and `joins` as long as `timeoutMs` lasts, and little longer for the rest, as it does after an unsafe
- * node; none is asked again when nothing joined.
- */
+/** Waits for `needed` nodes and `joins` as long as `timeoutMs` lasts, and little longer for the rest, or after an unsafe one. */
 function examineAll(
   nodes: readonly LockNode[],
   needed: number,

@@ -17,28 +17,20 @@ const OF_OUR_SCRIPT =
 export const REPLICA =
   'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
 
-/** By what a server says that refuses all writes, and so every vote. */
-const REMEDIES: readonly (readonly [RegExp, string])[] = [
-  [/\b(READONLY|MASTERDOWN)\b/, REPLICA],
-  [
-    /\bNOREPLICAS\b/,
-    'takes no writes while too few replicas are attached: attach them, or set min-replicas-to-write 0',
-  ],
-  [
-    /\bOOM\b/,
-    'takes no writes, because its memory is full: raise maxmemory, or take out what fills it',
-  ],
-  [
-    /\bMISCONF\b/,
-    'takes no writes, because it could not save to its disk: its log says why; else set stop-writes-on-bgsave-error no',
-  ],
-];
+/** By the word with which a server refuses all writes, and so every vote. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  READONLY: REPLICA,
+  MASTERDOWN: REPLICA,
+  NOREPLICAS: 'takes no writes: attach its replicas, or set min-replicas-to-write 0',
+  OOM: 'takes no writes: raise maxmemory, or take out what fills it',
+  MISCONF: 'takes no writes: its log says why; else set stop-writes-on-bgsave-error no',
+};
 
 /** What a server said, without digests of scripts, and with what helps where it takes no writes. */
 export function explained(message: string): string {
   const said = message.replace(OF_OUR_SCRIPT, '');
-  const [, remedy] = REMEDIES.find(([code]) => code.test(said)) ?? [];
-  return remedy === undefined ? said : `${said.replace(/\.$/, '')}. It ${remedy}`;
+  const code = Object.keys(REMEDIES).find((word) => new RegExp(`\\b${word} `).test(said));
+  return code === undefined ? said : `${said.replace(/\.$/, '')}. It ${REMEDIES[code]}`;
 }
 
 /** How ioredis refuses a command that it can't write now. */

@@ -138,12 +138,8 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   const masters = 'give independent masters; a lock node cannot be a Redis Cluster';
   if ('isCluster' in input && input.isCluster === true) throw refused('a cluster client', masters);
   if ('duplicate' in input && typeof input.duplicate === 'function') {
-    if (typeof input.options !== 'object' || input.options === null)
-      throw refused("an object with 'duplicate' and without options", FORMS);
-    if (!('connector' in input)) {
-      const fix = 'in a test without Redis use createMemoryNodes of nestjs-fenced-lock/testing';
-      throw refused('a client that is not of ioredis, such as a mock', fix);
-    }
+    const inTests = 'in tests without Redis use createMemoryNodes of nestjs-fenced-lock/testing';
+    if (!('connector' in input)) throw refused('a client not of ioredis, such as a mock', inTests);
     checkValues(input.options, 'a client', refused);
     return input;
   }
@@ -295,12 +291,6 @@ function isCopiedWhole(options: object, known: readonly string[]): boolean {
   return isPlain || ['host', 'port', 'path'].some(isOwn);
 }
 
-const OF_SCHEME = new Map<string | undefined, string>([
-  ['valkey', 'write redis://'],
-  ['valkeys', 'write rediss://'],
-  ['unix', 'give the path alone, such as /run/redis.sock'],
-]);
-
 function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   if (/,\s*rediss?:\/\//i.test(url)) {
     const fix = 'give an array with one URL for each server, for example urls.split(/\\s*,\\s*/)';
@@ -308,8 +298,7 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   }
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
   if (url.trim() === '' || (scheme !== undefined && scheme !== 'redis' && scheme !== 'rediss')) {
-    const fix =
-      OF_SCHEME.get(scheme) ?? 'give a URL such as redis://host:6379 or rediss://host:6379';
+    const fix = 'give redis://host:6379, rediss://host:6379, or the path of a socket alone';
     throw refused(JSON.stringify(scheme === undefined ? url : `${scheme}://…`), fix);
   }
   if (/^\s/.test(url)) throw refused('a URL that begins with a blank', 'trim it');

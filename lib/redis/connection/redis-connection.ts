@@ -1,5 +1,4 @@
 import type { Redis } from 'ioredis';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TimerHandle } from '../../core/environment.ts';
 import { inModuleContext } from '../../core/module-context.ts';
@@ -198,13 +197,6 @@ export class RedisConnection implements ScriptCommandOwner {
     return failureOf(error, (message) => this.#source.conceal(message));
   }
 
-  /** As its source says now. */
-  holdProcess(): void {
-    const stream = this.#internals.stream as Partial<Socket>;
-    if (this.#source.holdsProcess) stream.ref?.();
-    else stream.unref?.();
-  }
-
   /** Gives the connection up. */
   drop(message: string): void {
     this.problem = this.#source.conceal(message);
@@ -243,7 +235,7 @@ export class RedisConnection implements ScriptCommandOwner {
     if (this.#isOver || this.client.status !== 'ready') return;
     this.wasReady = true;
     this.#source.hasConnected = true;
-    this.holdProcess();
+    if (!this.#source.holdsProcess) this.client.stream.unref?.();
     this.#internals.stream.on('data', () => {
       this.#hasReceived = true;
       if (!this.isSilent) return;

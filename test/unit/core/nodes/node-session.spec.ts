@@ -65,7 +65,6 @@ function connect(): void {
 
 const release = (holder: string) =>
   session.release({ names, holder, granted: true, notify: true }, 3_000, world.set.nowMs);
-/** What is said of the node itself. */
 const types = () => world.events.map(({ type }) => type).filter((type) => type.startsWith('node-'));
 const advance = (ms: number) => world.environment.advance(ms);
 const unreachable = (message: string) => [failed('unreachable', message)];
