@@ -16,13 +16,11 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/contract/(batches|broken-servers|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
-  '<rootDir>/test/history/',
   '<rootDir>/test/regressions/(abort-and-drain|joined-sections|key-sets|listeners|process|remembered-floors)\\.spec\\.ts$',
   '<rootDir>/test/regressions/(reports|reserved-names|split-votes|suspended|wait-budgets|waiting-errors|wake-ups)\\.spec\\.ts$',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/e2e/operation-counts\\.spec\\.ts$',
-  '<rootDir>/test/support/',
   '<rootDir>/test/unit/(core|testing)/',
 ];
 

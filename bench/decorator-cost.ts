@@ -9,7 +9,7 @@ import type { Result } from './report.ts';
 
 @Injectable()
 class Work {
-  @Fenced('{0}', { ttl: '10s' })
+  @Fenced('{0}', { ttl: '10s', nested: 'join' })
   async run(_key: string, @FencingToken() token?: FencingToken): Promise<number> {
     return token!.value;
   }
@@ -31,7 +31,7 @@ export async function decoratorCost(
   const locks = application.get(LockService);
   const work = application.get(Work);
   // What the decorator has worked out, too.
-  const options = Object.freeze({ ttl: 10_000 });
+  const options = Object.freeze({ ttl: 10_000, nested: 'join' } as const);
   const contestants = (keyOf: (key: string) => string): Contestant[] => {
     const alone = async (key: string) =>
       void (await locks.withLock(keyOf(key), async (lock) => lock.token.value, options));

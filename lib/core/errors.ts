@@ -161,7 +161,7 @@ function quorumAdvice(quorum: number, nodeCount: number, causes: readonly NodeCa
 const FAULTS: ReadonlySet<string> = new Set(['unreachable', 'timeout', 'error', 'overloaded']);
 
 /** Why a held lock ended before its release. */
-export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'released' | 'short';
+export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'short';
 
 /**
  * The lock was lost, or (reason `short`) has too little validity left. After a loss, work may overlap with a newer holder's:
@@ -174,9 +174,8 @@ export class LockLostError extends RedlockError {
     keys: readonly string[],
     /**
      * `expired`: was not extended in time; `suspended`: the operating system was suspended for longer than the lock was
-     * valid; `taken`: a majority of nodes no longer knows it; `closed`: shut down; `released`: a nested handle was used after
-     * the lock that it had joined was released; `short`: `ensure` asked for more validity than is left (the lock itself is
-     * still held).
+     * valid; `taken`: a majority of nodes no longer knows it; `closed`: shut down; `short`: `ensure` asked for more validity
+     * than is left (the lock itself is still held).
      */
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
@@ -227,7 +226,6 @@ const LOSS: Record<LockLossReason, string> = {
   suspended: 'the operating system was suspended while its validity ended',
   taken: 'too few nodes still hold it to form a quorum',
   closed: "the application shut down, and 'shutdownTimeout' was over, while it was held",
-  released: 'the lock that this nested use had joined was released',
   short: 'less validity is left than the next step needs',
 };
 

@@ -11,10 +11,7 @@ export interface Lock {
   readonly keys: readonly string[];
   /** One token for the whole set, larger than that of every earlier holder of any of these keys. */
   readonly token: FencingToken;
-  /**
-   * Aborts with a `LockLostError` on loss, before validity ends if the event loop runs. `release()` does not abort it; the
-   * handle of a nested acquire also aborts (reason `released`) when the lock that it joined is released.
-   */
+  /** Aborts with a `LockLostError` on loss, before validity ends if the event loop runs. `release()` does not abort it. */
   readonly signal: AbortSignal;
   /** Milliseconds of validity left, never negative; 0 when lost or released. Computed now, from the monotonic clock. */
   readonly remainingMs: number;

@@ -10,7 +10,7 @@ import type { HeldLock } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { JoinedLock } from './holding/joined-lock.ts';
 import { KeyTable } from './holding/key-table.ts';
-import { currentLock, enclosingLock, enclosingLocks, runSection } from './holding/reentrancy.ts';
+import { currentLock, enclosingLocks, enclosingSection, runSection } from './holding/reentrancy.ts';
 import type { Lock } from './lock.ts';
 import { inspectKey } from './nodes/inspect.ts';
 import type { LockInspection } from './nodes/inspection.ts';
@@ -151,17 +151,16 @@ export class Redlock {
   /** See `LockService.acquire`. */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
-      return this.#acquireOrJoin(normalizeKeys(keys), options);
+      return this.#acquireHandle(normalizeKeys(keys), options);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  #acquireOrJoin(names: readonly string[], options: AcquireOptions | undefined): Promise<Lock> {
+  #acquireHandle(names: readonly string[], options: AcquireOptions | undefined): Promise<Lock> {
     const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
-    const enclosing = enclosingLock(this, names);
-    if (enclosing === undefined) return this.#acquire(names, settings, options?.signal);
-    return Promise.resolve(new JoinedLock(enclosing, names, false));
+    enclosingSection(this, names);
+    return this.#acquire(names, settings, options?.signal);
   }
 
   /** See `LockService.tryAcquire`. */
@@ -173,7 +172,7 @@ export class Redlock {
     try {
       const isGiven = typeof options === 'object' && !Array.isArray(options);
       const once = isGiven && options?.wait === undefined ? { ...options, wait: 0 } : options;
-      return await this.#acquireOrJoin(names, once);
+      return await this.#acquireHandle(names, once);
     } catch (error) {
       if (error instanceof LockBusyError && isOf(names, error)) return null;
       throw error;
@@ -193,10 +192,10 @@ export class Redlock {
         `The second argument of withLock must be a function, not ${kindOf(work)}: withLock(key, async (lock) => {}). Nothing was locked.`,
       );
     const settings = resolveAcquire(this.options, options, of);
-    const enclosing = enclosingLock(this, names);
+    const enclosing = enclosingSection(this, names, options?.nested);
     if (enclosing !== undefined) {
-      const joined = new JoinedLock(enclosing, names, true);
-      return runSection(this, enclosing, joined, work, options, of?.checkResult);
+      const joined = new JoinedLock(enclosing.lock, names);
+      return runSection(this, enclosing.lock, joined, work, options, of?.checkResult);
     }
     const lock = await this.#acquire(names, settings, options?.signal);
     return runSection(this, lock, lock, work, options, of?.checkResult);
@@ -210,7 +209,7 @@ export class Redlock {
   /** See `LockService.holds`. */
   holds(keys: string | readonly string[]): boolean {
     try {
-      return enclosingLock(this, normalizeKeys(keys)) !== undefined;
+      return enclosingSection(this, normalizeKeys(keys), 'join') !== undefined;
     } catch {
       return false;
     }

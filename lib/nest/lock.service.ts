@@ -2,6 +2,7 @@ import { Inject, Injectable, StreamableFile } from '@nestjs/common';
 import { isGeneratorObject } from 'node:util/types';
 import { isObservable } from 'rxjs';
 import { FencedUsageError } from '../core/errors.ts';
+import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspection.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
@@ -9,7 +10,7 @@ import { durationMs } from '../core/options/duration.ts';
 import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
-import { KEYS_CHECKED, refusalOfKeys } from './made-keys.ts';
+import { refusalOfKeys } from './made-keys.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
 
 /** Options of {@link LockService.withLock}. */
@@ -52,8 +53,7 @@ export class LockService {
   /**
    * Runs `work` while the lock is held, and releases it when the returned promise settles.
    *
-   * Inside work that already holds these keys it joins that lock, with the same token. On loss `lock.signal` aborts; when the
-   * work finishes all the same, the call rejects with `LockLostError`, which carries the result (`onLost: 'ignore'` returns it).
+   * On loss `lock.signal` aborts; when the work finishes all the same, the call rejects with `LockLostError`, which carries the result (`onLost: 'ignore'` returns it).
    * An error of the work is never replaced, and a release that could not be delivered is an event, not an error. Work that returns
    * an Observable, an async iterable or a generator is refused: that would go on after the release.
    *
@@ -62,7 +62,8 @@ export class LockService {
    * @throws LockLostError when the lock was lost before the work ended
    * @throws RedlockClosedError during shutdown
    * @throws StaleTokenError when `claim: true` finds that a newer holder reached the resource; the work did not run
-   * @throws FencedUsageError when the work returned what would go on after the release
+   * @throws FencedUsageError when the call runs inside work that holds these keys already (unless `nested: 'join'`), and when the
+   * work returned what would go on after the release
    * @throws the reason of `options.signal` when it aborts the wait
    */
   withLock<Result>(
@@ -82,10 +83,10 @@ export class LockService {
   }
 
   /**
-   * Acquires the lock, waiting up to `wait`, and leaves the release to the caller: `await using lock = …`. Inside work that already
-   * holds these keys it joins that lock, and its release leaves the outer one alone.
+   * Acquires the lock, waiting up to `wait`, and leaves the release to the caller: `await using lock = …`.
    *
    * @throws LockBusyError, QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`; then nothing is held
+   * @throws FencedUsageError when the call runs inside work that holds these keys already
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     return promised(() => hostOf(this, keys, options).redlock.acquire(keys, options));
@@ -96,6 +97,7 @@ export class LockService {
    * an error.
    *
    * @throws QuorumUnavailableError, RedlockClosedError, or the reason of `options.signal`
+   * @throws FencedUsageError as {@link acquire} does
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
     return promised(() => hostOf(this, keys, options).redlock.tryAcquire(keys, options));
@@ -121,8 +123,8 @@ export class LockService {
   }
 
   /**
-   * Whether the work of this async context is inside a lock that covers all of `keys` and is still held: then
-   * {@link withLock} and {@link acquire} would join it.
+   * Whether the work of this async context is inside a lock that covers all of `keys` and is still held: then {@link withLock}
+   * joins it with `nested: 'join'`, and is refused without.
    */
   holds(keys: string | readonly string[]): boolean {
     return hostOf(this).redlock.holds(keys);
@@ -221,8 +223,9 @@ function hostOf(
     throw new FencedUsageError(
       'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
     );
-  const { [KEYS_CHECKED]: areChecked } = (options ?? {}) as { readonly [KEYS_CHECKED]?: true };
-  const refusal = areChecked === true ? undefined : refusalOfKeys(keys);
+  // Keys that `@Fenced` has made may read like a missing value, or like a template.
+  const isMade = (options as CalledOptions | null)?.[CALLED_BY] !== undefined;
+  const refusal = isMade ? undefined : refusalOfKeys(keys);
   // What a section holds was meant, whatever it reads like: `@Fenced` may have made it of a text that a caller gave.
   if (refusal === undefined || host.redlock.holds(keys)) return host;
   throw refusal;

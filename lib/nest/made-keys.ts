@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+import { CALLED_BY } from '../core/holding/reentrancy.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
 import type { LockParameters } from './fenced/lock-parameters.ts';
 
@@ -76,12 +77,9 @@ export function keysMade(made: unknown, name: string, where: string): readonly s
   );
 }
 
-/** Of the options of calls whose keys `@Fenced` has made: there a text may read like a missing value, or like a template. */
-export const KEYS_CHECKED = Symbol.for('nestjs-fenced-lock/keys-are-checked');
-
-/** Marks options so. Not enumerable: no log or comparison shows it. */
-export function ofCheckedKeys<Options extends object>(options: Options): Options {
-  return Object.defineProperty(options, KEYS_CHECKED, { value: true });
+/** Marks the options of a call whose keys `@Fenced` has made. Not enumerable: no log or comparison shows it. */
+export function calledBy<Options extends object>(where: string, options: Options): Options {
+  return Object.defineProperty(options, CALLED_BY, { value: where });
 }
 
 /** Why the keys of a call of LockService are surely not those that were meant. What is no text at all is the core's to refuse. */

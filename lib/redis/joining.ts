@@ -16,21 +16,22 @@ export const JOIN = defineScript(`
 -- KEYS: marker gate configurations
 -- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, salt
 -- configuration: "quorum node1 node2 ..." of the client.  salt: of voting scripts that it has loaded; empty = none.
--- marker: "<lowest>-<highest> <voteAfterMs> <runId> <W ms> <R ms> <salt> ...", no TTL; later versions keep the first word, and may
---   add words.  gate: see ACQUIRE; what it says is from the marker before.
+-- marker: "<lowest>-<highest> <voteAfterMs> <reign> <W ms> <R ms> <salt> ...", no TTL; later versions keep the first word, and may
+--   add words.  reign: run id and replication id, which is another one each time a replica becomes the primary.  gate: see ACQUIRE; what it says is from the marker before.
 -- configurations: a line "<ms> <configuration>" for each of the latest 16 that joined within a day, oldest first.
 -- Returns {1, ms, start, salt, others} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run
 --           id; salt is that of voting scripts loaded since this start, or empty; others are the other configurations
 --         {-5, lowest, highest, R} DISAGREE: the marker is of other protocol versions or another R; nothing was written
 local call, K, A = redis.call, KEYS, ARGV
 local W, R = tonumber(A[1]), A[2]
-local runId = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+local reign = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+  .. (string.match(call('INFO', 'replication'), 'master_replid:(%w+)') or '')
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local before = call('GET', K[1]) or ''
 local lowest, highest, words = string.match(before, '^(%d+)-(%d+) (.*)$')
-local voteAfter, markerRunId, markerW, markerR, salt, more = string.match(words or '', '^(%d+) (%w+) (%d+) (%d+) (%S+)(.*)$')
-local isOurs = markerRunId == runId -- otherwise nobody joined this start yet, or everything was flushed
+local voteAfter, markerReign, markerW, markerR, salt, more = string.match(words or '', '^(%d+) (%w+) (%d+) (%d+) (%S+)(.*)$')
+local isOurs = markerReign == reign -- otherwise nobody joined this start yet, it was a replica, or everything was flushed
 local isDisjoint = lowest and (tonumber(lowest) > tonumber(A[4]) or tonumber(highest) < tonumber(A[3]))
 if isDisjoint or isOurs and markerR ~= R then
   return {-5, tonumber(lowest), tonumber(highest), tonumber(markerR) or 0}
@@ -45,7 +46,7 @@ else
   voteAfter, salt, more = now + W, '-', ''
 end
 if A[6] ~= '' then salt = A[6] end
-local marker = string.format('%s-%s %.0f %s %.0f %s %s%s', A[3], A[4], voteAfter, runId, W, R, salt, more)
+local marker = string.format('%s-%s %.0f %s %.0f %s %s%s', A[3], A[4], voteAfter, reign, W, R, salt, more)
 if marker ~= before then
   call('SET', K[2], '') -- before DEL: without memory a server refuses a first write, and none after one that it took
   call('DEL', K[2])
@@ -63,7 +64,7 @@ lines[#lines + 1] = string.format('%.0f', now) .. ' ' .. A[5]
 local written = redis.pcall('SET', K[3], table.concat(lines, '\\n'), 'PX', 86400000)
 -- A replica joins nobody; a server without memory does, since it still extends.
 if written.err and string.find(written.err, 'READONLY', 1, true) then return written end
-return {1, math.max(0, voteAfter - now), string.sub(runId, 1, 8), salt == '-' and '' or salt, others}
+return {1, math.max(0, voteAfter - now), string.sub(reign, 1, 8), salt == '-' and '' or salt, others}
 `);
 
 /** Where a server keeps the configurations that joined it. */

@@ -117,6 +117,8 @@ function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Gener
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
+  if (options.restartGuard && isOlderThan(7, 0, version) && reply.connectedReplicas > 0)
+    yield `is Redis ${version} with replicas, which get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
   for (const right of missingRights.filter((each) => withoutHint(each) === undefined))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
@@ -133,7 +135,8 @@ function* warningsOf(
   if (refusesWrites !== undefined)
     yield `refuses all writes now, and so counts as a node that is down: ${refusesWrites}`;
   // Before version 7 they go into the append-only file and to replicas.
-  if (isOlderThan(7, 0, version) && (appendOnly || connectedReplicas > 0))
+  const isRefused = restartGuard && connectedReplicas > 0;
+  if (isOlderThan(7, 0, version) && !isRefused && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
   if (!restartGuard && connectedReplicas > 0)
     yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off here: a failover hands a held lock to a second holder, since a replica may not know it; set restartGuard: true`;

@@ -9,6 +9,7 @@ const COMMANDS = [
   ['npm run bench', 'bench/main.ts'],
   ['npm run faults', 'test/campaign/main.ts'],
   ['npm run simulate', 'test/simulation/simulate.ts'],
+  ['npm run test:versions', 'test/versions/main.ts'],
   ['npm start', 'sample/src/main.ts'],
 ] as const;
 

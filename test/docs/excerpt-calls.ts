@@ -29,6 +29,18 @@ export async function call(): Promise<void> {
 }
 `,
 
+  'docs/locking.md: async move(': `
+import { Example } from 'EXCERPT.js';
+import { boot } from '../surroundings.js';
+
+export async function call(): Promise<void> {
+  const { app, provider } = await boot(Example);
+  await provider.move('12A', '12B');
+  await provider.cancel('12A');
+  await app.close();
+}
+`,
+
   'docs/locking.md: async send(': `
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -57,7 +57,7 @@ const WORSE: readonly (readonly [what: keyof Counts, where: CountedName, Edit])[
     '64 callers with keys of their own',
     {
       file: 'lib/redis/connection/redis-connection.ts',
-      find: 'this.#sendsBatches && commands.length > 1',
+      find: 'this.#sendsBatches && this.voting !== undefined && commands.length > 1',
       replace: 'false',
     },
   ],

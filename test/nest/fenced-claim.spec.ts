@@ -72,7 +72,7 @@ class Seats {
     return token!;
   }
 
-  @Fenced('seat:{0}', { claim: true })
+  @Fenced('seat:{0}', { claim: true, nested: 'join' })
   async atStart(id: string, @FencingToken() token?: FencingToken) {
     this.ran += 1;
     return { row: await database.fenceRow(`seat:${id}`), token: token! };

@@ -16,7 +16,7 @@ class Work {
     return token!.value;
   }
 
-  @Fenced('{0}', { release: 'confirmed' })
+  @Fenced('{0}', { release: 'confirmed', nested: 'join' })
   async confirmed(_key: string, @FencingToken() token?: FencingToken): Promise<number> {
     return token!.value;
   }
@@ -50,7 +50,7 @@ describe('what @Fenced costs beside locks.withLock', () => {
     const { locks, work } = await start();
     // A release that no call waits for may leave with the next vote, and each message in memory is two promises.
     const withLock = (key: string) =>
-      locks.withLock(key, (lock) => lock.token.value, { release: 'confirmed' });
+      locks.withLock(key, (lock) => lock.token.value, { release: 'confirmed', nested: 'join' });
     const fenced = (key: string) => work.confirmed(key);
     const [alone, decorated] = [await promisesOf(withLock), await promisesOf(fenced)];
     expect(alone).toBeGreaterThan(OWN_PROMISES);

@@ -205,7 +205,9 @@ describe('@Fenced fails closed', () => {
       'a method': (streams, _locks, result) => streams.give(result),
       withLock: (_streams, locks, result) => locks.withLock('stream', async () => result()),
       'withLock in withLock': (_streams, locks, result) =>
-        locks.withLock('stream', () => locks.withLock('stream', () => result())),
+        locks.withLock('stream', () =>
+          locks.withLock('stream', () => result(), { nested: 'join' }),
+        ),
     };
 
     const refusal = (found: string) =>

@@ -41,7 +41,7 @@ class Seats {
     return this.inner();
   }
 
-  @Fenced('seat')
+  @Fenced('seat', { nested: 'join' })
   async inner(): Promise<string> {
     return 'joined';
   }

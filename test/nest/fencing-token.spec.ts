@@ -36,7 +36,7 @@ class Seats {
     return [token!, again!];
   }
 
-  @Fenced('outer:{0}')
+  @Fenced('outer:{0}', { nested: 'join' })
   async inner(
     _seatId: string,
     @FencingToken() token?: FencingToken,

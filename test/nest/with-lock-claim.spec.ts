@@ -58,9 +58,8 @@ describe('withLock(key, work, { claim: true })', () => {
 
   it('claims once for sections that are inside of each other', async () => {
     const { locks } = await start();
-    await locks.withLock(key, () => locks.withLock(key, () => undefined, { claim: true }), {
-      claim: true,
-    });
+    const inner = () => locks.withLock(key, () => undefined, { claim: true, nested: 'join' });
+    await locks.withLock(key, inner, { claim: true });
     expect(outcomes()).toEqual(['admitted']);
   });
 

@@ -231,13 +231,13 @@ describe('a call', () => {
     [
       'a slip of withLock',
       config,
-      "'clam' can't be given: it is unknown (did you mean 'claim'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, claim.",
+      "'clam' can't be given: it is unknown (did you mean 'claim'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, nested, claim.",
       (locks) => locks.withLock('a', run, { clam: true }),
     ],
     [
       'a slip beside a claim',
       config,
-      "(did you mean 'wait'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, claim.",
+      "(did you mean 'wait'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, nested, claim.",
       (locks) => locks.withLock('a', run, { claim: false, wiat: 5 }),
     ],
     ['a number', config, "can't be a number", (locks) => locks.acquire('a', 5000)],

@@ -7,6 +7,7 @@ import type { Cluster } from '../unit/core/support/cluster.ts';
 import { eventsOf, outcomeOf, sleepIn } from './support.ts';
 
 const newCluster = clusterFactory();
+const JOIN = { nested: 'join' } as const;
 
 /** A section on `a` whose work ends at once with `result`, while a section that joined it goes on. */
 async function leaveBehind<Nested>(
@@ -16,7 +17,7 @@ async function leaveBehind<Nested>(
 ) {
   let nested!: Promise<Nested>;
   const outer = redlock.withLock('a', async () => {
-    nested = redlock.withLock('a', nestedWork);
+    nested = redlock.withLock('a', nestedWork, JOIN);
     nested.catch(() => undefined);
     return 'result';
   });
@@ -51,7 +52,7 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     const { redlock } = await cluster.process();
     let nested!: Promise<void>;
     const outer = redlock.withLock('a', () => {
-      nested = redlock.withLock('a', () => sleepIn(cluster, 1_000));
+      nested = redlock.withLock('a', () => sleepIn(cluster, 1_000), JOIN);
       throw new Error('early');
     });
     expect(await cluster.failure(outer)).toMatchObject({ message: 'early' });
@@ -86,7 +87,7 @@ describe('a section that joined a lock and outlives the work that acquired it', 
           await sleepIn(cluster, 100);
           return cluster.nowMs;
         };
-        inner = redlock.withLock('a', work, { release: 'confirmed' });
+        inner = redlock.withLock('a', work, { release: 'confirmed', ...JOIN });
       }),
     );
     const endedAtMs = await cluster.settle(inner!);
@@ -111,10 +112,14 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     const cluster = await newCluster();
     const { redlock } = await cluster.process();
     const seen = redlock.withLock('a', (outer) =>
-      redlock.withLock('a', async (joined) => {
-        await outer.release();
-        return [outer.isHeld, joined.isHeld, cluster.holders('a')];
-      }),
+      redlock.withLock(
+        'a',
+        async (joined) => {
+          await outer.release();
+          return [outer.isHeld, joined.isHeld, cluster.holders('a')];
+        },
+        JOIN,
+      ),
     );
     expect(await cluster.settle(seen)).toEqual([false, true, 3]);
     await cluster.advance(50);
@@ -127,7 +132,7 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     let late!: Promise<Lock | null>;
     let running!: Promise<void>;
     const outer = redlock.withLock('a', () => {
-      running = redlock.withLock('a', () => sleepIn(cluster, 1_000));
+      running = redlock.withLock('a', () => sleepIn(cluster, 1_000), JOIN);
       late = sleepIn(cluster, 100).then(() => redlock.tryAcquire('a'));
     });
     await cluster.settle(outer);
@@ -168,7 +173,7 @@ describe('a nested use of a lock', () => {
       const calls: Promise<unknown>[] = [
         redlock.acquire('a', options),
         redlock.tryAcquire('a', options),
-        redlock.withLock('a', () => void (ran = true), options),
+        redlock.withLock('a', () => void (ran = true), { ...options, ...JOIN }),
       ];
       return Promise.all(calls.map((call) => outcomeOf(call, () => cluster.nowMs)));
     });

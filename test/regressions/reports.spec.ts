@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { RedlockError } from '../../lib/core/errors.ts';
 import type { LockLostError, NodeCause, QuorumUnavailableError } from '../../lib/core/errors.ts';
+import type { Lock } from '../../lib/core/lock.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 
 const newCluster = clusterFactory();
@@ -24,14 +25,14 @@ describe('a loss', () => {
     const lock = await cluster.settle(redlock.acquire('a'));
     const { signal } = lock;
     const inner = { signals: [] as AbortSignal[], errors: [] as unknown[] };
-    const sections = redlock.withLock('b', async (outer) => {
-      inner.signals.push(outer.signal);
-      const joined = await redlock.acquire('b');
-      inner.signals.push(joined.signal);
-      await once(outer.signal, 'abort');
-      for (const each of [outer, joined])
-        inner.errors.push(await callOfTheTest(() => each.ensure()));
-    });
+    const look = async (...locks: Lock[]) => {
+      inner.signals.push(...locks.map((each) => each.signal));
+      await once(locks[0]!.signal, 'abort');
+      for (const each of locks) inner.errors.push(await callOfTheTest(() => each.ensure()));
+    };
+    const sections = redlock.withLock('b', (outer) =>
+      redlock.withLock('b', (joined) => look(outer, joined), { nested: 'join', onLost: 'ignore' }),
+    );
     await cluster.advance(10);
     for (const server of cluster.servers) server.freeze();
     const whole = cluster.failure(sections);

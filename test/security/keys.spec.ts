@@ -78,7 +78,9 @@ describe('a key with the name of a property', () => {
       const before = Object.getOwnPropertyNames(Object.prototype);
       await ours.withLock(key, async (lock) => {
         await expect(theirs.acquire(key, { wait: 0 })).rejects.toThrow(LockBusyError);
-        await ours.withLock(key, (inner) => expect(inner.token).toBe(lock.token));
+        await ours.withLock(key, (inner) => expect(inner.token).toBe(lock.token), {
+          nested: 'join',
+        });
         await ours.withLock(`${key}_`, (other) => expect(other.token).not.toBe(lock.token));
       });
       expect(Object.getOwnPropertyNames(Object.prototype)).toEqual(before);

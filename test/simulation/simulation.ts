@@ -92,7 +92,8 @@ class Simulation implements Fleet {
   #planFaults(): void {
     const { plan, world, servers } = this.context;
     for (const [number, fault] of plan.faults.entries()) {
-      if (fault.kind === 'restart' && fault.data === 'older') {
+      const isOlder = fault.kind === 'restart' ? fault.data === 'older' : fault.kind === 'swap';
+      if (isOlder && 'dumpAgeMs' in fault) {
         for (const index of fault.servers) {
           world.at(fault.atMs - fault.dumpAgeMs, () => servers[index]!.saveDump());
         }

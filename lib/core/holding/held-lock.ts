@@ -25,8 +25,6 @@ import { ReleaseRound } from './release.ts';
  */
 type HeldLockState = 'granted' | 'held' | 'ending' | 'stopping' | 'kept' | 'over';
 
-const NONE: readonly JoinedLock[] = [];
-
 /** What all locks of one service share. */
 export interface LockRoom {
   readonly set: NodeSet;
@@ -65,9 +63,8 @@ export class HeldLock implements Lock, ExtensionTarget {
   #abort: AbortController | undefined;
   #release: ReleaseRound | undefined;
   #mayHold: number;
-  /** Nested uses that have not ended. */
+  /** Sections that joined it and still run. */
   #joined: Set<JoinedLock> | undefined;
-  #runningSections = 0;
   #mayReleaseWait = false;
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
   #timer: Alarm | undefined;
@@ -135,9 +132,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.state === 'over' || this.state === 'kept' || this.state === 'stopping';
   }
 
-  /** Sections that joined it and still run. */
+  /** Counts the sections that joined it and still run. */
   get sections(): number {
-    return this.#runningSections;
+    return this.#joined?.size ?? 0;
   }
 
   /** The grant is complete: hands the lock to its holder, in whose async context it is called. @param token another than the ballot */
@@ -156,16 +153,15 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   ensure(ms = 0): void {
+    this.noticeEnd();
     // A lock that was lost says so, also when it has been released since.
-    if (this.lossError === undefined && this.isHandleReleased) throw usedAfterRelease(this.keys);
-    this.ensureValid(ms);
+    if (this.lossError !== undefined) throw sameLoss(this.lossError);
+    if (this.isHandleReleased) throw usedAfterRelease(this.keys);
+    this.ensureLeft(ms);
   }
 
-  /** As `ensure`, whatever became of the handle. @throws LockLostError, FencedUsageError */
-  ensureValid(ms: number): void {
-    this.noticeEnd();
-    if (this.lossError !== undefined) throw sameLoss(this.lossError);
-    if (this.isUnused) throw this.#lossErrorOf('released', []);
+  /** @throws LockLostError (reason `short`), FencedUsageError */
+  ensureLeft(ms: number): void {
     this.#lease.checkAsked(ms);
     if (this.validityMs < ms) throw this.#lossErrorOf('short', []);
   }
@@ -208,7 +204,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.noticeEnd();
     this.isHandleReleased = true;
     if (this.state === 'over') return false;
-    if (this.#runningSections === 0) this.#end();
+    if (!this.#joined?.size) this.#end();
     else if (this.state !== 'stopping') {
       this.state = 'ending';
       const { nowMs } = this.#set;
@@ -242,18 +238,15 @@ export class HeldLock implements Lock, ExtensionTarget {
     return this.#release?.done ?? Promise.resolve();
   }
 
-  /** A nested use begins; one that is a section keeps the lock until it ends. */
+  /** A section begins that keeps the lock until it ends. */
   join(joined: JoinedLock): void {
     (this.#joined ??= new Set()).add(joined);
-    if (joined.isSection) this.#runningSections += 1;
   }
 
-  /** Returns the release of the lock when that use was the last. */
+  /** Returns the release of the lock when that section was the last. */
   leave(joined: JoinedLock): Promise<void> | undefined {
-    if (this.#joined?.delete(joined) !== true || !joined.isSection) return undefined;
-    this.#runningSections -= 1;
-    const isLast = this.#runningSections === 0 && this.isHandleReleased && this.state !== 'over';
-    if (!isLast) return undefined;
+    if (this.#joined?.delete(joined) !== true || this.sections > 0) return undefined;
+    if (!this.isHandleReleased || this.state === 'over') return undefined;
     this.#end();
     return this.notified;
   }
@@ -266,7 +259,9 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
     const error = this.#lossErrorOf(reason, causes);
     const wasGiven = this.state !== 'granted';
-    const joined = this.#endJoined(error);
+    const joined = [...(this.#joined ?? [])];
+    // Ends all of them at once; their listeners run later.
+    for (const each of joined) each.lossError = error;
     const isInUse = !this.isHandleReleased;
     if (isInUse) this.lossError = error;
     // While the work has time to stop no other holder may begin; nor before `minHold` has passed.
@@ -326,15 +321,8 @@ export class HeldLock implements Lock, ExtensionTarget {
     const { keys } = this;
     const released: LockEvent = { type: 'released', keys, token: this.#tokenValue, heldMs };
     const context = this.#context;
-    const joined = this.#joined?.size ? this.#endJoined(this.#lossErrorOf('released', [])) : NONE;
-    const isReported = this.#set.hasOrdinaryListener && wasHeld;
-    if (isReported || joined.length > 0) {
-      this.#set.afterFlush(() =>
-        context?.runInAsyncScope(() => {
-          if (isReported) this.#set.emit(released);
-          for (const each of joined) each.notifyLoss();
-        }),
-      );
+    if (this.#set.hasOrdinaryListener && wasHeld) {
+      this.#set.afterFlush(() => context?.runInAsyncScope(() => this.#set.emit(released)));
     }
     this.#context = undefined;
     this.#room.onEnd();
@@ -362,13 +350,6 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#lease.end();
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
     this.#room.table.freed(this, this.records);
-  }
-
-  /** Nested uses that have not ended are over at once; their listeners run later, and sections among them may still run. */
-  #endJoined(error: LockLostError): readonly JoinedLock[] {
-    const joined = this.#joined === undefined ? NONE : [...this.#joined];
-    for (const each of joined) each.lossError = error;
-    return joined;
   }
 
   #delayed(endingSinceMs: number): void {

@@ -3,24 +3,18 @@ import type { FencingToken } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import type { HeldLock } from './held-lock.ts';
 
-/**
- * A nested use of a lock that the same async context holds: same token. As a section it keeps the lock until it ends; as a
- * handle it leaves the lock alone, and is lost when its holder releases it.
- */
+/** A section inside a lock that its async context holds (`nested: 'join'`): same token. It keeps the lock until it ends. */
 export class JoinedLock implements Lock {
   readonly keys: readonly string[];
-  /** A section has a known end; a handle may never be released. */
-  readonly isSection: boolean;
   /** Why it was lost while in use. */
   lossError: LockLostError | undefined = undefined;
   readonly #outer: HeldLock;
   #abort: AbortController | undefined;
   #isReleased = false;
 
-  constructor(outer: HeldLock, keys: readonly string[], isSection: boolean) {
+  constructor(outer: HeldLock, keys: readonly string[]) {
     this.#outer = outer;
     this.keys = keys;
-    this.isSection = isSection;
     outer.join(this);
   }
 
@@ -45,9 +39,10 @@ export class JoinedLock implements Lock {
   }
 
   ensure(ms = 0): void {
+    this.#outer.noticeEnd();
     if (this.lossError !== undefined) throw sameLoss(this.lossError);
     if (this.#isReleased) throw usedAfterRelease(this.keys);
-    this.#outer.ensureValid(ms);
+    this.#outer.ensureLeft(ms);
   }
 
   async extend(): Promise<void> {

@@ -5,12 +5,17 @@ import type { WithLockOptions } from '../options/options.ts';
 import type { HeldLock } from './held-lock.ts';
 import type { JoinedLock } from './joined-lock.ts';
 
+/** Names the method under `@Fenced`, `Class.method`, in the options of the call that it makes. */
+export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
+export type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: string };
+
 /** Work that runs under a lock. Innermost first, sections are what an async context is inside of. */
 interface Section {
   /** Whose lock it is: two services in one process don't know each other's. */
   readonly service: object;
   readonly lock: HeldLock;
   readonly handle: HeldLock | JoinedLock;
+  readonly options: CalledOptions | undefined;
   outer: Frame | undefined;
 }
 
@@ -30,7 +35,7 @@ const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<Frame> };
 const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Frame>());
 
 /**
- * Runs `work` as a section of `lock`, and releases `handle` (the lock itself, or a nested use of it) when it settles. An
+ * Runs `work` as a section of `lock`, and releases `handle` (the lock itself, or one that joined it) when it settles. An
  * error of the work is passed on as it is; a loss is reported only when the work had none.
  */
 export async function runSection<Result>(
@@ -43,16 +48,16 @@ export async function runSection<Result>(
 ): Promise<Result> {
   const store = storage.getStore();
   const outer = store === undefined ? undefined : running(store);
-  const section: Section = { service, lock, handle, outer };
+  const section: Section = { service, lock, handle, options, outer };
   const frame: Frame = { section, outer: undefined };
   let result: Result;
   try {
     result = await storage.run(frame, work, handle);
   } catch (error) {
-    await end(frame, section, options);
+    await end(frame, section);
     throw error;
   }
-  await end(frame, section, options);
+  await end(frame, section);
   const { lossError } = handle;
   if (lossError === undefined || options?.onLost === 'ignore') {
     checkResult?.(result, handle.keys);
@@ -90,35 +95,44 @@ export function enclosingLocks(service: object): readonly HeldLock[] | undefined
 }
 
 /**
- * The lock of this async context that holds all of `keys` at the moment, or undefined when it holds none of them. Only
- * sections that still run count: what outlives its section acquires for itself.
+ * The innermost section of this async context whose lock holds all of `keys` at the moment, or undefined when none of them is
+ * held. Only sections that still run count: what outlives its section acquires for itself.
  *
  * @throws FencedUsageError when only some are held, or by different locks: waiting for the rest could wait for oneself,
- * and no single token would cover the set
+ * and no single token would cover the set; and when all are, unless `nested` says that the call is part of that section:
+ * other work that a shared queue started there looks the same
  */
-export function enclosingLock(service: object, keys: readonly string[]): HeldLock | undefined {
+export function enclosingSection(
+  service: object,
+  keys: readonly string[],
+  nested?: 'join',
+): Section | undefined {
   if (storage.getStore() === undefined) return undefined;
-  const locks = new Set<HeldLock>();
+  const sections = new Set<Section>();
   let covered = 0;
   for (const key of keys) {
-    const lock = lockOf(service, key);
-    if (lock === undefined) continue;
+    const section = sectionOf(service, key);
+    if (section === undefined) continue;
     covered += 1;
-    locks.add(lock);
+    sections.add(section);
   }
-  if (covered === 0) return undefined;
-  const [lock] = locks;
-  if (covered === keys.length && locks.size === 1) return lock;
+  const [section] = sections;
+  if (section === undefined) return undefined;
+  const isWhole = covered === keys.length && sections.size === 1;
+  if (isWhole && nested === 'join') return section;
+  const holder = section.options?.[CALLED_BY] ?? 'a withLock';
   throw new FencedUsageError(
-    `This call already holds some of the keys ${quoteKeys(keys)} (in ${locks.size === 1 ? 'one lock' : 'several locks'}). Acquire all of them together, as one array, in the outermost call.`,
+    isWhole
+      ? `This call runs inside of ${holder}, which holds the lock ${quoteKeys(keys)}. If it is part of that work, give it nested: 'join' (withLock, @Fenced), and it runs under the same lock. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`
+      : `This call already holds some of the keys ${quoteKeys(keys)} (in ${sections.size === 1 ? 'one lock' : 'several locks'}). Acquire all of them together, as one array, in the outermost call.`,
     keys,
   );
 }
 
-function lockOf(service: object, key: string): HeldLock | undefined {
+function sectionOf(service: object, key: string): Section | undefined {
   for (let section = innermost(); section !== undefined; section = outerOf(section)) {
     const { lock, handle } = section;
-    if (section.service === service && handle.isHeld && lock.keys.includes(key)) return lock;
+    if (section.service === service && handle.isHeld && lock.keys.includes(key)) return section;
   }
   return undefined;
 }
@@ -139,11 +153,7 @@ function running(frame: Frame | undefined): Frame | undefined {
   return nearest;
 }
 
-function end(
-  frame: Frame,
-  { outer, handle }: Section,
-  options: WithLockOptions | undefined,
-): Promise<void> | void {
+function end(frame: Frame, { outer, handle, options }: Section): Promise<void> | void {
   frame.section = undefined;
   if (outer !== undefined) frame.outer = running(outer);
   return options?.release === 'confirmed' ? handle.release() : handle.releaseSent();

@@ -72,10 +72,7 @@ export interface RedlockOptions {
 
 /** Options of one call; what is absent comes from {@link RedlockOptions}. */
 export interface AcquireOptions {
-  /**
-   * Time to live of this lock on the nodes, at most `maxTtl`. A call that joins a lock has the ttl of that lock.
-   * @default that of the module, '10s'
-   */
+  /** Time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
   readonly ttl?: Duration;
   /**
    * How long to try; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
@@ -84,10 +81,7 @@ export interface AcquireOptions {
   readonly wait?: Duration;
   /** Extend this lock at a third of its ttl. `false`: it ends after one ttl. @default that of the module, true */
   readonly extend?: boolean;
-  /**
-   * Keep this lock at least this long, also when the work ends sooner or the process dies. A call that joins a lock has the
-   * `minHold` of that lock. @default that of the module, 0
-   */
+  /** Keep this lock at least this long, also when the work ends sooner or the process dies. @default that of the module, 0 */
   readonly minHold?: Duration;
   /** Ends the wait: `acquire` rejects with the signal's reason and holds nothing. */
   readonly signal?: AbortSignal;
@@ -111,6 +105,11 @@ export interface WithLockOptions extends AcquireOptions {
    * caller delays one of these for over 1 ms, releases leave at once for twenty times as long. @default 'sent'
    */
   readonly release?: 'sent' | 'confirmed';
+  /**
+   * When this async context holds the keys already: run inside that lock, with its token, `ttl` and `minHold`. Otherwise such a
+   * call is a `FencedUsageError`, because it may be other work that a queue shared by callers started in this context.
+   */
+  readonly nested?: 'join';
 }
 
 /**

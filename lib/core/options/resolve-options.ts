@@ -110,7 +110,7 @@ export const OF_ACQUIRE: OptionsOfCall = {
 };
 export const OF_WITH_LOCK: OptionsOfCall = {
   call: 'withLock',
-  names: [...OF_ACQUIRE.names, 'onLost', 'release'],
+  names: [...OF_ACQUIRE.names, 'onLost', 'release', 'nested'],
 };
 
 /** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
@@ -147,11 +147,12 @@ export function resolveAcquire(
 
 function resolveCall(resolved: ResolvedOptions, options: WithLockOptions): ResolvedAcquire {
   const base = resolved.acquire;
-  const { ttl, wait, extend, minHold, signal, onLost, release } = options;
+  const { ttl, wait, extend, minHold, signal, onLost, release, nested } = options;
   if (signal !== undefined && typeof signal?.throwIfAborted !== 'function')
     throw new RedlockConfigError('signal', signal, 'give the signal of an AbortController');
   if (onLost !== undefined) oneOf('onLost', onLost, ['reject', 'ignore']);
   if (release !== undefined) oneOf('release', release, ['sent', 'confirmed']);
+  if (nested !== undefined) oneOf('nested', nested, ['join']);
   if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
     return base;
   const ttlMs = ttl === undefined ? base.ttlMs : durationMs('ttl', ttl, MINIMUM_TTL_MS);

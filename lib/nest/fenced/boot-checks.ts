@@ -80,7 +80,7 @@ function warnOfOverride(prototype: object, key: string | symbol, { logger }: Red
   const overridden = parents.find((parent) => fencedDefinition(parent, key) !== undefined);
   if (overridden === undefined) return;
   logger.warn(
-    `${methodName(prototype, key)} overrides ${methodName(overridden, key)}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well; the lock is then taken once.`,
+    `${methodName(prototype, key)} overrides ${methodName(overridden, key)}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well, and nested: 'join' on the one that it calls by super.`,
   );
 }
 

@@ -3,7 +3,7 @@ import { durationMs, type Duration } from '../../core/options/duration.ts';
 import { checkOptionNames } from '../../core/options/option-names.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { MINIMUM_TTL_MS, oneOf } from '../../core/options/resolve-options.ts';
-import { ofCheckedKeys, type FencedKey } from '../made-keys.ts';
+import { calledBy, type FencedKey } from '../made-keys.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
 /** Options of one method under `@Fenced`; what is absent comes from the module. */
@@ -41,6 +41,11 @@ export interface FencedOptions {
    */
   readonly release?: 'sent' | 'confirmed';
   /**
+   * When a call comes from inside work that holds these keys already: run inside that lock, with its token. Otherwise such a call
+   * is a `FencedUsageError`, because it may be other work that a queue shared by callers started there.
+   */
+  readonly nested?: 'join';
+  /**
    * Bring the token to the module's fence before the first statement of the method, for methods that read before (or outside)
    * their writing transaction. A stale token rejects with `StaleTokenError`, without running the method. The writing transaction
    * must check the token all the same (`fence.transaction`, `fence.advance`).
@@ -67,6 +72,7 @@ const CHECKS: Readonly<Record<keyof FencedOptions, (value: unknown, name: string
   onBusy: choice('throw', 'skip'),
   onLost: choice('reject', 'ignore'),
   release: choice('sent', 'confirmed'),
+  nested: choice('join'),
   claim: choice(true, false),
   allowInTransaction: choice(true, false),
 };
@@ -78,7 +84,10 @@ type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransacti
  *
  * @throws RedlockConfigError
  */
-export function resolveFencedOptions(options: FencedOptions): Pick<FencedDefinition, ResolvedName> {
+export function resolveFencedOptions(
+  options: FencedOptions,
+  where: string,
+): Pick<FencedDefinition, ResolvedName> {
   const checked: Record<string, unknown> = {};
   checkOptionNames('@Fenced', options, Object.keys(CHECKS));
   for (const [name, value] of Object.entries(options)) {
@@ -95,7 +104,7 @@ export function resolveFencedOptions(options: FencedOptions): Pick<FencedDefinit
   const lockOptions: WithLockOptions = skipWhenBusy
     ? { wait: 0, release: 'confirmed', ...lock }
     : lock;
-  Object.freeze(ofCheckedKeys(lockOptions));
+  Object.freeze(calledBy(where, lockOptions));
   return { lockOptions, skipWhenBusy, claim, allowInTransaction, signalOf };
 }
 

@@ -40,7 +40,8 @@ type Method = (...args: any[]) => unknown;
  * - `QuorumUnavailableError` when too few nodes could vote,
  * - `StaleTokenError` when `claim: true` finds that a newer holder reached the resource; the method did not run,
  * - `LockLostError` when it finished although the lock was lost meanwhile (unless `onLost: 'ignore'`),
- * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or a transaction is open,
+ * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or held already (unless `nested: 'join'`), or a
+ *   transaction is open,
  * - its own errors, unchanged.
  *
  * @throws FencedUsageError at decoration on a static or generator method, an accessor, or a method decorated twice
@@ -71,7 +72,7 @@ export function Fenced<
         where,
         keysOf,
         ...parameters,
-        ...resolveFencedOptions(options ?? {}),
+        ...resolveFencedOptions(options ?? {}, where),
       };
       markFenced(target, propertyKey, definition);
       injectRunner(target);

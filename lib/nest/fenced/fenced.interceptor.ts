@@ -11,7 +11,7 @@ import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
-import { callOption, ofCheckedKeys } from '../made-keys.ts';
+import { calledBy, callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
 import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
@@ -91,7 +91,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {
     if (definition.allowInTransaction || this.host.isInTransaction?.() !== true) return;
-    // A lock held around the transaction is only joined, and outlives the commit.
+    // A lock held around the transaction outlives the commit.
     if (this.locks.holds(keys)) return;
     throw new FencedUsageError(
       `${definition.where}: @Fenced was called inside an open transaction. The lock ${quoteKeys(keys)} would be released before the commit, and the next holder would read old data. Call it outside of the transaction (put @Fenced above @Transactional, on the method that begins it), or set allowInTransaction: true if the method opens an independent transaction (REQUIRES_NEW).`,
@@ -111,7 +111,7 @@ function isBusyWith(keys: string | readonly string[], error: unknown): boolean {
 function optionsOf(definition: FencedDefinition, args: unknown[]): WithLockOptions {
   const { lockOptions, signalOf, where } = definition;
   const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
-  return signal === undefined ? lockOptions : ofCheckedKeys({ ...lockOptions, signal });
+  return signal === undefined ? lockOptions : calledBy(where, { ...lockOptions, signal });
 }
 
 function writeParameters(

@@ -4,11 +4,10 @@ import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import { RedisCluster } from '../../e2e/core/support/redis-cluster.ts';
 import { eventually } from '../../support/eventually.ts';
 import { NodeDriver } from '../../support/node-driver.ts';
-import { type RedisServer, startRedisServers } from '../../support/redis-servers/index.ts';
-import { urlServers } from '../../support/redis-servers/urls-way.ts';
+import type { RedisServer } from '../../support/redis-servers/index.ts';
 import { type EndCondition, type ErrorCondition, errorConditions } from './error-conditions.ts';
 import { LockClient } from './lock-client.ts';
-import { infoField, pingAnswer, withAdmin } from './server-admin.ts';
+import { infoField, withAdmin } from './server-admin.ts';
 
 const CONDITIONS = errorConditions({ silentMs: 5_000, loadingMs: 10_000 });
 /**
@@ -202,36 +201,4 @@ describe('one of three servers', () => {
       });
     },
   );
-});
-
-describe('LOADING', () => {
-  it.each([true, false])(
-    'loads what was there, with an append-only file: %s',
-    async (appendonly) => {
-      const [server] = (await startRedisServers(1, { appendonly })) as [RedisServer];
-      try {
-        await withAdmin(server, (admin) => admin.set('kept', 'x'));
-        const end = await begin(
-          CONDITIONS.find(({ restarts }) => restarts)!,
-          server,
-        );
-        expect(await pingAnswer(server)).toMatch(/^LOADING /);
-        await end();
-        expect(await withAdmin(server, (admin) => admin.keys('*'))).toEqual(['kept']);
-      } finally {
-        await server.stop();
-      }
-    },
-  );
-});
-
-describe('a server that is no process of this machine', () => {
-  it.each(named(CONDITIONS))('refuses: %s', async (_, condition) => {
-    const [named] = urlServers(['redis://127.0.0.1:1'], 1, {});
-    await expect(condition.begin(named!)).rejects.toThrow('is no process of this machine');
-  });
-});
-
-it('every condition has a name of its own', () => {
-  expect(new Set(CONDITIONS.map(({ name }) => name)).size).toBe(CONDITIONS.length);
 });

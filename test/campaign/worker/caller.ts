@@ -159,7 +159,7 @@ export class Caller {
     if (!recorder.step(outer)) return;
     const calledAt = historyNow();
     let own: string | undefined;
-    await redlock.withLock(outer.keys, async (inner) => {
+    const work = async (inner: Lock): Promise<void> => {
       // One that ended in between is not joined: this is a lock like any other, with a token of its own.
       if (inner.token.holder !== outer.token.holder && !outer.isHeld) {
         own = inner.token.holder;
@@ -170,7 +170,8 @@ export class Caller {
       if (!recorder.reentered(outer, inner)) return;
       await sleep(2);
       recorder.left(outer);
-    });
+    };
+    await redlock.withLock(outer.keys, work, { nested: 'join' });
     if (own !== undefined) this.#releaseAnswered(own);
   }
 

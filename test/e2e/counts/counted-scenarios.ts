@@ -58,7 +58,8 @@ export const COUNTED = {
     rounds: 100,
     run: ({ redlock, newKey }) => {
       const key = newKey();
-      return redlock.withLock(key, () => redlock.withLock(key, () => undefined));
+      const joined = () => redlock.withLock(key, () => undefined, { nested: 'join' });
+      return redlock.withLock(key, joined);
     },
   },
   '64 callers with keys of their own': {

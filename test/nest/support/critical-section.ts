@@ -16,6 +16,10 @@ export class CriticalSection {
     return result;
   }
 
+  leave(): void {
+    this.inside -= 1;
+  }
+
   enter(): void {
     this.entered += 1;
     this.inside += 1;

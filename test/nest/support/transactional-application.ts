@@ -79,7 +79,7 @@ class Seats {
     journal.push('work');
   }
 
-  @Fenced('seat:{0}')
+  @Fenced('seat:{0}', { nested: 'join' })
   @Transactional()
   async fencedAbove(id: string, @FencingToken() token?: FencingToken): Promise<void> {
     await this.take(id, token);

@@ -6,6 +6,9 @@ import type { ClientProcess } from '../world/client-process.ts';
 import { broke } from '../world/run-context.ts';
 import type { RunContext } from '../world/run-context.ts';
 
+/** Codes of errors that say nothing about nodes and waiting. */
+const REFUSED_AT_ONCE: readonly string[] = ['REDLOCK_CLOSED', 'FENCED_USAGE'];
+
 /** Timers are late, and an acquire takes several of them. */
 const SLACK_MS = 20;
 
@@ -56,7 +59,7 @@ export class CallCheck {
     const { signal } = this.#options;
     if (signal?.aborted === true && error === signal.reason) return;
     this.#client.refused(error, this.#keys);
-    if (!isRedlockError(error) || error.code === 'REDLOCK_CLOSED') return;
+    if (!isRedlockError(error) || REFUSED_AT_ONCE.includes(error.code)) return;
     this.#checkStarved(error.code);
     if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy) this.#broke('false-busy', error);
     if (error instanceof QuorumUnavailableError && this.#couldVote && !this.#hadNoTime(error))

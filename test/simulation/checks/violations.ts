@@ -44,6 +44,8 @@ export interface Violation {
     | 'starved'
     /** A section that joined a lock ran beside the next holder, and was not notified. */
     | 'joined-beside-holder'
+    /** Other work, started in the async context of a section, ran under its lock. */
+    | 'joined-by-accident'
     /** An event or an abort came in the async context of another caller. */
     | 'foreign-context'
     /** Locks that are over stay in memory. */

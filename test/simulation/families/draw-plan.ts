@@ -1,5 +1,5 @@
 import { Chance } from '../world/chance.ts';
-import { habitsOf } from './plan.ts';
+import { forgets, habitsOf } from './plan.ts';
 import type { Family, LoadFamily, Plan } from './plan.ts';
 import { planBoundary, planReballots, planTurns } from './plan-directed.ts';
 import { planFaults } from './plan-faults.ts';
@@ -17,7 +17,7 @@ export const FAMILIES: readonly Family[] = [
 ];
 
 /** Run by name only. */
-export const DIRECTED_FAMILIES = ['boundary', 'reballots', 'turns'] as const;
+export const DIRECTED_FAMILIES = ['boundary', 'reballots', 'turns', 'failover'] as const;
 
 /** `only`: this family instead of the one that the seed would get. */
 export function planOf(seed: number, only?: Family): Plan {
@@ -33,8 +33,8 @@ export function planOf(seed: number, only?: Family): Plan {
   const ttlMs = chance.pick([120, 200, 300, 500]);
   const maxTtlMs = chance.happens(0.7) ? ttlMs : ttlMs * 1.5;
   // Where nodes forget, their clocks must not run apart by half a guard within the run (T5).
-  const driftFactor = chance.pick(family === 'amnesia' ? [0.01, 0.02] : [0.01, 0.02, 0.05, 0.1]);
-  const guard = family === 'amnesia' || (nodeCount > 1 && chance.happens(0.3));
+  const driftFactor = chance.pick(forgets(family) ? [0.01, 0.02] : [0.01, 0.02, 0.05, 0.1]);
+  const guard = forgets(family) || (nodeCount > 1 && chance.happens(0.3));
   const majority = Math.floor(nodeCount / 2) + 1;
   const rate = (): number => 1 + driftFactor * chance.between(-0.45, 0.45);
   const extreme = (): number => 1 + driftFactor * chance.pick([-0.45, 0.45]);
@@ -80,7 +80,7 @@ export function planOf(seed: number, only?: Family): Plan {
  */
 function wallErrors(family: Family, maxTtlMs: number, chance: Chance): () => number {
   const lead = maxTtlMs / 8;
-  if (family === 'amnesia') {
+  if (forgets(family)) {
     return () => chance.pick([0, lead, -lead, -3 * maxTtlMs, -60_000, chance.between(-lead, lead)]);
   }
   if (family === 'calendar') return () => chance.pick([0, 0, -200_000, -900_000, -1_300_000]);

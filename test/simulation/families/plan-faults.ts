@@ -1,4 +1,5 @@
 import type { Chance } from '../world/chance.ts';
+import { forgets } from './plan.ts';
 import type { Plan } from './plan.ts';
 import type { ErrorReply, RestartData } from '../world/simulated-server.ts';
 
@@ -19,6 +20,8 @@ export type Fault =
   | ({ readonly kind: 'slow-server'; readonly serviceMs: number } & Servers)
   | ({ readonly kind: 'error'; readonly reply: ErrorReply } & Servers)
   | ({ readonly kind: 'restart'; readonly data: RestartData; readonly dumpAgeMs: number } & Servers)
+  /** A replica takes the place of the server, connections are kept; 0 = it has all data. */
+  | ({ readonly kind: 'swap'; readonly dumpAgeMs: number } & Servers)
   | ({ readonly kind: 'evict'; readonly key: string } & Servers)
   | ({ readonly kind: 'server-jump'; readonly byMs: number } & Servers)
   | ({ readonly kind: 'wall-jump'; readonly byMs: number } & Clients)
@@ -85,6 +88,8 @@ const EVERYWHERE: readonly DrawnKind[] = [
 function kindsOf({ family }: Shared): readonly DrawnKind[] {
   if (family === 'amnesia')
     return [...EVERYWHERE, 'restart', 'restart', 'restart', 'flush', 'flush'];
+  if (family === 'failover')
+    return [...EVERYWHERE.filter((kind) => kind !== 'restart'), ...many('swap', 20)];
   if (family === 'early') return [...EVERYWHERE, ...many('evict', 10), ...many('server-jump', 5)];
   if (family === 'calendar') return [...EVERYWHERE, ...many('server-jump', 10)];
   return EVERYWHERE;
@@ -136,10 +141,13 @@ function drawFault(kind: DrawnKind, plan: Shared, chance: Chance): Fault {
         reply: chance.pick(['OOM', 'READONLY', 'LOADING', 'NOAUTH', 'BUSY']),
       };
     case 'restart': {
-      const forgets = family === 'amnesia';
-      const data = forgets ? chance.pick(['kept', 'empty', 'empty', 'older'] as const) : 'kept';
+      const data = forgets(family)
+        ? chance.pick(['kept', 'empty', 'empty', 'older'] as const)
+        : 'kept';
       return { kind, servers, data, dumpAgeMs: ttlMs * chance.pick([0.1, 0.5, 2]) };
     }
+    case 'swap':
+      return { kind, servers, dumpAgeMs: ttlMs * chance.pick([0, 0.02, 0.1, 0.5]) };
     case 'evict':
       return { kind, servers, key: chance.pick(plan.keys) };
     case 'server-jump':
@@ -175,7 +183,7 @@ function serverJumpMs({ family, ttlMs }: Shared, chance: Chance): number {
 }
 
 function wallJumpMs({ family }: Shared, maxTtlMs: number, chance: Chance): number {
-  if (family === 'amnesia') return -maxTtlMs * chance.pick([0.5, 2, 10]);
+  if (forgets(family)) return -maxTtlMs * chance.pick([0.5, 2, 10]);
   if (family === 'calendar') return -chance.pick([1_000, 700_000]);
   return maxTtlMs * chance.pick([-10, -2, -0.5, 0.5, 2, 10, 1_000]);
 }

@@ -22,9 +22,10 @@ export type LoadFamily =
  * - `repair`: keys vanish on one node at a time, and holders extend: no lock may be lost at all;
  * - `calendar`: clocks jump by minutes, so that fences expire: tokens stay unique and ordered.
  *
- * In the families of loads, and in three that aim at what chance rarely meets, everything must hold:
+ * In the families of loads, and in four that aim at what chance rarely meets, everything must hold:
  * - `boundary`: a key is asked for at the very instant at which the nodes may give it away again;
  * - `reballots`: the second ballot of a try is lost or held back on its way;
+ * - `failover`: replicas take the place of their servers behind an address that keeps connections, and back, with and without lag;
  * - `turns`: several processes hand a key on all the time, and any of them may pause, give up or die when it is to have it next.
  */
 export type Family =
@@ -36,7 +37,13 @@ export type Family =
   | LoadFamily
   | 'boundary'
   | 'reballots'
-  | 'turns';
+  | 'turns'
+  | 'failover';
+
+/** Nodes may come back without what they knew; so clocks of clients keep the distance that the guard allows. */
+export function forgets(family: Family): boolean {
+  return family === 'amnesia' || family === 'failover';
+}
 
 /** In these nothing is wrong with nodes and networks. */
 export const HEALTHY: readonly Family[] = [

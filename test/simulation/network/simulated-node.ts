@@ -8,12 +8,8 @@ import type { ConnectionEnds, ConnectionOwner } from './simulated-connection.ts'
 import { textOf } from './wire-command.ts';
 import type { WireCommand, WireKind } from './wire-command.ts';
 
-const NOT_CONNECTED: Port.NodeFailure = {
-  kind: 'failed',
-  nothingWritten: true,
-  reason: 'unreachable',
-  message: 'not connected',
-};
+const FAILED = { kind: 'failed', nothingWritten: true } as const;
+const NOT_CONNECTED = { ...FAILED, reason: 'unreachable', message: 'not connected' } as const;
 /** A subscriber that was forgotten is found by its heartbeat. */
 const HEARTBEAT_MS = 12_500;
 
@@ -39,6 +35,8 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   #closed = false;
   /** Nothing that is published arrives any more, and neither end is notified. */
   #deaf = false;
+  /** The run id that was joined on the present connection: its scripts are asked for. */
+  #joined: string | undefined;
   /** When the present connection was joined, if nothing was said against that. */
   #joinedAtMs = Infinity;
   /** How late bytes of an ended connection may arrive. */
@@ -73,37 +71,36 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   }
 
   join(request: Port.JoinRequest, settle: (reply: Port.JoinReply) => void): void {
-    this.#sendAtOnce<Port.JoinReply>('join', request, (memory) => memory.join(request), settle);
+    let runId = '';
+    const run = (memory: MemoryLockServer): Port.JoinReply => {
+      ({ runId } = memory.state);
+      return memory.join(request);
+    };
+    this.#sendAtOnce<Port.JoinReply>('join', request, run, (reply) => {
+      const isMoved = this.#joined !== undefined && this.#joined !== runId;
+      if (reply.kind === 'joined') this.#joined = runId;
+      settle(reply.kind === 'joined' && isMoved ? { ...reply, isMoved } : reply);
+    });
   }
 
   acquire(request: Port.AcquireRequest, settle: (reply: Port.AcquireReply) => void): boolean {
     if (this.#latest?.holder === request.holder && this.#latest.ballot !== request.ballot)
       this.onReballot?.();
     this.#latest = request;
-    return this.#send<Port.AcquireReply>(
-      'acquire',
-      request,
-      (memory) => memory.acquire(request),
-      settle,
-    );
+    const joined = this.#joined;
+    const run = (memory: MemoryLockServer) => memory.acquire(request, joined);
+    return this.#send<Port.AcquireReply>('acquire', request, run, settle);
   }
 
   extend(request: Port.ExtendRequest, settle: (reply: Port.ExtendReply) => void): boolean {
-    return this.#send<Port.ExtendReply>(
-      'extend',
-      request,
-      (memory) => memory.extend(request),
-      settle,
-    );
+    const joined = this.#joined;
+    const run = (memory: MemoryLockServer) => memory.extend(request, joined);
+    return this.#send<Port.ExtendReply>('extend', request, run, settle);
   }
 
   release(request: Port.ReleaseRequest, settle: (reply: Port.ReleaseReply) => void): boolean {
-    return this.#send<Port.ReleaseReply>(
-      'release',
-      request,
-      (memory) => memory.release(request),
-      settle,
-    );
+    const run = (memory: MemoryLockServer) => memory.release(request);
+    return this.#send<Port.ReleaseReply>('release', request, run, settle);
   }
 
   flush(): void {
@@ -115,12 +112,8 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   }
 
   inspect(request: Port.InspectRequest, settle: (reply: Port.InspectReply) => void): void {
-    this.#sendAtOnce<Port.InspectReply>(
-      'inspect',
-      request,
-      (memory) => memory.inspect(request),
-      settle,
-    );
+    const run = (memory: MemoryLockServer) => memory.inspect(request);
+    this.#sendAtOnce<Port.InspectReply>('inspect', request, run, settle);
   }
 
   examine(settle: (reply: Port.NodeFacts | Port.NodeFailure) => void): void {
@@ -256,6 +249,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
 
   #opened(): void {
     this.#up = true;
+    this.#joined = undefined;
     this.#silence?.spoke();
     if (this.#trace.on) this.#tell(`${this.address} connected`);
     this.#subscribeAll();
@@ -359,6 +353,11 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     if (reply.kind === 'joined') this.#joinedAtMs = process.nowMs;
     else if (kind === 'join' || reply.kind === 'unjoined' || 'mustJoin' in reply)
       this.#joinedAtMs = Infinity;
+  }
+
+  /** The connection for hints was made again, to the server that is behind the address now. */
+  subscribeAgain(): void {
+    if (this.#up) this.#subscribeAll();
   }
 
   #subscribeAll(): void {

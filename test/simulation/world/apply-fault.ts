@@ -94,6 +94,11 @@ export function applyFault(
         }
       }
       return undefined;
+    case 'swap':
+      applyToServers(run, fault);
+      for (const { nodes } of fleet.clients)
+        for (const server of fault.servers) nodes[server]?.subscribeAgain();
+      return undefined;
     default:
       return applyToServers(run, fault);
   }
@@ -130,6 +135,9 @@ function applyToServer(server: SimulatedServer, fault: PlannedFault): (() => voi
       };
     case 'flush':
       if (server.running) server.memory.flush();
+      return undefined;
+    case 'swap':
+      server.swap(fault.dumpAgeMs > 0);
       return undefined;
     case 'forget-scripts':
       server.memory.forgetScripts();

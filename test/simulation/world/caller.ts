@@ -95,6 +95,7 @@ export class Caller {
     await this.#hold(lock, chance.between(0, 10));
     if (!this.#isHeld(lock)) return;
     if (!chance.happens(this.#habits.detached)) return this.#enterAgain(lock, 1, true);
+    await this.#stray(lock);
     for (let left = chance.integer(0, 2); left > 0; left -= 1)
       this.#detach(this.#enterAgain(lock, ttlMs * chance.pick([0.01, 0.1, 0.5, 1.2])));
     if (this.#isChained) return;
@@ -114,6 +115,15 @@ export class Caller {
     };
     await this.client.section(keys, next, { wait: ttlMs });
     if (!goesOn) await next();
+  }
+
+  /** Starts other work for these keys, as a shared queue would: it is never inside of this lock. */
+  #stray(outer: Lock): Promise<void> {
+    const { holder } = outer.token;
+    const work = async (inner: Lock): Promise<void> => {
+      if (inner.token.holder === holder) broke(this.#run, 'joined-by-accident', holder);
+    };
+    return this.client.section(outer.keys, work, { wait: 0 });
   }
 
   /** A section inside a section of the same keys, which perhaps outlives it. */
@@ -137,7 +147,7 @@ export class Caller {
       sections.delete(section);
       history.push({ type: 'left', process, holder, at: at.nowMs });
     };
-    return this.client.section(outer.keys, work, { wait: 0, onLost: 'ignore' });
+    return this.client.section(outer.keys, work, { wait: 0, onLost: 'ignore', nested: 'join' });
   }
 
   /** Acquires within its budget, perhaps interrupted. Undefined when it got none. */

@@ -35,7 +35,9 @@ export interface ServerPeer {
 /** One Redis with its own clock: the shipped rules of a node (`MemoryLockServer`) behind a process that can stop and fail. */
 export class SimulatedServer {
   readonly index: number;
-  readonly memory: MemoryLockServer;
+  /** Behind its address at the moment. */
+  memory: MemoryLockServer;
+  #standby: MemoryLockServer;
   readonly peers = new Set<ServerPeer>();
   /** Its process is stopped (SIGSTOP). */
   frozen = false;
@@ -60,10 +62,9 @@ export class SimulatedServer {
     this.index = index;
     this.#rate = settings.clockRate;
     this.clockErrorMs = settings.clockErrorMs;
-    this.memory = new MemoryLockServer({
-      clock: { wallMicros: () => this.#wallMicros() },
-      fresh: true,
-    });
+    const clock = { wallMicros: () => this.#wallMicros() };
+    this.memory = new MemoryLockServer({ clock, fresh: true });
+    this.#standby = new MemoryLockServer({ clock, fresh: true });
   }
 
   get name(): string {
@@ -132,6 +133,21 @@ export class SimulatedServer {
   /** What a later restart with older data starts from. */
   saveDump(): void {
     if (this.running) this.#dump = this.memory.snapshot();
+  }
+
+  /**
+   * Its replica takes its place behind the same address, with the data of the dump where replication lags, and it becomes the
+   * replica. Not before somebody joined it, and not with data from before that: then nothing says that it ever was the primary.
+   */
+  swap(lags: boolean): void {
+    const { state } = this.memory;
+    const isJoined = ({ markers }: Pick<MemorySnapshot, 'markers'>): boolean =>
+      [...markers.values()].some(({ runId }) => runId === state.runId);
+    if (!this.running || !isJoined(state)) return;
+    const lagging = lags && this.#dump !== undefined && isJoined(this.#dump);
+    this.#standby.state.load(lagging ? this.#dump! : this.memory.snapshot());
+    [this.memory, this.#standby] = [this.#standby, this.memory];
+    this.#dump = undefined;
   }
 
   kill(): void {

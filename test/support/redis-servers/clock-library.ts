@@ -22,28 +22,22 @@ export interface ClockLibrary {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** Where the search looks; a test narrows it. */
-export interface ClockLibrarySearch {
-  /** Folders that may hold a folder `faketime`. Default: those where distributions put it. */
-  readonly systemFolders?: readonly string[];
-}
-
 /**
  * Finds libfaketime for a redis-server: installed on this machine, else the Debian package in a cache folder, and tries
  * both together.
  * @param executable `command`, and its own `libraryPath` where it has one
  * @throws {Error} that lists the ways and why each one failed
  */
-export async function findClockLibrary(
-  executable: { readonly command: string; readonly libraryPath?: string },
-  { systemFolders }: ClockLibrarySearch = {},
-): Promise<ClockLibrary> {
+export async function findClockLibrary(executable: {
+  readonly command: string;
+  readonly libraryPath?: string;
+}): Promise<ClockLibrary> {
   if (process.platform !== 'linux') {
     throw new Error(
       `the clock of a redis-server is moved by libfaketime and LD_PRELOAD, which is done on Linux only, and this is ${process.platform}; the libfaketime that brew installs on macOS is not used`,
     );
   }
-  const folder = await findFolder(systemFolders ?? (await usualFolders()));
+  const folder = await findFolder(await usualFolders());
   const library = await libraryFor(executable, folder);
   const environment = {
     ...process.env,

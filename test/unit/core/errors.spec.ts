@@ -76,7 +76,7 @@ describe('a message says what happened and what to do', () => {
     );
   });
 
-  it.each<LockLossReason>(['expired', 'suspended', 'taken', 'closed', 'released'])(
+  it.each<LockLossReason>(['expired', 'suspended', 'taken', 'closed'])(
     'when lost: %s, and carries what the work returned',
     (reason) => {
       const { message, result } = new LockLostError(['a'], reason, 17, [], { paid: true });

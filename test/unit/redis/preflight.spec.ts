@@ -52,7 +52,7 @@ describe('start-up checks', () => {
     ['Redis 6.0', { version: '6.0.16' }, 'error', /6\.2 or newer/],
     ['Redis 5', { version: '5.0.7' }, 'error', /6\.2 or newer/],
     ['scripts in an AOF', { version: '6.2.14', appendOnly: true }, 'warning', /7\.0 or newer/],
-    ['scripts in replicas', { version: '6.2.0', connectedReplicas: 1 }, 'warning', /has replicas/],
+    ['scripts in replicas', { version: '6.2.0', connectedReplicas: 1 }, 'error', /7\.0 or newer/],
     ['eviction of all keys', { maxmemoryPolicy: 'allkeys-lru' }, 'warning', /noeviction/],
     ['eviction of keys with TTL', { maxmemoryPolicy: 'volatile-ttl' }, 'warning', /noeviction/],
     ['clients that are closed early', { idleTimeoutS: 14 }, 'warning', /14 s.*set timeout 0/],

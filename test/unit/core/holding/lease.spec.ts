@@ -223,7 +223,7 @@ describe('a loss', () => {
       new Promise<void>((resolve) => {
         signal.addEventListener('abort', () => resolve(void (abortedAtMs = cluster.nowMs)));
       });
-    const nested = () => redlock.withLock('a', aborted);
+    const nested = () => redlock.withLock('a', aborted, { nested: 'join' });
     await cluster.settle(rejection(redlock.withLock('a', nested)));
     await cluster.advance(5);
     expect([cluster.nowMs - abortedAtMs < 10, cluster.holders('a')]).toEqual([true, 0]);
@@ -240,7 +240,9 @@ describe('a loss', () => {
     let leftMs = 0;
     const outer = redlock.withLock('a', async (lock) => {
       leftMs = cluster.nowMs + lock.remainingMs;
-      void rejection(redlock.withLock('a', (inner) => notified(inner).then(work)));
+      void rejection(
+        redlock.withLock('a', (inner) => notified(inner).then(work), { nested: 'join' }),
+      );
       await notified(lock);
       leftMs -= cluster.nowMs;
     });
@@ -333,7 +335,7 @@ describe('a loss', () => {
         );
       refuses(lock);
       const nested = redlock.withLock('b', () =>
-        redlock.withLock('b', (joined) => refuses(joined)),
+        redlock.withLock('b', (joined) => refuses(joined), { nested: 'join' }),
       );
       await cluster.settle(nested);
       expect(lock.isHeld).toBe(true);

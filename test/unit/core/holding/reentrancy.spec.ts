@@ -5,27 +5,40 @@ import { processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, ProcessOptions } from '../support/cluster.ts';
 
 const newProcess = processFactory();
-const RELEASED = { code: 'LOCK_LOST', reason: 'released' };
+const JOIN = { nested: 'join' } as const;
 
 function sleep(cluster: Cluster, ms: number): Promise<void> {
   return new Promise((resolve) => void cluster.environment.timers.set(resolve, ms));
 }
 
 describe('work that holds a key', () => {
-  it('joins its lock when it asks for the key again: same token, no second vote, no deadlock', async () => {
+  it('is refused the key that it holds, and joins its lock when it says so: same token, no second vote', async () => {
     const { cluster, redlock, node } = await newProcess();
     const tokens = await cluster.settle(
       redlock.withLock(['a', 'b'], async (outer) => {
-        const inner = await redlock.acquire('b');
-        const nested = await redlock.withLock('a', (lock) => {
-          expect([lock.isHeld, lock.remainingMs]).toEqual([true, outer.remainingMs]);
-          return lock.token;
-        });
-        await inner.extend();
-        await inner[Symbol.asyncDispose]();
+        const ran: string[] = [];
+        const refused = { code: 'FENCED_USAGE', message: expect.stringMatching(/nested: 'join'/) };
+        for (const call of [
+          redlock.withLock('a', () => ran.push('a')),
+          redlock.withLock(['a', 'b'], () => ran.push('a b'), { wait: 0 }),
+          redlock.acquire('b'),
+          redlock.tryAcquire('b'),
+        ])
+          await expect(call).rejects.toMatchObject(refused);
+        expect(ran).toEqual([]);
+        const [token, inner] = await redlock.withLock(
+          'a',
+          async (lock) => {
+            expect([lock.isHeld, lock.remainingMs]).toEqual([true, outer.remainingMs]);
+            await lock.extend();
+            await lock[Symbol.asyncDispose]();
+            return [lock.token, lock] as const;
+          },
+          JOIN,
+        );
         expect([inner.isHeld, inner.remainingMs, outer.isHeld]).toEqual([false, 0, true]);
         expect(() => inner.ensure()).toThrow(/used after its release/);
-        return [outer.token, inner.token, nested];
+        return [outer.token, token];
       }),
     );
     expect(new Set(tokens).size).toBe(1);
@@ -33,14 +46,18 @@ describe('work that holds a key', () => {
       expect(node.asked(name)).toHaveLength(1);
   });
 
+  it('acquires as usual with `nested` where it holds none of the keys', async () => {
+    const { cluster, redlock } = await newProcess();
+    const own = () => redlock.withLock('b', ({ keys }) => keys, JOIN);
+    expect(await cluster.settle(own())).toEqual(['b']);
+    expect(await cluster.settle(redlock.withLock('a', own, JOIN))).toEqual(['b']);
+  });
+
   it('joins it with the ttl and the minHold of that lock, whatever it asks for', async () => {
     const { cluster, redlock, node } = await newProcess();
-    const other = { ttl: 1_000, minHold: 900 };
+    const other = { ttl: 1_000, minHold: 900, ...JOIN };
     const work = async (outer: Lock) => {
       await redlock.withLock('a', (lock) => lock.extend(), other);
-      const inner = await redlock.acquire('a', other);
-      await inner.extend();
-      expect(inner.remainingMs).toBe(outer.remainingMs);
       expect(outer.remainingMs).toBeGreaterThan(1_000);
     };
     await cluster.settle(redlock.withLock('a', work, { release: 'confirmed' }));
@@ -171,7 +188,7 @@ describe('withLock', () => {
     const late = () => (cluster.environment.skip(10_000), 'late');
     const lost = { code: 'LOCK_LOST', result: 'late' };
     expect(await cluster.failure(redlock.withLock('a', late))).toMatchObject(lost);
-    const nested = redlock.withLock('a', () => rejection(redlock.withLock('a', late)), {
+    const nested = redlock.withLock('a', () => rejection(redlock.withLock('a', late, JOIN)), {
       onLost: 'ignore',
     });
     expect(await cluster.settle(nested)).toMatchObject(lost);
@@ -186,11 +203,12 @@ describe('a section that outlives the work whose lock it joined', () => {
     let section!: Promise<string>;
     let joined!: Lock;
     const work = async (lock: Lock) => {
-      section = redlock.withLock('a', async (nested) => {
+      const join = async (nested: Lock) => {
         joined = nested;
         await sleep(cluster, sectionMs);
         return 'section';
-      });
+      };
+      section = redlock.withLock('a', join, JOIN);
       section.catch(() => undefined);
       await sleep(cluster, 100);
       return lock;
@@ -245,51 +263,6 @@ describe('a section that outlives the work whose lock it joined', () => {
     expect(cluster.holders('a')).toBe(3);
     await cluster.advance(100);
     expect(cluster.holders('a')).toBe(0);
-  });
-});
-
-describe('the handle of a nested acquire', () => {
-  it('does not keep the lock, and is lost when that is released', async () => {
-    const { cluster, redlock, events } = await newProcess();
-    const handle = await cluster.settle(redlock.withLock('a', () => redlock.acquire('a')));
-    const { signal } = handle;
-    await cluster.advance(10);
-    expect([cluster.holders('a'), handle.isHeld, handle.remainingMs]).toEqual([0, false, 0]);
-    expect(() => handle.ensure()).toThrow(expect.objectContaining(RELEASED));
-    await expect(handle.extend()).rejects.toMatchObject(RELEASED);
-    expect([signal.aborted, signal.reason]).toMatchObject([true, RELEASED]);
-    await handle.release();
-    expect(events.map(({ type }) => type).slice(3)).toEqual(['acquired', 'released']);
-  });
-
-  it('never holds, passes or extends anything after the release, however late the bytes leave', async () => {
-    const { cluster, redlock, node } = await newProcess();
-    const work = redlock.withLock('a', async (outer) => {
-      const handle = await redlock.acquire('a');
-      // An answer is due, so the release is only collected.
-      const other = redlock.acquire('other');
-      const released = outer.release();
-      expect(handle.isHeld).toBe(false);
-      expect(() => handle.ensure()).toThrow(expect.objectContaining(RELEASED));
-      await expect(handle.extend()).rejects.toMatchObject(RELEASED);
-      await Promise.all([other, released]);
-    });
-    await cluster.settle(work);
-    await cluster.advance(10);
-    expect([cluster.holders('a'), node.asked('extend')]).toEqual([0, []]);
-  });
-
-  it('is lost with the lock, and says so after its own release as well', async () => {
-    const { cluster, redlock } = await newProcess({ extend: false });
-    const work = async () => {
-      const nested = await redlock.acquire('a');
-      await sleep(cluster, 4_000);
-      return nested;
-    };
-    const handle = await cluster.settle(redlock.withLock('a', work, { onLost: 'ignore' }));
-    expect(handle.signal.reason).toMatchObject({ reason: 'expired' });
-    await handle.release();
-    expect(() => handle.ensure()).toThrow(LockLostError);
   });
 });
 

@@ -1,0 +1,76 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { closeAll, closeLater } from '../nest/support/applications.ts';
+import { type Connections, MovingAddress } from './moving-address.ts';
+import { Contenders, type Member, startPair } from './replicated-pair.ts';
+
+type ContenderOptions = Parameters<typeof Contenders.start>[1];
+
+afterEach(closeAll);
+
+/** One address in front of a primary with a replica, and two services behind it. */
+async function startStage(options?: ContenderOptions) {
+  const [primary, replica] = await startPair();
+  const address = closeLater(await MovingAddress.open(primary.server));
+  const contenders = await Contenders.start(address.url, options);
+  /** The two change places. */
+  const swap = async (from: Member, to: Member, connections: Connections): Promise<void> => {
+    await to.promote();
+    await address.moveTo(to.server, connections);
+    await from.follow(to);
+  };
+  return { primary, replica, address, contenders, swap };
+}
+
+/** The primary is killed; its replica never received the lock. */
+async function crash(options?: ContenderOptions): Promise<Contenders> {
+  const { primary, replica, address, contenders } = await startStage(options);
+  await replica.follow(primary);
+  await replica.lag();
+  await contenders.hold();
+  await contenders.contend(async () => {
+    await primary.server.kill();
+    await replica.promote();
+    await address.moveTo(replica.server, 'reset');
+  });
+  return contenders;
+}
+
+describe('a held lock that the promoted replica never received has no second holder', () => {
+  it('when the primary crashes', async () => {
+    expect((await crash()).overlaps).toBe(0);
+  });
+
+  it('which without the restart guard it has', async () => {
+    // So long that no extension of the first holder comes before the second one.
+    const { overlaps } = await crash({ restartGuard: false, ttl: 5_000 });
+    expect(overlaps).toBe(1);
+  });
+
+  it.each<[string, Connections]>([
+    ['are reset', 'reset'],
+    ['stay on the demoted server', 'stay'],
+    ['are kept by a proxy', 'follow'],
+  ])('when roles are swapped and connections %s', async (_, connections) => {
+    const { primary, replica, contenders, swap } = await startStage();
+    await replica.follow(primary);
+    await replica.lag();
+    await contenders.hold();
+    await contenders.contend(() => swap(primary, replica, connections));
+    expect(contenders.overlaps).toBe(0);
+  });
+
+  it('when a proxy that keeps connections fails over, and back to a server that nobody restarted', async () => {
+    const { primary, replica, address, contenders, swap } = await startStage();
+    await replica.follow(primary);
+    await swap(primary, replica, 'follow');
+    await contenders.contend(() => Promise.resolve());
+    await primary.follow(replica);
+    await primary.lag();
+    await contenders.hold();
+    await contenders.contend(async () => {
+      await primary.promote();
+      await address.moveTo(primary.server, 'follow');
+    });
+    expect(contenders.overlaps).toBe(0);
+  });
+});
