@@ -1,4 +1,5 @@
 import { inModuleContext } from '../core/module-context.ts';
+import { systemEnvironment } from '../core/system-environment.ts';
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
@@ -18,6 +19,9 @@ import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import { askToJoin, joinServer } from './joining.ts';
 import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
+
+/** A server that is no primary is left once in that time, or a little longer. */
+const STAYS_MS = 1_000;
 
 export interface RedisLockNodeOptions {
   /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
@@ -40,9 +44,11 @@ export class RedisLockNode implements port.LockNode {
   readonly #probeNames: readonly string[];
   readonly #commands: RedisLink;
   readonly #subscriber: RedisSubscriber;
+  readonly #links: readonly RedisLink[];
   #listener: port.LockNodeListener | undefined;
   #settings: port.LinkSettings | undefined;
   #voting: VotingScripts | undefined;
+  #staysUntilMs = 0;
 
   /** @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client */
   constructor(
@@ -52,6 +58,7 @@ export class RedisLockNode implements port.LockNode {
     this.#source = new ConnectionSource(input, option);
     this.address = this.#source.address;
     this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
+    this.#source.onDemoted = () => this.#leave();
     this.#probeNames = new NodeNames(keyPrefix, ['#probe']).pairs;
     this.#commands = new RedisLink(this.#source, {
       opened: () => this.#listener?.opened(),
@@ -59,12 +66,13 @@ export class RedisLockNode implements port.LockNode {
       failed: (message) => this.#listener?.unreachable?.(`no connection: ${message}`),
       stalled: () => this.#listener?.stalled?.(),
       spoke: () => this.#listener?.spoke?.(),
-      prove: (connection) => askToJoin(connection, this.#settings!.join),
+      prove: (connection) => joinServer(connection, this.#settings!.join),
     });
     this.#subscriber = new RedisSubscriber(this.#source, {
       hint: (lockName, holder) => this.#listener?.hint(lockName, holder),
       watchRefused: (lockName) => this.#listener?.watchRefused?.(lockName),
     });
+    this.#links = [this.#commands, this.#subscriber.link];
   }
 
   open(listener: port.LockNodeListener, settings: port.LinkSettings): void {
@@ -125,6 +133,10 @@ export class RedisLockNode implements port.LockNode {
     this.#ask((connection) => examineServer(connection, this.#probeNames), settle);
   }
 
+  renew(): void {
+    for (const link of this.#links) link.renew();
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#commands.close(), this.#subscriber.close()]);
   }
@@ -150,6 +162,18 @@ export class RedisLockNode implements port.LockNode {
     void inModuleContext(() =>
       ask(connection).then(settle, (error: unknown) => settle(connection.failure(error) as Reply)),
     );
+  }
+
+  /** Another server may be the primary behind this address. */
+  #leave(): void {
+    const { clock, random } = systemEnvironment;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < this.#staysUntilMs) return;
+    this.#staysUntilMs = nowMs + STAYS_MS * (1 + random.fraction() / 2);
+    const leave = () =>
+      this.#links.forEach(({ connection }) => connection?.drop('the server is no primary'));
+    // Answers that have arrived are read before.
+    systemEnvironment.afterPoll(leave);
   }
 
   #notConnected(): port.NodeFailure {

@@ -5,9 +5,12 @@ import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
+import { ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
+import { useClosing } from '../support/use-redlocks.ts';
 
+const closing = useClosing();
 let tests = 0;
 let names = new NodeNames('lock:', ['connection']);
 let server: RedisServer;
@@ -91,6 +94,36 @@ describe('a connection that is lost', () => {
     await driver.untilEvents(3);
     const reply = await driver.acquire(names, 'too-early', ballotNow());
     expect(reply).toMatchObject({ kind: 'failed', nothingWritten: true, mustJoin: true });
+  });
+});
+
+describe('a connection that is renewed', () => {
+  it('takes over when the first one has answered everything: no release overtakes its vote', async () => {
+    const sockets: Socket[] = [];
+    const joined = '*3\r\n:1\r\n:0\r\n$8\r\nsomerun1\r\n';
+    const replies: Record<string, string[]> = { eval: [joined, '', joined], ping: ['+PONG\r\n'] };
+    const scripted = await ScriptedRedis.start((command, socket) => {
+      if (!sockets.includes(socket)) sockets.push(socket);
+      return replies[command[0]!]?.shift() ?? shakeHands(command);
+    });
+    closing({ close: () => scripted.stop() });
+    const count = (wanted: string) => scripted.commands.filter(([name]) => name === wanted).length;
+    const driver = await NodeDriver.open(newNode(scripted.url));
+    await driver.join();
+    driver.node.renew!();
+    await eventually(() => expect(count('eval')).toBe(2));
+    const vote = driver.acquire(names, 'holder', ballotNow());
+    await eventually(() => expect(count('evalsha')).toBe(1));
+    sockets[1]!.write(joined);
+    await eventually(() => expect(count('ping')).toBe(2));
+    void driver.release(names, 'holder');
+    void driver.join();
+    await eventually(() => expect(count('eval')).toBe(3));
+    expect(count('evalsha')).toBe(1);
+    sockets[0]!.write(':1\r\n+PONG\r\n');
+    expect(await vote).toEqual({ kind: 'accepted' });
+    await eventually(() => expect([count('evalsha'), scripted.connections]).toEqual([2, 1]));
+    expect(driver.events).toEqual(['opened']);
   });
 });
 

@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { eventually } from '../support/eventually.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
+import { ForgetfulPath } from './support.ts';
 
 const PROGRAM_START = `
 import { Redlock } from './lib/core/redlock.ts';
@@ -88,6 +89,37 @@ describe('a process', () => {
     );
     for (const server of servers) if (!server.isRunning) await server.restart();
     expect(ended).toEqual({ code: 0, output: 'held\nQUORUM_UNAVAILABLE\nclosed\n' });
+  });
+
+  it('that was stopped while the network forgot its connections is granted its first lock', async () => {
+    const paths = await Promise.all(
+      servers.slice(0, 1).map((server) => ForgetfulPath.open(server)),
+    );
+    const ended = await run(
+      `
+      const frozen = new Redlock(nodes.map(({ address }) => new RedisLockNode('redis://' + address)));
+      frozen.open();
+      const warm = await frozen.acquire('thaw');
+      const waiting = frozen.acquire('thaw');
+      await warm.release();
+      await (await waiting).release();
+      say(process.pid);
+      await hear('go');
+      await frozen.acquire('thaw').then(() => say('granted'), (error) => say(String(error)));
+      process.exit();
+      `,
+      paths.map(({ url }) => url),
+      (line, tell) => {
+        const pid = Number(line);
+        if (Number.isNaN(pid)) return;
+        process.kill(pid, 'SIGSTOP');
+        for (const path of paths) path.forget('all');
+        tell('go');
+        setTimeout(() => process.kill(pid, 'SIGCONT'), 4_000);
+      },
+    );
+    await Promise.all(paths.map((path) => path.close()));
+    expect(ended.output).toMatch(/^\d+\ngranted\n$/);
   });
 
   it('ends by itself after close, although an extension was under way and others waited', async () => {

@@ -66,6 +66,11 @@ export async function settledHeapBytes(): Promise<number> {
   return process.memoryUsage().heapUsed;
 }
 
+interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
 interface Flow {
   readonly sockets: readonly Socket[];
   subscribes: boolean;
@@ -76,19 +81,26 @@ interface Flow {
  * and nothing passes them. New connections work.
  */
 export class ForgetfulPath {
+  /** How many have been made. */
+  connections = 0;
   readonly #server: Server;
   readonly #flows = new Set<Flow>();
 
-  private constructor(server: Server) {
+  private constructor(
+    server: Server,
+    /** Where new connections lead to. */
+    public target: Target,
+  ) {
     this.#server = server;
   }
 
   /** @param delayMs how much later everything arrives, in each direction */
-  static async open(target: { readonly host: string; readonly port: number }, delayMs = 0) {
-    const server = createServer((client) =>
-      path.#accept(client, connect(target.port, target.host), delayMs),
-    );
-    const path = new ForgetfulPath(server);
+  static async open(target: Target, delayMs = 0) {
+    const server = createServer((client) => {
+      const { port, host } = path.target;
+      path.#accept(client, connect(port, host), delayMs);
+    });
+    const path = new ForgetfulPath(server, target);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     return path;
   }
@@ -112,6 +124,7 @@ export class ForgetfulPath {
   }
 
   #accept(client: Socket, upstream: Socket, delayMs: number): void {
+    this.connections += 1;
     const flow: Flow = { sockets: [client, upstream], subscribes: false };
     this.#flows.add(flow);
     client.on('data', (data) => (flow.subscribes ||= /subscribe/i.test(String(data))));

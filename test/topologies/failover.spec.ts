@@ -59,18 +59,27 @@ describe('a held lock that the promoted replica never received has no second hol
     expect(contenders.overlaps).toBe(0);
   });
 
-  it('when a proxy that keeps connections fails over, and back to a server that nobody restarted', async () => {
-    const { primary, replica, address, contenders, swap } = await startStage();
-    await replica.follow(primary);
-    await swap(primary, replica, 'follow');
-    await contenders.contend(() => Promise.resolve());
-    await primary.follow(replica);
-    await primary.lag();
-    await contenders.hold();
-    await contenders.contend(async () => {
-      await primary.promote();
-      await address.moveTo(primary.server, 'follow');
-    });
-    expect(contenders.overlaps).toBe(0);
-  });
+  it.each([
+    ['lacks the lock', false],
+    ['lacks also that its replica was joined', true],
+  ])(
+    'when a proxy fails over, and back to a server that nobody restarted and that %s',
+    async (_, lagsAtOnce) => {
+      const { primary, replica, address, contenders, swap } = await startStage();
+      await replica.follow(primary);
+      await swap(primary, replica, 'follow');
+      if (lagsAtOnce) await primary.lag();
+      await contenders.contend(() => Promise.resolve());
+      if (!lagsAtOnce) {
+        await primary.follow(replica);
+        await primary.lag();
+      }
+      await contenders.hold();
+      await contenders.contend(async () => {
+        await primary.promote();
+        await address.moveTo(primary.server, 'follow');
+      });
+      expect(contenders.overlaps).toBe(0);
+    },
+  );
 });

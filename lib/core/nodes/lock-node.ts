@@ -31,6 +31,8 @@ export interface LockNode {
   /** Asks for a hint whenever this lock key is released here, until `unwatch`; also across reconnects. */
   watch(lockName: string): void;
   unwatch(lockName: string): void;
+  /** Replaces its connections, and loses nothing of what they carry. Missing: they never have to be. */
+  renew?(): void;
   /** Facts for the start-up checks. */
   examine(settle: (reply: NodeFacts | NodeFailure) => void): void;
   /** Writes what was collected, then closes our own connections; resolves when they are closed. */

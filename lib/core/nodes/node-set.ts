@@ -7,7 +7,7 @@ import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { configurationText, conflicting, parseConfiguration } from './configuration.ts';
-import { Deadlines } from './deadlines.ts';
+import { Alarm, Deadlines } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
@@ -15,6 +15,7 @@ import { QuorumWatch } from './quorum-watch.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
+const BEAT_MS = 1_000;
 /** A vote that is sent so soon after a release comes from the same tick, most likely. */
 export const FOLLOWS_WITHIN_MS = 1;
 /** A smaller step of the wall clock against the monotonic one is drift. */
@@ -89,6 +90,9 @@ export class NodeSet {
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
   readonly #watch = new QuorumWatch(this);
+  readonly #beat = new Alarm(() => this.#renew());
+  #renewAtMs = 0;
+  #turn = 0;
 
   constructor(
     nodes: readonly LockNode[],
@@ -197,6 +201,26 @@ export class NodeSet {
     };
     for (const session of this.sessions) session.open(settings);
     this.#leaveExit = this.environment.atExit(this.#flushAll);
+    if (this.sessions.some(({ node }) => node.renew !== undefined)) this.#renew();
+  }
+
+  /**
+   * Each second: nodes replace their connections in turn, but none while one is in quarantine. All of them do where this comes so
+   * late that the process did not run: the network may have forgotten the connections.
+   */
+  #renew(): void {
+    const { checkedNowMs: nowMs, sessions, options, environment } = this;
+    const isLate = nowMs - this.#beat.dueMs > MINIMUM_SILENCE_LIMIT_MS;
+    const isTurn =
+      nowMs >= this.#renewAtMs && sessions.every(({ votesAtMs }) => votesAtMs <= nowMs);
+    if (isTurn) {
+      const pauseMs = options.maxConnectionAgeMs / sessions.length;
+      this.#renewAtMs = nowMs + pauseMs * (0.75 + environment.random.fraction() / 2);
+      this.#turn = (this.#turn + 1) % sessions.length;
+    }
+    for (const { index, node } of sessions)
+      if (isLate || (isTurn && index === this.#turn)) node.renew?.();
+    this.alarms.set(this.#beat, BEAT_MS, nowMs);
   }
 
   /**

@@ -64,6 +64,11 @@ export interface RedlockOptions {
    * a burst from burying its own answers. Extensions and releases don't count. @default 512
    */
   readonly concurrentTries?: number;
+  /**
+   * Connections are replaced at this age, give or take a quarter, one node after the other and without a lost call: their address
+   * may lead to another server by now, while the old one lives. @default '10m'
+   */
+  readonly maxConnectionAge?: Duration;
   /** How callers of this process space their tries. */
   readonly retry?: RetryOptions;
   /** Receives what happens to locks and nodes. */
@@ -135,6 +140,8 @@ export const REDLOCK_DEFAULTS = Object.freeze({
   tokens: 'quorum',
   /** A server answers so many in a few milliseconds; more at once only wait in its queue, and their answers in this process. */
   concurrentTries: 512,
+  /** {@link RedlockOptions.maxConnectionAge} */
+  maxConnectionAge: '10m',
 } as const);
 
 /** R: how long a floor outlives its last use. One constant for all clients of a server. */

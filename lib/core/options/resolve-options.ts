@@ -35,6 +35,7 @@ export interface ResolvedOptions {
   readonly restartGuardMs: number;
   readonly quorum: number;
   readonly concurrentTries: number;
+  readonly maxConnectionAgeMs: number;
   readonly tokenSource: TokenSource | undefined;
   /** Undefined: two measured round trips. */
   readonly retryBaseDelayMs: number | undefined;
@@ -55,7 +56,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     const fix = `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`;
     throw new RedlockConfigError('nodes', nodeCount, fix);
   }
-  const { retry = {} } = options;
+  const { retry = {}, maxConnectionAge = REDLOCK_DEFAULTS.maxConnectionAge } = options;
   checkOptionNames('retry', retry, ['baseDelay', 'maxDelay'], 'retry');
   const minHoldMs = durationMs('minHold', options.minHold ?? REDLOCK_DEFAULTS.minHold);
   const ttlMs = durationMs('ttl', options.ttl ?? REDLOCK_DEFAULTS.ttl, MINIMUM_TTL_MS);
@@ -86,6 +87,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
       1,
       MAXIMUM_CONCURRENT_TRIES,
     ),
+    maxConnectionAgeMs: durationMs('maxConnectionAge', maxConnectionAge, 1_000),
     tokenSource: tokenSource(options.tokens),
     retryBaseDelayMs: optionalDuration('retry.baseDelay', retry.baseDelay),
     retryMaxDelayMs: optionalDuration('retry.maxDelay', retry.maxDelay),

@@ -227,6 +227,13 @@ export class VoteCount {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
+  /** So many could not be asked, because their connections are being made, that a quorum is possible with them. */
+  get isDisconnected(): boolean {
+    const isCut = (reply?: VoteReply) => reply?.kind === 'failed' && reply.reason === 'unreachable';
+    const cut = this.replies.filter(isCut).length;
+    return cut > 0 && this.failed - cut + this.quarantined <= this.replies.length - this.quorum;
+  }
+
   /**
    * In how many ms enough leases and quarantines have ended for a quorum; undefined if unknown. Nodes that were not waited for
    * count as free: a try too early costs a round, one too late up to a whole lease.

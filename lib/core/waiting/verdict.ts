@@ -69,7 +69,7 @@ export class Verdict {
 
   /**
    * What can be reported now; undefined while nothing conclusive is known. An outage that was over before it came counts up to
-   * this age: at the end of its time, never instead of a try of its own.
+   * this age: at the end of its time, never instead of a try of its own. Only then, too, one of connections that are being made.
    */
   answer(nowMs: number, longestAgeMs = 0): 'busy' | FailedAttempt | undefined {
     const { records, arrivedAtMs } = this.#subject;
@@ -143,6 +143,7 @@ export class Verdict {
     const { settings, arrivedAtMs } = this.#subject;
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
+    if (longestAgeMs === 0 && votes.isDisconnected) return false;
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
   }
 

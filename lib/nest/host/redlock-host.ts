@@ -20,7 +20,7 @@ import { RedisLockNode } from '../../redis/redis-lock-node.ts';
 
 /** A test finds them in docs/options.md. */
 export const MODULE_OPTIONS: readonly string[] =
-  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries strict startupTimeout waitForVotes shutdownTimeout isInTransaction fence onEvent'.split(
+  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries maxConnectionAge strict startupTimeout waitForVotes shutdownTimeout isInTransaction fence onEvent'.split(
     ' ',
   );
 

@@ -7,6 +7,9 @@ const OF_A_CLUSTER = ['MOVED', 'ASK', 'CROSSSLOT', 'CLUSTERDOWN'];
 /** Errors with which a server refuses a command, or a script before its first write. */
 const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTER]);
 
+/** Redis 6 puts it behind the place in the script. */
+const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN)\b/;
+
 /** Between numbers, names of functions and files. */
 const OF_OPENSSL = /^(?:[\dA-F]+:)?error:[\dA-F]+:([^:]+):[^:]*:([^:]+)/;
 
@@ -90,6 +93,11 @@ export function orErrorReply(error: unknown): Error {
 /** ioredis found the stream unwritable and did not queue. */
 export function isNotWritable(error: unknown): boolean {
   return errorMessage(error).startsWith(NOT_WRITABLE);
+}
+
+/** The server is no primary, or no more: its address may lead to another one by now. */
+export function isDemoted(error: unknown): boolean {
+  return isErrorReply(error) && OF_A_DEMOTED.test(error.message);
 }
 
 export function isNoScript(error: unknown): boolean {

@@ -7,6 +7,7 @@ import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import {
   errorMessage,
   failureOf,
+  isDemoted,
   isNoPermission,
   isNoScript,
   isNotWritable,
@@ -71,6 +72,8 @@ export class RedisConnection implements ScriptCommandOwner {
   /** Of the server that was joined. */
   voting: VotingScripts | undefined;
   isSilent = false;
+  /** Collects, and writes nothing yet. */
+  isHeldBack = false;
   wasReady = false;
   readonly #internals: ClientInternals;
   readonly #source: ConnectionSource;
@@ -147,7 +150,7 @@ export class RedisConnection implements ScriptCommandOwner {
   /** Writes what was collected. From here on its outcome is unknown until the answer comes. */
   flush(): void {
     const commands = this.#collected;
-    if (commands.length === 0) return;
+    if (commands.length === 0 || this.isHeldBack) return;
     this.#collected = [];
     const isBatch = this.#sendsBatches && this.voting !== undefined && commands.length > 1;
     const written = isBatch ? batched(commands, this.#source.commands) : commands;
@@ -194,6 +197,7 @@ export class RedisConnection implements ScriptCommandOwner {
   failure(error: unknown): NodeFailure {
     // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
+    if (isDemoted(error)) this.#source.onDemoted?.();
     return failureOf(error, (message) => this.#source.conceal(message));
   }
 
@@ -206,6 +210,7 @@ export class RedisConnection implements ScriptCommandOwner {
 
   /** Writes what was collected, then ends the connection. */
   close(): void {
+    this.isHeldBack = false;
     if (this.isUsable) this.flush();
     inModuleContext(() => this.client.disconnect());
   }

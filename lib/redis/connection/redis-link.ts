@@ -1,7 +1,7 @@
 import type { TimerHandle } from '../../core/environment.ts';
 import { inModuleContext } from '../../core/module-context.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { errorMessage } from '../commands/node-failure.ts';
+import { errorMessage, isErrorReply } from '../commands/node-failure.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import { RedisConnection } from './redis-connection.ts';
 
@@ -14,6 +14,8 @@ const { timers, random } = systemEnvironment;
 
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
+  /** Another connection takes over, while answers are due on the first one. */
+  replaced?(connection: RedisConnection): void;
   /** Once for each `opened`. */
   closed?(message: string): void;
   /** An attempt to connect came to nothing. */
@@ -41,8 +43,10 @@ export class RedisLink {
   #silenceLimitMs = 0;
   #current: RedisConnection | undefined;
   #successor: RedisConnection | undefined;
-  /** The ends of all that have not ended, also of those given up. */
-  readonly #ends = new Set<Promise<void>>();
+  /** The successor that is wanted also where the first one answers. */
+  #renewal: RedisConnection | undefined;
+  /** All that have not ended, also those given up. */
+  readonly #open = new Set<RedisConnection>();
   #failures = 0;
   #timer: TimerHandle;
   #isOpen = false;
@@ -74,17 +78,26 @@ export class RedisLink {
   async close(): Promise<void> {
     this.#isClosed = true;
     timers.clear(this.#timer);
-    this.#current?.close();
-    this.#successor?.close();
+    for (const connection of this.#open) connection.close();
     await new Promise<void>((resolve) => {
       const timer = timers.set(resolve, CLOSE_TIMEOUT_MS);
-      void Promise.all(this.#ends).then(() => {
+      void Promise.all(Array.from(this.#open, ({ closed }) => closed)).then(() => {
         timers.clear(timer);
         resolve();
       });
     });
     this.#current?.drop('closed');
     this.#problem = 'closed';
+  }
+
+  /** Makes a second connection, which takes over; at once where it is answered before the present one. */
+  renew(): void {
+    const { connection } = this;
+    if (connection === undefined || this.#successor !== undefined) return;
+    connection.isSilent = true;
+    connection.ask((client) => client.ping()).catch(() => undefined);
+    inModuleContext(() => this.#connect());
+    this.#renewal = this.#successor;
   }
 
   /** It is connected, authenticated, in its database, and its server does not load. */
@@ -115,7 +128,7 @@ export class RedisLink {
 
   /** An answer has been due for the silence limit; called again while that lasts. */
   silent(connection: RedisConnection): void {
-    if (connection === this.#successor) connection.drop('no answer');
+    if (connection !== this.#current) connection.drop('no answer');
     else if (this.#successor === undefined && this.#timer === undefined) this.#connect();
     else this.#listener.stalled?.();
   }
@@ -124,12 +137,13 @@ export class RedisLink {
   spoke(connection: RedisConnection): void {
     if (connection !== this.#current) return;
     this.#failures = 0;
-    this.#successor?.drop('not needed');
+    if (this.#successor !== this.#renewal) this.#successor?.drop('not needed');
     this.#listener.spoke?.();
   }
 
   /** The first connection, or a second one while the first is silent. */
   #connect(): void {
+    timers.clear(this.#timer);
     this.#timer = undefined;
     if (this.#isClosed || this.#current?.isSilent === false) return;
     let connection: RedisConnection;
@@ -143,28 +157,39 @@ export class RedisLink {
     }
     if (this.#current === undefined) this.#current = connection;
     else this.#successor = connection;
-    const end = connection.closed.then(() => void this.#ends.delete(end));
-    this.#ends.add(end);
+    this.#open.add(connection);
+    void connection.closed.then(() => this.#open.delete(connection));
   }
 
   #prove(successor: RedisConnection): void {
     this.#listener.prove(successor).then(
       // What the first one has received is known after the next poll.
-      () => systemEnvironment.afterPoll(() => this.#replaceBy(successor)),
+      () => systemEnvironment.afterPoll(() => void this.#replaceBy(successor)),
       () => successor.drop('refused'),
     );
   }
 
-  #replaceBy(successor: RedisConnection): void {
-    const silent = this.#current;
-    if (successor !== this.#successor || silent === undefined || !successor.isUsable) return;
+  async #replaceBy(successor: RedisConnection): Promise<void> {
+    const first = this.#current;
+    if (successor !== this.#successor || first === undefined || !successor.isUsable) return;
     this.#successor = undefined;
     this.#current = this.connection = successor;
     this.#failures = 0;
-    silent.drop('given up: it was silent, and a second connection was answered');
-    this.#listener.closed?.(silent.problem);
-    this.#problem = successor.problem;
-    if (!this.#isClosed) this.#listener.opened(successor);
+    // A release must not overtake its vote: nothing is written before the first one has answered everything, this last.
+    successor.isHeldBack = !first.isSilent;
+    if (successor.isHeldBack) this.#listener.replaced?.(successor);
+    const isWhole =
+      successor.isHeldBack &&
+      (await first.ask((client) => client.ping()).then(() => true, isErrorReply));
+    if (first.isSilent) first.drop('given up: it was silent, and a second connection was answered');
+    if (this.#current === successor && !(isWhole && successor.start === first.start)) {
+      this.#listener.closed?.(isWhole ? 'another server answers at its address' : first.problem);
+      this.#problem = successor.problem;
+      if (!this.#isClosed) this.#listener.opened(successor);
+    }
+    successor.isHeldBack = false;
+    successor.flush();
+    first.close();
   }
 
   #connectLater(): void {

@@ -17,7 +17,7 @@ export interface WatchListener {
 
 /** Receives word of releases on a connection of its own, made at the first watch. */
 export class RedisSubscriber {
-  readonly #link: RedisLink;
+  readonly link: RedisLink;
   readonly #listener: WatchListener;
   readonly #watched = new Set<string>();
   #silenceLimitMs = 0;
@@ -25,8 +25,9 @@ export class RedisSubscriber {
 
   constructor(source: ConnectionSource, listener: WatchListener) {
     this.#listener = listener;
-    this.#link = new RedisLink(source, {
+    this.link = new RedisLink(source, {
       opened: (connection) => this.#opened(connection),
+      replaced: (connection) => this.#opened(connection),
       prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
     });
   }
@@ -39,21 +40,21 @@ export class RedisSubscriber {
   watch(lockName: string): void {
     if (this.#isClosed || this.#watched.has(lockName)) return;
     this.#watched.add(lockName);
-    this.#link.open(this.#silenceLimitMs);
-    const { connection } = this.#link;
+    this.link.open(this.#silenceLimitMs);
+    const { connection } = this.link;
     if (connection !== undefined) inModuleContext(() => this.#subscribe(connection, [lockName]));
   }
 
   unwatch(lockName: string): void {
     if (!this.#watched.delete(lockName)) return;
-    const reply = this.#link.connection?.ask((client) => client.unsubscribe(lockName));
+    const reply = this.link.connection?.ask((client) => client.unsubscribe(lockName));
     reply?.catch(() => undefined);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#watched.clear();
-    await this.#link.close();
+    await this.link.close();
   }
 
   #opened(connection: RedisConnection): void {

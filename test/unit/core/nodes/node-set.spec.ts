@@ -121,6 +121,34 @@ describe('the round trip', () => {
   });
 });
 
+describe('connections', () => {
+  it('are replaced node by node, none while one is in quarantine, and all after a pause of the process', async () => {
+    const { set, environment, nodes, connect } = scriptedSet({ size: 2, maxConnectionAge: '1m' });
+    const renewed: number[] = [];
+    for (const [index, node] of nodes.entries())
+      Object.assign(node, { renew: () => void renewed.push(index) });
+    connect();
+    renewed.length = 0;
+    await environment.advance(150_000);
+    // Two nodes and half a minute for each, give or take a quarter.
+    const turns = renewed.splice(0);
+    expect(turns.length).toBeGreaterThanOrEqual(3);
+    expect(turns.length).toBeLessThanOrEqual(6);
+    expect(turns.every((node, at) => at === 0 || node !== turns[at - 1])).toBe(true);
+    set.sessions[0]!.votesAtMs = set.nowMs + 100_000;
+    await environment.advance(99_000);
+    expect(renewed).toEqual([]);
+    environment.skip(4_000);
+    await environment.advance(1);
+    expect(renewed.splice(0)).toEqual([0, 1]);
+    environment.suspend(20_000);
+    expect(set.checkedNowMs).toBeGreaterThan(20_000);
+    await environment.flush();
+    expect(renewed).toEqual([0, 1]);
+    await set.close();
+  });
+});
+
 describe('the end of the process', () => {
   it('is waited for while the set is open, and no longer', async () => {
     const { set, environment, connect } = world;

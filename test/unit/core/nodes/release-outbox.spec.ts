@@ -118,15 +118,17 @@ describe('a release to a node of a cluster', () => {
     return releases.filter(({ request }) => request.holder === lock.token.holder).length;
   }
 
-  /** An acquire gets stuck on its way, and its connection ends; call the result to let it arrive. */
+  /** An acquire gets stuck on its way, and its connection ends for a while; call the result to let it arrive. */
   async function strandAcquire(cluster: Cluster, { redlock, nodes }: LockProcess) {
     const [node] = nodes;
+    const [server] = cluster.servers;
     const known = node!.asked('acquire').length;
     node!.failNext('lose-request', { command: 'acquire' });
     const lost = rejection(redlock.acquire('lost', { wait: 0 }));
     await cluster.advance(10);
-    node!.disconnect();
+    server!.kill();
     await cluster.settle(lost);
+    server!.restart({ keepData: true });
     await cluster.advance(50);
     return () => void node!.server.acquire(node!.asked('acquire')[known]!.request);
   }

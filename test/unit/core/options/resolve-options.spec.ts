@@ -27,6 +27,7 @@ describe('the defaults', () => {
       restartGuardMs: 10_000,
       quorum: 2,
       concurrentTries: 512,
+      maxConnectionAgeMs: 600_000,
       tokenSource: undefined,
       retryBaseDelayMs: undefined,
       retryMaxDelayMs: undefined,

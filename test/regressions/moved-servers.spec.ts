@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { LockEvent } from '../../lib/core/events.ts';
+import type { RedlockOptions } from '../../lib/core/options/options.ts';
+import type { Redlock } from '../../lib/core/redlock.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from '../support/eventually.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
+import { ForgetfulPath } from './support.ts';
+
+const closing = useClosing();
+const openRedlock = useRedlocks();
+const servers = useRedisServers(2, { own: true, args: ['--repl-diskless-sync-delay', '0'] });
+
+async function ask(server: RedisServer, command: string, ...parameters: string[]): Promise<string> {
+  const client = new Redis(server.url);
+  return client
+    .call(command, parameters)
+    .then(String)
+    .finally(() => client.disconnect());
+}
+
+async function follow(replica: RedisServer, { host, port }: RedisServer): Promise<void> {
+  await ask(replica, 'REPLICAOF', host, String(port));
+  await eventually(async () => {
+    expect(await ask(replica, 'INFO', 'replication')).toContain('master_link_status:up');
+  });
+}
+
+const promote = (server: RedisServer) => ask(server, 'REPLICAOF', 'NO', 'ONE');
+
+afterEach(async () => {
+  for (const server of servers) {
+    await promote(server);
+    await ask(server, 'FLUSHALL');
+  }
+});
+
+/** A process behind an address that leads to the first server. It has waited for a release, so that it has all its connections. */
+async function openBehindAddress(options: RedlockOptions) {
+  const events: LockEvent['type'][] = [];
+  const path = closing(await ForgetfulPath.open(servers[0]!));
+  const onEvent = ({ type }: LockEvent) => void (type.startsWith('node-') && events.push(type));
+  const redlock = await openRedlock([new RedisLockNode(path.url)], { ...options, onEvent });
+  const other = await openRedlock([new RedisLockNode(path.url)], options);
+  const lock = await other.acquire('warm', { wait: '5s' });
+  const waiting = redlock.acquire('warm', { wait: '5s' });
+  await sleep(100);
+  await lock.release();
+  await (await waiting).release();
+  await other.close();
+  return { path, redlock, events };
+}
+
+describe('a server that was demoted while the connections to its address stay', () => {
+  const guarded = { restartGuard: true, ttl: '1s' } as const;
+
+  it.each([
+    ['votes', false],
+    ['joins', true],
+  ])('is left when it refuses %s: locks again within the guard and 2 s', async (_, isJoined) => {
+    const [primary, replica] = servers as [RedisServer, RedisServer];
+    await follow(replica, primary);
+    const { path, redlock } = await openBehindAddress(guarded);
+    const held = await redlock.acquire('held', { ttl: '900ms' });
+    await promote(replica);
+    path.target = replica;
+    // Another process has joined the new primary, which the old one learns of by replication: it forgets who joined it.
+    if (isJoined) await openRedlock([new RedisLockNode(replica.url)], guarded);
+    await follow(primary, replica);
+    const keys = ['a', 'b', 'c'];
+    const locks = await Promise.all(keys.map((key) => redlock.acquire(key, { wait: '3s' })));
+    expect(locks.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
+    await Promise.all([held, ...locks].map((lock) => lock.release()));
+  });
+
+  it('is asked about once a second as long as it stays one, and reported once', async () => {
+    const [replica, primary] = servers as [RedisServer, RedisServer];
+    const { path, redlock, events } = await openBehindAddress({ ...guarded, restartGuard: false });
+    await follow(replica, primary);
+    const before = path.connections;
+    const untilMs = performance.now() + 4_000;
+    let calls = 0;
+    for (; performance.now() < untilMs; calls += 1)
+      await redlock.acquire(`key${calls % 9}`, { wait: 0 }).catch(() => sleep(5));
+    // Two at a time, for commands and for hints.
+    expect((path.connections - before) / 2).toBeGreaterThan(1);
+    expect((path.connections - before) / 2).toBeLessThan(6);
+    expect(events.filter((type) => type !== 'node-left')).toEqual(['node-joined', 'node-failing']);
+    await promote(replica);
+    await (await redlock.acquire('a', { wait: '5s' })).release();
+    await eventually(() => expect(events.at(-1)).toBe('node-joined'));
+  });
+});
+
+describe('an address that leads to another primary', () => {
+  /** Calls until `isOver`, also such that wait for each other; returns how many ended well, and the errors. */
+  async function load(redlock: Redlock, wait: RedlockOptions['wait'], isOver: () => boolean) {
+    const errors: unknown[] = [];
+    let calls = 0;
+    const caller = async (key: string) => {
+      while (!isOver()) {
+        await redlock.withLock(key, () => sleep(1), { wait }).catch((error) => errors.push(error));
+        calls += 1;
+      }
+    };
+    const keys = Array.from({ length: 20 }, (_, index) => `load${index}`);
+    const shared = wait === 0 ? [] : keys;
+    await Promise.all([...keys, ...shared].map(caller));
+    return { calls, errors };
+  }
+
+  const votesAt = async (server: RedisServer) =>
+    Number(/cmdstat_evalsha:calls=(\d+)/.exec(await ask(server, 'INFO', 'commandstats'))?.[1] ?? 0);
+
+  it.each([
+    ['is reached within maxConnectionAge, and no call fails for it', '1s', true],
+    ['is not reached before', '1h', false],
+  ] as const)('%s', async (_, maxConnectionAge, isReached) => {
+    const [from, to] = servers as [RedisServer, RedisServer];
+    await ask(to, 'CONFIG', 'RESETSTAT');
+    const options = { restartGuard: true, ttl: '1s', maxConnectionAge } as const;
+    const { path, redlock, events } = await openBehindAddress(options);
+    path.target = to;
+    const untilMs = performance.now() + 4_000;
+    const { calls, errors } = await load(redlock, undefined, () => performance.now() > untilMs);
+    expect([errors, calls > 100]).toEqual([[], true]);
+    expect((await votesAt(to)) > 100).toBe(isReached);
+    expect(events.slice(1)).toEqual(isReached ? ['node-left', 'node-joined'] : []);
+    // Beside the one that asks: for commands, and for hints.
+    const clients = await Promise.all([from, to].map((server) => ask(server, 'CLIENT', 'LIST')));
+    const counts = clients.map((list) => list.trim().split('\n').length - 1);
+    expect(counts).toEqual(isReached ? [0, 2] : [2, 0]);
+  });
+
+  it('is looked for by all nodes in turn under constant load, without a word and without a failed call', async () => {
+    const paths = await Promise.all(servers.map((server) => ForgetfulPath.open(server)));
+    for (const path of paths) closing(path);
+    const events: string[] = [];
+    const nodes = paths.map(({ url }) => new RedisLockNode(url));
+    const redlock = await openRedlock(nodes, {
+      maxConnectionAge: '1s',
+      onEvent: ({ type }) => void (type.startsWith('node-') && events.push(type)),
+    });
+    const untilMs = performance.now() + 4_000;
+    const { calls, errors } = await load(redlock, 0, () => performance.now() > untilMs);
+    expect([errors, calls > 500]).toEqual([[], true]);
+    expect(paths.map(({ connections }) => connections > 1)).toEqual([true, true]);
+    expect(events).toEqual(['node-joined', 'node-joined']);
+  });
+});
