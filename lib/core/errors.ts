@@ -141,12 +141,7 @@ export class QuorumUnavailableError extends RedlockError {
     /** What was missing, at the beginning of the message. */
     lack = `No quorum ${keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start'} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote`,
   ) {
-    super(
-      `${lack}. ${causes
-        .map((cause) => `${cause.address}: ${cause.message.replace(/\.$/, '')}`)
-        .join('; ')}. ${advice}`,
-      keys,
-    );
+    super(`${lack}. ${listOf(causes)}. ${advice}`, keys);
   }
 }
 
@@ -185,7 +180,7 @@ export class LockLostError extends RedlockError {
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
     readonly token: number,
-    /** What each node answered to the last extension. */
+    /** What each node answered to the last extension. First, with the address `this process`: for how long that did not run. */
     readonly causes: readonly NodeCause[] = [],
     /** What the protected work returned, when it had finished all the same. */
     readonly result?: unknown,
@@ -200,7 +195,8 @@ export function lossOf(
   { keys, reason, token, causes }: Pick<LockLostError, 'keys' | 'reason' | 'token' | 'causes'>,
   isExtended: boolean,
 ): LockLostError {
-  const why = reason === 'expired' && !isExtended ? NOT_EXTENDED : LOSS[reason];
+  const expired = causes.length > 0 ? `${LOSS.expired} (${listOf(causes)})` : LOSS.expired;
+  const why = reason !== 'expired' ? LOSS[reason] : isExtended ? expired : NOT_EXTENDED;
   const message = lossMessage(keys, reason, token, why);
   return new LockLostError(keys, reason, token, causes, undefined, message);
 }
@@ -342,6 +338,11 @@ for (const [name, { prototype }] of Object.entries(NAMES)) prototype.name = name
 /** Whether `error` is about the call that has this very array of keys: a user may pass on that of another call. */
 export function isOf(keys: readonly string[], error: unknown): error is RedlockError {
   return error instanceof RedlockError && error.keys === keys;
+}
+
+/** The causes as they stand in messages; the full stop is up to the sentence. */
+export function listOf(causes: readonly NodeCause[]): string {
+  return causes.map((one) => `${one.address}: ${one.message.replace(/\.$/, '')}`).join('; ');
 }
 
 /** The keys as they stand in messages: quoted, long ones cut, control characters escaped. */

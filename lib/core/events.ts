@@ -84,13 +84,24 @@ export type LockEvent =
       readonly own: Configuration;
       readonly other: Configuration;
     })
-  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
-  | (AboutNode & { readonly type: 'node-left'; readonly message: string })
+  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. `hasQuorum`: enough others vote. */
+  | (AboutNode & {
+      readonly type: 'node-left';
+      readonly message: string;
+      readonly hasQuorum: boolean;
+    })
   /**
    * The node refused to vote, or did not answer in time, three times in a row; or it answers no `PING` while no caller
    * asks for votes; or it has been away for 2 s, since it left or since the start. One fault less is tolerated until `node-joined`.
    */
-  | (AboutNode & { readonly type: 'node-failing'; readonly reason: string });
+  | (AboutNode & { readonly type: 'node-failing'; readonly reason: string })
+  /**
+   * Too few nodes vote: no lock can be had, and none extended. Once for each outage, when it refuses a call or lasts: when too many
+   * nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
+   */
+  | (WithCauses & { readonly type: 'quorum-lost' })
+  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. `refusedCalls` were `unavailable` meanwhile. */
+  | { readonly type: 'quorum-back'; readonly downMs: number; readonly refusedCalls: number };
 
 /**
  * Receives events. Those of a lock run in the async context of the call that acquired it (`release-incomplete` of one that was

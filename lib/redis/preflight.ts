@@ -1,6 +1,12 @@
 import type { NodeFacts, NodeFailure } from '../core/nodes/lock-node.ts';
 import type { Redis } from 'ioredis';
-import { isErrorReply, isNoScript, orErrorReply } from './commands/node-failure.ts';
+import {
+  explained,
+  isErrorReply,
+  isNoScript,
+  orErrorReply,
+  REPLICA,
+} from './commands/node-failure.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { PROBE } from './scripts.ts';
 
@@ -107,8 +113,7 @@ function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Gener
   const { role, clusterEnabled, version, missingRights } = reply;
   if (role === 'sentinel')
     return yield 'is a Sentinel, which keeps no keys: give the Redis server itself (port 6379 by default; Sentinel has 26379)';
-  if (role !== '' && role !== 'master')
-    yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
+  if (role !== '' && role !== 'master') yield REPLICA;
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
@@ -128,7 +133,7 @@ function* warningsOf(
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
   const { idleTimeoutS = 0, refusesWrites } = reply;
   if (refusesWrites !== undefined)
-    yield `refuses all writes now, and so every vote (${refusesWrites.replace(/\.$/, '')}): until that ends, it counts as a node that is down`;
+    yield `refuses all writes now, and so counts as a node that is down: ${refusesWrites}`;
   // Before version 7 they go into the append-only file and to replicas.
   const isRefused = restartGuard && connectedReplicas > 0;
   if (isOlderThan(7, 0, version) && !isRefused && (appendOnly || connectedReplicas > 0))
@@ -245,7 +250,7 @@ async function idleTimeoutS(connection: RedisConnection): Promise<number> {
 function refusalsIn(right: string, answer: unknown): string[] {
   const failures = Array.isArray(answer) ? answer : [];
   if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
-  return failures.filter((failure) => typeof failure === 'string');
+  return failures.filter((failure) => typeof failure === 'string').map(explained);
 }
 
 /** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */

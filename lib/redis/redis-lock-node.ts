@@ -82,6 +82,11 @@ export class RedisLockNode implements port.LockNode {
     this.#commands.open(settings.silenceLimitMs);
   }
 
+  holdProcess(isHeld: boolean): void {
+    this.#source.holdsProcess = isHeld;
+    if (isHeld) this.#commands.connection?.client.stream.ref?.();
+  }
+
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     this.#ask((connection) => this.#join(connection, request), settle);
   }

@@ -11,7 +11,12 @@ function logged(event: LockEvent, onEvent?: () => void): string {
   return lines.join('\n');
 }
 
-const left: LockEvent = { type: 'node-left', address: 'a:1', message: 'ECONNRESET.' };
+const left: LockEvent = {
+  type: 'node-left',
+  address: 'a:1',
+  message: 'ECONNRESET.',
+  hasQuorum: true,
+};
 
 describe('the log of events says what to do', () => {
   it.each([
@@ -42,7 +47,12 @@ describe('the log of events says what to do', () => {
 });
 
 describe('the log of a node that forgets again and again that it was joined', () => {
-  const lost = { type: 'node-left', address: 'a:1', message: 'has to be joined again' } as const;
+  const lost = {
+    type: 'node-left',
+    address: 'a:1',
+    message: 'has to be joined again',
+    hasQuorum: true,
+  } as const;
   const joined = { type: 'node-joined', address: 'a:1', quarantineMs: 0 } as const;
   const plain = 'Node a:1 left: has to be joined again. Locks go on while a quorum is connected.';
   const again = expect.stringMatching(
@@ -86,7 +96,7 @@ describe('the log of a node that forgets again and again that it was joined', ()
     expect(after(1, { ...lost, address: 'b:1' })).toEqual([plain.replace('a:1', 'b:1')]);
     const others: LockEvent[] = [
       { type: 'node-failing', address: 'a:1', reason: 'OOM' },
-      { type: 'node-left', address: 'a:1', message: 'ECONNRESET' },
+      { ...lost, message: 'ECONNRESET' },
     ];
     for (const other of others)
       expect(after(1, lost, lost, other, joined).at(-1)).toBe('Node a:1 joined.');

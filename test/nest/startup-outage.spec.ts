@@ -14,6 +14,7 @@ import {
 import { LATE_NODE_MS, adviceToWait, startupOutage } from '../../lib/nest/host/startup.ts';
 import { errorConditions } from '../campaign/servers/error-conditions.ts';
 import { eventually } from '../support/eventually.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';
@@ -168,7 +169,7 @@ describe('a start without a quorum', () => {
     try {
       const message = await refusal(guarded[0]!.url, { keyPrefix: 'no-writes:' });
       expect(message).toMatch(
-        /join failed: NOREPLICAS .* attach them, or set min-replicas-to-write 0\.$/,
+        /join failed: NOREPLICAS .* attach its replicas, or set min-replicas-to-write 0\. Check these servers\.$/,
       );
     } finally {
       await admin.config('SET', 'min-replicas-to-write', '0');
@@ -217,8 +218,59 @@ describe('a start without a quorum', () => {
   );
 
   it.each([
-    ['OOM command not allowed', /its memory is full: raise maxmemory/],
-    ['MISCONF Redis is configured to save', /could not save to its disk/],
+    ['a replica', undefined],
+    ['a Sentinel', { sentinel: true }],
+    ['in cluster mode', { args: ['--cluster-enabled', 'yes'] }],
+  ])(
+    'is refused at once where a server is %s, also beside one that is away',
+    async (what, server) => {
+      const [unsafe] = await startRedisServers(1, server ?? { own: true });
+      try {
+        const replica = errorConditions().find(({ name }) => name.startsWith('READONLY'))!;
+        if (server === undefined) await replica.begin(unsafe!);
+        const nodes = [unsafe!.url, 'redis://127.0.0.1:1', 'redis://127.0.0.1:2'];
+        const startupTimeout = 20_000;
+        const startedMs = performance.now();
+        const refused = start({ nodes, startupTimeout });
+        await expect(refused).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
+        await expect(refused).rejects.toThrow(new RegExp(what));
+        expect(performance.now() - startedMs).toBeLessThan(startupTimeout / 2);
+      } finally {
+        await unsafe!.stop();
+      }
+    },
+    30_000,
+  );
+
+  it.each(
+    errorConditions()
+      .filter(({ name }) => /^(OOM|READONLY|NOREPLICAS|MISCONF)/.test(name))
+      .map((condition) => [condition.name, condition] as const),
+  )(
+    'has for a server that takes no writes the same remedy as the log has later: %s',
+    async (name, condition) => {
+      const nodes = [servers[0]!.url];
+      const log = new Recorder();
+      const locks = await start({ nodes, keyPrefix: `remedy ${name}:` }, log);
+      const end = await condition.begin(servers[0]!);
+      try {
+        const said = () => log.lines.join('\n');
+        await eventually(async () => {
+          await expect(locks.acquire('a', { wait: 0 })).rejects.toThrow(/\. It .*: /);
+          expect(said()).toMatch(/^warn Node .* does not vote: /m);
+        });
+        expect(said()).toMatch(/^error No quorum votes: .*\. It /m);
+        expect(said()).not.toMatch(/user_script|[0-9a-f]{40}/);
+        const [, remedy] = / does not vote: .*\. It (.*)$/m.exec(said())!;
+        const refused = start({ nodes, keyPrefix: `remedy ${name}:`, startupTimeout: 500 });
+        await expect(refused).rejects.toThrow(remedy);
+      } finally {
+        await end();
+      }
+    },
+  );
+
+  it.each([
     ['no connection: self-signed certificate', /does not trust: .* tls: \{ ca \}/],
     ['no connection: self-signed certificate in certificate chain', /tls: \{ ca \}/],
     ['no connection: unable to verify the first certificate', /tls: \{ ca \}/],

@@ -193,6 +193,55 @@ describe('a process', () => {
     expect(ended).toEqual({ code: 0, output: 'held\n' });
   });
 
+  it.each([
+    ['a factory that used a lock', 'up', 'compile'],
+    ['a factory that used a lock', 'down', 'compile'],
+    ['another onModuleInit', 'up', 'init'],
+  ])('ends by itself when its start failed in %s, with Redis %s', async (_where, state, step) => {
+    const ended = await run(
+      `
+      import { LockService, RedlockModule } from './lib/index.ts';
+      import { Test } from '@nestjs/testing';
+      await redlock.close();
+      process.stdin.unref();
+      const port = '${state}' === 'up' ? new URL(process.env.URLS.split(',')[0]).port : 1;
+      const url = 'redis://localhost:' + port;
+      const fail = () => { throw new Error('its own'); };
+      const useFactory = (locks) => locks.withLock('migrate', () => {
+        if ('${step}' === 'compile') fail();
+        return { onModuleInit: fail };
+      }, { wait: 300 });
+      const provider = { provide: 'MIGRATED', inject: [LockService], useFactory };
+      const imports = [RedlockModule.forRoot({ nodes: [url], restartGuard: false })];
+      const start = Test.createTestingModule({ imports, providers: [provider] }).compile();
+      await start.then((module) => module.init()).catch((error) => say(error.code ?? error.message));
+      `,
+      urls(),
+    );
+    const said = state === 'up' ? 'its own' : 'QUORUM_UNAVAILABLE';
+    expect(ended).toEqual({ code: 0, output: `${said}\n` });
+  });
+
+  it('is kept alive by the connections of an application that has started, until it is closed', async () => {
+    const ended = await run(
+      `
+      import { LockService, RedlockModule } from './lib/index.ts';
+      import { NestFactory } from '@nestjs/core';
+      await redlock.close();
+      process.stdin.unref();
+      class AppModule {}
+      const useFactory = (locks) => locks.withLock('migrate', () => 'done');
+      const provider = { provide: 'MIGRATED', inject: [LockService], useFactory };
+      const imports = [RedlockModule.forRoot({ nodes: [process.env.URLS.split(',')[0]], restartGuard: false })];
+      const root = { module: AppModule, imports, providers: [provider] };
+      const app = await NestFactory.createApplicationContext(root, { logger: false });
+      setTimeout(() => { say('alive'); void app.close().then(() => say('closed')); }, 1_000).unref();
+      `,
+      urls(),
+    );
+    expect(ended).toEqual({ code: 0, output: 'alive\nclosed\n' });
+  });
+
   it('is not ended by a database that is no number, which ioredis would select later', async () => {
     const ended = await run(
       `

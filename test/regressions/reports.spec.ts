@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { RedlockError } from '../../lib/core/errors.ts';
-import type { LockLostError, QuorumUnavailableError } from '../../lib/core/errors.ts';
+import type { LockLostError, NodeCause, QuorumUnavailableError } from '../../lib/core/errors.ts';
 import type { Lock } from '../../lib/core/lock.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 
@@ -93,6 +93,43 @@ describe('what is reported', () => {
     expect(causes.map((cause) => [cause.address, cause.reason])).toEqual(
       [0, 1, 2].map((index) => [`node${index}:6379`, 'timeout']),
     );
+  });
+
+  it.each([
+    ['before an extension was due', 100],
+    ['while its answers were on their way', 1_001],
+  ])('of a loss says that this process did not run: %s', async (_when, awakeMs) => {
+    const cluster = await newCluster();
+    const { redlock, received } = await cluster.process();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    await cluster.advance(awakeMs);
+    cluster.environment.skip(6_000);
+    await cluster.advance(10);
+    const { reason, causes, message } = lock.signal.reason as LockLostError;
+    expect([reason, causes]).toEqual([
+      'expired',
+      [expect.objectContaining({ address: 'this process', reason: 'timeout' })],
+    ]);
+    const [{ elapsedMs }] = causes as [NodeCause];
+    expect(elapsedMs).toBeGreaterThan(3_000);
+    expect(elapsedMs).toBeLessThanOrEqual(6_000);
+    expect(message).toContain(`${elapsedMs} ms`);
+    expect(received('lost')).toMatchObject([{ error: { causes: [causes[0]] } }]);
+  });
+
+  it('of a loss does not blame a process that was a little late, where no node answered', async () => {
+    const cluster = await newCluster();
+    const { redlock } = await cluster.process();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    for (const server of cluster.servers) server.freeze();
+    await cluster.advance(lock.remainingMs - 50);
+    cluster.environment.skip(90);
+    await cluster.advance(10);
+    const { causes, message } = lock.signal.reason as LockLostError;
+    expect(causes.map(({ address }) => address)).toEqual(
+      [0, 1, 2].map((index) => `node${index}:6379`),
+    );
+    for (const { address } of causes) expect(message).toContain(address);
   });
 
   it('of an extension that failed says how long it took', async () => {

@@ -73,6 +73,21 @@ const REFUSED: readonly (readonly [name: string, nodes: () => unknown])[] = [
   ['options in place of the array', () => ({ ...address(), password: SECRET })],
   ['a URL of another kind', () => [`http://:${SECRET}@${address().host}`]],
   ['a malformed URL', () => [`redis://:${SECRET}%ZZ@${address().host}`]],
+  ...[
+    '@hunter2#9',
+    '@hunter2?x',
+    '@hunter2/x',
+    'x#hunter2',
+    '#hunter2@x?',
+    '@1#hunter2&password=a',
+  ].map(
+    (rest) =>
+      [`a password that is not encoded (${rest})`, () => [withLogin(`:${SECRET}${rest}`)]] as const,
+  ),
+  [
+    'the same without a scheme',
+    () => [withLogin(`:${SECRET}@${SECRET}#9`).replace('redis://', '')],
+  ],
   ['a port that is not a number', () => [`redis://:${SECRET}@${address().host}:port`]],
   ['a URL in a wrong option', () => [{ url: withLogin(`:${SECRET}`), port: 1 }]],
   ['a URL as host', () => [{ host: withLogin(`:${SECRET}`) }]],

@@ -1,6 +1,6 @@
 import { FencedUsageError } from '../errors.ts';
 import type { NodeCause } from '../errors.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { kindOf } from '../options/option-names.ts';
@@ -119,7 +119,17 @@ export class Lease extends Deadline {
     const { nowMs, suspendedMs } = this.#set;
     const awakeMs = nowMs - (suspendedMs - this.#suspendedMs);
     const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs;
-    this.#lock.lost(wouldBeValid ? 'suspended' : 'expired', causes);
+    if (wouldBeValid) this.#lock.lost('suspended', causes);
+    else this.#lock.lost('expired', [...this.#ownFault(nowMs), ...causes]);
+  }
+
+  /** It did not run when an extension was due, or while the answers came: after one that failed, for longer than one takes. */
+  #ownFault(nowMs: number): NodeCause[] {
+    const elapsedMs = Math.floor(nowMs - this.dueMs);
+    const toleratedMs = this.#failure === undefined ? LATE_MS : this.#lock.settings.nodeTimeoutMs;
+    if (!this.#keeps || elapsedMs <= toleratedMs) return [];
+    const message = `did not run for ${elapsedMs} ms`;
+    return [{ address: 'this process', reason: 'timeout', message, elapsedMs }];
   }
 
   #arm(): void {

@@ -16,6 +16,8 @@ export interface LockNode {
   forService?(): LockNode;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
   open(listener: LockNodeListener, settings: LinkSettings): void;
+  /** Whether its connections keep this process alive; they do by default. */
+  holdProcess?(isHeld: boolean): void;
   /** First on every new connection: makes the node remember when it may vote. */
   join(request: JoinRequest, settle: (reply: JoinReply) => void): void;
   acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean;

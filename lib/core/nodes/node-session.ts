@@ -61,12 +61,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
   isSilent = false;
   /** It refused the latest watch: releases there stay unnoticed. */
   refusesWatches = false;
-  /** Why it can't be asked at the moment. */
+  /** Why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
   /** Configurations of other processes that it knows; undefined before the first join. */
   others: readonly string[] | undefined = undefined;
+  /** What its listeners know of it: the last event. */
+  reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
   readonly #set: NodeSet;
   readonly #listener: NodeSetListener;
   readonly #timeoutMs: number;
@@ -82,8 +84,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #hasUnknownOutcome = false;
   /** When the votes were sent that have not been answered; answers come in order. */
   readonly #sentAtMs: number[] = [];
-  /** What its listeners know of it: the last event. */
-  #reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
   readonly #absence = new Alarm(() => this.#awayFor(this.#absenceBeats + 1));
   #absenceBeats = 0;
   /** In a row. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
@@ -278,7 +278,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
         if (kind !== 'extended' && kind !== 'lost') this.#joinPause.forgotten = 0;
         if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
         else if (kind === 'extended') this.#refusedExtensions = 0;
-        const isNews = this.#reported !== 'joined' && this.state === 'voting';
+        const isNews = this.reported !== 'joined' && this.state === 'voting';
         if (isNews && this.#refusals < FAILING_AFTER) this.#announce(0);
       }
     }
@@ -371,23 +371,25 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #announce(quarantineMs: number, isMoved = false): void {
-    if (this.#reported === 'joined') return;
-    this.#reported = 'joined';
+    if (this.reported === 'joined') return;
+    this.reported = 'joined';
     this.#set.alarms.cancel(this.#absence);
     const joined = { type: 'node-joined', address: this.address, quarantineMs } as const;
     this.#set.emit(isMoved ? { ...joined, isMoved } : joined);
   }
 
   #left(message: string): void {
-    if (this.#reported !== 'joined') return;
-    this.#reported = 'left';
+    if (this.reported !== 'joined') return;
+    this.reported = 'left';
     this.#awayFor(0);
-    this.#set.emit({ type: 'node-left', address: this.address, message });
+    const hasQuorum = !this.#set.isQuorumMissing;
+    this.#set.emit({ type: 'node-left', address: this.address, message, hasQuorum });
   }
 
   #isFailing(reason: string): void {
-    if (this.#reported === 'failing') return;
-    this.#reported = 'failing';
+    if (this.reported === 'failing') return;
+    this.reported = 'failing';
+    this.problem = reason;
     this.#set.emit({ type: 'node-failing', address: this.address, reason });
   }
 }

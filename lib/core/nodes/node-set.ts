@@ -1,6 +1,9 @@
 import { inspect } from 'node:util';
 import type { Environment } from '../environment.ts';
+import type { NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
+import { inModuleContext } from '../module-context.ts';
+import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { configurationText, conflicting, parseConfiguration } from './configuration.ts';
@@ -8,6 +11,7 @@ import { Alarm, Deadlines } from './deadlines.ts';
 import type { LinkSettings, LockNode } from './lock-node.ts';
 import { markerName } from './node-names.ts';
 import { NodeSession } from './node-session.ts';
+import { QuorumWatch } from './quorum-watch.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
@@ -85,6 +89,7 @@ export class NodeSet {
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
+  readonly #watch = new QuorumWatch(this);
   readonly #beat = new Alarm(() => this.#renew());
   #renewAtMs = 0;
   #turn = 0;
@@ -151,6 +156,25 @@ export class NodeSet {
       ({ state, isSilent }) => state === 'voting' && !isSilent,
     );
     return answering.length >= this.quorum;
+  }
+
+  /** Nodes that don't vote now, as far as that was reported, and why. */
+  get missingVotes(): NodeCause[] {
+    return this.sessions.flatMap(
+      ({ address, reported, votesAtMs, state, problem }): NodeCause[] => {
+        const leftMs = votesAtMs - this.nowMs;
+        const refuses = state === 'voting' ? 'error' : 'unreachable';
+        if (reported !== 'joined')
+          return [{ address, reason: refuses, message: problem, elapsedMs: 0 }];
+        const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+        return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
+      },
+    );
+  }
+
+  /** Too few nodes vote now, as far as that was reported. */
+  get isQuorumMissing(): boolean {
+    return this.sessions.length - this.missingVotes.length < this.quorum;
   }
 
   /** All nodes of a lock may be such that refuse to say when it is released. */
@@ -277,6 +301,8 @@ export class NodeSet {
     } catch (error) {
       this.#listenerFailed(error);
     }
+    if ('address' in event || event.type === 'unavailable')
+      inModuleContext(() => this.#watch.look(event.type));
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,8 @@
 import type { Logger } from '@nestjs/common';
-import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import { listOf, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
 import type { Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
 import { MUST_JOIN } from '../../core/nodes/join-pause.ts';
+import { inSeconds } from '../../core/options/duration.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 
 /**
@@ -29,6 +30,14 @@ export function eventListener(
   const listener = (event: LockEvent): void => {
     const warning = losses.warningOf(event);
     if (warning !== undefined) logger.warn(warning);
+    if (event.type === 'quorum-lost')
+      logger.error(
+        `No quorum votes: until one does, no lock can be had, and none extended. ${listOf(event.causes)}.`,
+      );
+    if (event.type === 'quorum-back')
+      logger.log(
+        `A quorum votes again, after ${inSeconds(event.downMs)}. Calls that got no lock meanwhile: ${event.refusedCalls}.`,
+      );
     if (event.type === 'node-joined' && event.isMoved) losses.forget(event.address);
     if (event.type === 'node-joined' && !losses.isCounted(event.address)) {
       const waitMs = Math.ceil(event.quarantineMs);
@@ -118,7 +127,7 @@ function warningOf(event: LockEvent): string | undefined {
     case 'slow-quorum':
       return `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`;
     case 'node-left':
-      return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}. Locks go on while a quorum is connected.`;
+      return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks go on while a quorum is connected.' : ''}`;
     case 'configurations-differ':
       return `Another process locks over ${shownNodes(event.other)}, this one over ${shownNodes(event.own)} (both are known to ${event.address}): two holders of one lock are possible. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
     case 'node-failing':

@@ -70,6 +70,8 @@ export class RedlockHost
   get redlock(): Redlock {
     if (!this.#opened) {
       this.#opened = true;
+      // Of a start that fails in between nobody closes it; calls keep the process alive by themselves.
+      for (const node of this.#nodes) node.holdProcess?.(false);
       this.#redlock.open();
       if (this.hasFence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
     }
@@ -95,6 +97,7 @@ export class RedlockHost
     const { signal } = this.#closing;
     if (this.hasFence)
       await this.#starting(() => checkModuleFence(fence, this.#start.timeoutMs, logger, signal));
+    for (const node of this.#nodes) node.holdProcess?.(true);
   }
 
   /** An application that does not start must not be kept alive by these connections. */

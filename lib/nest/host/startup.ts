@@ -10,7 +10,8 @@ import type { Redlock } from '../../core/redlock.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import type { FenceFinding } from '../../fencing/fence.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
-import { checkNodes, formatStartupReport, type ExaminedNode } from '../../redis/preflight.ts';
+import { checkNodes, formatStartupReport } from '../../redis/preflight.ts';
+import type { ExaminedNode, StartupFinding } from '../../redis/preflight.ts';
 import { inSeconds } from '../../core/options/duration.ts';
 
 const ASK_AGAIN_MS = 50;
@@ -27,8 +28,8 @@ interface Examined extends ExaminedNode {
 }
 
 /**
- * Waits until a quorum of nodes has joined, examines all of them, logs one report of what is risky, and waits until a quorum
- * may vote. Always settles. All times are those in which this process reads.
+ * Examines all nodes while it waits until a quorum of them has joined, logs one report of what is risky, and waits until a quorum
+ * may vote. What is unsafe ends it at once. Always settles. All times are those in which this process reads.
  *
  * @param redlock already opened
  * @throws RedlockConfigError with the whole report when nodes are unsafe
@@ -44,13 +45,13 @@ export async function startRedlock(
   const { quorum, keyPrefix, restartGuardMs } = redlock.options;
   const startedMs = performance.now();
   const needed = strict ? nodes.length : quorum;
-  const hasJoined = await waitUntilQuorumJoined(redlock, nodes, { needed, timeoutMs }, logger);
-  const leftMs = hasJoined
-    ? Math.max(timeoutMs - (performance.now() - startedMs), LATE_NODE_MS)
-    : Math.min(timeoutMs, LATE_NODE_MS);
-  // Without a quorum the time is over: each node is asked once, and one without a connection says so at once.
-  const isOver = () => !hasJoined || redlock.isClosing;
-  const examined = await examineAll(nodes, needed, leftMs, isOver);
+  const options = { quorum, keyPrefix, restartGuard: restartGuardMs > 0, strict };
+  const isUnsafe = (findings: readonly StartupFinding[]) =>
+    findings.some(({ severity, isOutage }) => severity === 'error' && isOutage !== true);
+  const joins = waitUntilQuorumJoined(redlock, nodes, { needed, timeoutMs }, logger);
+  const examined = await examineAll(nodes, needed, timeoutMs + LATE_NODE_MS, joins, (node) =>
+    isUnsafe(checkNodes([node], options)),
+  );
   const refusal = () => {
     if (redlock.isClosing) return new RedlockClosedError([]);
     const waitedMs = performance.now() - startedMs;
@@ -58,15 +59,15 @@ export async function startRedlock(
     const outage = { waitedMs, needed, quorum, nodeCount: nodes.length, causes };
     return startupOutage(outage, adviceToWait(causes, timeoutMs));
   };
-  const restartGuard = restartGuardMs > 0;
-  const findings = checkNodes(examined, { quorum, keyPrefix, restartGuard, strict });
+  const findings = checkNodes(examined, options);
   const report = formatStartupReport(findings);
-  if (findings.some(({ severity, isOutage }) => severity === 'error' && isOutage !== true)) {
+  if (isUnsafe(findings)) {
     const addresses = nodes.map(({ address }) => address).join(', ');
     throw new RedlockConfigError('nodes', addresses, report);
   }
   const answered = examined.filter(({ reply }) => takesVotes(reply)).length;
-  // Asked again: it may have joined while the nodes were examined.
+  await joins;
+  // Asked again: it may have left, or joined, while the nodes were examined.
   if (answered < needed || !(await redlock.joined(0))) throw refusal();
   if (report !== '') logger.warn(report);
   if (waitForVotes && !(await waitUntilQuorumVotes(redlock, timeoutMs, logger))) throw refusal();
@@ -75,23 +76,30 @@ export async function startRedlock(
   );
 }
 
-/** Waits for `needed` nodes as long as `timeoutMs` lasts, and little longer for the rest; none is asked twice when `isOver`. */
+/** Waits for `needed` nodes and `joins` as long as `timeoutMs` lasts, and little longer for the rest, or after an unsafe one. */
 function examineAll(
   nodes: readonly LockNode[],
   needed: number,
   timeoutMs: number,
-  isOver: () => boolean,
+  joins: Promise<boolean>,
+  isUnsafe: (node: Examined) => boolean,
 ): Promise<Examined[]> {
-  let awaited = needed;
+  let awaited = needed + 1;
+  let isOver = false;
   let hurry = () => {};
   const enough = new Promise<void>((resolve) => (hurry = resolve));
+  void joins.then((hasJoined) => {
+    isOver = !hasJoined;
+    if ((awaited -= 1) === 0) hurry();
+  });
   return Promise.all(
     nodes.map(async (node) => {
       const { ignoredKeyPrefix } = node as { readonly ignoredKeyPrefix?: string };
-      const reply = await examineNode(node, timeoutMs, enough, isOver);
-      if (takesVotes(reply) && (awaited -= 1) === 0) hurry();
+      const reply = await examineNode(node, timeoutMs, enough, () => isOver);
       const prefix = ignoredKeyPrefix === undefined ? {} : { ignoredKeyPrefix };
-      return { node, address: node.address, ...prefix, reply };
+      const examined = { node, address: node.address, ...prefix, reply };
+      if ((takesVotes(reply) && (awaited -= 1) === 0) || isUnsafe(examined)) hurry();
+      return examined;
     }),
   );
 }
@@ -335,31 +343,13 @@ export function startupOutage(outage: Outage, next: string): QuorumUnavailableEr
 
 /** The advice of a start that did not wait long enough; none where no wait helps against any of the failures. */
 export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): string {
-  const isLasting = ({ message }: NodeCause) =>
-    LASTING.test(message) || WRITES.some(([code]) => code.test(message));
-  if (causes.length > 0 && causes.every(isLasting)) return '';
+  if (causes.length > 0 && causes.every(({ message }) => LASTING.test(message))) return '';
   return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
 }
 
-/** What only another configuration changes. */
+/** What no wait helps against. */
 const LASTING =
-  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
-
-/** By what a server says that refuses all writes, and so every vote. */
-const WRITES: readonly (readonly [RegExp, string])[] = [
-  [
-    /\bNOREPLICAS\b/,
-    'takes no writes while too few replicas are attached: attach them, or set min-replicas-to-write 0.',
-  ],
-  [
-    /\bOOM\b/,
-    'takes no writes, because its memory is full: raise maxmemory, or take out what fills it.',
-  ],
-  [
-    /\bMISCONF\b/,
-    'takes no writes, because it could not save to its disk: its log says why; else set stop-writes-on-bgsave-error no.',
-  ],
-];
+  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND|NOREPLICAS|OOM|MISCONF)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
 
 /** Starts a server where nothing listens on this machine. */
 function commandFor({ address, message }: NodeCause): string[] {
@@ -378,8 +368,6 @@ function hintFor({ address, message }: NodeCause): string {
     return `${address} knows another user or password: correct those in 'nodes'.`;
   if (/\b(ENOTFOUND|EAI_AGAIN)\b/.test(message))
     return `No such host: correct the host name of ${address}.`;
-  const [, refused] = WRITES.find(([code]) => code.test(message)) ?? [];
-  if (refused !== undefined) return `${address} ${refused}`;
   if (/self-signed certificate|unable to verify the first certificate|local issuer/.test(message))
     return `${address} shows a certificate that this process does not trust: give that of its authority, tls: { ca }.`;
   const [, alert] = CLIENT_ALERT.exec(message) ?? [];

@@ -68,6 +68,8 @@ export class ConnectionSource {
   onDemoted: (() => void) | undefined;
   /** Whether a client was ready once. */
   hasConnected = false;
+  /** Whether connections, and the pauses before the next one, keep this process alive. */
+  holdsProcess = true;
   readonly #template: RedisInstance;
   #hasSeenCommand = false;
 
@@ -138,8 +140,8 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   const masters = 'give independent masters; a lock node cannot be a Redis Cluster';
   if ('isCluster' in input && input.isCluster === true) throw refused('a cluster client', masters);
   if ('duplicate' in input && typeof input.duplicate === 'function') {
-    if (typeof input.options !== 'object' || input.options === null)
-      throw refused("an object with 'duplicate' and without options", FORMS);
+    const inTests = 'in tests without Redis use createMemoryNodes of nestjs-fenced-lock/testing';
+    if (!('connector' in input)) throw refused('a client not of ioredis, such as a mock', inTests);
     checkValues(input.options, 'a client', refused);
     return input;
   }
@@ -248,6 +250,7 @@ function checkPlace(options: RedisOptions, wrong: WrongValue): void {
     throw wrong('host', kindOf(host), 'give a name or an IP address, a string');
   if (host && /[/@\s]/.test(host))
     throw wrong('host', "one with '/', '@' or blanks", `give it alone, or ${url} { host }`);
+  if (host?.startsWith('[')) throw wrong('host', 'one in brackets', 'give it without the brackets');
   if (host || isElsewhere(options)) return;
   const empty = ['host', 'path'].find((name) => Object.hasOwn(options, name));
   const fix = 'it would mean localhost; give one, or leave it out';
@@ -297,11 +300,14 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   }
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
   if (url.trim() === '' || (scheme !== undefined && scheme !== 'redis' && scheme !== 'rediss')) {
-    const fix = 'give a URL such as redis://host:6379 or rediss://host:6379';
+    const fix = 'give redis://host:6379, rediss://host:6379, or the path of a socket alone';
     throw refused(JSON.stringify(scheme === undefined ? url : `${scheme}://…`), fix);
   }
   if (/^\s/.test(url)) throw refused('a URL that begins with a blank', 'trim it');
   const fix = 'give redis://user:password@host:port/db, with special characters percent-encoded';
+  // ioredis would take what precedes it in a password for the host, and messages show the host.
+  if (/^[^/?#]+(#|[/?].*[@#])/s.test(url.replace(/^(rediss?:)?\/\//i, '')))
+    throw refused('a malformed URL', fix);
   // ioredis would take what follows the slash for the path of a socket.
   if (scheme === undefined && /^[^/?]+\//.test(url)) {
     // A password or a query is not shown.

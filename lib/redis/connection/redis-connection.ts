@@ -240,6 +240,7 @@ export class RedisConnection implements ScriptCommandOwner {
     if (this.#isOver || this.client.status !== 'ready') return;
     this.wasReady = true;
     this.#source.hasConnected = true;
+    if (!this.#source.holdsProcess) this.client.stream.unref?.();
     this.#internals.stream.on('data', () => {
       this.#hasReceived = true;
       if (!this.isSilent) return;

@@ -200,6 +200,7 @@ export class RedisLink {
     const longest = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures);
     this.#failures = Math.min(this.#failures + 1, 10);
     timers.clear(this.#timer);
-    this.#timer = timers.set(() => this.#connect(), longest * (0.5 + random.fraction() / 2));
+    const pauseMs = longest * (0.5 + random.fraction() / 2);
+    this.#timer = timers.set(() => this.#connect(), pauseMs, !this.#source.holdsProcess);
   }
 }

@@ -100,6 +100,17 @@ describe('refused', () => {
   it.each([
     ['', /redis:\/\/host:6379/],
     ['http://hunter2@h', /redis:\/\/host:6379/],
+    ['valkey://:hunter2@h', /"valkey:.* give redis:\/\/host/],
+    ['unix:///run/redis.sock', /"unix:.* the path of a socket alone/],
+    [{ host: '[::1]', port: 1 }, /wrong host .*without the brackets/],
+    [
+      new (class RedisMock {
+        options = {};
+        duplicate() {}
+      })(),
+      /createMemoryNodes/,
+    ],
+    ['redis://:pass@hunter2#9@h', /malformed URL: .* percent-encoded/],
     ['redis://a:hunter2@h:port', /malformed URL/],
     ['redis://a:hunter2%ZZ@h', /malformed URL/],
     [null, /each is a URL/],
@@ -155,7 +166,7 @@ describe('refused', () => {
     ['redis://?host=redis://ana:hunter2@h', /a URL with a wrong host/],
     [{ host: 'redis://ana:hunter2@h', sentinels: [] }, /Sentinel/],
     [{ host: 5, sentinels: [] }, /Sentinel/],
-    [{ duplicate: () => 'hunter2' }, /an object with 'duplicate' and without options/],
+    [{ duplicate: () => 'hunter2' }, /a client not of ioredis/],
     ...[NaN, -1, 1.5, 65_536, '', 'hunter2', '1a', null, {}].map((port) => [
       { host: 'h', port },
       /options with a wrong port \(.*\): give a whole number up to 65535/,

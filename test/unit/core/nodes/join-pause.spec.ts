@@ -25,7 +25,7 @@ function ask(kind: 'acquire' | 'extend' = 'acquire'): VoteReply[] {
 }
 
 const isAsked = (name: string) => world.node.waiting.some((command) => command.name === name);
-const types = () => world.events.map(({ type }) => type);
+const types = () => world.events.map(({ type }) => type).filter((type) => type.startsWith('node-'));
 
 /** The pauses before joins for so long, of a node that answers every vote like this. */
 async function pauses(ms: number, answer: object = UNJOINED): Promise<number[]> {

@@ -1,0 +1,99 @@
+import { describe, expect, it } from '@jest/globals';
+import { useRedisCluster, type RedisProcess } from '../e2e/core/support/redis-cluster.ts';
+import { eventually } from '../support/eventually.ts';
+import { clusterFactory } from '../unit/core/support/cluster.ts';
+import { eventsOf } from './support.ts';
+
+const newCluster = clusterFactory();
+
+/** The events about the quorum, in order. */
+const storyOf = ({ events }: Pick<RedisProcess, 'events'>) =>
+  events.filter(({ type }) => type.startsWith('quorum-'));
+const refused = expect.objectContaining({ code: 'QUORUM_UNAVAILABLE' });
+const ofAddress = (address: string) => expect.objectContaining({ address, reason: 'unreachable' });
+
+describe.each([
+  [3, 2],
+  [1, 1],
+])('the outage of a quorum, with %i servers', (size, needed) => {
+  const cluster = useRedisCluster(size);
+  const addressOf = ({ url }: { readonly url: string }) => new URL(url).host;
+
+  it('is said once when it begins, and once when it ends, with the calls that failed meanwhile', async () => {
+    const process = await cluster.process();
+    const { redlock, events } = process;
+    const dying = cluster.servers.slice(0, needed);
+    await Promise.all(dying.map((server) => server.kill()));
+    await eventually(() => expect(eventsOf(events, 'node-left')).toHaveLength(needed));
+    for (let call = 0; call < 3; call += 1)
+      await expect(redlock.acquire('a', { wait: 0 })).rejects.toEqual(refused);
+    const lost = {
+      type: 'quorum-lost',
+      causes: dying.map((server) => ofAddress(addressOf(server))),
+    };
+    expect(storyOf(process)).toEqual([lost]);
+    for (const server of dying) await server.restart();
+    const back = { type: 'quorum-back', downMs: expect.any(Number), refusedCalls: 3 };
+    await eventually(() => expect(storyOf(process)).toEqual([lost, back]));
+    await redlock.withLock('a', () => undefined);
+    expect(storyOf(process)).toHaveLength(2);
+    const hasQuorum = eventsOf(events, 'node-left').map((event) => event.hasQuorum);
+    expect(hasQuorum).toEqual(size === 1 ? [false] : [true, false]);
+  });
+
+  it('is none while enough servers vote, or a connection is made again at once, or the service closes', async () => {
+    const process = await cluster.process();
+    await Promise.all(cluster.servers.slice(needed).map((server) => server.kill()));
+    const joined = eventsOf(process.events, 'node-joined').length;
+    await cluster.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually(() =>
+      expect(eventsOf(process.events, 'node-joined')).toHaveLength(joined + needed),
+    );
+    for (let call = 0; call < 5; call += 1) await process.redlock.withLock('a', () => undefined);
+    await process.redlock.close();
+    for (const server of cluster.servers) if (server.isRunning) await server.kill();
+    expect(storyOf(process)).toEqual([]);
+  });
+
+  it('is said of servers that restarted together, with the restart guard until which they do not vote', async () => {
+    const restartGuard = true;
+    const process = await cluster.process({ restartGuard, ttl: 1_000, maxTtl: 1_000 });
+    await expect(process.redlock.mayVote(5_000)).resolves.toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(storyOf(process)).toEqual([]);
+    for (const server of cluster.servers.slice(0, needed)) {
+      await server.kill();
+      await server.restart();
+    }
+    await eventually(() => expect(storyOf(process)).toHaveLength(2));
+    expect(storyOf(process)[0]).toMatchObject({
+      type: 'quorum-lost',
+      causes: expect.arrayContaining([expect.objectContaining({ reason: 'quarantined' })]),
+    });
+    expect(storyOf(process)[1]).toMatchObject({ type: 'quorum-back', refusedCalls: 0 });
+    await process.redlock.withLock('a', () => undefined, { wait: 0 });
+  });
+});
+
+describe('the outage of a quorum that is connected', () => {
+  const OOM = { error: "OOM command not allowed when used memory > 'maxmemory'." };
+
+  it('is said when too many nodes refuse, with what they said, and is over when they vote', async () => {
+    const cluster = await newCluster();
+    const process = await cluster.process();
+    for (const node of process.nodes.slice(1))
+      node.failNext(OOM, { command: 'acquire', times: Number.POSITIVE_INFINITY });
+    await cluster.failure(process.redlock.acquire('a', { wait: '5s' }));
+    const causes = [1, 2].map((index) => ({
+      address: `node${index}:6379`,
+      reason: 'error',
+      message: OOM.error,
+      elapsedMs: 0,
+    }));
+    expect(storyOf(process)).toEqual([{ type: 'quorum-lost', causes }]);
+    for (const node of process.nodes) node.clearFaults();
+    await cluster.settle(process.redlock.acquire('a'));
+    const back = { type: 'quorum-back', downMs: expect.any(Number), refusedCalls: 1 };
+    expect(storyOf(process).slice(1)).toEqual([back]);
+  });
+});
