@@ -89,14 +89,10 @@ describe('a join', () => {
     await admin.script('FLUSH');
     const loads = Array<string>(5).fill('script LOAD');
     const looks = Array<unknown>(3).fill(expect.stringMatching(/^evalsha/));
-    const first = await joinCommands(async () => void (await driver.join()));
-    expect(first.slice(-9)).toEqual([...loads, ...looks, JOINS]);
-    const again = await joinCommands(async () => void (await driver.join()));
-    expect(again).toEqual([JOINS, ...looks]);
-    // Another process finds the same scripts.
+    const joining = (joins: NodeDriver) => joinCommands(async () => void (await joins.join()));
+    expect((await joining(driver)).slice(-9)).toEqual([...loads, ...looks, JOINS]);
     const other = await NodeDriver.open(new RedisLockNode(server.url));
-    const of = await joinCommands(async () => void (await other.join()));
-    expect(of).toEqual([JOINS, ...looks]);
+    for (const each of [driver, other]) expect(await joining(each)).toEqual([JOINS, ...looks]);
     await other.node.close();
   });
 
