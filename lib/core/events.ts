@@ -72,7 +72,7 @@ export type LockEvent =
   | (AboutNode & {
       readonly type: 'node-joined';
       readonly quarantineMs: number;
-      /** Something moved the connection: another server, or another start of it, answers at the address now. */
+      /** Server that answers at the address is another one now, or another start of it. */
       readonly isMoved?: true;
     })
   /**

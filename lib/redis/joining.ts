@@ -10,7 +10,7 @@ import type { Script } from './scripts.ts';
 
 const MOVED = 'another server answers at this address by now';
 
-/** First on every connection: makes the server remember when it may vote, and who joined it. */
+/** Goes first on every connection: makes the server remember when it may vote, and who joined it. */
 export const JOIN = defineScript(`
 -- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
 -- KEYS: marker gate configurations
@@ -67,7 +67,7 @@ if written.err and string.find(written.err, 'READONLY', 1, true) then return wri
 return {1, math.max(0, voteAfter - now), string.sub(reign, 1, 8), salt == '-' and '' or salt, others}
 `);
 
-/** Where a server keeps the configurations that joined it. */
+/** Names where a server keeps the configurations that joined it. */
 export function configurationsName(marker: string): string {
   return `${marker}:configurations`;
 }
@@ -130,7 +130,7 @@ export async function joinServer(
   return isMoved ? { ...reply, isMoved } : reply;
 }
 
-/** New ones, which a second join makes those of the server, for other processes to find; undefined where it is another one by now. */
+/** Loads new scripts; a second join makes them those of the server, for other processes to find. Undefined where another one answers by now. */
 async function loaded(
   connection: RedisConnection,
   request: JoinRequest,
@@ -151,7 +151,7 @@ function votingScripts(start: string, salt: string): VotingScripts {
   return { start, scripts, a, e, batch };
 }
 
-/** Whether the server has all of them, and is the one that they are for. */
+/** Asks whether the server has all of them, and is the one that they are for. */
 async function knows(connection: RedisConnection, { scripts }: VotingScripts): Promise<boolean> {
   const ask = ({ sha1 }: Script) => connection.ask((client) => client.call('evalsha', [sha1, 0]));
   const answers = await Promise.all(scripts.map((script) => ask(script).catch(() => 0)));

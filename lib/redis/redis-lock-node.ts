@@ -20,7 +20,7 @@ import { joinServer } from './joining.ts';
 import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
 
-/** A server that is no primary is left once in that time, or a little longer. */
+/** Server that is no primary: it is left once in that time, or a little longer. */
 const STAYS_MS = 1_000;
 
 export interface RedisLockNodeOptions {
@@ -170,7 +170,7 @@ export class RedisLockNode implements port.LockNode {
     );
   }
 
-  /** Another server may be the primary behind this address. */
+  /** Drops both connections, because another server may be the primary behind this address by now. */
   #leave(): void {
     const { clock, random } = systemEnvironment;
     const nowMs = clock.monotonicMs();

@@ -1,6 +1,6 @@
 import type { Configuration } from '../events.ts';
 
-/** As servers keep it: `quorum node1 node2 …`. */
+/** Writes a configuration as servers keep it: `quorum node1 node2 …`. */
 export function configurationText(addresses: readonly string[], quorum: number): string {
   const names = addresses.map((address) => address.toLowerCase().replaceAll(/\s/g, '%20'));
   return [quorum, ...names.sort()].join(' ');
@@ -12,7 +12,7 @@ export function parseConfiguration(text: string): Configuration {
 }
 
 /**
- * Whether a quorum of the one and a quorum of the other need have no node in common: then both could hold a lock at once.
+ * Says whether a quorum of the one and a quorum of the other need have no node in common: then both could hold a lock at once.
  *
  * @param inCommon at least so many nodes are known to be in both, under whichever names
  */
@@ -25,8 +25,8 @@ export function mayMiss(one: Configuration, other: Configuration, inCommon = 0):
 }
 
 /**
- * The configurations whose quorums may miss those of `own`. One that came before another that meets both was left behind by a
- * change of the nodes, step by step, and is none of them.
+ * Finds the configurations whose quorums may miss those of `own`. A configuration that came before another one that meets both
+ * was left behind by a change of the nodes, step by step: it is none of them.
  *
  * @param others in the order of their latest joins
  * @param inCommon how many nodes one of them shares with `own` at least

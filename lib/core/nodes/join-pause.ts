@@ -12,7 +12,7 @@ const STAYED_JOINED_MS = 10_000;
 export const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
-/** For messages. */
+/** Says, for messages, why a node did not join. */
 export function whyNotJoined(reply: Exclude<JoinReply, { kind: 'joined' }>, asked: JoinRequest) {
   if (reply.kind === 'failed') return `join failed: ${reply.message}`;
   const [theirs, ours] = [reply, asked].map(

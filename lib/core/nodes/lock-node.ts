@@ -97,7 +97,7 @@ export interface JoinRequest {
   readonly floorRetentionMs: number;
   /** The lowest and the highest version of the protocol that this process speaks. */
   readonly versions: readonly [lowest: number, highest: number];
-  /** Over which nodes, with which quorum: see `configurationOf`. */
+  /** Nodes and quorum of this process: see `configurationText`. */
   readonly configuration: string;
 }
 

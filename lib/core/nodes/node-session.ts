@@ -323,7 +323,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #joinAnswered(reply: JoinReply): void {
     if (reply.kind === 'joined') {
       const { quarantineMs, isMoved = false } = reply;
-      // Another server answered: that one forgot nothing.
+      // Server that answered is another one: the one before forgot nothing.
       if (isMoved) this.#joinPause.forgotten = 0;
       this.state = 'voting';
       this.votesAtMs = this.#set.nowMs + quarantineMs;

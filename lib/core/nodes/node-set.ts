@@ -172,7 +172,7 @@ export class NodeSet {
     );
   }
 
-  /** Too few nodes vote now, as far as that was reported. */
+  /** Says whether too few nodes vote now, as far as that was reported. */
   get isQuorumMissing(): boolean {
     return this.sessions.length - this.missingVotes.length < this.quorum;
   }
@@ -205,8 +205,8 @@ export class NodeSet {
   }
 
   /**
-   * Each second: nodes replace their connections in turn, but none while one is in quarantine. All of them do where this comes so
-   * late that the process did not run: the network may have forgotten the connections.
+   * Replaces the connections of the nodes in turn, looking each second, but of none while one is in quarantine. When it comes so
+   * late that the process did not run, it replaces all: the network may have forgotten the connections.
    */
   #renew(): void {
     const { checkedNowMs: nowMs, sessions, options, environment } = this;
@@ -279,7 +279,7 @@ export class NodeSet {
   /** Reports, once each, configurations of other processes with which two of them could hold one lock. */
   compareConfigurations(): void {
     const own = parseConfiguration(this.#configuration);
-    // A node that has not joined yet may turn out to be one of theirs, under another name.
+    // Nodes that have not joined yet may turn out to be among theirs, under another name.
     const inCommon = (text: string) =>
       this.sessions.filter(({ others }) => others?.includes(text) !== false).length;
     for (const { address, others = [] } of this.sessions) {

@@ -8,7 +8,7 @@ import type { NodeSet } from './node-set.ts';
  */
 export class QuorumWatch {
   readonly #set: NodeSet;
-  /** Undefined while enough nodes vote. The one before the first quorum has no beginning, and is no news. */
+  /** Outage that lasts; undefined while enough nodes vote. Before the first quorum it has no beginning, and is no news. */
   #outage: { sinceMs: number; refusedCalls: number; isReported: boolean } | undefined = {
     sinceMs: Number.NEGATIVE_INFINITY,
     refusedCalls: 0,

@@ -227,7 +227,7 @@ export class VoteCount {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
-  /** So many could not be asked, because their connections are being made, that a quorum is possible with them. */
+  /** Says whether a quorum is possible with the nodes that could not be asked, because their connections are being made. */
   get isDisconnected(): boolean {
     const isCut = (reply?: VoteReply) => reply?.kind === 'failed' && reply.reason === 'unreachable';
     const cut = this.replies.filter(isCut).length;

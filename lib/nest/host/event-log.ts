@@ -88,7 +88,7 @@ class LossLog {
     return (this.#nodes.get(address)?.since ?? 0) > 1;
   }
 
-  /** Another server answers there: the losses before are none of its own. */
+  /** Forgets the losses of a server whose address another one has now. */
   forget(address: string): void {
     this.#nodes.delete(address);
   }

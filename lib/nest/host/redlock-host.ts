@@ -70,7 +70,7 @@ export class RedlockHost
   get redlock(): Redlock {
     if (!this.#opened) {
       this.#opened = true;
-      // Of a start that fails in between nobody closes it; calls keep the process alive by themselves.
+      // When the start fails in between, nobody closes it; calls keep the process alive by themselves.
       for (const node of this.#nodes) node.holdProcess?.(false);
       this.#redlock.open();
       if (this.hasFence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);

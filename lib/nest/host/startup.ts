@@ -347,7 +347,7 @@ export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): s
   return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
 }
 
-/** What no wait helps against. */
+/** Matches faults that no wait helps against. */
 const LASTING =
   /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND|NOREPLICAS|OOM|MISCONF)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
 

@@ -7,20 +7,20 @@ const OF_A_CLUSTER = ['MOVED', 'ASK', 'CROSSSLOT', 'CLUSTERDOWN'];
 /** Errors with which a server refuses a command, or a script before its first write. */
 const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTER]);
 
-/** Redis 6 puts it behind the place in the script. */
+/** Matches the refusals of a server that is no primary; Redis 6 puts the word behind the place in the script. */
 const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN)\b/;
 
 /** Between numbers, names of functions and files. */
 const OF_OPENSSL = /^(?:[\dA-F]+:)?error:[\dA-F]+:([^:]+):[^:]*:([^:]+)/;
 
-/** Of which script, of those that we sent. */
+/** Matches where in one of our scripts it happened. */
 const OF_OUR_SCRIPT =
   / script: [0-9a-f]{40}, on @user_script:\d+\.?|^ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: ?\d+: )?-?/g;
 
 export const REPLICA =
   'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
 
-/** By the word with which a server refuses all writes, and so every vote. */
+/** Remedies by the word with which a server refuses all writes, and so every vote. */
 const REMEDIES: Readonly<Record<string, string>> = {
   READONLY: REPLICA,
   MASTERDOWN: REPLICA,
@@ -29,7 +29,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   MISCONF: 'takes no writes: its log says why; else set stop-writes-on-bgsave-error no',
 };
 
-/** What a server said, without digests of scripts, and with what helps where it takes no writes. */
+/** Cuts digests of scripts from what a server said, and adds what helps where it takes no writes. */
 export function explained(message: string): string {
   const said = message.replace(OF_OUR_SCRIPT, '');
   const code = Object.keys(REMEDIES).find((word) => new RegExp(`\\b${word} `).test(said));
@@ -95,7 +95,7 @@ export function isNotWritable(error: unknown): boolean {
   return errorMessage(error).startsWith(NOT_WRITABLE);
 }
 
-/** The server is no primary, or no more: its address may lead to another one by now. */
+/** Says whether the server is no primary, or no more: its address may lead to another one by now. */
 export function isDemoted(error: unknown): boolean {
   return isErrorReply(error) && OF_A_DEMOTED.test(error.message);
 }

@@ -62,11 +62,11 @@ export function parseReleaseReply(reply: unknown): ReleaseReply {
   return unexpectedReply('release', reply);
 }
 
-/** What JOIN says beyond the port. */
+/** Parts of the answer to JOIN that stay on this side of the port. */
 interface JoinedStart {
   /** Names the start of the server that was joined. */
   readonly start: string;
-  /** Of voting scripts that it should know; or empty. */
+  /** Names voting scripts that it should know; or empty. */
   readonly salt: string;
 }
 
@@ -85,7 +85,7 @@ export function parseJoinReply(
   return unexpectedReply('join', reply);
 }
 
-/** Letters and digits, or nothing: it becomes part of a script. */
+/** Accepts letters and digits, or nothing: the text becomes part of a script. */
 function isWord(value: unknown): value is string {
   return typeof value === 'string' && /^\w*$/.test(value);
 }

@@ -30,9 +30,9 @@ import {
 /** One script as the port asks for it: what a request looks like on the wire, and what the reply means. */
 export interface ScriptCall<Request, Reply> {
   readonly script: Script;
-  /** Of the script, in the Redis protocol; a vote goes by that of its connection. */
+  /** Digest of the script, in the Redis protocol; a vote goes by that of its connection. */
   readonly digest: string;
-  /** Goes by its digest only, which no server but the one that was joined knows. */
+  /** Votes go by a digest that no server but the one that was joined knows. */
   readonly isVote: boolean;
   /** Never written before its tick ends: others of its kind follow, and no caller waits for one. */
   readonly isPatient: boolean;
@@ -165,7 +165,7 @@ export type WireCommand = InstanceType<ScriptCommands['WireCommand']>;
 
 /** Digests, in the Redis protocol, that only the server behind one connection knows. */
 export interface VotingDigests {
-  /** Of ACQUIRE and EXTEND, by their letters. */
+  /** Digests of ACQUIRE and EXTEND, by their letters. */
   readonly a: string;
   readonly e: string;
   readonly batch: string;
@@ -275,7 +275,7 @@ function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
       super();
       this.encoded = call.encode(request);
       const digest = call.isVote ? owner.voting?.[call.letter as 'a' | 'e'] : call.digest;
-      // Before a join the digest is that of the text, which no server knows: NOSCRIPT leads to the join.
+      // The text alone has a digest that no server knows: before a join, NOSCRIPT leads to it.
       this.text = this.encoded.head + (digest ?? call.digest) + this.encoded.tail;
     }
 

@@ -69,7 +69,7 @@ export class RedisConnection implements ScriptCommandOwner {
   readonly closed: Promise<void>;
   /** Why it ended, or why it isn't ready. */
   problem = 'the connection was closed';
-  /** Of the server that was joined. */
+  /** Scripts of the server that was joined. */
   voting: VotingScripts | undefined;
   isSilent = false;
   /** Collects, and writes nothing yet. */

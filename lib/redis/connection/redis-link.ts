@@ -14,7 +14,7 @@ const { timers, random } = systemEnvironment;
 
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
-  /** Another connection takes over, while answers are due on the first one. */
+  /** Connection takes over, while answers are due on the first one. */
   replaced?(connection: RedisConnection): void;
   /** Once for each `opened`. */
   closed?(message: string): void;
@@ -45,7 +45,7 @@ export class RedisLink {
   #successor: RedisConnection | undefined;
   /** The successor that is wanted also where the first one answers. */
   #renewal: RedisConnection | undefined;
-  /** All that have not ended, also those given up. */
+  /** Connections that have not ended, also those given up. */
   readonly #open = new Set<RedisConnection>();
   #failures = 0;
   #timer: TimerHandle;
@@ -175,7 +175,7 @@ export class RedisLink {
     this.#successor = undefined;
     this.#current = this.connection = successor;
     this.#failures = 0;
-    // A release must not overtake its vote: nothing is written before the first one has answered everything, this last.
+    // Release must not overtake its vote: nothing is written before the first one has answered everything, this last.
     successor.isHeldBack = !first.isSilent;
     if (successor.isHeldBack) this.#listener.replaced?.(successor);
     const isWhole =

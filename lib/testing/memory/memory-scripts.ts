@@ -22,7 +22,7 @@ export function join(state: MemoryState, request: port.JoinRequest): port.JoinRe
   // Read once: time stands still inside a script.
   const nowMs = state.nowMs();
   const marker = state.markers.get(markerName);
-  // Otherwise no process joined this start yet, or everything was flushed.
+  // When it is not ours, no process joined this start yet, or everything was flushed.
   const isOurs = marker?.runId === runId;
   if (marker !== undefined && disagrees(marker, request, isOurs))
     return {

@@ -85,7 +85,7 @@ export interface Marker {
   readonly runId: string;
   readonly restartGuardMs: number;
   readonly floorRetentionMs: number;
-  /** Of the protocol: the lowest and the highest that its writer speaks. */
+  /** Versions of the protocol: the lowest and the highest that its writer speaks. */
   readonly versions: readonly [lowest: number, highest: number];
 }
 
@@ -108,7 +108,7 @@ export interface MemorySnapshot {
   readonly configurations: ReadonlyMap<string, readonly Joined[]>;
 }
 
-/** A configuration, and when a process with it joined last. */
+/** Configuration, and when a process with it joined last. */
 export interface Joined {
   readonly configuration: string;
   readonly atMs: number;
@@ -122,7 +122,7 @@ export class MemoryState {
   markers = new Map<string, Marker>();
   /** By the name of the marker. */
   readonly gates: ExpiringMap<Gate>;
-  /** By the name of the marker, in the order of the joins. */
+  /** Configurations by the name of the marker, in the order of the joins. */
   configurations = new Map<string, readonly Joined[]>();
   /** Changes with every start of the server. */
   runId: string;
