@@ -227,9 +227,10 @@ export class VoteCount {
     return this.failed + this.quarantined > this.replies.length - this.quorum;
   }
 
-  /** Says whether a quorum is possible with the nodes that could not be asked, because their connections are being made. */
-  get isDisconnected(): boolean {
-    const isCut = (reply?: VoteReply) => reply?.kind === 'failed' && reply.reason === 'unreachable';
+  /** Says whether a quorum is possible with those of the `remade` nodes that could not be asked: their connections are being made. */
+  isPossibleWith(remade: readonly boolean[]): boolean {
+    const isCut = (reply: VoteReply | undefined, index: number) =>
+      reply?.kind === 'failed' && reply.reason === 'unreachable' && remade[index] === true;
     const cut = this.replies.filter(isCut).length;
     return cut > 0 && this.failed - cut + this.quarantined <= this.replies.length - this.quorum;
   }

@@ -143,7 +143,9 @@ export class Verdict {
     const { settings, arrivedAtMs } = this.#subject;
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
-    if (longestAgeMs === 0 && votes.isDisconnected) return false;
+    // Nodes that have been away for long are not waited for.
+    const remade = this.#set.sessions.map(({ reported }) => reported !== 'failing');
+    if (longestAgeMs === 0 && votes.isPossibleWith(remade)) return false;
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
   }
 

@@ -115,9 +115,15 @@ export class Stage {
     for (const node of nodes) this.clients[client]!.nodes[node]!.breakOff('parted');
   }
 
-  /** A lock that is not extended by itself, and goes into the history; undefined when there was none to be had. */
-  acquire(client: number, waitMs = 0): Promise<Lock | undefined> {
-    return this.do(client, (process) => process.ask(['a'], { wait: waitMs, extend: false }));
+  /**
+   * A lock that is not extended by itself, and goes into the history; undefined when there was none to be had, or none within
+   * `patienceMs`.
+   */
+  acquire(client: number, waitMs = 0, patienceMs?: number): Promise<Lock | undefined> {
+    const { signal, abort } = abortable();
+    if (patienceMs !== undefined)
+      this.run.world.after(patienceMs, () => this.clients[client]!.process.deliver(abort));
+    return this.do(client, (process) => process.ask(['a'], { wait: waitMs, extend: false, signal }));
   }
 
   release(client: number, lock: Lock): Promise<void> {
@@ -152,4 +158,9 @@ function newStage(options: StageOptions): Stage {
     run,
     plan.clients.map((_, index) => new ClientProcess(run, index, 1)),
   );
+}
+
+function abortable(): { readonly signal: AbortSignal; readonly abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort() };
 }
