@@ -1,5 +1,5 @@
 import { RedlockConfigError, FencedUsageError } from '../core/errors.ts';
-import { checkOptionNames, kindOf, meantBy } from '../core/options/option-names.ts';
+import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
 import { durationMs, type Duration } from '../core/options/duration.ts';
 import type { FenceKeys, FenceTransactionOptions, IsolationLevel, PruneOptions } from './fence.ts';
 
@@ -122,13 +122,8 @@ function limit<Name extends string>(
 }
 
 function refuseLevel(level: unknown): never {
-  const meant = typeof level === 'string' ? meantBy(level.toLowerCase(), LEVELS) : undefined;
-  throw new RedlockConfigError(
-    'isolationLevel',
-    level,
-    "give 'read committed', 'repeatable read' or 'serializable'",
-    meant === undefined ? kindOf(level) : `written so (did you mean '${meant}'?)`,
-  );
+  const fix = "give 'read committed', 'repeatable read' or 'serializable'";
+  throw new RedlockConfigError('isolationLevel', level, fix);
 }
 
 const DAY_MS = 86_400_000;
@@ -147,15 +142,7 @@ export function ageOf(options: Partial<PruneOptions> = {}): number {
   const ageMs = Math.round(typeof olderThan === 'number' ? olderThan : written);
   if (ageMs >= DAY_MS && Number.isSafeInteger(ageMs)) return ageMs;
   const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
-  const meant = typeof olderThan === 'number' && olderThan >= 1 ? meantAge(olderThan) : undefined;
-  const shown = meant && `${olderThan} (did you mean ${meant}?)`;
-  throw new RedlockConfigError('olderThan', olderThan, fix, shown);
-}
-
-/** A small number of days, or seconds; undefined for what is no age in either. */
-function meantAge(count: number): string | undefined {
-  if (count < DAY_MS / 1_000) return `'${count}d'`;
-  return count < DAY_MS ? String(count * 1_000) : undefined;
+  throw new RedlockConfigError('olderThan', olderThan, fix);
 }
 
 /**

@@ -5,27 +5,11 @@ import { CALLED_BY } from '../core/holding/reentrancy.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
 import type { LockParameters } from './fenced/lock-parameters.ts';
 
-/**
- * What a template literal makes of a missing value, as a whole part of a key, and of an object or a promise. `null` and `NaN` are
- * also names of files and words, so that fewer signs make a part of them.
- */
-const NO_VALUE = new RegExp(
-  `${part('undefined|Invalid Date', String.raw`:/_.{}()[\]#=|,; -`)}|${part('null|NaN', ':{}=#|')}|\\[object \\w+\\]`,
-);
-
-/** One of `words`, alone between the ends of the key and any of `signs`. Said twice with "not", it costs a fifth. */
-function part(words: string, signs: string): string {
-  return `(?<![^${signs}])(?:${words})(?![^${signs}])`;
-}
-
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
 const PLACEHOLDER = /\{(0|[1-9]\d*)((?:\.[A-Za-z0-9_$]+)*)\}/;
 
-/** What is surely a template: the first argument, or a path. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
-const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$]*(?:\.[\w$]+)*)\}/;
-
-/** What no key of a call has: both in one, since every call pays for it. */
-const NO_KEY = new RegExp(`${NO_VALUE.source}|${TEMPLATE.source}`);
+/** Matches a template that nobody filled in. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
+const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$.]*)\}/;
 
 function isListOfTexts(value: unknown): value is readonly string[] {
   return (
@@ -58,20 +42,14 @@ function located(cause: unknown, name: string, where: string): unknown {
  * The keys that a function of the user made.
  *
  * @param name of the function, for messages
- * @throws FencedUsageError when they are no keys, or are made of a missing value
+ * @throws FencedUsageError when they are no keys
  */
 export function keysMade(made: unknown, name: string, where: string): readonly string[] {
   // It is refused below; its rejection must not end the process.
   if (types.isPromise(made)) made.catch(() => undefined);
   // A copy: every() skips the holes of an array.
   const keys: unknown = Array.isArray(made) ? Array.from<unknown>(made) : [made];
-  if (isListOfTexts(keys) && !keys.includes('')) {
-    const bad = keys.find((each) => NO_VALUE.test(each));
-    if (bad === undefined) return keys;
-    throw new FencedUsageError(
-      `${where}: ${name} made '${bad.slice(0, 100)}', of a value that is missing, or has no text of its own. Use what identifies it, such as its id. The method was not run.`,
-    );
-  }
+  if (isListOfTexts(keys) && !keys.includes('')) return keys;
   throw new FencedUsageError(
     `${where}: ${name} returned ${describeKeys(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
   );
@@ -82,28 +60,17 @@ export function calledBy<Options extends object>(where: string, options: Options
   return Object.defineProperty(options, CALLED_BY, { value: where });
 }
 
-/** Why the keys of a call of LockService are surely not those that were meant. What is no text at all is the core's to refuse. */
+/** Refuses templates of `@Fenced` in calls of LockService: each would be one lock for everybody. */
 export function refusalOfKeys(keys: string | readonly string[]): FencedUsageError | undefined {
-  const bad = Array.isArray(keys) ? keys.find(isNoKey) : keys;
-  if (!isNoKey(bad)) return undefined;
-  const shown = bad.slice(0, 100);
-  if (NO_VALUE.test(bad))
-    return new FencedUsageError(
-      `A lock key was made of a value that is missing, or has no text of its own: '${shown}'. Use what identifies it, such as its id. Nothing was locked.`,
-    );
-  const meant = shown.replaceAll(new RegExp(PLACEHOLDER, 'g'), (_all, _argument, path: string) => {
-    const name = path.split('.').at(-1);
-    return `\${${name === '' ? 'id' : name}}`;
-  });
-  const [tag = ''] = TEMPLATE.exec(bad) ?? [];
-  const text = tag.slice(1, -1).slice(0, 100);
+  const template = Array.isArray(keys) ? keys.find(isTemplate) : keys;
+  if (!isTemplate(template)) return undefined;
   return new FencedUsageError(
-    `LockService takes the key itself: write \`${meant}\`, not '${shown}'. Only @Fenced fills in such a template; here it would be one lock for everybody. Where ${text} is the identifier itself, put a word before it: '{id:${text}}'. Nothing was locked.`,
+    `LockService takes the key itself, such as \`seat:\${id}\`, and does not fill in '${template.slice(0, 100)}'. Nothing was locked.`,
   );
 }
 
-function isNoKey(key: unknown): key is string {
-  return typeof key === 'string' && NO_KEY.test(key);
+function isTemplate(key: unknown): key is string {
+  return typeof key === 'string' && TEMPLATE.test(key);
 }
 
 function describeKeys(made: unknown): string {
@@ -183,8 +150,6 @@ export function compileFencedKey(
 function refuseTexts(templates: readonly string[]): void {
   const texts = templates.map((each) => each.replaceAll(new RegExp(PLACEHOLDER, 'g'), '…'));
   normalizeKeys(texts);
-  const refusal = refusalOfKeys(texts);
-  if (refusal !== undefined) throw refusal;
 }
 
 /**

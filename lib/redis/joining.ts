@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { JoinReply, JoinRequest } from '../core/nodes/lock-node.ts';
 import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
@@ -14,10 +14,11 @@ const MOVED = 'another server answers at this address by now';
 export const JOIN = defineScript(`
 -- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
 -- KEYS: marker gate configurations
--- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, salt
--- configuration: "quorum node1 node2 ..." of the client.  salt: of voting scripts that it has loaded; empty = none.
--- marker: "<lowest>-<highest> <voteAfterMs> <reign> <W ms> <R ms> <salt> ...", no TTL; later versions keep the first word, and may
---   add words.  reign: run id and replication id, which is another one each time a replica becomes the primary.  gate: see ACQUIRE; what it says is from the marker before.
+-- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, texts, salt
+-- configuration: "quorum node1 node2 ..." of the client.  texts: 8 characters for the voting scripts of its release.
+-- salt: 24 characters, of those of them that it has loaded; empty = none.
+-- marker: "<lowest>-<highest> <voteAfterMs> <reign> <W ms> <R ms> <salts> ...", no TTL; later versions keep the first word, and
+--   may add words.  salts: "-", then "<texts>=<salt>," for the latest four releases.  reign: run id and replication id, which is another one each time a replica becomes the primary.  gate: see ACQUIRE; what it says is from the marker before.
 -- configurations: a line "<ms> <configuration>" for each of the latest 16 that joined within a day, oldest first.
 -- Returns {1, ms, start, salt, others} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run
 --           id; salt is that of voting scripts loaded since this start, or empty; others are the other configurations
@@ -30,7 +31,7 @@ local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local before = call('GET', K[1]) or ''
 local lowest, highest, words = string.match(before, '^(%d+)-(%d+) (.*)$')
-local voteAfter, markerReign, markerW, markerR, salt, more = string.match(words or '', '^(%d+) (%w+) (%d+) (%d+) (%S+)(.*)$')
+local voteAfter, markerReign, markerW, markerR, salts, more = string.match(words or '', '^(%d+) (%w+) (%d+) (%d+) (%S+)(.*)$')
 local isOurs = markerReign == reign -- otherwise nobody joined this start yet, it was a replica, or everything was flushed
 local isDisjoint = lowest and (tonumber(lowest) > tonumber(A[4]) or tonumber(highest) < tonumber(A[3]))
 if isDisjoint or isOurs and markerR ~= R then
@@ -43,10 +44,14 @@ if isOurs then
   if voteAfter - now > markerW then voteAfter = now + W -- the clock went back: what was promised before is unknown
   else voteAfter = voteAfter - markerW + W end -- a rolling deploy raised it: as if the larger W had been there from the start
 else
-  voteAfter, salt, more = now + W, '-', ''
+  -- Scripts outlive all but the start of the server.
+  if string.sub(markerReign or '', 1, 40) ~= string.sub(reign, 1, 40) then salts = '-' end
+  voteAfter, more = now + W, ''
 end
-if A[6] ~= '' then salt = A[6] end
-local marker = string.format('%s-%s %.0f %s %.0f %s %s%s', A[3], A[4], voteAfter, reign, W, R, salt, more)
+if A[7] ~= '' then
+  salts = '-' .. string.sub(A[6] .. '=' .. A[7] .. ',' .. string.gsub(string.sub(salts, 2), A[6] .. '=%w+,', ''), 1, 136)
+end
+local marker = string.format('%s-%s %.0f %s %.0f %s %s%s', A[3], A[4], voteAfter, reign, W, R, salts, more)
 if marker ~= before then
   call('SET', K[2], '') -- before DEL: without memory a server refuses a first write, and none after one that it took
   call('DEL', K[2])
@@ -64,8 +69,14 @@ lines[#lines + 1] = string.format('%.0f', now) .. ' ' .. A[5]
 local written = redis.pcall('SET', K[3], table.concat(lines, '\\n'), 'PX', 86400000)
 -- A replica joins nobody; a server without memory does, since it still extends.
 if written.err and string.find(written.err, 'READONLY', 1, true) then return written end
-return {1, math.max(0, voteAfter - now), string.sub(reign, 1, 8), salt == '-' and '' or salt, others}
+return {1, math.max(0, voteAfter - now), string.sub(reign, 1, 8), string.match(salts, A[6] .. '=(%w+)') or '', others}
 `);
+
+/** Names the voting scripts of this release: two releases do not take each other's for their own. */
+const TEXTS = createHash('sha1')
+  .update([ACQUIRE, EXTEND, BATCH].map(({ sha1 }) => sha1).join())
+  .digest('hex')
+  .slice(0, 8);
 
 /** Names where a server keeps the configurations that joined it. */
 export function configurationsName(marker: string): string {
@@ -92,7 +103,7 @@ export function askToJoin(
 ): Promise<unknown> {
   const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
   const names = [markerName, gateName(markerName), configurationsName(markerName)];
-  const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, salt];
+  const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, TEXTS, salt];
   return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
 }
 
@@ -119,15 +130,23 @@ export async function joinServer(
   const { start, salt, ...reply } = joined;
   const isMoved = connection.voting !== undefined && connection.voting.start !== start;
   const found = salt === '' ? undefined : votingScripts(start, salt);
-  for (const voting of [latest?.start === start ? latest : undefined, found]) {
-    if (voting === undefined || !(await knows(connection, voting))) continue;
-    connection.voting = voting;
-    return isMoved ? { ...reply, isMoved } : reply;
+  const own = latest?.start === start && latest.a !== found?.a ? latest : undefined;
+  for (const voting of [found, own]) {
+    if (voting === undefined) continue;
+    if (await knows(connection, voting)) return { ...reply, ...took(connection, voting, isMoved) };
+    // When a server does not know them it may be another one, and the one that was joined may come back with a new marker.
+    const again = parseJoinReply(await askToJoin(connection, request));
+    if (again.kind !== 'joined') return again;
+    if (again.start !== start || again.quarantineMs > reply.quarantineMs) return notSent(MOVED);
   }
   const voting = await loaded(connection, request, start);
   if (voting === undefined) return notSent(MOVED);
+  return { ...reply, ...took(connection, voting, isMoved) };
+}
+
+function took(connection: RedisConnection, voting: VotingScripts, isMoved: boolean) {
   connection.voting = voting;
-  return isMoved ? { ...reply, isMoved } : reply;
+  return isMoved ? { isMoved } : undefined;
 }
 
 /** Loads new scripts; a second join makes them those of the server, for other processes to find. Undefined where another one answers by now. */

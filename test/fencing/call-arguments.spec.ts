@@ -29,17 +29,17 @@ const usage = (message: RegExp) => ({
 const LEVELS = "give 'read committed', 'repeatable read' or 'serializable'";
 const WRONG: readonly (readonly [options: unknown, message: string])[] = [
   [{ isolationLevel: 'serializable; drop table account; --' }, LEVELS],
-  [{ isolationLevel: 'SERIALIZABLE' }, `(did you mean 'serializable'?): ${LEVELS}`],
-  [{ isolationLevel: 'repeatable-read' }, "did you mean 'repeatable read'?"],
+  [{ isolationLevel: 'SERIALIZABLE' }, LEVELS],
+  [{ isolationLevel: 'repeatable-read' }, LEVELS],
   [{ isolationLevel: '' }, LEVELS],
   [{ isolationLevel: null }, LEVELS],
   [{ isolationLevel: ['serializable'] }, LEVELS],
   [{ isolationLevel: 'read uncommitted' }, LEVELS],
   [
     { isolation: 'serializable' },
-    "'isolation' can't be given: it is unknown (did you mean 'isolationLevel'?); fence.transaction takes keys, isolationLevel",
+    "'isolation' can't be given: it is unknown; fence.transaction takes keys, isolationLevel",
   ],
-  [{ locktimeout: '2s' }, "did you mean 'lockTimeout'?"],
+  [{ locktimeout: '2s' }, 'it is unknown; '],
   [{ retries: 2 }, 'it is unknown'],
   [{ attempts: null }, "'attempts' can't be null"],
   [{ lockTimeout: null }, "'lockTimeout' can't be null"],
@@ -134,9 +134,7 @@ describe('over the client of a server,', () => {
       await refusesAll(client.fence);
       await client.run(async (transaction) => {
         const call = client.fence.advance(transaction, token, { key: ['account'] } as never);
-        expect((await refusalOf(call)).message).toMatch(
-          /did you mean 'keys'\?.*fence\.advance takes keys/,
-        );
+        expect((await refusalOf(call)).message).toMatch(/it is unknown; fence\.advance takes keys/);
       });
     } finally {
       await client.close();
@@ -161,7 +159,7 @@ describe('over SQLite,', () => {
   it('unknown options and wrong values are refused', async () => {
     await refusesAll(fence);
     expect(() => fence.advanceSync(database, token, { key: [] } as never)).toThrow(
-      /did you mean 'keys'\?.*fence\.advanceSync takes keys/,
+      /it is unknown; fence\.advanceSync takes keys/,
     );
     await expect(fence.transaction(token, () => 0, { lockTimeout: '1s' })).rejects.toThrow(
       /SQLite has one isolation level/,
@@ -170,16 +168,13 @@ describe('over SQLite,', () => {
 });
 
 const PRUNES: readonly (readonly [options: unknown, message: string])[] = [
-  [
-    { older: '7d' },
-    "'older' can't be given: it is unknown (did you mean 'olderThan'?); fence.prune takes olderThan",
-  ],
+  [{ older: '7d' }, "'older' can't be given: it is unknown; fence.prune takes olderThan"],
   [{ olderThan: '30d', keys: [] }, "'keys' can't be given: it is unknown; fence.prune takes"],
   [['30d'], "'options' can't be an array: give an object: fence.prune takes olderThan"],
   [{}, "'olderThan' can't be undefined: give milliseconds"],
-  [{ olderThan: 7 }, "'olderThan' can't be 7 (did you mean '7d'?): give milliseconds, or a text"],
+  [{ olderThan: 7 }, "'olderThan' can't be 7: give milliseconds, or a text"],
   [{ olderThan: '2w' }, `'olderThan' can't be "2w": give`],
-  [{ olderThan: 2_592_000 }, "'olderThan' can't be 2592000 (did you mean 2592000000?): give"],
+  [{ olderThan: 2_592_000 }, "'olderThan' can't be 2592000: give"],
   [{ olderThan: 0 }, "'olderThan' can't be 0: give"],
   [{ olderThan: '23h' }, `'olderThan' can't be "23h": give`],
   [{ olderThan: -7 }, "'olderThan' can't be -7: give"],
@@ -208,9 +203,7 @@ describe('over PGlite,', () => {
   it('unknown options and wrong values are refused, also those of a statement', async () => {
     await refusesAll(fence);
     const call = fence.statement(token, 'SELECT 1', [], { kyes: [] } as never);
-    expect((await refusalOf(call)).message).toMatch(
-      /did you mean 'keys'\?.*fence\.statement takes keys/,
-    );
+    expect((await refusalOf(call)).message).toMatch(/it is unknown; fence\.statement takes keys/);
     await expect(fence.statement(token, 'SELECT 1', [], null as never)).rejects.toMatchObject({
       code: 'REDLOCK_CONFIG',
     });

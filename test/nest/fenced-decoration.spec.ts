@@ -124,8 +124,6 @@ describe('@Fenced at decoration', () => {
     ['x'.repeat(1_025), /^Seats\.other: A lock key has at most 1024 characters, not 1025/],
     [`${'x'.repeat(1_024)}{0.id}`, /at most 1024 characters/],
     ['seat:\ud83d', /half of a surrogate pair/],
-    ['undefined:nightly', /made of a value that is missing/],
-    ['seat:{0}:undefined', /made of a value that is missing, .*: 'seat:…:undefined'/],
     [['seat', '#nightly'], /reserved: "#nightly"/],
     [Array.from({ length: 1_001 }, (_, index) => `seat:${index}`), /at most 1000 keys/],
   ])('refuses %j, which no call could lock', (key, message) => {

@@ -31,33 +31,28 @@ async function start(module: ReturnType<typeof RedlockModule.forRoot>): Promise<
 
 describe('options of the module', () => {
   it.each([
-    [{ TTL: '1s' }, "'TTL' can't be given: it is unknown (did you mean 'ttl'?); RedlockModule"],
-    [{ retryCount: 5 }, "did you mean 'wait'?"],
-    [{ timeout: 3 }, "did you mean 'wait'?"],
-    [{ servers: ['redis://one'] }, "did you mean 'nodes'?"],
-    [{ duration: 3 }, "did you mean 'ttl'?"],
-    [{ prefix: 'a' }, "did you mean 'keyPrefix'?"],
+    [{ TTL: '1s' }, "'TTL' can't be given: it is unknown; RedlockModule"],
+    [{ retryCount: 5 }, 'it is unknown; '],
+    [{ timeout: 3 }, 'it is unknown; '],
+    [{ servers: ['redis://one'] }, 'it is unknown; '],
+    [{ duration: 3 }, 'it is unknown; '],
+    [{ prefix: 'a' }, 'it is unknown; '],
     [{ useFactory: () => ({}) }, "'useFactory' can't be given here: forRoot takes the options"],
     [{ isolated: true }, "'isolated' can't be given: it is unknown; RedlockModule"],
     [
       { nodes: [{ url: 'redis://:secret@one' }] },
-      "'nodes[0]' can't be options with 'url': ioredis does not know it; give the URL itself",
+      "'nodes[0]' can't be options with 'url' and without a host: each is a URL",
     ],
     [
       { nodes: [{ socket: { host: 'one' } }] },
       "an object that has 'socket', as those of node-redis",
     ],
     [{ nodes: [['redis://one']] }, "'nodes[0]' can't be an array: each is a URL"],
-    [
-      { nodes: [{ host: 'one', passwrd: 'secret' }] },
-      "'nodes[0]' can't be options with 'passwrd' (did you mean 'password'?)",
-    ],
-    [{ nodes: ['redis://:secret@one?ssl=1'] }, "'nodes[0]' can't be a URL with 'ssl'"],
     [{ nodes: [{ host: undefined }] }, "'nodes[0]' can't be options with a wrong host (undefined)"],
     [{ nodes: [{ host: 'redis://:secret@one' }] }, 'or a URL itself as the node, in place of'],
     [{ nodes: ['redis://one', { redisUrl: 'secret' }] }, "'nodes[1]' can't be options with 'redis"],
     [{ nodes: ['redis://'] }, "'nodes[0]' can't be a URL without a host"],
-    [{ startupTimout: 3 }, "did you mean 'startupTimeout'?"],
+    [{ startupTimout: 3 }, 'it is unknown; '],
     [{ retry: { delay: 5 } }, "'retry.delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
     [{ strict: 'yes' }, "'strict' can't be \"yes\": use true or false"],
@@ -103,8 +98,8 @@ describe('options of the module', () => {
     [{ useClass: 'Settings' }, "'useClass' can't be a string: give the class"],
     [{ useFactory: () => ({}), isGlobal: 'no' }, "'isGlobal' can't be \"no\": use true or false"],
     [{ factory: () => ({}) }, "'factory' can't be given: it is unknown; forRootAsync takes use"],
-    [{ useFactry: () => ({}) }, "did you mean 'useFactory'?"],
-    [{ useFactory: () => ({}), global: false }, "unknown (did you mean 'isGlobal'?); forRootAsync"],
+    [{ useFactry: () => ({}) }, 'it is unknown; '],
+    [{ useFactory: () => ({}), global: false }, 'unknown; forRootAsync'],
     [{}, "'useFactory' can't be undefined: give one of useFactory, useClass and useExisting"],
   ])('are refused by forRootAsync that says what it takes: %j', (options, message) => {
     expect(() => RedlockModule.forRootAsync(options)).toThrow(message);
@@ -112,7 +107,7 @@ describe('options of the module', () => {
 
   it('are refused with isGlobal among those that there are, where global was meant', async () => {
     const message =
-      /'global' can't be given: it is unknown \(did you mean 'isGlobal'\?\); RedlockModule \(forRoot, or the factory of forRootAsync\) takes nodes, .*, isGlobal\.$/;
+      /'global' can't be given: it is unknown; RedlockModule \(forRoot, or the factory of forRootAsync\) takes nodes, .*, isGlobal\.$/;
     await expect(boot({ global: false })).rejects.toThrow(message);
     expect(() => RedlockModule.forRoot([] as never)).toThrow(
       /forRoot takes nodes, .*, isGlobal\.$/,
@@ -204,8 +199,8 @@ describe('a call', () => {
   const config = 'REDLOCK_CONFIG';
 
   it.each<[string, string, string, (locks: any) => Promise<unknown>]>([
-    ['an unknown option', config, "mean 'wait'?", (locks) => locks.acquire('a', { timeout: 5 })],
-    ['a wrong case', config, "mean 'ttl'?", (locks) => locks.withLock('a', run, { TTL: 5 })],
+    ['an unknown option', config, 'it is unknown; ', (locks) => locks.acquire('a', { timeout: 5 })],
+    ['a wrong case', config, "it is unknown; ", (locks) => locks.withLock('a', run, { TTL: 5 })],
     [
       'an option of withLock',
       config,
@@ -231,13 +226,13 @@ describe('a call', () => {
     [
       'a slip of withLock',
       config,
-      "'clam' can't be given: it is unknown (did you mean 'claim'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, nested, claim.",
+      "'clam' can't be given: it is unknown; withLock takes ttl, wait, extend, minHold, signal, onLost, release, nested, claim.",
       (locks) => locks.withLock('a', run, { clam: true }),
     ],
     [
       'a slip beside a claim',
       config,
-      "(did you mean 'wait'?); withLock takes ttl, wait, extend, minHold, signal, onLost, release, nested, claim.",
+      'it is unknown; withLock takes ttl, wait, extend, minHold, signal, onLost, release, nested, claim.',
       (locks) => locks.withLock('a', run, { claim: false, wiat: 5 }),
     ],
     ['a number', config, "can't be a number", (locks) => locks.acquire('a', 5000)],
@@ -332,37 +327,6 @@ describe('a method under @Fenced', () => {
     const { seats } = await startSeats();
     await expect(wrap(seats).book('a')).rejects.toThrow(/wrapper of an instance .*value\.bind/);
     expect(seats.runs).toBe(0);
-  });
-
-  it.each([
-    [undefined],
-    [null],
-    [Number.NaN],
-    [{}],
-    [Promise.resolve('a')],
-    ['a', undefined, 'b'],
-    ['a|null=b'],
-  ])('is not run when its key function has no text for an argument: %p', async (...parts) => {
-    const { seats } = await startSeats();
-    const call = seats.book(...parts.map(String));
-    await expect(call).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-    await expect(call).rejects.toThrow(
-      /^Seats\.book: the key function made 'seat:.* Use what identifies it, such as its id\. .*not run/,
-    );
-    expect(seats.runs).toBe(0);
-  });
-
-  it('is run when such a word is a part of a name only', async () => {
-    const { seats } = await startSeats();
-    for (const name of [
-      'undefinedBehaviour',
-      'a;null;b',
-      'the null hypothesis',
-      'Nan',
-      'NaNa',
-      'nullable',
-    ])
-      await expect(seats.book(name)).resolves.toBe('booked 1');
   });
 
   it.each([

@@ -161,15 +161,31 @@ export class NodeSet {
   /** Nodes that don't vote now, as far as that was reported, and why. */
   get missingVotes(): NodeCause[] {
     return this.sessions.flatMap(
-      ({ address, reported, votesAtMs, state, problem }): NodeCause[] => {
+      ({ address, reported, votesAtMs, state, isSilent, problem }): NodeCause[] => {
         const leftMs = votesAtMs - this.nowMs;
-        const refuses = state === 'voting' ? 'error' : 'unreachable';
+        const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
         if (reported !== 'joined')
           return [{ address, reason: refuses, message: problem, elapsedMs: 0 }];
         const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
         return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
       },
     );
+  }
+
+  /** Says whether so many nodes are failing or in quarantine that no quorum votes. */
+  get isQuorumAway(): boolean {
+    const { nowMs } = this;
+    const away = this.sessions.filter(
+      ({ reported, votesAtMs }) =>
+        reported === 'failing' || (reported === 'joined' && votesAtMs > nowMs),
+    );
+    return this.sessions.length - away.length < this.quorum;
+  }
+
+  /** A quorum of nodes has answered a try. */
+  quorumAnswered(atMs: number): void {
+    this.lastQuorumAtMs = atMs;
+    if (this.#watch.isOut) inModuleContext(() => this.#watch.look());
   }
 
   /** Says whether too few nodes vote now, as far as that was reported. */
@@ -302,7 +318,7 @@ export class NodeSet {
       this.#listenerFailed(error);
     }
     if ('address' in event || event.type === 'unavailable')
-      inModuleContext(() => this.#watch.look(event.type));
+      inModuleContext(() => this.#watch.look(event));
   }
 
   async close(): Promise<void> {

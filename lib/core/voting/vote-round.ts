@@ -156,7 +156,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (this.#isCollected) this.#withdraw();
     this.ended = true;
     this.#set.answers.cancel(this);
-    if (this.votes.voted >= this.#set.quorum) this.#set.lastQuorumAtMs = this.endedAtMs;
+    if (this.votes.voted >= this.#set.quorum) this.#set.quorumAnswered(this.endedAtMs);
     this.#owner.ended(this);
   }
 

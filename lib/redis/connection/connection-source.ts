@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { kindOf, meantBy } from '../../core/options/option-names.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import { scriptCommands } from '../commands/script-command.ts';
 import type { CommandClass, ScriptCommands } from '../commands/script-command.ts';
 
@@ -145,29 +145,14 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
     checkValues(input.options, 'a client', refused);
     return input;
   }
-  checkNames(input as RedisOptions, refused);
-  checkValues(input as RedisOptions, 'options', refused);
-  return new Redis({
-    ...(input as RedisOptions),
-    ...OVERRIDES,
-    keyPrefix: (input as RedisOptions).keyPrefix,
-  });
+  const options = { ...(input as RedisOptions) };
+  const prototype: unknown = Object.getPrototypeOf(input);
+  // Plain objects of other realms have another prototype, which has none.
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  checkNames(options, isPlain, refused);
+  checkValues(options, 'options', refused);
+  return new Redis({ ...options, ...OVERRIDES, keyPrefix: options.keyPrefix });
 }
-
-const CLASSES = new Map([
-  ['URL', 'give its href, a string'],
-  ['Promise', 'await it, for example in the factory of forRootAsync'],
-]);
-
-/** What ioredis would pass over, and connect to localhost or without a password, in lower case. */
-const MISPLACED: readonly (readonly [RegExp, string])[] = [
-  [/^(ur[il]|addr(ess)?|endpoint|connectionstring)$/, 'give the URL itself, as a string'],
-  [/^(connection|(redis)?(options|config)|redis)$/, 'give the options that are inside it'],
-  [/^passphrase$/, 'give it as tls: { passphrase }'],
-];
-
-/** What may say where the server is, in lower case. */
-const PLACE = /^(server|ip)(_?(name|host|addr(ess)?))?$/;
 
 /** Names of ioredis that have no default. */
 const WITHOUT_DEFAULT =
@@ -180,32 +165,16 @@ function knownNames(): string[] {
   return [...Object.keys({ ...defaults, ...OVERRIDES }), ...WITHOUT_DEFAULT.split(' ')];
 }
 
-/** ioredis passes over names that it does not know. Beside a place, others than slips may be their owner's. */
-function checkNames(options: RedisOptions, refused: Refusal): void {
+/** ioredis passes over names that it does not know, and a copy has none of a class: it would connect to localhost. */
+function checkNames(options: RedisOptions, isPlain: boolean, refused: Refusal): void {
+  if (options.host || isElsewhere(options) || options.port != null || options.sentinels) return;
   const known = knownNames();
-  if (!isCopiedWhole(options, known)) {
-    const name = (options as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
-    const fix = 'give a URL, an ioredis client, or a plain object whose own fields are the options';
-    throw refused(`an object of class ${name}`, CLASSES.get(name) ?? fix);
-  }
-  const isPlaced = Boolean(options.host) || isElsewhere(options);
   const unknown = Object.keys(options).filter((name) => !known.includes(name));
-  for (const name of unknown) {
-    const lower = name.toLowerCase();
-    const [, place] = MISPLACED.find(([names]) => names.test(lower)) ?? [];
-    if (place !== undefined)
-      throw refused(`options with '${name}'`, `ioredis does not know it; ${place}`);
-    const meant = !isPlaced && PLACE.test(lower) ? 'host' : meantBy(lower, known);
-    const shown = `options with '${name}' (did you mean '${meant}'?)`;
-    if (meant !== undefined) throw refused(shown, 'ioredis does not know it');
-  }
-  if (unknown.length === 0 || isPlaced || options.port != null || options.sentinels) return;
-  // What is no name may be a secret at the wrong side of the colon.
+  if (unknown.length === 0 && isPlain) return;
+  // Names may be a secret at the wrong side of the colon.
   const names = unknown.filter((name) => /^\w{1,30}$/.test(name)).slice(0, 3);
   const named = names.length > 0 ? `with '${names.join("', '")}' and ` : '';
-  const fix =
-    'ioredis does not know such options and would connect to localhost; give a URL, or { host }';
-  throw refused(`options ${named}without a host`, fix);
+  throw refused(`options ${named}without a host`, FORMS);
 }
 
 /** Whether something besides the host says where the server is. What `tls` has goes to the socket as it is. */
@@ -268,31 +237,6 @@ function shownOf(value: unknown): string {
   return typeof value === 'number' ? String(value) : value === '' ? 'empty' : kindOf(value);
 }
 
-/** What a query may say that matters here. Other clients that read the same URL have many more names. */
-const IN_QUERY = ['host', 'port', 'path', 'db', 'username', 'password', 'tls', 'family'];
-
-/** As {@link checkNames}, for the query of a URL, which ioredis has put among the options. */
-function checkQuery(options: RedisOptions, refused: Refusal): void {
-  const known = knownNames();
-  for (const name of Object.keys(options).filter((each) => !known.includes(each))) {
-    const meant = meantBy(name.toLowerCase(), IN_QUERY);
-    // 'ssl=true' beside rediss:// changes nothing.
-    if (meant === undefined || (meant === 'tls' && options.tls)) continue;
-    const better = meant === 'tls' ? 'rediss://' : `'${meant}'`;
-    throw refused(`a URL with '${name}' (did you mean ${better}?)`, 'ioredis does not know it');
-  }
-}
-
-/** Whether `{ ...options }` has all that they say; of a class, they say at least where the server is. */
-function isCopiedWhole(options: object, known: readonly string[]): boolean {
-  const isOwn = (name: string): boolean => Object.hasOwn(options, name);
-  if (known.some((name) => name in options && !isOwn(name))) return false;
-  const prototype: unknown = Object.getPrototypeOf(options);
-  // Plain objects of other realms have another prototype, which has none.
-  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
-  return isPlain || ['host', 'port', 'path'].some(isOwn);
-}
-
 function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   if (/,\s*rediss?:\/\//i.test(url)) {
     const fix = 'give an array with one URL for each server, for example urls.split(/\\s*,\\s*/)';
@@ -309,12 +253,7 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
   if (/^[^/?#]+(#|[/?].*[@#])/s.test(url.replace(/^(rediss?:)?\/\//i, '')))
     throw refused('a malformed URL', fix);
   // ioredis would take what follows the slash for the path of a socket.
-  if (scheme === undefined && /^[^/?]+\//.test(url)) {
-    // A password or a query is not shown.
-    const [, tls = '', place] = /^(?:redis(s?)[:/]\/)?\/*([^@?]+)$/i.exec(url) ?? [];
-    const hint = place === undefined ? '' : ` (did you mean redis${tls}://${place}?)`;
-    throw refused(`a malformed URL${hint}`, fix);
-  }
+  if (scheme === undefined && /^[^/?]+\//.test(url)) throw refused('a malformed URL', fix);
   let template: Redis;
   try {
     // An empty host stays where the URL has none; a port alone, such as '6380', is one of localhost.
@@ -326,7 +265,6 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
     throw refused('a malformed URL', fix);
   }
   const { options } = template;
-  checkQuery(options, refused);
   if (!options.host && !isElsewhere(options)) {
     const forms = 'give redis://host:port, or the path of a socket alone, such as /run/redis.sock';
     throw refused('a URL without a host', forms);

@@ -22,7 +22,7 @@ const CASES: readonly (readonly [string, Script, readonly (string | number)[], f
   [
     'JOIN',
     JOIN,
-    [JOIN.sha1, 3, 'marker', 'gate', 'configurations', 10_000, 600_000, 1, 1, '1 a', ''],
+    [JOIN.sha1, 3, 'marker', 'gate', 'configurations', 10_000, 600_000, 1, 1, '1 a', 'texts', ''],
   ],
   ['PROBE', PROBE, [PROBE.sha1, 2, 'probe', 'probe floor']],
 ];
