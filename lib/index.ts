@@ -28,7 +28,7 @@ export {
 } from './fencing/fencing-token-header.ts';
 export type { HeaderToken, ReceivedFencingToken } from './fencing/fencing-token-header.ts';
 export type { LockEvent, LockEventListener } from './core/events.ts';
-export type { LockInspection, NodeInspection } from './core/nodes/inspection.ts';
+export type { LockInspection, NodeInspection } from './core/nodes/inspect.ts';
 export type { Lock } from './core/lock.ts';
 export { REDLOCK_DEFAULTS } from './core/options/options.ts';
 export type {
@@ -37,7 +37,7 @@ export type {
   RetryOptions,
   WithLockOptions,
 } from './core/options/options.ts';
-export type { TokenRequest, TokenSource } from './core/token-source.ts';
+export type { TokenRequest, TokenSource } from './core/fencing-token.ts';
 export { inClsTransaction } from './nest/redlock-module-options.ts';
 export type { ClsTransactionHosts } from './nest/redlock-module-options.ts';
 export { FencedInterceptor } from './nest/fenced/fenced.interceptor.ts';

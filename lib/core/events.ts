@@ -81,7 +81,9 @@ export type LockEvent =
    */
   | (AboutNode & {
       readonly type: 'configurations-differ';
+      /** That of this process. */
       readonly own: Configuration;
+      /** That of the other one. */
       readonly other: Configuration;
     })
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. `hasQuorum`: enough others vote. */

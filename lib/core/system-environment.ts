@@ -1,7 +1,14 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomFillSync } from 'node:crypto';
 import { uptime } from 'node:os';
 import type { Clock, Environment, Random, Timers } from './environment.ts';
-import { inModuleContext } from './module-context.ts';
+
+/**
+ * Runs a callback in the async context in which this module was loaded. Timers and sockets serve many requests, so nothing
+ * that they call may run in the context of the one that happened to arm them.
+ */
+export const inModuleContext: <Result>(callback: () => Result) => Result =
+  AsyncLocalStorage.snapshot();
 
 // The global `performance`, looked up at each call: the fake timers of a test move it together with `Date` and `setTimeout`.
 let wallOffsetMs = Date.now() - performance.now();

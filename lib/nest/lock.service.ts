@@ -4,7 +4,7 @@ import { isObservable } from 'rxjs';
 import { FencedUsageError } from '../core/errors.ts';
 import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
 import type { Lock } from '../core/lock.ts';
-import type { LockInspection } from '../core/nodes/inspection.ts';
+import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
 import { durationMs } from '../core/options/duration.ts';
 import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
@@ -35,8 +35,8 @@ const OF_SECTION = {
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
  * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`, and
- * so are templates and those made of a missing value (`seat:undefined`, `[object Object]`), unless the call holds them already. A
- * hash tag such as `seat:{42}` is no template; for the identifier 0 write `seat:{id:0}`. Wrong options are a `RedlockConfigError`.
+ * so are templates. A hash tag such as `seat:{42}` is no template; for the identifier 0 write `seat:{id:0}`. Wrong options are a
+ * `RedlockConfigError`.
  *
  * @example
  * ```ts

@@ -1,5 +1,4 @@
-import { inModuleContext } from '../core/module-context.ts';
-import { systemEnvironment } from '../core/system-environment.ts';
+import { inModuleContext, systemEnvironment } from '../core/system-environment.ts';
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';

@@ -23,7 +23,6 @@ const LAYERS: Readonly<Record<string, Layer>> = {
       'core/fencing-token.ts',
       'core/options/lock-keys.ts',
       'core/package-copies.ts',
-      'core/token-source.ts',
     ],
     packages: ['node:'],
   },

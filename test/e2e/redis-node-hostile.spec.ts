@@ -77,19 +77,19 @@ describe('a server that answers what no script returns', () => {
 describe('a server that knows no voting scripts any more', () => {
   it('is joined again before it is asked for others: it may be another one, and come back', async () => {
     let asked = 0;
-    const told: string[] = [];
+    const answered: string[] = [];
     const driver = await against((command) => {
       if (!isQuestion(command)) {
-        told.push(command[0]!);
-        return JOINED.replace('salt', told.length === 1 ? 'salt' : 'next');
+        answered.push(command[0]!);
+        return JOINED.replace('salt', answered.length === 1 ? 'salt' : 'next');
       }
-      if (told.at(-1) !== 'asked') told.push('asked');
+      if (answered.at(-1) !== 'asked') answered.push('asked');
       // The three of the first join are known, those of the second are not.
       return (asked += 1) > 3 && asked <= 6 ? '-NOSCRIPT\r\n' : ':1\r\n';
     });
     expect(await driver.join()).toMatchObject({ kind: 'joined' });
     expect(await driver.join()).toMatchObject({ kind: 'joined' });
-    expect(told).toEqual(['eval', 'asked', 'eval', 'asked', 'eval', 'asked']);
+    expect(answered).toEqual(['eval', 'asked', 'eval', 'asked', 'eval', 'asked']);
   });
 });
 

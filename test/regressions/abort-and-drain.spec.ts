@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import type { TokenRequest } from '../../lib/core/token-source.ts';
+import type { TokenRequest } from '../../lib/core/fencing-token.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 import { outcomesOf, sleepIn } from './support.ts';
 

@@ -200,7 +200,7 @@ describe('a call', () => {
 
   it.each<[string, string, string, (locks: any) => Promise<unknown>]>([
     ['an unknown option', config, 'it is unknown; ', (locks) => locks.acquire('a', { timeout: 5 })],
-    ['a wrong case', config, "it is unknown; ", (locks) => locks.withLock('a', run, { TTL: 5 })],
+    ['a wrong case', config, 'it is unknown; ', (locks) => locks.withLock('a', run, { TTL: 5 })],
     [
       'an option of withLock',
       config,

@@ -5,7 +5,7 @@ import type {
   TimerHandle,
   Timers,
 } from '../../lib/core/environment.ts';
-import { inModuleContext } from '../../lib/core/module-context.ts';
+import { inModuleContext } from '../../lib/core/system-environment.ts';
 
 // Taken now, so that a test's fake timers can't replace them.
 const realSetImmediate = setImmediate;

@@ -1,7 +1,7 @@
 import { FencedUsageError, quoteKeys, type LockLostError } from '../errors.ts';
 import { FencingToken } from '../fencing-token.ts';
 import type { HeldLock } from './held-lock.ts';
-import type { TokenSource } from '../token-source.ts';
+import type { TokenSource } from '../fencing-token.ts';
 
 /**
  * Gets the token of a lock that was just granted from `source`, while the lock is held and not extended: a source that

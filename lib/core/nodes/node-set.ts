@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import type { Environment } from '../environment.ts';
 import type { NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
-import { inModuleContext } from '../module-context.ts';
+import { inModuleContext } from '../system-environment.ts';
 import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
@@ -89,7 +89,7 @@ export class NodeSet {
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
-  readonly #watch = new QuorumWatch(this);
+  readonly watch = new QuorumWatch(this);
   readonly #beat = new Alarm(() => this.#renew());
   #renewAtMs = 0;
   #turn = 0;
@@ -180,12 +180,6 @@ export class NodeSet {
         reported === 'failing' || (reported === 'joined' && votesAtMs > nowMs),
     );
     return this.sessions.length - away.length < this.quorum;
-  }
-
-  /** A quorum of nodes has answered a try. */
-  quorumAnswered(atMs: number): void {
-    this.lastQuorumAtMs = atMs;
-    if (this.#watch.isOut) inModuleContext(() => this.#watch.look());
   }
 
   /** Says whether too few nodes vote now, as far as that was reported. */
@@ -318,7 +312,7 @@ export class NodeSet {
       this.#listenerFailed(error);
     }
     if ('address' in event || event.type === 'unavailable')
-      inModuleContext(() => this.#watch.look(event));
+      inModuleContext(() => this.watch.look(event));
   }
 
   async close(): Promise<void> {

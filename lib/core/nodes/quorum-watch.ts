@@ -18,7 +18,7 @@ interface Outage {
 export class QuorumWatch {
   readonly #set: NodeSet;
   /** Outage that lasts. Before the first quorum it has no beginning, and is no news. */
-  #outage: Outage | undefined = {
+  outage: Outage | undefined = {
     sinceMs: Number.NEGATIVE_INFINITY,
     refusedCalls: 0,
     isReported: true,
@@ -28,10 +28,6 @@ export class QuorumWatch {
 
   constructor(set: NodeSet) {
     this.#set = set;
-  }
-
-  get isOut(): boolean {
-    return this.#outage !== undefined;
   }
 
   /** @param event that may have begun or ended an outage */
@@ -46,7 +42,7 @@ export class QuorumWatch {
       const outage = this.#begin(nowMs);
       outage.isSeen = true;
       if (isQuorumAway) this.#report(outage, missingVotes);
-    } else if (this.#outage !== undefined) this.#end(this.#outage, nowMs);
+    } else if (this.outage !== undefined) this.#end(this.outage, nowMs);
   }
 
   #refused(causes: readonly NodeCause[]): void {
@@ -62,7 +58,7 @@ export class QuorumWatch {
 
   #begin(nowMs: number): Outage {
     const outage = { sinceMs: nowMs, refusedCalls: 0, isReported: false, isSeen: false };
-    return (this.#outage ??= outage);
+    return (this.outage ??= outage);
   }
 
   #report(outage: Outage, causes: readonly NodeCause[]): void {
@@ -74,7 +70,7 @@ export class QuorumWatch {
   /** Ends an outage in which all nodes seemed well with the next quorum that answers. */
   #end({ sinceMs, refusedCalls, isReported, isSeen }: Outage, nowMs: number): void {
     if (!isSeen && this.#set.lastQuorumAtMs <= sinceMs) return;
-    this.#outage = undefined;
+    this.outage = undefined;
     if (isReported && sinceMs !== Number.NEGATIVE_INFINITY)
       this.#set.emit({ type: 'quorum-back', downMs: nowMs - sinceMs, refusedCalls });
   }

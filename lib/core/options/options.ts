@@ -1,6 +1,6 @@
 import type { Duration } from './duration.ts';
 import type { LockEventListener } from '../events.ts';
-import type { TokenSource } from '../token-source.ts';
+import type { TokenSource } from '../fencing-token.ts';
 
 /** How a caller retries after losing a vote. Full jitter; a published release ends the wait early. */
 export interface RetryOptions {

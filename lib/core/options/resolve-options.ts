@@ -5,7 +5,7 @@ import type { LockEventListener } from '../events.ts';
 import { isWellFormed } from './lock-keys.ts';
 import { REDLOCK_DEFAULTS } from './options.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options.ts';
-import type { TokenSource } from '../token-source.ts';
+import type { TokenSource } from '../fencing-token.ts';
 import { driftMs } from '../validity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */

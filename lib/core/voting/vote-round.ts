@@ -1,3 +1,4 @@
+import { inModuleContext } from '../system-environment.ts';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { inSeconds } from '../options/duration.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
@@ -156,7 +157,10 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (this.#isCollected) this.#withdraw();
     this.ended = true;
     this.#set.answers.cancel(this);
-    if (this.votes.voted >= this.#set.quorum) this.#set.quorumAnswered(this.endedAtMs);
+    if (this.votes.voted >= this.#set.quorum) {
+      this.#set.lastQuorumAtMs = this.endedAtMs;
+      if (this.#set.watch.outage !== undefined) inModuleContext(() => this.#set.watch.look());
+    }
     this.#owner.ended(this);
   }
 

@@ -1,6 +1,15 @@
 import { FencedUsageError, isRedlockError, RedlockConfigError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
-import { runStatement, type SqlFenceAdapter, type SqlRow } from '../sql/sql-executor.ts';
+import { fenceError } from '../sql/advance-fence.ts';
+import {
+  claimParameters,
+  runStatement,
+  type SqlFenceAdapter,
+  type SqlRow,
+  type SqlStatement,
+} from '../sql/sql-executor.ts';
+import { postgresFenceCheck } from '../sql/postgres-sql.ts';
+import { runStatementPair } from './statement-pair.ts';
 import { keysOf, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
@@ -100,8 +109,12 @@ export function postgresFence<Pool extends PostgresPool>(
       checksAtCommit: true,
     },
     options,
+    (check, write, refused) => runStatementPair(pool, check, write, refused, prepared),
   ) as unknown as PostgresFence<PostgresClientOf<Pool>>;
 }
+
+/** Statements that can't end the transaction they run in. */
+const NEVER_COMMITS = /^\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|VALUES|TABLE)\b/i;
 
 /** COPY of a table whose first FROM is this, or the other name that PostgreSQL takes for it. It has no text in front of that. */
 const COPY_FROM_STDIN =
@@ -138,11 +151,26 @@ function checkStatement(sql: unknown, parameters: unknown, keys: readonly string
   throw new FencedUsageError(`fence.statement ${fault}: ${example}. Nothing was written.`, keys);
 }
 
+/** Runs the check and, unless it fails, the write, in one transaction. Undefined: the client can't in one round trip. */
+type RunPair = (
+  check: SqlStatement,
+  write: SqlStatement,
+  refused: (error: unknown) => unknown,
+) => Promise<readonly SqlRow[] | undefined>;
+
 /** Shared with PGlite. */
 export class StatementFence<Transaction>
   extends SqlFence<Transaction>
   implements PostgresFence<Transaction>
 {
+  constructor(
+    adapter: SqlFenceAdapter<Transaction>,
+    options?: SqlFenceOptions,
+    private readonly runPair?: RunPair,
+  ) {
+    super(adapter, options);
+  }
+
   async statement(
     token: FenceToken | undefined,
     sql: string,
@@ -153,14 +181,21 @@ export class StatementFence<Transaction>
     const keys = claims.map(({ key }) => key);
     checkStatement(sql, parameters, keys);
     this.context.refuseNested(claims);
-    if (waitsForData(sql)) {
+    const neverCommits = NEVER_COMMITS.test(sql);
+    if (!neverCommits && waitsForData(sql)) {
       throw new FencedUsageError(
         'fence.statement sends no data, for which COPY … FROM STDIN waits. Copy inside fence.transaction, with a stream on its client (pg-copy-streams). Nothing was written.',
         keys,
       );
     }
+    const { table } = this;
+    const check = (isKnown: boolean) => ({
+      sql: postgresFenceCheck(table, claims.length, isKnown),
+      parameters: claimParameters(claims),
+    });
     // Read when it is sent, and again by another attempt.
     const write = { sql, parameters: [...parameters] };
+    const refused = (error: unknown) => fenceError(error, 'postgresql', table, claims);
     const work = (transaction: Transaction) =>
       runStatement(this.adapter.executor(transaction), write).catch((error: unknown) => {
         if (!isRedlockError(error)) throw error;
@@ -170,7 +205,11 @@ export class StatementFence<Transaction>
           { cause: error },
         );
       });
-    const attempt = () => this.attempt({ of: this, claims, work });
+    const runPair = neverCommits ? this.runPair : undefined;
+    const pair = runPair && ((isKnown: boolean) => runPair(check(isKnown), write, refused));
+    const attempt = async () =>
+      (pair && (await this.knownKeys.advance(claims, pair))) ??
+      (await this.attempt({ of: this, claims, work }));
     return this.reporter.reporting(token, claims, 'write', () => this.retrying(claims, attempt));
   }
 }

@@ -1,4 +1,4 @@
-import type { TokenSource } from '../../core/token-source.ts';
+import type { TokenSource } from '../../core/fencing-token.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';

@@ -43,7 +43,7 @@ export function eventListener(
       const waitMs = Math.ceil(event.quarantineMs);
       const why = event.isMoved
         ? 'another server answers at this address now'
-        : 'it was restarted or is new';
+        : 'it is new, was restarted, or began a new history of replication';
       const guard = `; ${why}, and votes in ${waitMs} ms (restart guard)`;
       logger.log(`Node ${event.address} joined${waitMs > 0 ? guard : ''}.`);
     }

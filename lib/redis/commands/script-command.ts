@@ -8,7 +8,7 @@ import type {
   ReleaseReply,
   ReleaseRequest,
 } from '../../core/nodes/lock-node.ts';
-import { inModuleContext } from '../../core/module-context.ts';
+import { inModuleContext } from '../../core/system-environment.ts';
 import {
   ACQUIRE,
   gateName,

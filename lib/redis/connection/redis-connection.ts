@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { Duplex } from 'node:stream';
 import type { TimerHandle } from '../../core/environment.ts';
-import { inModuleContext } from '../../core/module-context.ts';
-import { systemEnvironment } from '../../core/system-environment.ts';
+import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import {
   errorMessage,

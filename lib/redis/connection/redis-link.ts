@@ -1,6 +1,5 @@
 import type { TimerHandle } from '../../core/environment.ts';
-import { inModuleContext } from '../../core/module-context.ts';
-import { systemEnvironment } from '../../core/system-environment.ts';
+import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
 import { errorMessage, isErrorReply } from '../commands/node-failure.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import { RedisConnection } from './redis-connection.ts';

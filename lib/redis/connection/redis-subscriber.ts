@@ -1,7 +1,7 @@
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { isErrorReply, orErrorReply } from '../commands/node-failure.ts';
-import { inModuleContext } from '../../core/module-context.ts';
+import { inModuleContext } from '../../core/system-environment.ts';
 import { RedisLink } from './redis-link.ts';
 
 /** With so many names in one command ioredis needs no more stack than it has, and the server answers in between. */

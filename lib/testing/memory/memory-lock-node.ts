@@ -1,8 +1,7 @@
 import type * as port from '../../core/nodes/lock-node.ts';
 import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { inModuleContext } from '../../core/module-context.ts';
-import { systemEnvironment } from '../../core/system-environment.ts';
+import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
 import {
   executeWith,
   NOT_CONNECTED,

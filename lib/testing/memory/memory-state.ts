@@ -105,7 +105,7 @@ export interface MemorySnapshot {
   readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
   readonly gates: ReadonlyMap<string, unknown>;
-  readonly configurations: ReadonlyMap<string, readonly Joined[]>;
+  readonly configurations: ReadonlyMap<string, unknown>;
 }
 
 /** Configuration, and when a process with it joined last. */
@@ -159,7 +159,7 @@ export class MemoryState {
   }
 
   load({ locks, floors, markers, gates, configurations }: MemorySnapshot): void {
-    this.configurations = new Map(configurations);
+    this.configurations = new Map(configurations as ReadonlyMap<string, readonly Joined[]>);
     this.locks.load(locks);
     this.floors.load(floors);
     this.markers = new Map(markers);

@@ -149,7 +149,8 @@ async function takeAt(
   await stage.run.world.runUntil(atMs - BEFORE_MS);
   if (clocksDiffer) stage.clients[rival]!.process.setWallClock(token.value / 1000 - BEFORE_MS);
   let lock: Lock | undefined;
-  while (lock === undefined && stage.nowMs < atMs + AFTER_MS) lock = await stage.acquire(rival, 0, PATIENCE_MS);
+  while (lock === undefined && stage.nowMs < atMs + AFTER_MS)
+    lock = await stage.acquire(rival, 0, PATIENCE_MS);
   // Callers that gave up so soon may have waited for others to go first; one that stays has the key.
   return lock ?? stage.acquire(rival, stage.run.plan.ttlMs);
 }

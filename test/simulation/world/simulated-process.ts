@@ -1,5 +1,5 @@
 import type { Clock, Environment, TimerHandle } from '../../../lib/core/environment.ts';
-import { inModuleContext } from '../../../lib/core/module-context.ts';
+import { inModuleContext } from '../../../lib/core/system-environment.ts';
 import type { Chance } from './chance.ts';
 import type { World, WorldEvent } from './world.ts';
 

@@ -123,7 +123,9 @@ export class Stage {
     const { signal, abort } = abortable();
     if (patienceMs !== undefined)
       this.run.world.after(patienceMs, () => this.clients[client]!.process.deliver(abort));
-    return this.do(client, (process) => process.ask(['a'], { wait: waitMs, extend: false, signal }));
+    return this.do(client, (process) =>
+      process.ask(['a'], { wait: waitMs, extend: false, signal }),
+    );
   }
 
   release(client: number, lock: Lock): Promise<void> {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../../lib/core/errors.ts';
-import type { TokenRequest } from '../../../../lib/core/token-source.ts';
+import type { TokenRequest } from '../../../../lib/core/fencing-token.ts';
 import { processFactory } from '../support/cluster.ts';
 
 const newProcess = processFactory();
