@@ -46,7 +46,8 @@ GRANT SELECT, INSERT, UPDATE ON redlock_fence TO ${role}`);
     const fence = postgresFence(pool);
     const locks = (await startModule({}, { fence })).get(LockService);
     let runs = 0;
-    const inside = () => locks.withLock('section', () => (runs += 1), { claim: true });
+    const options = { claim: true, nested: 'join' } as const;
+    const inside = () => locks.withLock('section', () => (runs += 1), options);
     await locks.withLock('section', ({ token }) =>
       inPostgres(pool, async (client) => {
         await fence.advance(client, token);
