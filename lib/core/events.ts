@@ -86,10 +86,11 @@ export type LockEvent =
       /** That of the other one. */
       readonly other: Configuration;
     })
-  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. `hasQuorum`: enough others vote. */
+  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
   | (AboutNode & {
       readonly type: 'node-left';
       readonly message: string;
+      /** Enough other nodes vote. */
       readonly hasQuorum: boolean;
     })
   /**
@@ -102,8 +103,14 @@ export type LockEvent =
    * nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
    */
   | (WithCauses & { readonly type: 'quorum-lost' })
-  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. `refusedCalls` were `unavailable` meanwhile. */
-  | { readonly type: 'quorum-back'; readonly downMs: number; readonly refusedCalls: number };
+  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. */
+  | {
+      readonly type: 'quorum-back';
+      /** Time since the outage began. */
+      readonly downMs: number;
+      /** Calls that were `unavailable` meanwhile. */
+      readonly refusedCalls: number;
+    };
 
 /**
  * Receives events. Those of a lock run in the async context of the call that acquired it (`release-incomplete` of one that was

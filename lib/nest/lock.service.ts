@@ -223,7 +223,7 @@ function hostOf(
     throw new FencedUsageError(
       'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
     );
-  // Keys that `@Fenced` has made may read like a missing value, or like a template.
+  // Keys that `@Fenced` has made may read like a template.
   const isMade = (options as CalledOptions | null)?.[CALLED_BY] !== undefined;
   const refusal = isMade ? undefined : refusalOfKeys(keys);
   // What a section holds was meant, whatever it reads like: `@Fenced` may have made it of a text that a caller gave.

@@ -30,8 +30,6 @@ interface Request {
 }
 
 const made: Record<string, (request: Request) => unknown> = {
-  slip: ({ params }) => `seat:${params['idd']}`,
-  object: () => 'seat:[object Object]',
   nothing: () => undefined,
   empty: () => [],
   number: () => 12,

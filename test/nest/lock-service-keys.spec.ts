@@ -141,11 +141,6 @@ class Seats {
     return Promise.all(joining.map(([, call]) => call(this.locks, `seat:${name}`)));
   }
 
-  @Fenced((key: string) => key)
-  async keyed(key: string): Promise<string> {
-    return key;
-  }
-
   @Fenced('seat:{0}')
   async other(name: string): Promise<unknown> {
     return this.locks.withLock(`row:${name}`, work);

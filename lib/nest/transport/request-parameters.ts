@@ -23,8 +23,7 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  *
  * Answers 428 when the header is missing, and 400 when it is malformed, when no fence can have the resource, and when the number
  * is more than a day ahead of this process's clock: it would lock out all holders until then, and nodes grant no such number.
- * It answers 400, too, when the function makes no key of the request: one of a missing value (`seat:undefined`), none at all, or
- * more than a lock can have. The text says so, and names the method, which does not run.
+ * It answers 400, too, when the function makes no key of the request, or more than a lock can have. The text says so, and names the method, which does not run.
  *
  * @example
  * ```ts
