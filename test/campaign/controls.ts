@@ -138,8 +138,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'subscriber connections forgotten',
     caughtBy: ['broken-promise'],
     file: 'lib/redis/connection/redis-subscriber.ts',
-    find: 'this.#link.open(this.#silenceLimitMs);',
-    replace: 'this.#link.open(2 ** 30);',
+    find: 'this.link.open(this.#silenceLimitMs);',
+    replace: 'this.link.open(2 ** 30);',
   }),
   broken('stalls-not-written-down', {
     claim: 'the network does not write down when it, or a server, did not run',
