@@ -57,7 +57,7 @@ export class RedisLockNode implements port.LockNode {
     this.#source = new ConnectionSource(input, option);
     this.address = this.#source.address;
     this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
-    this.#source.onDemoted = () => this.#leave();
+    this.#source.onDemoted = (message) => this.#leave(message);
     this.#probeNames = new NodeNames(keyPrefix, ['#probe']).pairs;
     this.#commands = new RedisLink(this.#source, {
       opened: () => this.#listener?.opened(),
@@ -170,13 +170,12 @@ export class RedisLockNode implements port.LockNode {
   }
 
   /** Drops both connections, because another server may be the primary behind this address by now. */
-  #leave(): void {
+  #leave(message: string): void {
     const { clock, random } = systemEnvironment;
     const nowMs = clock.monotonicMs();
     if (nowMs < this.#staysUntilMs) return;
     this.#staysUntilMs = nowMs + STAYS_MS * (1 + random.fraction() / 2);
-    const leave = () =>
-      this.#links.forEach(({ connection }) => connection?.drop('the server is no primary'));
+    const leave = () => this.#links.forEach(({ connection }) => connection?.drop(message));
     // Answers that have arrived are read before.
     systemEnvironment.afterPoll(leave);
   }

@@ -65,7 +65,7 @@ export class ConnectionSource {
   /** For the copy of ioredis that the clients are of, once one of them has connected. */
   commands: ScriptCommands = scriptCommands();
   /** Its server says that it is no primary. */
-  onDemoted: (() => void) | undefined;
+  onDemoted: ((message: string) => void) | undefined;
   /** Whether a client was ready once. */
   hasConnected = false;
   /** Whether connections, and the pauses before the next one, keep this process alive. */

@@ -196,8 +196,9 @@ export class RedisConnection implements ScriptCommandOwner {
   failure(error: unknown): NodeFailure {
     // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
-    if (isDemoted(error)) this.#source.onDemoted?.();
-    return failureOf(error, (message) => this.#source.conceal(message));
+    const failure = failureOf(error, (message) => this.#source.conceal(message));
+    if (isDemoted(error)) this.#source.onDemoted?.(failure.message);
+    return failure;
   }
 
   /** Gives the connection up. */
