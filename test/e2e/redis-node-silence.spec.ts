@@ -19,7 +19,7 @@ import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
-import { ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 
 const SILENCE_LIMIT_MS = 200;
 const REPLACED = ['opened', expect.stringMatching(/^closed: given up/), 'opened'];
@@ -168,10 +168,11 @@ describe('on a server that answers as the test wants', () => {
       'queueMicrotask',
     ] as const;
     jest.useFakeTimers({ doNotFake: [...doNotFake] });
-    answers = { eval: '*2\r\n:1\r\n:0\r\n', ping: '-NOPERM no right to ping\r\n' };
+    answers = { eval: JOINED, ping: '-NOPERM no right to ping\r\n' };
     sockets = [];
     scripted = await ScriptedRedis.start((command, socket) => {
       if (!sockets.includes(socket)) sockets.push(socket);
+      if (isQuestion(command)) return ':1\r\n';
       return answers[command[0]!] ?? shakeHands(command);
     });
     await open(scripted.url);
