@@ -23,7 +23,8 @@ async function leakedAt({ url, port }: RedisServer, keyPrefix: string): Promise<
       .filter((name, index) => {
         if (name === `${keyPrefix}#marker`) return false;
         const mayStay =
-          name.startsWith(`${keyPrefix}#floor:`) || name === `${keyPrefix}#marker:gate`;
+          name.startsWith(`${keyPrefix}#floor:`) ||
+          [`${keyPrefix}#marker:gate`, `${keyPrefix}#marker:configurations`].includes(name);
         return !(mayStay && ttls[index]! > 0);
       })
       .map((name) => `${name} on the server at port ${port}`);
