@@ -45,7 +45,9 @@ function switched(
   begin: (admin: Redis) => Promise<unknown>,
   end: (admin: Redis) => Promise<unknown>,
 ): ErrorCondition {
-  return errorCondition({ name, kind: 'refuses', error }, async (server) => {
+  // Clients leave a server that is no primary.
+  const rejoins = /READONLY|MASTERDOWN/.test(error.source);
+  return errorCondition({ name, kind: 'refuses', error, rejoins }, async (server) => {
     await withAdmin(server, begin);
     return async () => {
       await withAdmin(server, end);
