@@ -5,6 +5,7 @@ import { Caller } from './world/caller.ts';
 import { checkKept, checkRun } from './checks/check-run.ts';
 import { ClientProcess } from './world/client-process.ts';
 import type { Plan } from './families/plan.ts';
+import { MAX_REMEMBERED } from './network/simulated-connection.ts';
 import { playReballots } from './families/reballots.ts';
 import { watchSleepers } from './checks/sleep-check.ts';
 import { broke, createRun } from './world/run-context.ts';
@@ -178,6 +179,15 @@ class Simulation implements Fleet {
     );
   }
 
+  /** Bytes of a connection that was reset arrive until then, and may set a key again. */
+  #lateBytesMs(): number {
+    const { faults } = this.context.plan;
+    return Math.max(
+      ...faults.map((fault) => (fault.kind === 'reset' ? MAX_REMEMBERED * fault.lateByMs : 0)),
+      0,
+    );
+  }
+
   /** Everybody closes; after that nothing of theirs may be left anywhere. */
   async #close(): Promise<void> {
     const { world, plan, servers } = this.context;
@@ -193,7 +203,7 @@ class Simulation implements Fleet {
     if (!(await world.runWhile(() => open.size > 0, world.nowMs + 60_000 + this.#stallsMs()))) {
       broke(this.context, 'pending-after-close', 'close() is not done after a minute');
     }
-    const lateMs = 3 * plan.maxTtlMs + this.#clockBackMs();
+    const lateMs = 3 * plan.maxTtlMs + this.#clockBackMs() + this.#lateBytesMs();
     await world.runUntil(world.nowMs + lateMs * (1 + plan.driftFactor) + MAX_BACKGROUND_MS + 100);
     for (const client of this.clients) {
       this.#checkClosed(client, 'background', () => true);

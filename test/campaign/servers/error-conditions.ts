@@ -45,14 +45,17 @@ function switched(
   begin: (admin: Redis) => Promise<unknown>,
   end: (admin: Redis) => Promise<unknown>,
 ): ErrorCondition {
-  // Clients leave a server that is no primary.
+  // Clients leave a server that is no primary, and its guard begins again when it is one.
   const rejoins = /READONLY|MASTERDOWN/.test(error.source);
-  return errorCondition({ name, kind: 'refuses', error, rejoins }, async (server) => {
-    await withAdmin(server, begin);
-    return async () => {
-      await withAdmin(server, end);
-    };
-  });
+  return errorCondition(
+    { name, kind: 'refuses', error, rejoins, restarts: rejoins },
+    async (server) => {
+      await withAdmin(server, begin);
+      return async () => {
+        await withAdmin(server, end);
+      };
+    },
+  );
 }
 
 /** A master at which nobody listens: it would replace the data of its replica. */

@@ -32,7 +32,8 @@ export interface ConnectionOwner {
   lost(connection: SimulatedConnection, message: string): void;
 }
 
-const MAX_REMEMBERED = 6;
+/** Commands that arrive late one after the other, each by as much as the fault says. */
+export const MAX_REMEMBERED = 6;
 
 /**
  * One connection: each direction keeps its order, whatever the delays. When it ends, what was on its way may be lost, or
