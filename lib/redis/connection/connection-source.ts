@@ -167,7 +167,7 @@ function knownNames(): string[] {
 
 /** ioredis passes over names that it does not know, and a copy has none of a class: it would connect to localhost. */
 function checkNames(options: RedisOptions, isPlain: boolean, refused: Refusal): void {
-  if (options.host || isElsewhere(options) || options.port != null || options.sentinels) return;
+  if (options.host || isElsewhere(options) || options.sentinels) return;
   const known = knownNames();
   const unknown = Object.keys(options).filter((name) => !known.includes(name));
   if (unknown.length === 0 && isPlain) return;
