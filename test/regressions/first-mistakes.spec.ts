@@ -67,7 +67,7 @@ describe('options of the module', () => {
     [{ ttl: null }, "'ttl' can't be null: give a value, or leave it out"],
     [{ waitForVotes: null }, "'waitForVotes' can't be null: give a value, or leave it out"],
     [{ nodes: null }, "'nodes' can't be null: give an array"],
-    [{ ttl: 10 }, "'ttl' can't be 10 (did you mean '10s'?): give milliseconds"],
+    [{ ttl: 10 }, "'ttl' can't be 10: give milliseconds"],
     [{ quorum: 2 }, "'quorum' can't be 2: give 1, the only possible value"],
     [{ quorum: 1, nodes: createMemoryNodes(2) }, "'quorum' can't be 1: give 2, the only possible"],
     [{ waitForVotes: 'no' }, "'waitForVotes' can't be \"no\": use true or false"],

@@ -16,20 +16,11 @@ export const MAX_DURATION_MS = 2_147_483_647;
  */
 export function durationMs(option: string, value: Duration, minMs = 0): number {
   const ms = Math.round(typeof value === 'number' ? value : parseDuration(value));
-  const isPossible = (each: number) => each >= minMs && each <= MAX_DURATION_MS;
-  if (isPossible(ms)) return ms;
-  const areSeconds = typeof value === 'number' && value > 0 && isPossible(value * UNIT_MS.s);
-  // As the environment gives it.
-  const areMs = typeof value === 'string' && /^\d+$/.test(value) && isPossible(Number(value));
+  if (ms >= minMs && ms <= MAX_DURATION_MS) return ms;
   throw new RedlockConfigError(
     option,
     value,
     `give milliseconds as a number or a string such as '500ms', '30s', '5m' or '1h', from ${minMs} ms to ${MAX_DURATION_MS} ms`,
-    areSeconds
-      ? `${value} (did you mean '${value}s'?)`
-      : areMs
-        ? `"${value}" (did you mean '${value}ms'?)`
-        : undefined,
   );
 }
 

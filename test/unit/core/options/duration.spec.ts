@@ -43,20 +43,7 @@ describe('durationMs', () => {
     },
   );
 
-  it('asks whether seconds were meant, where they would do', () => {
-    expect(() => durationMs('ttl', 0.5, 100)).toThrow("can't be 0.5 (did you mean '0.5s'?)");
-    for (const value of [0, -1, MAX_DURATION_MS + 1])
-      expect(() => durationMs('ttl', value, 100)).not.toThrow('did you mean');
-  });
-
-  it('asks whether milliseconds were meant by a text of digits, as the environment gives it', () => {
-    expect(() => durationMs('ttl', '5000' as Duration, 100)).toThrow(
-      `can't be "5000" (did you mean '5000ms'?)`,
-    );
-    expect(() => durationMs('ttl', '50' as Duration, 100)).not.toThrow('did you mean');
-  });
-
   it('names the lower bound that was broken', () => {
-    expect(() => durationMs('ttl', 50, 100)).toThrow(/can't be 50 .* from 100 ms/);
+    expect(() => durationMs('ttl', 50, 100)).toThrow(/can't be 50: .* from 100 ms/);
   });
 });
