@@ -248,6 +248,9 @@ function templateOfUrl(url: string, refused: Refusal): RedisInstance {
     throw refused(JSON.stringify(scheme === undefined ? url : `${scheme}://…`), fix);
   }
   if (/^\s/.test(url)) throw refused('a URL that begins with a blank', 'trim it');
+  // ioredis does not know it, and would send the password without TLS.
+  if (scheme !== 'rediss' && /[?&](ssl|secure)=/i.test(url))
+    throw refused("a URL with 'ssl' or 'secure'", 'write rediss:// for TLS, or leave it out');
   const fix = 'give redis://user:password@host:port/db, with special characters percent-encoded';
   // ioredis would take what precedes it in a password for the host, and messages show the host.
   if (/^[^/?#]+(#|[/?].*[@#])/s.test(url.replace(/^(rediss?:)?\/\//i, '')))

@@ -118,6 +118,7 @@ describe('refused', () => {
     [[], /each is a URL/],
     ['redis://:hunter2@a, redis://b', /several URLs .* urls\.split\(\/\\s\*,\\s\*\/\)/],
     [' redis://:hunter2@b', /begins with a blank: trim it/],
+    ['redis://:hunter2@b?ssl=true', /write rediss:/],
     ...['redis:/h:1', 'rediss//h:1', 'h:1/2', 'redis/2'].map((url) => [url, /malformed URL: give/]),
     ['redis:/:hunter2@h:1', /malformed URL: give redis:\/\/user:password@host/],
     ['redis:/h:1?password=a@hunter2', /malformed URL: give redis:\/\/user:password@host/],
