@@ -3,7 +3,7 @@ import type { FencingToken } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import type { HeldLock } from './held-lock.ts';
 
-/** A section inside a lock that its async context holds (`nested: 'join'`): same token. It keeps the lock until it ends. */
+/** Section inside a lock that its async context holds (`nested: 'join'`): same token. It keeps the lock until it ends. */
 export class JoinedLock implements Lock {
   readonly keys: readonly string[];
   /** Why it was lost while in use. */

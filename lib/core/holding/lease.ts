@@ -123,7 +123,7 @@ export class Lease extends Deadline {
     else this.#lock.lost('expired', [...this.#ownFault(nowMs), ...causes]);
   }
 
-  /** It did not run when an extension was due, or while the answers came: after one that failed, for longer than one takes. */
+  /** Says for how long this process did not run while an extension or its answers were due; after a failed one, beyond a timeout. */
   #ownFault(nowMs: number): NodeCause[] {
     const elapsedMs = Math.floor(nowMs - this.dueMs);
     const toleratedMs = this.#failure === undefined ? LATE_MS : this.#lock.settings.nodeTimeoutMs;
