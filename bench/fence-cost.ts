@@ -7,23 +7,17 @@ import {
 import type { Contestant } from './contestant.ts';
 import {
   createTables,
-  FENCED_STATEMENT,
   FENCED_TRANSACTION,
-  PREPARED_STATEMENT,
   PREPARED_TRANSACTION,
-  singleStatements,
   transactions,
 } from './fenced-writes.ts';
 import { measure, type RoundPlan } from './measure.ts';
 import type { Result } from './report.ts';
 
-const STATEMENT_BAR = 1.2;
 /** How many statements more a fenced write may send than a plain one; no fewer either, or nothing is checked. */
 const MORE_STATEMENTS: Readonly<Record<string, number>> = {
   [FENCED_TRANSACTION]: 1,
-  [FENCED_STATEMENT]: 0,
   [PREPARED_TRANSACTION]: 1,
-  [PREPARED_STATEMENT]: 0,
 };
 const COUNTED_CYCLES = 20;
 
@@ -51,28 +45,21 @@ async function onServer(
       await requireSetting(pool, 'fsync', fsync);
       await requireSetting(pool, 'synchronous_commit', 'on');
       const sent = countStatements(pool);
-      const results: Result[] = [];
-      for (const [write, contestants] of [
-        ['transaction', await transactions(pool)],
-        ['one statement', await singleStatements(pool)],
-      ] as const) {
-        const scenario = `PostgreSQL, ${write}, fsync ${fsync}`;
-        const counts = await statementsOf(contestants, sent);
-        const measured = await measure(contestants, plan, progressOf(scenario));
-        for (const each of contestants) await each.close();
-        results.push(
-          ...measured.map(({ name, micros, ratio }) => ({
-            scenario,
-            contestant: name,
-            value: ratio,
-            unit: '×' as const,
-            micros,
-            ...(fsync === 'on' && name === PREPARED_STATEMENT && { bar: STATEMENT_BAR }),
-          })),
-          ...moreStatements(scenario, contestants, counts),
-        );
-      }
-      return results;
+      const contestants = await transactions(pool);
+      const scenario = `PostgreSQL, transaction, fsync ${fsync}`;
+      const counts = await statementsOf(contestants, sent);
+      const measured = await measure(contestants, plan, progressOf(scenario));
+      for (const each of contestants) await each.close();
+      return [
+        ...measured.map(({ name, micros, ratio }) => ({
+          scenario,
+          contestant: name,
+          value: ratio,
+          unit: '×' as const,
+          micros,
+        })),
+        ...moreStatements(scenario, contestants, counts),
+      ];
     });
   } finally {
     await server.stop();

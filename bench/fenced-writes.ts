@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool, PoolClient } from 'pg';
 import { FencingToken } from '../lib/core/fencing-token.ts';
-import { postgresFence, type PostgresFence } from '../lib/fencing/drivers/postgres-fence.ts';
+import { postgresFence } from '../lib/fencing/drivers/postgres-fence.ts';
+import type { Fence } from '../lib/fencing/fence.ts';
 import type { Contestant } from './contestant.ts';
 
 const WRITE = 'UPDATE seat SET changes = changes + 1 WHERE id = $1';
 
 export const FENCED_TRANSACTION = 'fence.transaction';
-export const FENCED_STATEMENT = 'fence.statement';
 export const PREPARED_TRANSACTION = 'fence.transaction, prepared';
-export const PREPARED_STATEMENT = 'fence.statement, prepared';
 
-type SeatFence = PostgresFence<PoolClient>;
+type SeatFence = Fence<PoolClient>;
 type Write = (seat: string, token: FencingToken) => Promise<unknown>;
 
 /** The tables both kinds of contestants write to. */
@@ -39,21 +38,6 @@ export async function transactions(pool: Pool): Promise<Contestant[]> {
     await contestant(pool, 'and an empty SELECT', longer),
     await contestant(pool, FENCED_TRANSACTION, fenced(postgresFence(pool))),
     await contestant(pool, PREPARED_TRANSACTION, fenced(postgresFence(pool, { prepared: true }))),
-  ];
-}
-
-/** One write that is its own transaction; the plain one first. */
-export async function singleStatements(pool: Pool): Promise<Contestant[]> {
-  const plain = (seat: string): Promise<unknown> => pool.query(WRITE, [seat]);
-  const fenced =
-    (fence: SeatFence): Write =>
-    (seat, token) =>
-      fence.statement(token, WRITE, [seat]);
-  return [
-    await contestant(pool, 'UPDATE', plain),
-    await contestant(pool, 'UPDATE again (noise)', plain),
-    await contestant(pool, FENCED_STATEMENT, fenced(postgresFence(pool))),
-    await contestant(pool, PREPARED_STATEMENT, fenced(postgresFence(pool, { prepared: true }))),
   ];
 }
 

@@ -38,7 +38,7 @@ export type { MysqlConnection, MysqlPool } from './drivers/mysql-fence.ts';
 export { pgliteFence } from './drivers/pglite-fence.ts';
 export type { Pglite, PgliteTransaction } from './drivers/pglite-fence.ts';
 export { postgresFence } from './drivers/postgres-fence.ts';
-export type { PostgresFence, PostgresFenceOptions } from './drivers/postgres-fence.ts';
+export type { PostgresFenceOptions } from './drivers/postgres-fence.ts';
 export type { PostgresClient, PostgresPool } from './drivers/postgres-pool.ts';
 export { postgresTokenSource } from './drivers/postgres-token-source.ts';
 export type { PostgresTokenSource } from './drivers/postgres-token-source.ts';

@@ -109,7 +109,6 @@ describe('public exports', () => {
       'type PgliteTransaction',
       'type PlaceholderStyle',
       'type PostgresClient',
-      'type PostgresFence',
       'type PostgresFenceOptions',
       'type PostgresPool',
       'type PostgresTokenSource',

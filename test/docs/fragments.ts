@@ -16,7 +16,7 @@ import {
   type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
 } from 'nestjs-fenced-lock';
 import {
-  Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type PostgresFence, type RedisFence,
+  Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
 declare const nodes: MemoryLockNode[];

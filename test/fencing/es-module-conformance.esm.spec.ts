@@ -1,6 +1,6 @@
 import type { PGlite, Transaction } from '@electric-sql/pglite';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { FencingToken, pgliteFence, type PostgresFence } from '../../lib/fencing/index.ts';
+import { FencingToken, pgliteFence, type Fence } from '../../lib/fencing/index.ts';
 import { startPglite } from '../support/databases/start-pglite.ts';
 import {
   ACCOUNT_DDL,
@@ -39,7 +39,7 @@ const refusal = expect.objectContaining({
 });
 
 describe('on PGlite', () => {
-  let fence: PostgresFence<Transaction>;
+  let fence: Fence<Transaction>;
   beforeAll(() => void (fence = pgliteFence(pglite)));
 
   it('advance works in a transaction of the user and is refused outside', async () => {
@@ -47,18 +47,6 @@ describe('on PGlite', () => {
     await pglite.transaction((transaction) => fence.advance((ended = transaction), token));
     for (const outside of [pglite as unknown as Transaction, ended])
       await expect(fence.advance(outside, token)).rejects.toEqual(refusal);
-  });
-
-  it('statement checks the token and writes', async () => {
-    await pglite.exec('CREATE TABLE seat (owner text)');
-    const insert = 'INSERT INTO seat VALUES ($1) RETURNING owner';
-    const [older, newer] = [NOW, NOW + 1].map((value) => new FencingToken(value, ['seat'], 'h'));
-    await expect(fence.statement(newer, insert, ['ana'])).resolves.toEqual([{ owner: 'ana' }]);
-    await expect(fence.statement(older, insert, ['bob'])).rejects.toMatchObject({
-      code: 'STALE_TOKEN',
-      currentToken: String(NOW + 1),
-    });
-    expect((await pglite.query('SELECT * FROM seat')).rows).toHaveLength(1);
   });
 });
 

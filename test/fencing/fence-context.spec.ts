@@ -10,7 +10,6 @@ import {
   type Fence,
   type FenceEvent,
   type FenceOptions,
-  type PostgresFence,
 } from '../../lib/fencing/index.ts';
 import { startPglite } from '../support/databases/start-pglite.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
@@ -243,7 +242,7 @@ describe('the fence inside its own transaction', () => {
   });
 
   it('is refused as stale, not as aborted, when a statement follows a refusal that was swallowed', async () => {
-    const fence = fences['PostgreSQL'] as PostgresFence<pg.PoolClient>;
+    const fence = fences['PostgreSQL'] as Fence<pg.PoolClient>;
     const [around, within] = ['follows', 'refused'].map((key) => new FencingToken(5, [key], key));
     await fence.claim(new FencingToken(9, within!.keys, 'newer'));
     const going = fence.transaction(around!, async (tx) => {

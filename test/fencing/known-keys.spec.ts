@@ -1,21 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
-import { postgresFence, type PostgresFence } from '../../lib/fencing/index.ts';
+import { postgresFence, type Fence } from '../../lib/fencing/index.ts';
 import { fenceError, KnownKeys } from '../../lib/fencing/sql/advance-fence.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
-const WRITE = 'UPDATE seat SET writes = writes + 1';
 const FLOOR = /FOR SHARE/;
 
-/** What `claim` and `fence.statement` do on PostgreSQL, which look at the floor only for keys that they don't know. */
+/** On PostgreSQL `claim` looks at the floor only for keys that the process does not know. */
 describe.each([{}, { prepared: true }])('the known keys of a fence with %j', (options) => {
   const database = usePostgres(async (created) => {
     await created.query(postgresFence(created).ddl());
-    await created.query('CREATE TABLE seat (writes integer); INSERT INTO seat VALUES (0)');
   });
   let pool: pg.Pool;
-  let fence: PostgresFence<pg.PoolClient>;
+  let fence: Fence<pg.PoolClient>;
   let count = 0;
   let key: string;
   /** Of the statements of the fence that the server has read since it was emptied. */
@@ -35,9 +33,7 @@ describe.each([{}, { prepared: true }])('the known keys of a fence with %j', (op
       };
     });
     fence = postgresFence(pool, options);
-    await pool.query(
-      `UPDATE redlock_fence SET token = 1 WHERE resource = ''; UPDATE seat SET writes = 0`,
-    );
+    await pool.query(`UPDATE redlock_fence SET token = 1 WHERE resource = ''`);
     texts.length = 0;
   });
 
@@ -47,115 +43,70 @@ describe.each([{}, { prepared: true }])('the known keys of a fence with %j', (op
     new FencingToken(value, [...keys], `holder-${value}`);
   const stale = (currentToken: number, of = key) =>
     expect.objectContaining({ code: 'STALE_TOKEN', key: of, currentToken: String(currentToken) });
-  const writes = async (): Promise<number> =>
-    (await pool.query('SELECT writes FROM seat')).rows[0].writes;
   const prune = (floor: number) =>
     pool.query(
       `UPDATE redlock_fence SET token = ${floor} WHERE resource = ''; DELETE FROM redlock_fence WHERE resource <> ''`,
     );
-  const uses = {
-    claim: (value: number, keys?: readonly string[]) => fence.claim(token(value, keys)),
-    statement: (value: number, keys?: readonly string[]) =>
-      fence.statement(token(value, keys), WRITE),
-  };
+  const use = (value: number, keys?: readonly string[]) => fence.claim(token(value, keys));
 
-  describe.each(['claim', 'statement'] as const)('in %s', (name) => {
-    const use = uses[name];
-    const wrote = name === 'statement' ? 1 : 0;
-
-    it('looks at the floor for a new key, and not for one that it has brought before', async () => {
-      await use(10);
-      expect(texts.some((text) => FLOOR.test(text))).toBe(true);
-      texts.length = 0;
-      const other = name === 'claim' ? 'statement' : 'claim';
-      for (const value of [11, 12, 13]) await use(value);
-      await uses[other](14);
-      expect(texts.length).toBeGreaterThan(0);
-      expect(texts.filter((text) => FLOOR.test(text))).toEqual([]);
-    });
-
-    it('refuses below the floor, and above it goes on, where the row of a known key was pruned', async () => {
-      await use(10);
-      await prune(20);
-      await expect(use(15)).rejects.toEqual(stale(20));
-      await expect(use(19)).rejects.toEqual(stale(20));
-      expect(await writes()).toBe(wrote);
-      const { rows } = await pool.query('SELECT resource FROM redlock_fence WHERE resource = $1', [
-        key,
-      ]);
-      expect(rows).toEqual([]);
-      await use(25);
-      await expect(use(24)).rejects.toEqual(stale(25));
-      expect(await writes()).toBe(2 * wrote);
-    });
-
-    it('refuses below the floor where prune deletes the row for which a known key waits', async () => {
-      await use(10);
-      const pruner = await database.pool.connect();
-      let write: Promise<unknown>;
-      try {
-        await pruner.query('BEGIN');
-        await pruner.query('UPDATE redlock_fence SET token = 20 WHERE resource = $1', ['']);
-        await pruner.query('DELETE FROM redlock_fence WHERE resource = $1', [key]);
-        write = use(15).catch((error: unknown) => error);
-        await untilBlocked(database.pool);
-        await pruner.query('COMMIT');
-      } finally {
-        pruner.release();
-      }
-      expect(await write).toEqual(stale(20));
-      expect(await writes()).toBe(wrote);
-    });
-
-    it('refuses a set in which one key is known and pruned, and another one is stale', async () => {
-      const other = `${key}:other`;
-      await use(10, [key, other]);
-      await prune(5);
-      await use(30, [other]);
-      await expect(use(20, [key, other])).rejects.toEqual(stale(30, other));
-      await use(31, [key, other]);
-      expect(await writes()).toBe(3 * wrote);
-    });
-
-    it('says so when the table keeps no row of a known key any more', async () => {
-      await use(10);
-      await pool.query(`
-        CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-        CREATE TRIGGER drop_row BEFORE INSERT OR UPDATE ON redlock_fence FOR EACH ROW EXECUTE FUNCTION drop_row()`);
-      try {
-        await expect(use(11)).rejects.toThrow(/kept no row|without the row/);
-        expect(await writes()).toBe(wrote);
-      } finally {
-        await pool.query('DROP TRIGGER drop_row ON redlock_fence; DROP FUNCTION drop_row');
-      }
-    });
+  it('looks at the floor for a new key, and not for one that it has brought before', async () => {
+    await use(10);
+    expect(texts.some((text) => FLOOR.test(text))).toBe(true);
+    texts.length = 0;
+    for (const value of [11, 12, 13]) await use(value);
+    expect(texts.length).toBeGreaterThan(0);
+    expect(texts.filter((text) => FLOOR.test(text))).toEqual([]);
   });
 
-  it.each(['redlock:new:', 'redlock:new:0', 'other words'])(
-    'runs a statement of the user once that fails with %j',
-    async (words) => {
-      await pool.query('CREATE SEQUENCE IF NOT EXISTS runs; SELECT setval($$runs$$, 1)');
-      await fence.statement(token(10), WRITE);
-      const failing = 'SELECT CAST($1 || left(CAST(nextval($$runs$$) AS text), 0) AS integer)';
-      const write = fence.statement(token(11), failing, [words]);
-      await expect(write).rejects.toMatchObject({ code: '22P02' });
-      const { rows } = await pool.query('SELECT last_value AS runs FROM runs');
-      expect(rows).toEqual([{ runs: '2' }]);
-    },
-  );
+  it('refuses below the floor, and above it goes on, where the row of a known key was pruned', async () => {
+    await use(10);
+    await prune(20);
+    await expect(use(15)).rejects.toEqual(stale(20));
+    await expect(use(19)).rejects.toEqual(stale(20));
+    const { rows } = await pool.query('SELECT resource FROM redlock_fence WHERE resource = $1', [
+      key,
+    ]);
+    expect(rows).toEqual([]);
+    await use(25);
+    await expect(use(24)).rejects.toEqual(stale(25));
+  });
 
-  it('applies a statement once whose rows the client can’t read', async () => {
-    const broken = Object.assign(new Error('redlock:new:0'), { code: '22P02' });
-    const types = { getTypeParser: () => (text: string) => (text === '2' ? fail(broken) : text) };
-    const reader = new pg.Pool({ connectionString: database.url, max: 1, types: types as never });
+  it('refuses below the floor where prune deletes the row for which a known key waits', async () => {
+    await use(10);
+    const pruner = await database.pool.connect();
+    let write: Promise<unknown>;
     try {
-      const read = postgresFence(reader, options);
-      await read.statement(token(10), WRITE);
-      await expect(read.statement(token(11), `${WRITE} RETURNING writes`)).rejects.toBe(broken);
+      await pruner.query('BEGIN');
+      await pruner.query('UPDATE redlock_fence SET token = 20 WHERE resource = $1', ['']);
+      await pruner.query('DELETE FROM redlock_fence WHERE resource = $1', [key]);
+      write = use(15).catch((error: unknown) => error);
+      await untilBlocked(database.pool);
+      await pruner.query('COMMIT');
     } finally {
-      await reader.end();
+      pruner.release();
     }
-    expect(await writes()).toBe(2);
+    expect(await write).toEqual(stale(20));
+  });
+
+  it('refuses a set in which one key is known and pruned, and another one is stale', async () => {
+    const other = `${key}:other`;
+    await use(10, [key, other]);
+    await prune(5);
+    await use(30, [other]);
+    await expect(use(20, [key, other])).rejects.toEqual(stale(30, other));
+    await use(31, [key, other]);
+  });
+
+  it('says so when the table keeps no row of a known key any more', async () => {
+    await use(10);
+    await pool.query(`
+        CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+        CREATE TRIGGER drop_row BEFORE INSERT OR UPDATE ON redlock_fence FOR EACH ROW EXECUTE FUNCTION drop_row()`);
+    try {
+      await expect(use(11)).rejects.toThrow(/without the row/);
+    } finally {
+      await pool.query('DROP TRIGGER drop_row ON redlock_fence; DROP FUNCTION drop_row');
+    }
   });
 
   it('sends a stale claim once, whatever its key reads like', async () => {
@@ -163,15 +114,10 @@ describe.each([{}, { prepared: true }])('the known keys of a fence with %j', (op
     await fence.claim(token(20));
     await fence.claim(token(21));
     texts.length = 0;
-    for (const name of ['claim', 'statement'] as const)
-      await expect(uses[name](10)).rejects.toEqual(stale(21));
+    await expect(use(10)).rejects.toEqual(stale(21));
     expect(texts.filter((text) => FLOOR.test(text))).toEqual([]);
   });
 });
-
-function fail(error: Error): never {
-  throw error;
-}
 
 /** Until a statement waits for a lock. */
 async function untilBlocked(pool: {
@@ -184,20 +130,19 @@ async function untilBlocked(pool: {
 describe('KnownKeys', () => {
   const claim = (key: string) => ({ key, token: '1', holder: 'a' });
   const refusal = Object.assign(new Error('"redlock:new:0"'), { code: '22P02' });
-  const isNew = fenceError(refusal, 'postgresql', 'redlock_fence', [claim('a')]);
+  const isNew = fenceError(refusal, 'postgresql', 'redlock_fence', [claim('a')]) as Error;
   let known: KnownKeys;
   beforeEach(() => void (known = new KnownKeys()));
 
   /** Whether each attempt relied on the rows. */
   async function attempts(
     keys: readonly string[],
-    outcomes: readonly unknown[] = [],
+    outcomes: readonly Error[] = [],
   ): Promise<boolean[]> {
     const seen: boolean[] = [];
     const attempt = async (isKnown: boolean) => {
       const outcome = outcomes[seen.push(isKnown) - 1];
-      if (outcome instanceof Error) throw outcome;
-      return outcome === 'nothing was brought' ? undefined : 'brought';
+      if (outcome) throw outcome;
     };
     await known.advance(keys.map(claim), attempt).catch(() => undefined);
     return seen;
@@ -209,9 +154,8 @@ describe('KnownKeys', () => {
     expect(await attempts(['a', 'b'])).toEqual([true]);
   });
 
-  it('learns nothing from an attempt that failed, or brought nothing', async () => {
+  it('learns nothing from an attempt that failed', async () => {
     expect(await attempts(['a'], [new Error('no connection')])).toEqual([false]);
-    expect(await attempts(['a'], ['nothing was brought'])).toEqual([false]);
     expect(await attempts(['a'])).toEqual([false]);
   });
 

@@ -39,10 +39,11 @@ describe.each([{}, { prepared: true }])(
     });
 
     it.each([[['a']], [['a', 'b', 'c']], [['b', 'a']]])(
-      'refuses a stale statement with keys %j',
+      'refuses a stale token with keys %j',
       async (keys) => {
         const stale = { code: 'STALE_TOKEN', key: 'a', currentToken: '20' };
-        await expect(fence.statement(token(10, keys), WRITE)).rejects.toMatchObject(stale);
+        const work = (client: { query(sql: string): Promise<unknown> }) => client.query(WRITE);
+        await expect(fence.transaction(token(10, keys), work)).rejects.toMatchObject(stale);
         await expect(fence.claim(token(10, keys))).rejects.toMatchObject(stale);
         await expect(owner()).resolves.toBeNull();
       },
@@ -65,7 +66,7 @@ describe.each([{}, { prepared: true }])(
       await database.pool.query(`UPDATE redlock_fence SET token = 15 WHERE resource = ''`);
       try {
         const below = token(12, ['new']);
-        await expect(fence.statement(below, WRITE)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+        await expect(fence.claim(below)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
         const work = (client: { query(sql: string): Promise<unknown> }) => client.query(WRITE);
         await expect(fence.transaction(below, work)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
       } finally {
@@ -92,8 +93,9 @@ describe.each([{}, { prepared: true }])(
       CREATE TRIGGER renaming BEFORE INSERT ON renaming_fence FOR EACH ROW EXECUTE FUNCTION rename_row()`);
       try {
         const renaming = postgresFence(database.pool, { ...options, table: 'renaming_fence' });
-        const write = renaming.statement(token(30, ['a', 'b']), WRITE);
-        await expect(write).rejects.toThrow(/the fence kept no row/);
+        const work = (client: { query(sql: string): Promise<unknown> }) => client.query(WRITE);
+        const write = renaming.transaction(token(30, ['a', 'b']), work);
+        await expect(write).rejects.toThrow(/without the row/);
         await expect(owner()).resolves.toBeNull();
       } finally {
         await database.pool.query('DROP TABLE renaming_fence');

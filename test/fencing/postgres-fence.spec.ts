@@ -10,7 +10,7 @@ import {
   knexFence,
   postgresFence,
   type FenceEvent,
-  type PostgresFence,
+  type Fence,
 } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
@@ -21,7 +21,7 @@ describe('postgresFence', () => {
     await created.query('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
   });
   let pool: pg.Pool;
-  let fence: PostgresFence<pg.PoolClient>;
+  let fence: Fence<pg.PoolClient>;
   let events: FenceEvent[];
   let count = 0;
   let key: string;

@@ -12,7 +12,6 @@ import {
   postgresTokenSource,
   sqliteFence,
   type Fence,
-  type PostgresFence,
 } from '../../lib/fencing/index.ts';
 import { startPglite } from '../support/databases/start-pglite.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
@@ -102,7 +101,7 @@ function itPrunes({ open, run }: Target): void {
 
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
-  let fence: PostgresFence<PoolClient>;
+  let fence: Fence<PoolClient>;
   beforeAll(() => void (fence = postgresFence(database.pool)));
 
   itPrunes({
@@ -115,7 +114,6 @@ describe('on PostgreSQL', () => {
     (token: FencingToken, level: (typeof LEVELS)[number]) => Promise<unknown>
   > = {
     claim: (token) => fence.claim(token),
-    statement: (token) => fence.statement(token, 'SELECT 1'),
     transaction: (token, isolationLevel) => fence.transaction(token, () => 0, { isolationLevel }),
     advance: (token, level) =>
       inPostgres(database.pool, async (client) => {

@@ -1,7 +1,7 @@
-import { StatementFence, type PostgresFence } from './postgres-fence.ts';
 import { checkFenceArguments } from '../fence-arguments.ts';
-import type { SqlFenceOptions } from '../fence.ts';
+import type { Fence, SqlFenceOptions } from '../fence.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a transaction of PGlite. */
 export interface PgliteTransaction {
@@ -29,7 +29,7 @@ export interface Pglite<Transaction extends PgliteTransaction> extends PgliteTra
 export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransaction>(
   database: Pglite<Transaction>,
   options?: SqlFenceOptions,
-): PostgresFence<Transaction> {
+): Fence<Transaction> {
   const needs = 'a PGlite: new PGlite()';
   checkFenceArguments('pgliteFence', database, ['transaction', 'query'], needs, options);
   const executor = (client: PgliteTransaction): SqlExecutor => ({
@@ -37,7 +37,7 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
     placeholder: 'numbered',
     query: async (sql, parameters) => (await client.query(sql, [...parameters])).rows,
   });
-  return new StatementFence<Transaction>(
+  return new SqlFence<Transaction>(
     {
       dialect: 'postgresql',
       database,

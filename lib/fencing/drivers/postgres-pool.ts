@@ -163,7 +163,7 @@ export function postgresExecutor(
 const names = new TextCache();
 
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
-export function statementName(sql: string): string {
+function statementName(sql: string): string {
   const hash = (): string => createHash('sha256').update(sql).digest('base64url');
   return names.get(sql, () => `redlock_fence_${hash()}`);
 }

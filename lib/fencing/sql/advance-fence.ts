@@ -57,11 +57,11 @@ class NewRowRefused extends Error {}
 export class KnownKeys {
   readonly #keys = new Set<string>();
 
-  /** @param attempt rejects with what `fenceError` makes of the error; undefined when it could not bring the token */
+  /** @param attempt rejects with what `fenceError` makes of the error */
   async advance<Result>(
     claims: readonly FenceClaim[],
-    attempt: (isKnown: boolean) => Promise<Result | undefined>,
-  ): Promise<Result | undefined> {
+    attempt: (isKnown: boolean) => Promise<Result>,
+  ): Promise<Result> {
     const unknown = claims.filter(({ key }) => !this.#keys.has(key));
     try {
       if (unknown.length === 0) return await attempt(true);
@@ -69,7 +69,7 @@ export class KnownKeys {
       if (!(error instanceof NewRowRefused)) throw error;
     }
     const result = await attempt(false);
-    if (result !== undefined) for (const { key } of unknown) this.#add(key);
+    for (const { key } of unknown) this.#add(key);
     return result;
   }
 

@@ -81,31 +81,6 @@ ON CONFLICT (resource) DO UPDATE SET
 
 const textOf = (verdict: string): string => `resource, CAST(${verdict} AS text) AS token, holder`;
 
-/** The advance when no program looks at its rows: it also fails when the table didn't keep one of them under its key. */
-const check = (newRow: NewRow): Text =>
-  cached((table, count) => {
-    const keys = Array.from({ length: count }, (_none, index) => `$${1 + index * 3}`);
-    // Nearly every token has one key, and to count one row takes longer than to look for it.
-    const isKept =
-      count === 1
-        ? '(SELECT token FROM fence WHERE resource = $1) IS NOT NULL'
-        : `(SELECT pg_catalog.count(token) FROM fence WHERE resource IN (${keys.join(', ')})) = ${count}`;
-    const kept = `CASE WHEN ${isKept}
-  THEN '1' ELSE 'the fence kept no row: does ${table} have a trigger or rule?' END`;
-    return `WITH fence AS (
-${upsert(table, count, newRow, (verdict) => `resource, ${verdict} AS token`)}
-)
-SELECT ${numberIn(kept)} AS kept`;
-  });
-
-const checkOfKnown = check('refused');
-const checkOfAny = check('compared');
-
-/** @param isKnown the rows should be there: one that is new makes it fail, which is cheaper than to look at the floor */
-export function postgresFenceCheck(table: string, count: number, isKnown: boolean): string {
-  return (isKnown ? checkOfKnown : checkOfAny)(table, count);
-}
-
 const advance = cached((table, count) =>
   upsert(
     table,

@@ -138,7 +138,7 @@ export class Stage {
     nodes: readonly number[],
     durationMs: number,
   ): Promise<void> {
-    const { name: what, isOffline = false, rejoins, restarts, kind } = condition;
+    const { name: what, isOffline = false, rejoins, beginsGuard, kind } = condition;
     const refuses = kind === 'refuses' && !isOffline;
     await this.#fault({ what, nodes, isOffline, rejoins, refuses }, async () => {
       const ends = await Promise.all(nodes.map((node) => condition.begin(this.servers[node]!)));
@@ -146,7 +146,7 @@ export class Stage {
       await this.pause(durationMs);
       await Promise.all(ends.map((end) => end()));
       // From when on its guard runs depends on how quickly it loads.
-      return restarts ? { from, to: from } : undefined;
+      return beginsGuard ? { from, to: from } : undefined;
     });
   }
 

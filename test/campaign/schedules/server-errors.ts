@@ -22,8 +22,8 @@ const onMinority = (conditions: readonly ErrorCondition[]): Pick<Schedule, 'play
     for (const condition of conditions) {
       await stage.suffer(condition, stage.someServers(2), 400);
       // Until clients that lost their connections are back, and what was restarted votes again.
-      const { restarts, isOffline } = condition;
-      await stage.pause(restarts ? stage.guardMs + 700 : isOffline ? 700 : 300);
+      const { beginsGuard, isOffline } = condition;
+      await stage.pause(beginsGuard ? stage.guardMs + 700 : isOffline ? 700 : 300);
     }
   },
 });

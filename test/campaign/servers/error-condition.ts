@@ -21,8 +21,8 @@ export interface ErrorCondition {
   readonly isOffline?: boolean;
   /** Clients have to join again, and report that the node has left. */
   readonly rejoins?: boolean;
-  /** The server is started again, with its data: with a guard it may not vote for a while after `end`. */
-  readonly restarts?: boolean;
+  /** The guard of the server begins again: it may not vote for a while after `end`. */
+  readonly beginsGuard?: boolean;
   /**
    * Resolves when the condition holds, with what ends it.
    * @throws {Error} for a server in a container or named in REDIS_NODES

@@ -48,7 +48,7 @@ function switched(
   // Clients leave a server that is no primary, and its guard begins again when it is one.
   const rejoins = /READONLY|MASTERDOWN/.test(error.source);
   return errorCondition(
-    { name, kind: 'refuses', error, rejoins, restarts: rejoins },
+    { name, kind: 'refuses', error, rejoins, beginsGuard: rejoins },
     async (server) => {
       await withAdmin(server, begin);
       return async () => {

@@ -20,7 +20,7 @@ export function loadingCondition(loadingMs: number): ErrorCondition {
     {
       name: 'LOADING after a restart',
       kind: 'refuses',
-      restarts: true,
+      beginsGuard: true,
       isOffline: true,
       // The client asks no server to vote that says in the handshake that it is loading.
       error: /ECONNREFUSED|connection was closed|still loading its data/,

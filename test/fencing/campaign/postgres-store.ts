@@ -7,7 +7,7 @@ import { START } from '../stress/commit-order.ts';
 import { DecodedHistory } from '../stress/decoded-history.ts';
 import { retried, type Ledger } from '../stress/patterns.ts';
 import { inPostgres } from '../support/hand-written-transactions.ts';
-import { resourcesOf, type Holder } from './holders.ts';
+import { resourcesOf } from './holders.ts';
 import type { Record } from './record.ts';
 import { anyOf, noting, runRight, runWrong, type StressedStore } from './store.ts';
 
@@ -52,25 +52,9 @@ export async function postgresStore(record: Record): Promise<StressedStore> {
       retried(() => inPostgres(pool, work, `BEGIN ISOLATION LEVEL ${level}`), isRetryableSqlError),
   });
 
-  /** Claims, reads, then checks and writes in one round trip. */
-  const statements = async (holder: Holder): Promise<void> => {
-    const { resource, token } = holder;
-    await fence.claim(token);
-    let known = await ledger('read committed').read(holder);
-    for (let count = 0; count < holder.writes; count += 1) {
-      await holder.nap();
-      const writer = randomUUID();
-      await fence.statement(token, SET, [resource, writer, token.value, known]);
-      record.acknowledged.add(writer);
-      known = writer;
-    }
-  };
   return {
     workers: WORKERS,
-    right: (holder) =>
-      Math.random() < 0.25
-        ? statements(holder)
-        : runRight(noting(ledger(anyOf(LEVELS)), record), holder),
+    right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
     wrong: (holder) => runWrong(ledger('read committed'), holder),
     prune: (options) => fence.prune(options),
     async crash() {

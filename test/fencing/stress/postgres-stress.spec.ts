@@ -2,11 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type pg from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
-import {
-  postgresFence,
-  type IsolationLevel,
-  type PostgresFence,
-} from '../../../lib/fencing/index.ts';
+import { postgresFence, type IsolationLevel, type Fence } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import { usePostgres } from '../../support/databases/use-databases.ts';
 import { inPostgres } from '../support/hand-written-transactions.ts';
@@ -22,7 +18,7 @@ const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 
 const WORKERS = 40;
 
 interface PostgresLedger extends Ledger<pg.PoolClient> {
-  readonly fence: PostgresFence<pg.PoolClient>;
+  readonly fence: Fence<pg.PoolClient>;
 }
 type PostgresPattern = Pattern<pg.PoolClient, PostgresLedger>;
 
@@ -30,7 +26,7 @@ const SET = 'UPDATE ledger SET writer = $2, token = $3, read_from = $4';
 
 function ledgerOf(
   pool: pg.Pool,
-  fence: PostgresFence<pg.PoolClient>,
+  fence: Fence<pg.PoolClient>,
   isolationLevel: IsolationLevel,
 ): PostgresLedger {
   return {
@@ -53,39 +49,6 @@ function ledgerOf(
   };
 }
 
-/** claim, read, then check and write in one round trip. */
-const claimThenStatement: PostgresPattern = async (ledger, session) => {
-  const { fence } = ledger;
-  await fence.claim(session.token);
-  let known = await ledger.read(session);
-  for (let count = 0; count < session.writes; count += 1) {
-    await session.nap();
-    const writer = randomUUID();
-    await fence.statement(session.token, `${SET} WHERE resource = $1`, [
-      session.resource,
-      writer,
-      session.token.value,
-      known,
-    ]);
-    known = writer;
-  }
-};
-
-/** Reads, checks and writes in one statement, without a claim before it. */
-const readingStatement: PostgresPattern = async ({ fence }, session) => {
-  const { resource, token } = session;
-  for (let count = 0; count < session.writes; count += 1) {
-    await session.nap();
-    const read = 'SELECT writer FROM ledger WHERE resource = $1';
-    const parameters = [resource, randomUUID(), token.value];
-    await fence.statement(
-      token,
-      `UPDATE ledger SET writer = $2, token = $3, read_from = (${read}) WHERE resource = $1`,
-      parameters,
-    );
-  }
-};
-
 const checkThenWrite: PostgresPattern = (ledger, session) =>
   ledger.ownTransaction(async (client) => {
     const { resource, token, holder } = session;
@@ -104,7 +67,7 @@ const checkThenWrite: PostgresPattern = (ledger, session) =>
     await ledger.write(client, session, from);
   });
 
-/** What fence.statement was: what it reads is as old as its snapshot, which is older than its wait for the row of the fence. */
+/** Checks and writes in one statement: what it reads is as old as its snapshot, which is older than its wait for the row of the fence. */
 const checkInTheSameStatement: PostgresPattern = (ledger, session) =>
   ledger.ownTransaction(async (client) => {
     const { resource, token, holder } = session;
@@ -163,11 +126,9 @@ describe('on PostgreSQL, judged by the order of commits in the write-ahead log',
   }
 
   const rights = LEVELS.flatMap((level) =>
-    Object.entries<PostgresPattern>({
-      ...RIGHT_PATTERNS,
-      claimThenStatement,
-      readingStatement,
-    }).map(([name, pattern]) => [name, level, pattern] as const),
+    Object.entries<PostgresPattern>(RIGHT_PATTERNS).map(
+      ([name, pattern]) => [name, level, pattern] as const,
+    ),
   );
 
   it.each(rights)(
