@@ -24,8 +24,10 @@ export interface Timers {
 export interface Random {
   /** Uniform in [0, 1): jitter. */
   fraction(): number;
-  /** The identity of a holder: at least 128 bits from a cryptographic source, never repeated. */
-  holder(): string;
+  /** Eight characters, which are hardly ever another service's. */
+  mark(): string;
+  /** The identity of a holder, which begins with the mark of its service: 96 bits more from a cryptographic source, never repeated. */
+  holder(mark: string): string;
 }
 
 /**

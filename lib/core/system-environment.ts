@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { randomFillSync } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import { uptime } from 'node:os';
 import type { Clock, Environment, Random, Timers } from './environment.ts';
 
@@ -52,31 +52,25 @@ const systemTimers: Timers = {
   clear: (handle) => (handle as (() => void) | undefined)?.(),
 };
 
-const HOLDER_BYTES = 18;
+const MARK_BYTES = 6;
+const HOLDER_BYTES = 12;
 const pool = Buffer.allocUnsafeSlow(HOLDER_BYTES * 128);
 let poolOffset = pool.length;
 
-const mark = randomFillSync(Buffer.allocUnsafe(3));
-
-/**
- * 24 base64url characters: three of this process, by which others know their turn, and 126 random bits, cut from a pool because a
- * system call per holder is expensive.
- */
-function holder(): string {
+/** 16 base64url characters behind the mark, cut from a pool because a system call per holder is expensive. */
+function holder(mark: string): string {
   if (poolOffset === pool.length) {
     randomFillSync(pool);
-    for (let at = 0; at < pool.length; at += HOLDER_BYTES) {
-      mark.copy(pool, at, 0, 2);
-      pool[at + 2] = (mark[2]! & 0xc0) | (pool[at + 2]! & 0x3f);
-    }
     poolOffset = 0;
   }
   const start = poolOffset;
   poolOffset += HOLDER_BYTES;
-  return pool.toString('base64url', start, poolOffset);
+  return mark + pool.toString('base64url', start, poolOffset);
 }
 
-const systemRandom: Random = { fraction: () => Math.random(), holder };
+const mark = (): string => randomBytes(MARK_BYTES).toString('base64url');
+
+const systemRandom: Random = { fraction: () => Math.random(), mark, holder };
 
 /** One listener for all, because Node warns of more than ten. */
 const exitCallbacks = new Set<() => void>();

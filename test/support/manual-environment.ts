@@ -177,7 +177,7 @@ export function seededRandom(seed: number): Random {
       mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
       return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
     },
-    holder: () =>
-      `${seed.toString(36).padStart(3, '0')}-holder-${(++holders).toString(36)}`.padEnd(24, '.'),
+    mark: () => seed.toString(36).padStart(8, '0'),
+    holder: (mark) => `${mark}-${(++holders).toString(36)}`.padEnd(24, '.'),
   };
 }

@@ -14,9 +14,9 @@ const FEW_OTHERS = 3;
 const LONGEST_HOLDER = 64;
 const MOST_PROCESSES = 10_000;
 
-/** Holders of one process begin alike. */
-function processOf(holder: string): string {
-  return holder.slice(0, 3);
+/** Holders of one service begin alike. */
+function serviceOf(holder: string): string {
+  return holder.slice(0, 8);
 }
 
 /** Of one key that other processes want, too: when this one lets them go first, and its place in their order. */
@@ -85,7 +85,7 @@ export class Turns {
       this.#latest = holder;
       this.betweenMs = nowMs - this.#releasedAtMs;
       this.#releasedAtMs = nowMs;
-      if (this.#had.size < MOST_PROCESSES) this.#had.add(processOf(holder));
+      if (this.#had.size < MOST_PROCESSES) this.#had.add(serviceOf(holder));
       this.voices = 0;
     }
     this.voices += 1;

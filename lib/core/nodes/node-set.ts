@@ -49,6 +49,8 @@ export class NodeSet {
   readonly environment: Environment;
   /** Name of the marker on every node. */
   readonly marker: string;
+  /** How the holders of this service begin, by which others know its turn. */
+  readonly mark: string;
   /** Deadlines of requests whose answer a caller awaits. */
   readonly answers: Deadlines;
   /** Deadlines of waiting callers. */
@@ -106,6 +108,7 @@ export class NodeSet {
       options.onEvent !== undefined && options.onEvent.skipsOrdinary !== true;
     this.environment = environment;
     this.marker = markerName(options.keyPrefix);
+    this.mark = environment.random.mark();
     this.#listener = listener;
     const addresses = nodes.map(({ address }) => address);
     this.#configuration = configurationText(addresses, options.quorum);

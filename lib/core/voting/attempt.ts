@@ -96,7 +96,7 @@ export class Attempt implements RoundOwner {
     this.#names = names;
     this.#settings = settings;
     this.#deadlineMs = deadlineMs;
-    this.holder = set.environment.random.holder();
+    this.holder = set.environment.random.holder(set.mark);
   }
 
   /** Whether a node has named another holder in its latest round. */
@@ -208,7 +208,7 @@ export class Attempt implements RoundOwner {
   #startOver(): void {
     this.#abandon();
     this.#mayHold = 0;
-    this.holder = this.#set.environment.random.holder();
+    this.holder = this.#set.environment.random.holder(this.#set.mark);
   }
 
   #abandon(): void {

@@ -23,7 +23,7 @@ export class MachineEnvironment implements Environment {
   };
   readonly random: Environment['random'] = {
     ...systemEnvironment.random,
-    holder: () => this.#noteAttempt(systemEnvironment.random.holder()),
+    holder: (mark) => this.#noteAttempt(systemEnvironment.random.holder(mark)),
   };
   readonly #attempts = new Map<string, number>();
   #stillAt: number | undefined;

@@ -96,7 +96,11 @@ export class SimulatedProcess {
         set: (callback, delayMs, background = false) => this.#set(callback, delayMs, background),
         clear: (handle) => this.#clear(handle),
       },
-      random: { fraction: () => chance.fraction(), holder: () => this.#holder() },
+      random: {
+        fraction: () => chance.fraction(),
+        mark: () => this.name.padEnd(8, '.'),
+        holder: (mark) => this.#holder(mark),
+      },
       afterPoll: (callback) => this.#wait('check', callback),
       endOfTick: (callback) => world.endOfTick(() => this.alive && this.#execute(callback)),
       // It ends without a word: what was not sent is lost.
@@ -297,8 +301,8 @@ export class SimulatedProcess {
     return mean === Infinity ? Infinity : this.#chance.integer(1, 2 * mean);
   }
 
-  #holder(): string {
-    const holder = `${this.name.padEnd(3, '.')}#${++this.#holders}`;
+  #holder(mark: string): string {
+    const holder = `${mark}#${++this.#holders}`;
     this.#observer.holder(holder);
     return holder;
   }

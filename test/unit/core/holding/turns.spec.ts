@@ -76,7 +76,7 @@ describe('the turn of other processes', () => {
 
 describe('between processes that take the key again and again, one', () => {
   const released = (...holders: string[]) => {
-    for (const holder of holders) turns.released(holder, nowMs);
+    for (const holder of holders) turns.released(holder.replace('-', '.....'), nowMs);
     return { ahead: turns.ahead, passed: turns.passed, voices: turns.voices };
   };
 
