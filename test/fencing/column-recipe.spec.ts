@@ -3,32 +3,43 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
-const [, ADD, UPDATE] = /```sql\n(ALTER TABLE seat [^;]*);\n(UPDATE [^;]*);\n```/.exec(
-  readFileSync('docs/fencing/recipes.md', 'utf8'),
-)!;
+const [, ADD, RAISE, UPDATE] =
+  /```sql\n(ALTER TABLE seat [^;]*);\n(UPDATE [^;]*);[^\n]*\n(UPDATE [^;]*);\n```/.exec(
+    readFileSync('docs/fencing/recipes.md', 'utf8'),
+  )!;
 const CREATE = 'CREATE TABLE seat (id varchar(9) PRIMARY KEY, owner varchar(9))';
 const INSERT = "INSERT INTO seat (id, owner) VALUES ('12A', 'nobody')";
 
-/** The statement with the placeholders of drivers that number none, and its parameters in that order. */
-const QUESTIONS = UPDATE!.replaceAll(/\$\d/g, '?');
+/** Runs a statement, and says how many rows it changed. */
+type Run = (sql: string, parameters: readonly string[]) => Promise<number | null> | number;
 
-type Write = (id: string, owner: string, token: string) => Promise<number | null> | number;
+/** The same for drivers that number no placeholders. */
+const unnumbered =
+  (run: Run): Run =>
+  (sql, parameters) =>
+    run(
+      sql.replaceAll(/\$\d/g, '?'),
+      Array.from(sql.matchAll(/\$(\d)/g), ([, number]) => parameters[Number(number) - 1]!),
+    );
 
-/** Writes of a newer holder and of an older one, as rows that were changed. */
-async function writes(write: Write): Promise<unknown[]> {
+/** Rows that were changed by two holders, of which the newer one raises the number before it reads. */
+async function writes(run: Run): Promise<unknown[]> {
   const changed: unknown[] = [];
-  for (const [owner, token] of [
-    ['ana', '5'],
-    ['ana 2', '5'],
-    ['bob', '7'],
-    ['late', '6'],
+  for (const [sql, parameters] of [
+    [UPDATE!, ['12A', 'ana', '5']],
+    [UPDATE!, ['12A', 'ana 2', '5']],
+    [RAISE!, ['12A', '7']],
+    [UPDATE!, ['12A', 'late', '6']],
+    [RAISE!, ['12A', '6']],
+    [UPDATE!, ['12A', 'bob', '7']],
+    [UPDATE!, ['12A', 'late', '6']],
+    [UPDATE!, ['13B', 'bob', '7']],
   ] as const)
-    changed.push(await write('12A', owner, token));
-  changed.push(await write('13B', 'bob', '7'));
+    changed.push(await run(sql, parameters));
   return changed;
 }
 
-const EXPECTED = [1, 1, 1, 0, 0];
+const EXPECTED = [1, 1, 1, 0, 0, 1, 0, 0];
 
 describe('the column form of the documentation refuses an older token', () => {
   const postgres = usePostgres((pool) => pool.query(`${CREATE}; ${INSERT}; ${ADD!}`));
@@ -41,30 +52,23 @@ describe('the column form of the documentation refuses an older token', () => {
 
   it('on PostgreSQL', async () => {
     const { pool } = postgres;
-    const changed = await writes(
-      async (...parameters) => (await pool.query(UPDATE!, parameters)).rowCount,
-    );
-    expect(changed).toEqual(EXPECTED);
+    const run: Run = async (sql, parameters) => (await pool.query(sql, [...parameters])).rowCount;
+    expect(await writes(run)).toEqual(EXPECTED);
     expect((await pool.query('SELECT owner FROM seat')).rows).toEqual([{ owner: 'bob' }]);
   });
 
   it('on MariaDB', async () => {
     const { pool } = mariadb;
-    const changed = await writes(async (id, owner, token) => {
-      const [{ affectedRows }] = (await pool.query(QUESTIONS, [owner, token, id, token])) as any;
-      return affectedRows;
-    });
-    expect(changed).toEqual(EXPECTED);
+    const run: Run = async (sql, parameters) =>
+      ((await pool.query(sql, [...parameters])) as any)[0].affectedRows;
+    expect(await writes(unnumbered(run))).toEqual(EXPECTED);
     const [rows] = await pool.query('SELECT owner FROM seat');
     expect(rows).toEqual([{ owner: 'bob' }]);
   });
 
   it('on SQLite', async () => {
-    const update = sqlite.prepare(QUESTIONS);
-    const changed = await writes(
-      (id, owner, token) => update.run(owner, BigInt(token), id, BigInt(token)).changes,
-    );
-    expect(changed).toEqual(EXPECTED);
+    const run: Run = (sql, parameters) => sqlite.prepare(sql).run(...parameters).changes;
+    expect(await writes(unnumbered(run))).toEqual(EXPECTED);
     expect(sqlite.prepare('SELECT owner FROM seat').all()).toEqual([{ owner: 'bob' }]);
   });
 });
