@@ -24,9 +24,9 @@ export interface Timers {
 export interface Random {
   /** Uniform in [0, 1): jitter. */
   fraction(): number;
-  /** Eight characters, which are hardly ever another service's. */
+  /** Mark of a service: eight characters, which another one hardly ever has. */
   mark(): string;
-  /** The identity of a holder, which begins with the mark of its service: 96 bits more from a cryptographic source, never repeated. */
+  /** Identity of a holder: the mark of its service, and 96 bits from a cryptographic source, never repeated. */
   holder(mark: string): string;
 }
 

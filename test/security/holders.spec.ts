@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Redlock } from '../../lib/core/redlock.ts';
 import { systemEnvironment } from '../../lib/core/system-environment.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
 
 const { random } = systemEnvironment;
 
@@ -30,6 +32,18 @@ describe('the identities of holders', () => {
     expect(new Set(marks).size).toBe(marks.length);
     for (const mark of marks) expect(mark).toMatch(/^[A-Za-z0-9_-]{8}$/);
     expect(random.holder(marks[0]!).slice(0, 8)).toBe(marks[0]);
+  });
+
+  it('identities of holders tell two services of one process apart', async () => {
+    const nodes = createMemoryNodes(1);
+    const others = createMemoryNodes(nodes.map(({ server }) => server));
+    const [one, other] = [new Redlock(nodes), new Redlock(others)];
+    for (const service of [one, other]) service.open();
+    const marks: string[] = [];
+    for (const service of [one, one, other])
+      await service.withLock('a', ({ token }) => void marks.push(token.holder.slice(0, 8)));
+    expect([marks[0] === marks[1], marks[0] === marks[2]]).toEqual([true, false]);
+    await Promise.all([one.close(), other.close()]);
   });
 
   it('identities of holders depend on nothing that can be guessed: neither Math.random nor the clocks', () => {

@@ -49,7 +49,7 @@ export class NodeSet {
   readonly environment: Environment;
   /** Name of the marker on every node. */
   readonly marker: string;
-  /** How the holders of this service begin, by which others know its turn. */
+  /** Mark with which the holders of this service begin, by which others know its turn. */
   readonly mark: string;
   /** Deadlines of requests whose answer a caller awaits. */
   readonly answers: Deadlines;

@@ -67,7 +67,7 @@ const LOST_STATEMENT = /^(26000|0A000)$/;
 /** SQLSTATEs of errors that are, or may be, FATAL: of connections, resources, operators, systems, time-outs of idle sessions. */
 const ENDS_SESSION = /^(08|25P0[34]|28|53|57P|58|F0|XX)/;
 
-/** Runs one statement, or several in one implicit transaction. */
+/** Runs one statement, which is its own transaction. */
 export function withStatement<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
