@@ -32,8 +32,4 @@ describe('the records of decisions', () => {
     expect(indexed.toSorted()).toEqual(dated.toSorted());
     expect(records.length).toBeGreaterThan(10);
   });
-
-  it('would be found to lack these', () => {
-    expect(problemsWith('text\n'.repeat(40))).toHaveLength(4);
-  });
 });

@@ -166,7 +166,7 @@ describe('a fence with an option that there is not', () => {
     expect(refusalOf(() => factories['mysqlFence']!(client, { table })).option).toBe('table');
   });
 
-  it('refuses it, and names the one that was meant', async () => {
+  it('refuses one that it does not know, and what is no object', async () => {
     const pool = new Pool();
     expect(refusalOf(() => factories['postgresFence']!(pool, { tabel: 'x' })).message).toMatch(
       /'tabel' can't be given: it is unknown/,
