@@ -62,7 +62,8 @@ export class Redlock {
         this.#room.table.hintAll();
         this.#lookForReadiness();
       },
-      hint: (lockName, holder) => this.#room.table.hint(lockName, holder),
+      turn: (session, lockName, keptMs) => this.#room.table.turn(session, lockName, keptMs),
+      listening: (session) => this.#room.table.listening(session),
       clockMoved: () => {
         for (const lock of this.#room.table.locks()) lock.extendSoon();
       },

@@ -5,7 +5,8 @@ import { parseJoinReply } from './commands/replies.ts';
 import { bulk } from './commands/script-command.ts';
 import type { VotingDigests } from './commands/script-command.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
-import { ACQUIRE, BATCH, defineScript, EXTEND, gateName, INSPECT, RELEASE } from './scripts.ts';
+import { BATCH } from './batch.ts';
+import { ACQUIRE, defineScript, EXTEND, gateName, INSPECT, RELEASE, WAIT } from './scripts.ts';
 import type { Script } from './scripts.ts';
 
 const MOVED = 'another server answers at this address by now';
@@ -158,7 +159,7 @@ async function loaded(
   const salt = randomBytes(12).toString('hex');
   const voting = votingScripts(start, salt);
   const load = ({ text }: Script) => connection.ask((client) => client.script('LOAD', text));
-  await Promise.all([...voting.scripts, RELEASE, INSPECT].map(load));
+  await Promise.all([...voting.scripts, RELEASE, WAIT, INSPECT].map(load));
   if (!(await knows(connection, voting))) return undefined;
   const again = parseJoinReply(await askToJoin(connection, request, salt));
   return again.kind === 'joined' && again.start === start ? voting : undefined;

@@ -15,12 +15,12 @@ const LONGEST_IDLE_S = 15;
 
 const SENT = ['info', 'ping', 'script|load', 'evalsha', 'eval'];
 const WRITES = ['set', 'psetex', 'pexpire', 'del'];
-const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl', 'publish'];
-const FOR_HINTS = ['subscribe', 'unsubscribe'];
+const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl'];
+const FOR_TURNS = ['zadd', 'zcard', 'zscore', 'zrange', 'zpopmin', 'publish', 'subscribe'];
 
 /** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
 export const REQUIRED_COMMANDS: readonly string[] = Object.freeze(
-  [SENT, IN_SCRIPTS, FOR_HINTS].flat(),
+  [SENT, IN_SCRIPTS, FOR_TURNS].flat(),
 );
 
 /** The rules of an ACL user that may do what a lock node needs, and nothing else. */
@@ -119,7 +119,7 @@ function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Gener
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
   if (options.restartGuard && isOlderThan(7, 0, version) && reply.connectedReplicas > 0)
     yield `is Redis ${version} with replicas, which get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
-  for (const right of missingRights.filter((each) => withoutHint(each) === undefined))
+  for (const right of missingRights.filter((each) => !isForTurns(each)))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
@@ -148,11 +148,8 @@ function* warningsOf(
     yield 'forgets its locks when it restarts, and the restart guard is off here: set appendonly yes with appendfsync always, or restartGuard: true';
   if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
     yield `closes clients that are idle for ${idleTimeoutS} s: nodes leave again and again, and calls that come then fail: set timeout 0`;
-  for (const right of missingRights) {
-    const [command = ''] = right.toLowerCase().split(':');
-    const effect = withoutHint(right);
-    if (effect !== undefined) yield `${effect} (${right}): grant +${command} &${keyPrefix}*`;
-  }
+  for (const right of missingRights.filter(isForTurns))
+    yield `serves processes that wait in no order, and wakes none of them: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
 
 /** False where the version is unknown. */
@@ -161,14 +158,13 @@ function isOlderThan(major: number, minor: number, version: string): boolean {
   return version !== '' && (ofMajor < major || (ofMajor === major && ofMinor < minor));
 }
 
-/** What follows where the right is one that only wakes waiters: locks are as safe without it. */
-function withoutHint(right: string): string | undefined {
-  if (right.startsWith('PUBLISH: '))
-    return 'releases are not published, so waiters in other processes may wait until the lease would have ended';
-  if (right.startsWith('SUBSCRIBE: '))
-    return 'waiters here are not woken by releases, they ask again with their back-off';
-  if (right.startsWith('UNSUBSCRIBE: ')) return 'subscriptions outlive their waiters';
-  return undefined;
+function commandOf(right: string): string {
+  return right.toLowerCase().split(':')[0]!;
+}
+
+/** Says whether only the order of those that wait needs it: locks are as safe without. */
+function isForTurns(right: string): boolean {
+  return FOR_TURNS.includes(commandOf(right));
 }
 
 function* checkReachable(

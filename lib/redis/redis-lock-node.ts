@@ -8,6 +8,7 @@ import {
   EXTEND_CALL,
   INSPECT_CALL,
   RELEASE_CALL,
+  WAIT_CALL,
 } from './commands/script-command.ts';
 import type { ScriptCall } from './commands/script-command.ts';
 import { ConnectionSource } from './connection/connection-source.ts';
@@ -32,7 +33,7 @@ export interface RedisLockNodeOptions {
 /**
  * One Redis server (6.2 or newer) behind the port of the algorithm, over ioredis 5 or 6.
  *
- * It has a connection of its own for commands, and a second one once something is watched. `acquire` and `extend` are
+ * It has a connection of its own for commands, and a second one once it listens for turns. `acquire` and `extend` are
  * sent by digests that one start of one server knows: another one can't vote before it was joined.
  */
 export class RedisLockNode implements port.LockNode {
@@ -68,8 +69,9 @@ export class RedisLockNode implements port.LockNode {
       prove: (connection) => this.#prove(connection),
     });
     this.#subscriber = new RedisSubscriber(this.#source, {
-      hint: (lockName, holder) => this.#listener?.hint(lockName, holder),
-      watchRefused: (lockName) => this.#listener?.watchRefused?.(lockName),
+      turn: (lockName, keptMs) => this.#listener?.turn(lockName, keptMs),
+      listening: () => this.#listener?.listening(),
+      listenRefused: () => this.#listener?.listenRefused?.(),
     });
     this.#links = [this.#commands, this.#subscriber.link];
   }
@@ -115,12 +117,12 @@ export class RedisLockNode implements port.LockNode {
     this.flush();
   }
 
-  watch(lockName: string): void {
-    this.#subscriber.watch(lockName);
+  wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
+    return this.#send(WAIT_CALL, request, settle);
   }
 
-  unwatch(lockName: string): void {
-    this.#subscriber.unwatch(lockName);
+  listen(channel: string): void {
+    this.#subscriber.listen(channel);
   }
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {

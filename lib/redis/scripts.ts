@@ -26,6 +26,7 @@ export const ACQUIRE = defineScript(`
 -- marker: see JOIN.  start: 8 characters of the run id of the one server that knows this text, put in front of it by the client.
 -- floor: "F prev", 16 digits each, so that strings compare like numbers; ballots <= F are refused, prev is what F was before
 --   the last accept.
+-- lock: the holder, or "#" and the first 8 characters of the holders of one service: free to these, and for a moment kept from others.
 -- gate: "<low><high><start><end, 13 digits><ttlMs>", written here for R/16: what marker and clock said. JOIN deletes it with each
 --   marker it writes, and without a marker it says nothing. While it lives, clock - R/2 <= low, and high was R/8 ahead of the
 --   clock. end is high + R + ttlMs in ms, as digits: to make those of a number takes Lua as long as a write.
@@ -84,13 +85,16 @@ if isPlain then
 end
 
 local maxF, highest, limit, first = 0, '0', 0, nil
+local kept = '#' .. string.sub(holder, 1, 8)
 for i = 3, #K, 2 do
+  local isKept = values[i] == kept
+  if isKept then values[i] = false end
   local other, digits = values[i], string.sub(values[i + 1] or '0', 1, 16)
   local F = tonumber(digits)
   if F > maxF then maxF, highest = F, digits end
   if other and other ~= holder then
     first = first or i
-  elseif not other and call('EXISTS', K[i]) == 1 then
+  elseif not other and not isKept and call('EXISTS', K[i]) == 1 then
     return redis.error_reply('WRONGTYPE ' .. K[i] .. ' holds data that is no lock')
   else
     if other and F == p then F = p - 1 end -- our own ballot, delivered twice
@@ -122,7 +126,7 @@ export const EXTEND = defineScript(`
 -- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
 -- KEYS: marker lock1 floor1 [lock2 floor2 ...]
 -- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs
--- marker, start and floor as in ACQUIRE.
+-- marker, start, floor and lock as in ACQUIRE; a lock that is kept for somebody is missing.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
 --   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
@@ -134,8 +138,10 @@ local floors, missing = {}, 0
 for i = 2, #K, 2 do
   local F = tonumber(string.sub(values[i + 1] or '0', 1, 16))
   floors[i] = F + 0 -- a floor that is no number fails here, before any write
+  local isKept = values[i] and #values[i] == 9 and string.sub(values[i], 1, 1) == '#'
+  if isKept then values[i] = false end
   if values[i] ~= holder then
-    if values[i] or F > T or call('EXISTS', K[i]) == 1 then return {0} end
+    if values[i] or F > T or not isKept and call('EXISTS', K[i]) == 1 then return {0} end
     missing = missing + 1
   end
 end
@@ -167,16 +173,38 @@ end
 return {1, missing}
 `);
 
-/** End an attempt or a held lock, where the holder still has it. */
-export const RELEASE = defineScript(`
--- RELEASE: delete the locks that are still held by o.
+/** Shared by the scripts that name who is next. Never throws: without an order the lock is free to anyone. */
+export const NEXT = `
+-- Keeps a free lock for the first process in line that still listens, and notifies it; and the one behind it of when that is over.
+local function nextWaiter(lock)
+  local queue = lock .. '#queue'
+  while true do
+    local head = redis.pcall('ZPOPMIN', queue)[1] -- "<mark> <graceMs> <channel>"
+    if not head then return 0 end
+    local mark, grace, channel = string.match(head, '^(%S+) (%d+) (.+)$')
+    local reached = channel and redis.pcall('PUBLISH', channel, '0 ' .. lock)
+    if type(reached) == 'number' and reached > 0 then
+      grace = math.min(grace, 200)
+      redis.pcall('SET', lock, '#' .. mark, 'PX', grace)
+      local second = redis.pcall('ZRANGE', queue, 0, 0)[1]
+      channel = second and string.match(second, '^%S+ %d+ (.+)$')
+      if channel then redis.pcall('PUBLISH', channel, grace .. ' ' .. lock) end
+      return 1
+    end
+  end
+end`;
+
+/** End an attempt or a held lock, where the holder still has it, and hand it to the process that waits longest. */
+export const RELEASE_TEXT = `
+-- RELEASE: delete the locks that are still held by o, or kept for it.
 -- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
--- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), notify (1 = publish a hint;
---   2 = also, but not in a BATCH at whose end the lock is held again)
--- Returns how many locks were deleted; {deleted, n} when a hint reached n connections
+-- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), pass (1 = it is the turn of the next in line;
+--   0 = one that was held stays with the processes of o for a moment)
+-- Returns how many locks were deleted; {deleted, 1} when others wait
 local call, K, A = redis.call, KEYS, ARGV
-local holder, granted, notify = A[1], A[2], A[3]
-local deleted, listeners = 0, 0
+--NEXT
+local holder, granted, pass = A[1], A[2], A[3]
+local deleted, waits = 0, 0
 for i = 1, #K, granted == '1' and 1 or 2 do
   if call('GET', K[i]) == holder then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
@@ -189,15 +217,48 @@ for i = 1, #K, granted == '1' and 1 or 2 do
     end
     call('DEL', K[i])
     deleted = deleted + 1
-    if notify ~= '0' then
-      local reached = redis.pcall('PUBLISH', K[i], holder) -- a user without channels still releases
-      if type(reached) == 'number' and reached > listeners then listeners = reached end
+    if pass == '1' then
+      waits = waits + nextWaiter(K[i])
+    elseif granted == '1' and call('EXISTS', K[i] .. '#queue') == 1 then
+      redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20)
+      waits = 1
     end
   end
 end
-if listeners > 0 then return {deleted, listeners} end
+if waits > 0 then return {deleted, 1} end
 return deleted
-`);
+`;
+
+/** Stand in line for a lock. Votes for nothing. */
+export const WAIT_TEXT = `
+-- WAIT: stand in line for a lock, or stay there. Votes for nothing, and needs no marker.
+-- KEYS: lock
+-- ARGV: member "<mark> <graceMs> <channel>", ticket (microseconds; 0 = by this server's clock), lifeMs (how long the line is kept)
+-- queue, under the name of the lock and '#queue': sorted set of members by ticket, 1,000 at most.
+-- Returns {ticket, ms}: the ticket as digits; ms until the lease of its holder ends, -1 = the lock is kept for this process, 0 = free
+local call, lock, queue, me = redis.call, KEYS[1], KEYS[1] .. '#queue', ARGV[1]
+--NEXT
+local ticket, value = ARGV[2], call('GET', lock)
+local mark = string.match(me, '^%S+')
+local kept = '#' .. mark
+if ticket == '0' then
+  local time = call('TIME')
+  ticket = call('ZSCORE', queue, me) or string.format('%.0f', time[1] * 1000000 + time[2])
+end
+if value == kept then return {ticket, -1} end
+if call('ZCARD', queue) < 1000 then
+  call('ZADD', queue, ticket, me)
+  if call('PTTL', queue) < tonumber(ARGV[3]) then call('PEXPIRE', queue, ARGV[3]) end
+end
+if not value and nextWaiter(lock) == 1 then value = call('GET', lock) end
+if not value or string.sub(value, 1, 8) == mark then return {ticket, 0} end -- its own vote is given back in a moment
+if value == kept then return {ticket, -1} end
+local left = call('PTTL', lock)
+return {ticket, left == -1 and 86400000 or math.max(1, left)}
+`;
+
+export const RELEASE = defineScript(RELEASE_TEXT.replace('--NEXT', () => NEXT));
+export const WAIT = defineScript(WAIT_TEXT.replace('--NEXT', () => NEXT));
 
 /** Look without touching. */
 export const INSPECT = defineScript(`
@@ -213,7 +274,7 @@ for i = 1, #K, 2 do
   local digits = string.sub(values[i + 1] or '0', 1, 16)
   local F = tonumber(digits)
   if F > maxF then maxF, highest = F, digits end
-  if values[i] then
+  if values[i] and not (#values[i] == 9 and string.sub(values[i], 1, 1) == '#') then -- kept for somebody is free
     local left = call('PTTL', K[i])
     if left < -1 then left = 0 end
     if not holder or left == -1 or (pttl ~= -1 and left > pttl) then pttl, holder = left, values[i] end
@@ -229,7 +290,7 @@ export const PROBE = defineScript(`
 -- ARGV: none
 -- Returns {c, failures ...}: c = 1 where CONFIG GET timeout is allowed as well, which we don't need;
 --   a failure is "command: message", and there is none when every right is there.
-local lock, floor, failures = KEYS[1], KEYS[2], {0}
+local lock, floor, queue, failures = KEYS[1], KEYS[2], KEYS[1] .. '#queue', {0}
 local function try(command, ...)
   local reply = redis.pcall(command, ...)
   if type(reply) == 'table' and reply.err then failures[#failures + 1] = command .. ': ' .. reply.err end
@@ -244,120 +305,22 @@ try('PEXPIRE', lock, 1000)
 try('SET', floor, '0', 'KEEPTTL')
 try('EXISTS', lock)
 try('PTTL', lock)
+try('ZADD', queue, 1, '0')
+try('ZCARD', queue)
+try('ZSCORE', queue, '0')
+try('ZRANGE', queue, 0, 0)
+try('ZPOPMIN', queue)
 try('PUBLISH', lock, '0')
 if redis.acl_check_cmd then -- not in Redis 6.2; scripts can't call these
   local function may(...)
     local known, allowed = pcall(redis.acl_check_cmd, ...)
     return known and allowed
   end
-  for _, command in ipairs({'SUBSCRIBE', 'UNSUBSCRIBE'}) do
-    if not may(command, lock) then failures[#failures + 1] = command .. ': the user may not, or not on ' .. lock end
-  end
+  if not may('SUBSCRIBE', lock) then failures[#failures + 1] = 'SUBSCRIBE: the user may not, or not on ' .. lock end
   if may('CONFIG', 'GET', 'timeout') then failures[1] = 1 end
 end
 try('DEL', lock)
 try('DEL', floor)
+try('DEL', queue)
 return failures
-`);
-
-/** With so many collected, writing costs less than waiting for more; and the server is never busy with one batch for long. */
-export const MOST_REQUESTS = 32;
-/** A batch has no more of them, unless one request does. */
-export const MOST_KEYS = 128;
-/** Values of each of its scripts. */
-export const VALUES_PER_REQUEST = 3;
-
-const functions = Object.entries({ a: ACQUIRE, e: EXTEND, r: RELEASE })
-  .map(([letter, { text }]) => `  ${letter} = function(KEYS, ARGV)\n${text}\n  end,`)
-  .join('\n');
-
-/**
- * Several requests as one script; each has the meaning of its own script, of which this is made. What nearly all of them
- * are, the vote for one free lock and the release of one that is held, shares one look at the keys, the marker and the time.
- */
-export const BATCH = defineScript(`
--- BATCH: several requests in their order; one that fails harms no other.
--- KEYS: marker, gate, then the keys of each request without them
--- ARGV: for each request: a letter for its script with the number of its keys, its values
--- Returns 1 when every script returned 1, which is the common case and cheap to read; otherwise a list: the reply of each
---   script, or {'e', message} where the server refused something in it
-local scripts = {
-${functions}
-}
-local try, K, A = redis.pcall, KEYS, ARGV
-
--- The common case of ACQUIRE.
-local function accept(lock, name, floor, ballot, holder, ttl, floorEnd)
-  local reply = try('SET', name, ballot .. ' ' .. string.sub(floor or '0000000000000000', 1, 16), 'PXAT', floorEnd)
-  if reply.err then return reply end
-  reply = try('SET', lock, holder, 'PX', ttl, 'NX')
-  if reply then return reply.err and reply or 1 end
-  if floor then try('SET', name, floor, 'KEEPTTL') else try('DEL', name) end
-  return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
-end
-
-local function published(lock, holder)
-  local reached = try('PUBLISH', lock, holder)
-  return type(reached) == 'number' and reached > 0 and {1, reached} or 1
-end
-
--- The common case of RELEASE.
-local replies, unpublished = {}, {}
-local function free(lock, holder, notify)
-  local reply = try('DEL', lock)
-  if reply == 1 and notify == '2' then unpublished[#replies + 1] = {lock, holder} end
-  if reply ~= 1 or notify ~= '1' then return reply end
-  return published(lock, holder)
-end
-
--- As they are before the first request; changed names the locks for which that is over.
-local values, changed = try('MGET', unpack(K)), {}
-if values.err then values = {} end -- nothing is known: each request by its own script
-local gate, low, high, floorEnd, gateTtl = values[2], nil, nil, nil, nil
-if gate and values[1] and string.sub(gate, 33, 40) == start then
-  low, high = string.sub(gate, 1, 16), string.sub(gate, 17, 32)
-  floorEnd, gateTtl = string.sub(gate, 41, 53), string.sub(gate, 54)
-end
-
-local function single(what, first, last, ...)
-  local keys = {}
-  if what ~= 'r' then keys[1] = K[1] end
-  if what == 'a' then keys[2] = K[2] end
-  for i = first, last do keys[#keys + 1] = K[i] end
-  for i = first, last do changed[K[i]] = true end
-  return pcall(scripts[what], keys, {...})
-end
-
-local isPlain, key, value = true, 3, 1
-while A[value] do
-  local what, a, b, c = A[value], A[value + 1], A[value + 2], A[value + 3]
-  local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
-  local last = key + 1
-  local isKnown = not changed[lock]
-  if isKnown and what == 'r1' and values[key] == a then
-    last, reply = key, free(lock, a, c)
-    changed[lock] = true
-  elseif isKnown and what == 'a2' and low and not values[key] and (not floor or #floor == 33 and a > floor)
-    and a > low and a <= high then
-    reply = accept(lock, K[last], floor, a, b, c, c == gateTtl and floorEnd or floorEnd - gateTtl + c)
-    changed[lock] = true
-  else
-    last = key + string.sub(what, 2) - 1
-    isDone, reply = single(string.sub(what, 1, 1), key, last, a, b, c)
-  end
-  if type(reply) == 'table' and reply.err then isDone, reply = false, reply.err end
-  if not isDone then reply = {'e', tostring(reply)} end
-  if reply ~= 1 then isPlain = false end
-  replies[#replies + 1] = reply
-  key, value = last + 1, value + 4
-end
--- Others need no hint of a lock that was free only between two requests of this batch.
-for index, hint in pairs(unpublished) do
-  if try('EXISTS', hint[1]) ~= 1 then
-    replies[index] = published(hint[1], hint[2])
-    isPlain = isPlain and replies[index] == 1
-  end
-end
-if isPlain then return 1 end
-return replies
 `);

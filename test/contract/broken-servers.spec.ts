@@ -86,16 +86,18 @@ const CAUGHT: readonly (readonly [typeof MemoryLockServer, ...checks: string[]])
     'join: the node follows the larger guard, counted from the first join',
   ],
   [
-    broken.PublishesAlways,
-    'hints: one per deleted lock with its holder; none without notify, without a deletion, or after unwatch',
+    broken.PassesAlways,
+    'turn: without pass the lock stays with its own service for a moment, where others wait',
+    'turn: an abandoned attempt names the first in line if it is asked to, and forgets its ballot',
   ],
   [
-    broken.PublishesTaken,
-    'hints: none of a release whose lock a vote of the same batch takes again, where it asks for that',
+    broken.PassesNever,
+    'turn: a release names the first in line and keeps the lock for it alone, and the second hears when that is over',
+    'turn: one that is given back goes to the next',
   ],
   [
-    broken.PublishesNothingUnlessTaken,
-    'hints: none of a release whose lock a vote of the same batch takes again, where it asks for that',
+    broken.IgnoresTickets,
+    'turn: a release names the first in line and keeps the lock for it alone, and the second hears when that is over',
   ],
   [
     broken.FloorsDieWithLocks,

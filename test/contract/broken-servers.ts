@@ -7,6 +7,8 @@ import type {
   JoinRequest,
   ReleaseReply,
   ReleaseRequest,
+  WaitReply,
+  WaitRequest,
 } from '../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../lib/testing/index.ts';
 import { pairsOf, type Gate } from '../../lib/testing/memory/memory-state.ts';
@@ -158,24 +160,24 @@ export class ProlongsQuarantine extends MemoryLockServer {
   }
 }
 
-/** Tells of releases that were to be silent. */
-export class PublishesAlways extends MemoryLockServer {
+/** Names somebody whatever was asked for. */
+export class PassesAlways extends MemoryLockServer {
   override release(request: ReleaseRequest): ReleaseReply {
-    return super.release({ ...request, notify: true });
+    return super.release({ ...request, pass: true });
   }
 }
 
-/** Publishes a lock that was free for a moment only. */
-export class PublishesTaken extends MemoryLockServer {
+/** Names nobody. */
+export class PassesNever extends MemoryLockServer {
   override release(request: ReleaseRequest): ReleaseReply {
-    return super.release({ ...request, unlessTaken: false });
+    return super.release({ ...request, pass: false });
   }
 }
 
-/** Never publishes a release that asks for no hint where the lock was taken again. */
-export class PublishesNothingUnlessTaken extends MemoryLockServer {
-  override release(request: ReleaseRequest): ReleaseReply {
-    return super.release({ ...request, notify: request.notify && request.unlessTaken !== true });
+/** Has its own order. */
+export class IgnoresTickets extends MemoryLockServer {
+  override wait(request: WaitRequest): WaitReply {
+    return super.wait({ ...request, ticket: 0 });
   }
 }
 

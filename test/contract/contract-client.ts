@@ -10,6 +10,7 @@ import type {
   NodeFacts,
   NodeFailure,
   ReleaseReply,
+  WaitReply,
 } from '../../lib/core/nodes/lock-node.ts';
 import { eventually } from './contract-harness.ts';
 import type { ContractHarness } from './contract-harness.ts';
@@ -20,15 +21,16 @@ export const RETENTION_MS = 600_000;
 /** Long enough that nothing expires during a check. */
 export const TTL_MS = 100_000;
 
-export interface Hint {
+export interface Turn {
   readonly lockName: string;
-  readonly holder: string | null;
+  readonly keptMs: number;
 }
 
 /** One open node: its commands as promises, and what its listener received. */
 export class ContractClient implements LockNodeListener {
   readonly node: LockNode;
-  readonly hints: Hint[] = [];
+  readonly turns: Turn[] = [];
+  listens = 0;
   opens = 0;
   closes = 0;
   readonly #markerName: string;
@@ -63,8 +65,12 @@ export class ContractClient implements LockNodeListener {
     this.closes += 1;
   }
 
-  hint(lockName: string, holder: string | null): void {
-    this.hints.push({ lockName, holder });
+  turn(lockName: string, keptMs: number): void {
+    this.turns.push({ lockName, keptMs });
+  }
+
+  listening(): void {
+    this.listens += 1;
   }
 
   /** How many `settle` calls came in all. */
@@ -98,22 +104,27 @@ export class ContractClient implements LockNodeListener {
   }
 
   /** The end of a granted lock. */
-  release(
-    names: LockNames,
-    holder: string,
-    notify = false,
-    unlessTaken = false,
-  ): Promise<ReleaseReply> {
+  release(names: LockNames, holder: string, pass = true): Promise<ReleaseReply> {
     return this.#reply((settle) =>
-      this.node.release({ names, holder, granted: true, notify, unlessTaken }, settle),
+      this.node.release({ names, holder, granted: true, pass }, settle),
     );
   }
 
   /** The end of an attempt that was not granted. */
-  abandon(names: LockNames, holder: string, notify = false): Promise<ReleaseReply> {
+  abandon(names: LockNames, holder: string, pass = true): Promise<ReleaseReply> {
     return this.#reply((settle) =>
-      this.node.release({ names, holder, granted: false, notify }, settle),
+      this.node.release({ names, holder, granted: false, pass }, settle),
     );
+  }
+
+  /** Stands in line for a lock that is to be kept for `graceMs` for holders which begin with `mark`. */
+  wait(
+    names: LockNames,
+    mark: string,
+    { ticket = 0, graceMs = 5_000, channel = `turns:${mark}` } = {},
+  ): Promise<WaitReply> {
+    const request = { names, member: `${mark} ${graceMs} ${channel}`, ticket, lifeMs: 60_000 };
+    return this.#reply((settle) => this.node.wait(request, settle));
   }
 
   inspect(names: LockNames): Promise<InspectReply> {
@@ -124,18 +135,15 @@ export class ContractClient implements LockNodeListener {
     return this.#reply((settle) => this.node.examine(settle));
   }
 
-  /** Watches, and waits until the watch is active. */
-  async watch(lockName: string): Promise<void> {
-    const before = this.hints.length;
-    this.node.watch(lockName);
-    await eventually(`watch of ${lockName}`, () =>
-      this.hints.slice(before).some((hint) => hint.lockName === lockName && hint.holder === null),
-    );
+  /** Receives the turns of holders that begin with `mark`. */
+  async listen(mark: string): Promise<void> {
+    this.node.listen(`turns:${mark}`);
+    await eventually(`listening for ${mark}`, () => this.listens > 0);
   }
 
-  async untilHint(lockName: string, holder: string): Promise<void> {
-    await eventually(`hint ${holder}`, () =>
-      this.hints.some((hint) => hint.lockName === lockName && hint.holder === holder),
+  async untilTurn(lockName: string, keptMs = 0): Promise<void> {
+    await eventually(`turn for ${lockName}`, () =>
+      this.turns.some((turn) => turn.lockName === lockName && turn.keptMs === keptMs),
     );
   }
 

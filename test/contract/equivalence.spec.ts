@@ -34,6 +34,7 @@ async function compare(
     await ContractClient.joined(expected),
     await ContractClient.joined(actual),
   ] as const;
+  for (const client of clients) await client.listen('listened');
   const kinds = new Set<string>();
   for (const [step, command] of randomCommands(
     seed,
@@ -76,6 +77,7 @@ describe('random commands', () => {
         'extended',
         'lost',
         'released',
+        'waiting',
         'inspected',
         'joined',
       ]),

@@ -9,7 +9,12 @@ const HOUR_MICROS = 3_600_000_000;
  * So long that nothing expires during a run; a life per holder, so that which of two holders lives longer never depends
  * on a millisecond.
  */
-const HOURS_OF_HOLDER: Readonly<Record<string, number>> = { n1: 1, n2: 2, n3: 3, n4: 4 };
+const HOURS_OF_HOLDER: Readonly<Record<string, number>> = {
+  'n1......': 1,
+  'n2......': 2,
+  'n3......': 3,
+  'n4......': 4,
+};
 
 /** One step of a random run; the same step is played against every harness. */
 export type RandomCommand =
@@ -20,7 +25,18 @@ export type RandomCommand =
       readonly ballot: number;
       readonly ttlMs: number;
     }
-  | { readonly kind: 'release' | 'abandon'; readonly keys: string[]; readonly holder: string }
+  | {
+      readonly kind: 'release' | 'abandon';
+      readonly keys: string[];
+      readonly holder: string;
+      readonly pass: boolean;
+    }
+  | {
+      readonly kind: 'wait';
+      readonly keys: string[];
+      readonly holder: string;
+      readonly ticket: number;
+    }
   | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFloor'; readonly keys: string[] }
   | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
 
@@ -50,8 +66,11 @@ export function randomCommands(seed: number, count: number, base: number): Rando
     };
     if (chance < 0.42) return { kind: 'acquire', ...vote };
     if (chance < 0.58) return { kind: 'extend', ...vote };
-    if (chance < 0.68) return { kind: 'release', keys: vote.keys, holder: vote.holder };
-    if (chance < 0.8) return { kind: 'abandon', keys: vote.keys, holder: vote.holder };
+    const pass = below(2) === 0;
+    if (chance < 0.66) return { kind: 'release', keys: vote.keys, holder: vote.holder, pass };
+    if (chance < 0.74) return { kind: 'abandon', keys: vote.keys, holder: vote.holder, pass };
+    const ticket = 1 + below(9);
+    if (chance < 0.8) return { kind: 'wait', keys: [pick(KEYS)], holder, ticket };
     if (chance < 0.86) return { kind: 'inspect', keys: vote.keys };
     if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
     if (chance < 0.96) return { kind: 'deleteFloor', keys: [pick(KEYS)] };
@@ -75,8 +94,17 @@ export async function play(
   harness: ContractHarness,
 ): Promise<PlayedCommand> {
   const reply = withoutClocks(await perform(command, client, harness));
+  const keys = await stateOf(harness);
+  // How long a lock is kept for somebody depends on a clock.
+  for (const { key, holder } of keys)
+    if (holder?.startsWith('#')) await harness.deleteLock(harness.names(key).locks[0]!);
+  return { kind: typeof reply?.kind === 'string' ? reply.kind : 'fault', reply, keys };
+}
+
+/** Owners and floors of every key. */
+export function stateOf(harness: ContractHarness) {
   const names = harness.names(...KEYS);
-  const keys = await Promise.all(
+  return Promise.all(
     KEYS.map(async (key, index) => {
       const [lock, floor] = [
         await harness.readLock(names.locks[index]!),
@@ -90,10 +118,9 @@ export async function play(
       };
     }),
   );
-  return { kind: typeof reply?.kind === 'string' ? reply.kind : 'fault', reply, keys };
 }
 
-async function perform(
+export async function perform(
   command: RandomCommand,
   client: ContractClient,
   harness: ContractHarness,
@@ -105,9 +132,13 @@ async function perform(
     case 'extend':
       return client.extend(names as LockNames, command.holder, command.ballot, command.ttlMs);
     case 'release':
-      return client.release(names as LockNames, command.holder);
+      return client.release(names as LockNames, command.holder, command.pass);
     case 'abandon':
-      return client.abandon(names as LockNames, command.holder);
+      return client.abandon(names as LockNames, command.holder, command.pass);
+    case 'wait': {
+      const { holder, ticket } = command;
+      return client.wait(names as LockNames, holder, { ticket, channel: 'turns:listened' });
+    }
     case 'inspect':
       return client.inspect(names as LockNames);
     case 'deleteLock':
@@ -131,6 +162,7 @@ export function withoutClocks(reply: unknown): Record<string, unknown> | null {
   const {
     nowMicros: _now,
     remainingMs,
+    freeInMs: _freeInMs,
     floor,
     message: _message,
     ...rest

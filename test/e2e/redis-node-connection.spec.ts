@@ -193,8 +193,7 @@ describe("the user's ioredis client", () => {
       const node = newNode(client);
       const driver = await NodeDriver.open(node);
       await driver.join();
-      node.watch(names.locks[0]!);
-      await driver.untilHint(names.locks[0]!, null);
+      await driver.listen('lock:#turns:mine');
       const list = (await client.client('LIST')) as string;
       expect(list.match(/name=mine /g)).toHaveLength(3);
       await node.close();
@@ -217,8 +216,7 @@ describe('close', () => {
       const node = newNode();
       const driver = await NodeDriver.open(node);
       await driver.join();
-      node.watch(names.locks[0]!);
-      await driver.untilHint(names.locks[0]!, null);
+      await driver.listen('lock:#turns:mine');
       await server.freeze();
       const answer = driver.acquire(names, 'closing', ballotNow());
       await node.close();
@@ -229,7 +227,7 @@ describe('close', () => {
       await eventually(async () => expect(await clients()).toBe(1));
       expect(driver.events).toHaveLength(2);
       expect(await driver.inspect(names)).toMatchObject({ kind: 'failed', nothingWritten: true });
-      node.watch(names.locks[0]!);
+      node.listen('lock:#turns:mine');
       expect(await clients()).toBe(1);
     } finally {
       observer.disconnect();

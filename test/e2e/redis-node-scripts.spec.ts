@@ -4,7 +4,7 @@ import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
-import { requiredAclRules } from '../../lib/redis/preflight.ts';
+import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
@@ -306,51 +306,37 @@ describe('a thousand keys', () => {
 });
 
 describe('a user with the least rights', () => {
-  it('locks, extends, receives hints, releases and passes the probe', async () => {
+  it('locks, extends, waits, receives turns, releases and passes the probe', async () => {
     const limited = await nodeOfUser(requiredAclRules('lock:'));
     await admin.script('FLUSH');
     expect(await limited.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
-    limited.node.watch(names.locks[0]!);
-    await limited.untilHint(names.locks[0]!, null);
+    await limited.listen('lock:#turns:service1');
     const ballot = ballotNow();
     expect(await limited.acquire(names, 'a', ballot)).toEqual({ kind: 'accepted' });
     expect(await limited.extend(names, 'a', ballot)).toMatchObject({ kind: 'extended' });
-    expect(await limited.release(names, 'a', { notify: true })).toMatchObject({ deleted: 1 });
-    await limited.untilHint(names.locks[0]!, 'a');
+    await limited.wait(names, 'service1', 'lock:#turns:service1');
+    expect(await limited.release(names, 'a')).toMatchObject({ deleted: 1, othersWait: true });
+    await limited.untilTurn(names.locks[0]!);
     expect(await limited.examine()).toMatchObject({ kind: 'facts', missingRights: [] });
     expect(await admin.keys('*probe*')).toEqual([]);
   });
 
-  it.each([
-    'info',
-    'ping',
-    'script|load',
-    'evalsha',
-    'eval',
-    'time',
-    'mget',
-    'get',
-    'set',
-    'psetex',
-    'pexpire',
-    'pttl',
-    'del',
-    'publish',
-    'subscribe',
-    'unsubscribe',
-  ])('is examined, and %s is reported when it is missing', async (command) => {
-    const rules = requiredAclRules('lock:').replace(
-      new RegExp(`\\+${command.replace('|', '\\|')}(?= |$)`),
-      '',
-    );
-    const limited = await nodeOfUser(rules);
-    const facts = await limited.examine();
-    expect(facts).toMatchObject({ kind: 'facts' });
-    const { missingRights } = facts as NodeFacts;
-    expect(missingRights.join('\n').toLowerCase()).toMatch(
-      new RegExp(`^${command.replace('|', '\\|')}: `, 'm'),
-    );
-  });
+  it.each(REQUIRED_COMMANDS)(
+    'is examined, and %s is reported when it is missing',
+    async (command) => {
+      const rules = requiredAclRules('lock:').replace(
+        new RegExp(`\\+${command.replace('|', '\\|')}(?= |$)`),
+        '',
+      );
+      const limited = await nodeOfUser(rules);
+      const facts = await limited.examine();
+      expect(facts).toMatchObject({ kind: 'facts' });
+      const { missingRights } = facts as NodeFacts;
+      expect(missingRights.join('\n').toLowerCase()).toMatch(
+        new RegExp(`^${command.replace('|', '\\|')}: `, 'm'),
+      );
+    },
+  );
 
   it('that reach few names release and vote although names out of reach go with them', async () => {
     const own = new NodeNames('lock:', [`orders:${tests}`]);
@@ -385,16 +371,14 @@ describe('a user with the least rights', () => {
     expect(await vote).toMatchObject({ kind: 'failed' });
   });
 
-  it.each([' &lock:*', ' +subscribe'])('without%s releases, and refuses watches', async (right) => {
+  it.each([' &lock:*', ' +subscribe'])('without%s releases, and hears nothing', async (right) => {
     const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
     await limited.join();
-    limited.node.watch(names.locks[0]!);
-    await eventually(() => expect(limited.refusedWatches).toEqual(names.locks));
+    limited.node.listen('lock:#turns:service1');
+    await eventually(() => expect(limited.refusedListens).toBe(1));
     await limited.acquire(names, 'a', ballotNow());
-    expect(await limited.release(names, 'a', { notify: true })).toEqual({
-      kind: 'released',
-      deleted: 1,
-    });
-    expect(limited.hints).toEqual([]);
+    await limited.wait(names, 'service1', 'lock:#turns:service1');
+    expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
+    expect(limited.turns).toEqual([]);
   });
 });

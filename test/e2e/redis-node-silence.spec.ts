@@ -68,22 +68,16 @@ describe('a connection that the network forgot', () => {
     expect(await driver.acquire(names, 'next', ballotNow())).toEqual({ kind: 'accepted' });
   });
 
-  it('is replaced for hints too: all names are watched again, and the past is unknown', async () => {
-    const [first] = names.locks as [string];
-    driver.node.watch(first);
-    await driver.untilHint(first, null);
+  it('is replaced for turns too: they are received again, and the past is unknown', async () => {
+    await driver.listen('lock:#turns:service1');
     link.forgetConnections();
-    driver.node.watch(`${first}:second`);
-    await driver.untilHint(`${first}:second`, null);
-    expect(driver.hints.filter(([name]) => name === first)).toEqual([
-      [first, null],
-      [first, null],
-    ]);
+    await driver.untilListening(2);
     const holder = await NodeDriver.open(new RedisLockNode(server.url));
     await holder.join();
     await holder.acquire(names, 'holder', ballotNow());
-    await holder.release(names, 'holder', { notify: true });
-    await driver.untilHint(first, 'holder');
+    await holder.wait(names, 'service1', 'lock:#turns:service1');
+    expect(await holder.release(names, 'holder')).toMatchObject({ othersWait: true });
+    await driver.untilTurn(names.locks[0]!);
     await holder.node.close();
   });
 
@@ -242,22 +236,15 @@ describe('on a server that answers as the test wants', () => {
 });
 
 describe('a server that is stopped for five seconds', () => {
-  it('costs no connection, neither for commands nor for hints', async () => {
-    const [lock] = names.locks as [string];
-    driver.node.watch(lock);
-    await driver.untilHint(lock, null);
+  it('costs no connection, neither for commands nor for turns', async () => {
+    await driver.listen('lock:#turns:service1');
     await server.freeze();
     const answer = driver.acquire(names, 'stopped', ballotNow());
-    driver.node.watch(`${lock}:late`);
     await sleep(5_000);
     await server.resume();
     expect(await answer).toEqual({ kind: 'accepted' });
-    await driver.untilHint(`${lock}:late`, null);
     expect(driver.events).toEqual(['opened']);
-    expect(driver.hints).toEqual([
-      [lock, null],
-      [`${lock}:late`, null],
-    ]);
+    expect(driver.listens).toBe(1);
     await eventually(() => expect(link.openConnections).toBe(2));
     expect(await driver.inspect(names)).toMatchObject({ holder: 'stopped' });
   });

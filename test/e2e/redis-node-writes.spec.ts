@@ -180,32 +180,30 @@ describe('whatever a node calls', () => {
     const seen: [what: string, store: string | undefined][] = [];
     const note = (what: string) => () => void seen.push([what, context.getStore()]);
     const vote = voteFor('a');
-    const [lock] = vote.names.locks as [string];
     const node = new RedisLockNode(server.url);
     driver = await context.run('first request', () => NodeDriver.open(node));
-    driver.hint = note('hint');
+    driver.turn = note('turn');
+    driver.listening = note('listening');
     driver.closed = note('closed');
     await driver.join();
     context.run('second request', () => {
-      node.watch(lock);
+      node.listen('lock:#turns:service1');
       node.acquire(vote, note('vote'));
-      node.release({ ...vote, granted: true, notify: true }, note('release'));
+      node.release({ ...vote, granted: true, pass: true }, note('release'));
       node.flush();
     });
     const admin = new Redis(server.url);
     try {
       await eventually(() => expect(seen).toHaveLength(3));
-      context.run('third request', () => node.watch(`${lock}:second`));
+      await admin.publish('lock:#turns:service1', '0 lock:a');
       await eventually(() => expect(seen).toHaveLength(4));
-      await admin.publish(lock, 'somebody');
-      await eventually(() => expect(seen).toHaveLength(5));
       await admin.call('client', ['kill', 'type', 'normal', 'skipme', 'yes']);
-      await eventually(() => expect(seen).toHaveLength(6));
+      await eventually(() => expect(seen).toHaveLength(5));
     } finally {
       admin.disconnect();
     }
     expect(new Set(seen.map(([what]) => what))).toEqual(
-      new Set(['hint', 'vote', 'release', 'closed']),
+      new Set(['listening', 'turn', 'vote', 'release', 'closed']),
     );
     expect(seen.filter(([, store]) => store !== undefined)).toEqual([]);
   });

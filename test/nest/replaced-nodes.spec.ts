@@ -117,7 +117,7 @@ describe('nodes in memory that several applications are given', () => {
 
   it('refuse to be opened twice by hand, and say what to give instead', async () => {
     const [node] = createMemoryNodes(1);
-    const open = () => node!.open({ opened() {}, closed() {}, hint() {} });
+    const open = () => node!.open({ opened() {}, closed() {}, turn() {}, listening() {} });
     open();
     expect(open).toThrow(expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'nodes' }));
     expect(open).toThrow('createMemoryNodes(nodes.map((node) => node.server))');

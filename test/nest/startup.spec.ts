@@ -130,7 +130,7 @@ describe('start of the application', () => {
   it('gives up asking a node that froze after it was connected', async () => {
     const [node] = createMemoryNodes(1);
     await new Promise<void>((resolve) =>
-      node!.open({ opened: resolve, closed: () => undefined, hint: () => undefined }),
+      node!.open({ opened: resolve, closed() {}, turn() {}, listening() {} }),
     );
     await expect(examineNode(node!, 1_000)).resolves.toMatchObject({ kind: 'facts' });
     node!.server.freeze();

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Duration } from '../../lib/core/options/duration.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
@@ -28,7 +29,7 @@ describe('a duration that is no whole number of milliseconds', () => {
   });
 
   it('is refused by a node in memory, as a server refuses it', async () => {
-    const names = { marker: 'lock:#marker', pairs: ['lock:a', 'lock:#floor:a'], locks: ['lock:a'] };
+    const names = new NodeNames('lock:', ['a']);
     for (const node of [...createMemoryNodes(1), new RedisLockNode(cluster.servers[0]!.url)]) {
       const driver = await NodeDriver.open(node);
       await driver.join();

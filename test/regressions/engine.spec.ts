@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { checkNodes } from '../../lib/redis/preflight.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
@@ -186,11 +187,7 @@ describe('three servers', () => {
     const node = new RedisLockNode(`${server!.url}/3`);
     const driver = await NodeDriver.open(node);
     await driver.join();
-    const names = {
-      marker: 'lock:#marker',
-      pairs: ['lock:db', 'lock:#floor:db'],
-      locks: ['lock:db'],
-    };
+    const names = new NodeNames('lock:', ['db']);
     await driver.acquire(names, 'holder', Date.now() * 1_000);
     expect((await cluster.command('GET', 'lock:db'))[0]).toBeNull();
     await driver.release(names, 'holder');

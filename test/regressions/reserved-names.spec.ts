@@ -7,7 +7,7 @@ import { outcomesOf } from './support.ts';
 const newCluster = clusterFactory();
 
 describe('a lock key', () => {
-  it.each(['b:#marker', 'b#marker', 'b:#floor:x', 'b#floor:x', '#floor:x', 'a:#floor:'])(
+  it.each(['b:#marker', 'b#marker', 'b:#floor:x', 'b#floor:x', 'b#queue', 'a:#floor:'])(
     'is refused when it reads as a reserved name behind a longer prefix: %s',
     async (key) => {
       const cluster = await newCluster();

@@ -9,6 +9,7 @@ import type {
   NodeFacts,
   NodeFailure,
   ReleaseReply,
+  WaitReply,
 } from '../../lib/core/nodes/lock-node.ts';
 import { eventually } from './eventually.ts';
 import { joinRequest } from './join-request.ts';
@@ -17,8 +18,10 @@ import { joinRequest } from './join-request.ts';
 export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
   readonly events: string[] = [];
-  readonly hints: [lockName: string, holder: string | null][] = [];
-  readonly refusedWatches: string[] = [];
+  readonly turns: [lockName: string, keptMs: number][] = [];
+  /** How often it began to receive turns, and was refused them. */
+  listens = 0;
+  refusedListens = 0;
   /** How often any settle was called. */
   settled = 0;
 
@@ -43,12 +46,16 @@ export class NodeDriver implements LockNodeListener {
     this.events.push(`closed: ${message}`);
   }
 
-  hint(lockName: string, holder: string | null): void {
-    this.hints.push([lockName, holder]);
+  turn(lockName: string, keptMs: number): void {
+    this.turns.push([lockName, keptMs]);
   }
 
-  watchRefused(lockName: string): void {
-    this.refusedWatches.push(lockName);
+  listening(): void {
+    this.listens += 1;
+  }
+
+  listenRefused(): void {
+    this.refusedListens += 1;
   }
 
   async untilEvents(number: number): Promise<void> {
@@ -57,11 +64,10 @@ export class NodeDriver implements LockNodeListener {
     });
   }
 
-  async untilHint(lockName: string, holder: string | null): Promise<void> {
+  async untilTurn(lockName: string): Promise<void> {
     await eventually(() => {
-      if (!this.hints.some(([name, from]) => name === lockName && from === holder)) {
-        throw new Error(`no hint (${lockName}, ${holder}) in ${JSON.stringify(this.hints)}`);
-      }
+      if (!this.turns.some(([name, keptMs]) => name === lockName && keptMs === 0))
+        throw new Error(`no turn for ${lockName} in ${JSON.stringify(this.turns)}`);
     });
   }
 
@@ -81,9 +87,26 @@ export class NodeDriver implements LockNodeListener {
   release(
     names: LockNames,
     holder: string,
-    { granted = true, notify = false } = {},
+    { granted = true, pass = true } = {},
   ): Promise<ReleaseReply> {
-    return this.#ask((settle) => this.node.release({ names, holder, granted, notify }, settle));
+    return this.#ask((settle) => this.node.release({ names, holder, granted, pass }, settle));
+  }
+
+  wait(names: LockNames, mark: string, channel: string, ticket = 0): Promise<WaitReply> {
+    const request = { names, member: `${mark} 100 ${channel}`, ticket, lifeMs: 10_000 };
+    return this.#ask((settle) => this.node.wait(request, settle));
+  }
+
+  /** Listens, and waits until it does. */
+  async listen(channel: string): Promise<void> {
+    this.node.listen(channel);
+    await this.untilListening(1);
+  }
+
+  async untilListening(times: number): Promise<void> {
+    await eventually(() => {
+      if (this.listens < times) throw new Error(`listens ${this.listens} times`);
+    });
   }
 
   inspect(names: LockNames): Promise<InspectReply> {

@@ -1,17 +1,16 @@
 import type { NodeCause } from '../errors.ts';
 import { brokenInvariant, isThorough } from '../invariant.ts';
-import { Alarm } from '../nodes/deadlines.ts';
+import { NodeNames } from '../nodes/node-names.ts';
+import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
 import type { HeldLock } from './held-lock.ts';
-import { Turns } from './turns.ts';
+import { jitterMs, passOn, QueuePlace } from './queue-place.ts';
 
-/** A subscription outlives its last waiter by this, because the next one usually comes at once. */
-const LINGER_MS = 1_000;
-/** Records kept for nothing but what they remember of floors and of grants in a row. */
+/** Records kept for nothing but what they remember of floors. */
 const MAX_REMEMBERED = 4_096;
-/** Own releases whose hints may still be on their way. */
-const MAX_OWN_HOLDERS = 8;
+/** For so long a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
+const ROW_MS = 40;
 
 /** A caller that waits for keys. It stands in one line at a time. */
 export interface Waiter {
@@ -65,23 +64,23 @@ export class KeyRecord {
   last: Waiter | undefined = undefined;
   /** How many in line are impatient; 0 saves a walk. */
   impatient = 0;
-  /** Releases that were published elsewhere, or may have been missed. */
+  /** Its place among the processes that wait for the key; undefined where no caller here has to wait for another process. */
+  queued: QueuePlace | undefined = undefined;
+  /** It is this process's turn, as the nodes said. */
+  isCalled = false;
+  /** The nodes said when the key was last released here that other processes wait for it. */
+  othersWait = false;
+  /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
+  rowSinceMs: number | undefined = undefined;
+  /** How often it may have become free, and when the head of its line may try since. */
   hints = 0;
   hintAtMs: number | undefined = undefined;
-  /** Turns of other processes; undefined while none was found. */
-  turns: Turns | undefined = undefined;
   /** How often it was granted in this process. */
   turnover = 0;
   /** Highest floor that nodes reported, while it is ahead of our clock; microseconds. */
   floor = 0;
   /** Waiters and locks that refer to it. */
   uses = 0;
-  subscribers = 0;
-  isSubscribed = false;
-  /** Runs while its subscription outlives the last waiter. */
-  linger: Alarm | undefined = undefined;
-  /** Identities of locks and attempts of this process that were published: their hints say nothing new. */
-  #own: string[] | undefined;
 
   constructor(key: string) {
     this.key = key;
@@ -132,8 +131,8 @@ export class KeyRecord {
     waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
     if (waiter.isImpatient) this.impatient -= 1;
     if (this.first === undefined) {
-      // Another line may have a caller that listens for the end of the holder.
-      if (this.subscribers === 0) this.foreign = undefined;
+      // Another line may have a set that waits for the end of the holder.
+      if (!this.isAwaited) this.foreign = undefined;
     } else if (previous === undefined) this.wake();
   }
 
@@ -176,14 +175,17 @@ export class KeyRecord {
     if (this.impatient > 0) this.wakeImpatient();
   }
 
-  published(holder: string): void {
-    this.#own ??= [];
-    this.#own.push(holder);
-    if (this.#own.length > MAX_OWN_HOLDERS) this.#own.shift();
+  /** Its line looks again, and the head may try from `atMs` on. */
+  mayBeFree(atMs: number): void {
+    this.hints += 1;
+    this.hintAtMs = atMs;
+    this.foreign = undefined;
+    this.wake();
   }
 
-  isOwn(holder: string): boolean {
-    return this.#own?.includes(holder) === true;
+  /** A caller here waits for it, tries for it, or needs it for a set. */
+  get isAwaited(): boolean {
+    return this.first !== undefined || this.trying !== undefined || !!this.sets?.size;
   }
 }
 
@@ -196,9 +198,8 @@ export function isUnbound({ enclosing }: Waiter): boolean {
   );
 }
 
-function isUnused({ lock, trying, first, sets, claims, subscribers }: KeyRecord): boolean {
-  const isFree = lock === undefined && trying === undefined && first === undefined;
-  return isFree && !sets?.size && !claims?.length && subscribers === 0;
+function isUnused({ lock, isAwaited, claims, queued }: KeyRecord): boolean {
+  return lock === undefined && !isAwaited && !claims?.length && queued === undefined;
 }
 
 /** One record per key that this process holds, tries for or waits for. */
@@ -240,7 +241,12 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    if (record.first === undefined && record.subscribers === 0) record.foreign = undefined;
+    if ((record.queued ?? record.foreign) !== undefined && !record.isAwaited) {
+      record.foreign = undefined;
+      record.queued?.passOn();
+      record.queued = undefined;
+      record.isCalled = false;
+    }
     this.#forget(record);
   }
 
@@ -259,7 +265,9 @@ export class KeyTable {
       record.trying = undefined;
       record.foreign = undefined;
       record.busyAtMs = this.#set.nowMs;
-      record.turns?.end(record.busyAtMs);
+      record.queued?.end();
+      record.queued = undefined;
+      record.isCalled = false;
       record.turnover += 1;
       record.uses += 1;
     }
@@ -277,31 +285,38 @@ export class KeyTable {
       record.heldMs = this.#set.nowMs - record.busyAtMs;
     }
     for (const record of records) {
-      // One that lets others go first subscribes right after its release.
-      if (record.isSubscribed || record.turns !== undefined) record.published(lock.holder);
       if (record.first !== undefined || record.claims !== undefined) record.wake();
       this.drop(record);
     }
   }
 
   /**
-   * `listeners` connections received the release of this key; one of them may be of this process. With `unlessTaken` none has
-   * where a vote of the next caller here left with it: then nothing is known, and the row goes on.
+   * Whether it is the turn of other processes when this lock is released now. A row of grants here lasts for some round trips, or
+   * hand-over between processes would take most of the time of short holds.
    */
-  counted(key: string, listeners: number, unlessTaken = false): void {
-    const known = this.#records[key];
-    const isWithheld = unlessTaken && listeners === 0 && known?.trying !== undefined;
-    if (isWithheld && known.turns !== undefined) return void (known.turns.grantsInARow += 1);
-    const isAmongThem = known?.isSubscribed === true && !this.#set.receivesNoReleases;
-    const rivals = listeners - (isAmongThem ? 1 : 0);
-    const record = rivals > 0 ? this.use(key) : known;
-    if (record === undefined) return;
-    if (rivals > 0) {
-      record.turns ??= new Turns();
-      record.turns.grantsInARow += 1;
-      record.turns.rivals = rivals;
-      this.drop(record);
-    } else if (record.turns !== undefined) record.turns.grantsInARow = record.turns.rivals = 0;
+  passes(records: readonly KeyRecord[], nowMs: number): boolean {
+    const [record, ...others] = records as [KeyRecord];
+    const sinceMs = record.rowSinceMs ?? record.busyAtMs;
+    const stays = others.length === 0 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
+    record.rowSinceMs = stays ? sinceMs : undefined;
+    return !stays;
+  }
+
+  /** It is the turn of others that wait: callers here stand behind them. */
+  standBehind(records: readonly KeyRecord[], nowMs: number): void {
+    for (const record of records) {
+      if (record.first === undefined || !record.othersWait) continue;
+      this.stand(record, nowMs);
+      const untilMs = nowMs + this.#set.options.acquire.nodeTimeoutMs;
+      record.foreign = { untilMs, freeAtMs: undefined, causes: () => [] };
+    }
+  }
+
+  /** Stands in line at the nodes for a caller here. */
+  stand(record: KeyRecord, nowMs: number): void {
+    record.isCalled = false;
+    record.queued ??= new QueuePlace(this.#set, record);
+    record.queued.stand(nowMs);
   }
 
   /** The ballot of a new attempt: never the same number twice while it is ahead of the clock. */
@@ -326,58 +341,35 @@ export class KeyTable {
     for (const record of records) this.drop(record);
   }
 
-  /** From now on releases of this key in other processes are received. */
-  subscribe(record: KeyRecord): void {
-    record.subscribers += 1;
-    if (record.linger !== undefined) this.#set.alarms.cancel(record.linger);
-    if (record.isSubscribed) return;
-    record.isSubscribed = true;
-    const lockName = this.#set.options.keyPrefix + record.key;
-    for (const { node } of this.#set.sessions) node.watch(lockName);
-  }
-
-  unsubscribe(record: KeyRecord): void {
-    record.subscribers -= 1;
-    if (record.subscribers > 0) return;
-    record.linger = new Alarm(() => this.#unwatch(record));
-    this.#set.alarms.set(record.linger, LINGER_MS, this.#set.nowMs);
-  }
-
-  /** A release was published by `holder`; `null` when something may have been missed. */
-  hint(lockName: string, holder: string | null): void {
-    const record = this.#records[lockName.slice(this.#set.options.keyPrefix.length)];
-    if (record === undefined || (holder !== null && record.isOwn(holder))) return;
-    if (holder !== null) {
-      record.turns ??= new Turns();
-      record.turns.released(holder, this.#set.nowMs);
-      record.turns.taken();
+  /** A node keeps a lock for this process; with `keptMs` for another one, and this one is behind it. */
+  turn(session: NodeSession, lockName: string, keptMs: number): void {
+    const key = lockName.slice(this.#set.options.keyPrefix.length);
+    const record = this.#records[key];
+    if (record?.queued !== undefined) {
+      if (record.trying !== undefined) return;
+      if (keptMs > 0) record.queued.standBy(keptMs);
+      else record.queued.turn(session);
+    } else if (keptMs === 0 && record?.lock === undefined && record?.trying === undefined) {
+      const { options, marker } = this.#set;
+      passOn(this.#set, session, new NodeNames(options.keyPrefix, [key], marker));
     }
-    this.#hint(record, this.#set.nowMs);
+  }
+
+  /** A node reports turns from now on: those before may have gone to the next in line. */
+  listening(session: NodeSession): void {
+    for (const { queued } of Object.values(this.#records)) queued?.standAt(session);
   }
 
   /** All callers look again: the set of voting nodes changed. */
   hintAll(): void {
-    const { nowMs } = this.#set;
-    for (const record of Object.values(this.#records)) this.#hint(record, nowMs);
-  }
-
-  #hint(record: KeyRecord, nowMs: number): void {
-    record.hints += 1;
-    record.hintAtMs = nowMs;
-    record.foreign = undefined;
-    record.wake();
-  }
-
-  #unwatch(record: KeyRecord): void {
-    record.isSubscribed = false;
-    const lockName = this.#set.options.keyPrefix + record.key;
-    for (const { node } of this.#set.sessions) node.unwatch(lockName);
-    this.#forget(record);
+    const { nowMs, roundTripMs, environment } = this.#set;
+    for (const record of Object.values(this.#records))
+      record.mayBeFree(nowMs + jitterMs(0, roundTripMs, environment.random.fraction()));
   }
 
   /** A record without content is gone, but for a bounded number that remember something. */
   #forget(record: KeyRecord): void {
-    if (record.uses > 0 || record.isSubscribed) return;
+    if (record.uses > 0) return;
     record.outage = undefined;
     record.named = undefined;
     record.busyAtMs = Number.NEGATIVE_INFINITY;
@@ -386,12 +378,12 @@ export class KeyTable {
     if (isThorough && !isUnused(record))
       throw brokenInvariant('a record that is not in use has no content');
     let gone = record;
-    if (isAhead || (record.turns?.grantsInARow ?? 0) > 0) {
+    if (isAhead) {
       this.#remembered.add(record);
       if (this.#remembered.size <= MAX_REMEMBERED) return;
       [gone = record] = this.#remembered;
       this.#remembered.delete(gone);
-      if (gone.uses > 0 || gone.isSubscribed) return;
+      if (gone.uses > 0) return;
     }
     delete this.#records[gone.key];
     this.size -= 1;

@@ -18,13 +18,12 @@ export interface LockToRelease {
   readonly holder: string;
   readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
   /** Of its keys, with the first caller of this process that waits for each. */
-  readonly records: readonly Pick<KeyRecord, 'first' | 'turns'>[];
+  readonly records: readonly KeyRecord[];
 }
 
 /** Where it was held. */
 export interface ReleaseRoom {
   readonly set: NodeSet;
-  /** Is notified how many connections received the hint. */
   readonly table: KeyTable;
   /** Called when there is nothing more to wait for. */
   readonly onEnd: () => void;
@@ -52,10 +51,9 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #unanswered = 0;
   #answered = 0;
   #confirmed = 0;
-  #listeners = 0;
+  #othersWait = false;
   #isDone = false;
   #isWaiting = false;
-  #unlessTaken = false;
 
   constructor(
     room: ReleaseRoom,
@@ -80,18 +78,18 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const { ttlMs, nodeTimeoutMs } = settings;
     const mayHold = this.#mayHold;
     // It leaves with the vote of the next caller here, which looks in a moment.
-    let isWanted = false;
-    if (mayWait) for (const { first } of records) isWanted ||= first !== undefined;
+    let isAwaited = false;
+    for (const record of records) {
+      if (record.first === undefined) record.rowSinceMs = undefined;
+      else isAwaited = true;
+    }
+    const isWanted = mayWait && isAwaited;
     const isExpected = this.#set.isReleaseFollowed && nowMs >= this.#set.releasesLeaveUntilMs;
     this.#isWaiting = isExpected && mayWait && !isWanted;
     const isPatient = this.#isWaiting || isWanted;
     const names = new NodeNames(options.keyPrefix, keys, marker);
-    // Others that are known to wait need not be notified while the row of grants here goes on.
-    this.#unlessTaken = true;
-    for (const { turns } of records)
-      if (turns === undefined || turns.rivals === 0) this.#unlessTaken = false;
-    const unlessTaken = this.#unlessTaken;
-    const request = { names, holder, granted: true, notify: true, unlessTaken, mayWait: isPatient };
+    const pass = !isAwaited || this.#room.table.passes(records, nowMs);
+    const request = { names, holder, granted: true, pass, mayWait: isPatient };
     this.#startedAtMs = this.#set.releasedAtMs = nowMs;
     this.#set.isReleaseFollowed = false;
     this.#unanswered = mayHold;
@@ -103,6 +101,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if ((mayHold & (1 << session.index)) === 0) continue;
       if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
+    if (pass && isAwaited) this.#room.table.standBehind(records, nowMs);
     if (isCollected) this.#set.flushLater(this, !isPatient);
     // After those that wait have looked, and before the code of users goes on, which may take its time.
     if (isWanted) void NOW.then(() => NOW.then(() => this.#set.flush()));
@@ -132,7 +131,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     if (reply.kind === 'failed') this.#failed(address, reply.reason, reply.message);
     else {
       this.#confirmed += 1;
-      if ((reply.listeners ?? 0) > this.#listeners) this.#listeners = reply.listeners ?? 0;
+      if (reply.othersWait === true) this.#othersWait = true;
     }
     if (this.#confirmed >= this.#set.quorum || this.#answered === this.#notified) this.onDeadline();
   }
@@ -142,8 +141,8 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#isDone = true;
     this.#set.answers.cancel(this);
     this.#set.openReleases -= 1;
-    const { keys } = this.#lock;
-    const { table, onEnd } = this.#room;
+    const { keys, records } = this.#lock;
+    const { onEnd } = this.#room;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       for (const { address, index } of this.#set.sessions)
         if ((this.#unanswered & (1 << index)) !== 0)
@@ -154,7 +153,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if (this.#context === undefined) emit();
       else this.#context.runInAsyncScope(emit);
     }
-    for (const key of keys) table.counted(key, this.#listeners, this.#unlessTaken);
+    for (const record of records) record.othersWait = this.#othersWait;
     this.#resolve?.();
     onEnd();
   }

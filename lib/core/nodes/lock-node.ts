@@ -28,9 +28,10 @@ export interface LockNode {
   /** Takes a vote back whose bytes have not left: true when it will never be sent. Its `settle` is not called then. */
   withdraw(request: AcquireRequest | ExtendRequest): boolean;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
-  /** Asks for a hint whenever this lock key is released here, until `unwatch`; also across reconnects. */
-  watch(lockName: string): void;
-  unwatch(lockName: string): void;
+  /** Stands in line for a lock of one key, collected as votes are. */
+  wait(request: WaitRequest, settle: (reply: WaitReply) => void): boolean;
+  /** Receives turns on this channel from now on, also across reconnects. There is one only, and further calls change nothing. */
+  listen(channel: string): void;
   /** Replaces its connections, and loses nothing of what they carry. Missing: they never have to be. */
   renew?(): void;
   /** Facts for the start-up checks. */
@@ -61,10 +62,12 @@ export interface LockNodeListener {
   stalled?(): void;
   /** Something arrived after a silence. */
   spoke?(): void;
-  /** A release was published, by `holder`; `null` when a watch became active and what happened before it is unknown. */
-  hint(lockName: string, holder: string | null): void;
-  /** The server refused a watch: no hint will come from it. */
-  watchRefused?(lockName: string): void;
+  /** The server keeps a free lock: for this process, or, with `keptMs`, for another one for so long, and this one is behind it. */
+  turn(lockName: string, keptMs: number): void;
+  /** Turns are received from now on; those before are unknown. */
+  listening(): void;
+  /** The server refused the channel: no turn will come from it. */
+  listenRefused?(): void;
 }
 
 /** No answer of the protocol. */
@@ -85,7 +88,7 @@ export interface LockNames {
   readonly marker: string;
   /** `lock1 floor1 [lock2 floor2 …]`. */
   readonly pairs: readonly string[];
-  /** `lock1 [lock2 …]`; also the channels of their hints. */
+  /** `lock1 [lock2 …]`. */
   readonly locks: readonly string[];
 }
 
@@ -171,23 +174,41 @@ export type ExtendReply =
   | { readonly kind: 'unjoined' }
   | NodeFailure;
 
+/** A vote that is asked of every node: for a new lock or for an extension. */
+export type VoteRequest =
+  (AcquireRequest & { readonly kind: 'acquire' }) | (ExtendRequest & { readonly kind: 'extend' });
+
+export type VoteReply = AcquireReply | ExtendReply;
+
 export interface ReleaseRequest {
   readonly names: LockNames;
   readonly holder: string;
   /** False: the attempt was abandoned, its ballot is forgotten. */
   readonly granted: boolean;
-  /** Publish a hint for each deleted lock. */
-  readonly notify: boolean;
-  /** No hint where a vote that is written together with it takes the lock again: no other process could have had it. */
-  readonly unlessTaken?: boolean;
+  /** It is the turn of the process that waits longest; otherwise a lock that was held is kept for its own process for a moment. */
+  readonly pass: boolean;
   /** A request is expected to follow in this tick: collect it, also where nothing else is on its way. */
   readonly mayWait?: boolean;
 }
 
 export type ReleaseReply =
-  /** `listeners`: how many connections received the hint; absent when none. */
-  | { readonly kind: 'released'; readonly deleted: number; readonly listeners?: number }
-  | NodeFailure;
+  /** `othersWait`: processes wait for one of the locks; absent when none does. */
+  { readonly kind: 'released'; readonly deleted: number; readonly othersWait?: true } | NodeFailure;
+
+export interface WaitRequest {
+  /** Of one key. */
+  readonly names: LockNames;
+  /** `<mark> <ms for which a lock is kept for it> <channel>`. */
+  readonly member: string;
+  /** Place in the line, microseconds; 0 = the clock of the server says it. */
+  readonly ticket: number;
+  /** How long the line is remembered from now on, ms. */
+  readonly lifeMs: number;
+}
+
+export type WaitReply =
+  /** `freeInMs`: until the lease of the holder ends; 0 when the lock is free, -1 when it is kept for this process. */
+  { readonly kind: 'waiting'; readonly ticket: number; readonly freeInMs: number } | NodeFailure;
 
 export interface InspectRequest {
   readonly names: LockNames;

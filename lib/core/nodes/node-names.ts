@@ -6,7 +6,7 @@ export function markerName(keyPrefix: string): string {
 }
 
 /**
- * A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the name of its floor is reserved.
+ * A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the names of its floor and of its queue, which is that of the lock and `#queue`, are reserved.
  *
  * The names are made when they are read: every try that waits for answers keeps this object.
  */

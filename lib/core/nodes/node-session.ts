@@ -2,10 +2,6 @@ import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm, Deadline } from './deadlines.ts';
 import { JoinPause, whyNotJoined } from './join-pause.ts';
 import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
   JoinReply,
   LinkSettings,
   LockNode,
@@ -13,6 +9,10 @@ import type {
   NodeFailure,
   ReleaseReply,
   ReleaseRequest,
+  VoteReply,
+  VoteRequest,
+  WaitReply,
+  WaitRequest,
 } from './lock-node.ts';
 import type { NodeSet, NodeSetListener } from './node-set.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
@@ -24,12 +24,6 @@ const FAILING_AFTER = 3;
 /** So long a node may be away before the reason is reported, in beats: a blocked event loop delays them. */
 const ABSENCE_BEAT_MS = 500;
 const ABSENCE_BEATS = 4;
-
-/** A vote that is asked of every node: for a new lock or for an extension. */
-export type VoteRequest =
-  (AcquireRequest & { readonly kind: 'acquire' }) | (ExtendRequest & { readonly kind: 'extend' });
-
-export type VoteReply = AcquireReply | ExtendReply;
 
 /** The party that asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector {
@@ -59,8 +53,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   state: NodeSessionState = 'down';
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
-  /** It refused the latest watch: releases there stay unnoticed. */
-  refusesWatches = false;
+  /** It refused to say whose turn it is. */
+  refusesTurns = false;
   /** Why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   /** When its quarantine ends, as far as known. */
@@ -156,10 +150,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (waitingSinceMs === undefined) return;
     const { nowMs } = this.#set;
     const dueInMs = waitingSinceMs + this.#timeoutMs - nowMs;
-    if (dueInMs > 0) {
-      this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
-      return;
-    }
+    if (dueInMs > 0) return this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
     this.isSilent = true;
     this.#slowTimeouts += 1;
     if (this.#slowTimeouts >= FAILING_AFTER) {
@@ -174,8 +165,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.state = 'joining';
     this.problem = 'connected, but it has not answered yet whether it may vote';
     this.#sentAtMs.length = 0;
-    this.#hasUnknownOutcome = false;
-    this.isSilent = false;
+    this.isSilent = this.#hasUnknownOutcome = false;
     this.#join();
   }
 
@@ -216,15 +206,25 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.#refusals < FAILING_AFTER) this.#announce(0);
   }
 
-  hint(lockName: string, holder: string | null): void {
-    this.refusesWatches = false;
-    this.#listener.hint(lockName, holder);
+  /** Stands in line there, once it has joined. */
+  wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
+    if (this.state !== 'voting') return;
+    this.node.listen(this.#set.channel);
+    this.node.wait(request, settle);
   }
 
-  watchRefused(lockName: string): void {
-    this.refusesWatches = true;
-    // Waiters look again, and find that they must not rely on hints.
-    this.#listener.hint(lockName, null);
+  turn(lockName: string, keptMs: number): void {
+    this.#listener.turn(this, lockName, keptMs);
+  }
+
+  listening(): void {
+    this.refusesTurns = false;
+    this.#listener.listening(this);
+  }
+
+  listenRefused(): void {
+    this.refusesTurns = true;
+    this.#listener.joined(); // Waiters look again, and must not rely on turns.
   }
 
   async close(): Promise<void> {
@@ -245,8 +245,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
       this.#set.silences.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
-    if (vote.kind === 'acquire') return this.node.acquire(vote, settle);
-    return this.node.extend(vote, settle);
+    return vote.kind === 'acquire'
+      ? this.node.acquire(vote, settle)
+      : this.node.extend(vote, settle);
   }
 
   #settled(

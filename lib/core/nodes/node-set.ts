@@ -28,7 +28,10 @@ const BOOT_CLOCK_ERROR_MS = 25;
 export interface NodeSetListener {
   /** One more node votes, or answers again. */
   joined(): void;
-  hint(lockName: string, holder: string | null): void;
+  /** A lock is kept for this process at a node; with `keptMs` for another one, and this one is behind it. */
+  turn(session: NodeSession, lockName: string, keptMs: number): void;
+  /** A node reports turns from now on, and may have reported some before. */
+  listening(session: NodeSession): void;
   /** The clocks moved: what is held should be proven to be held. */
   clockMoved(): void;
 }
@@ -49,7 +52,7 @@ export class NodeSet {
   readonly environment: Environment;
   /** Name of the marker on every node. */
   readonly marker: string;
-  /** Mark with which the holders of this service begin, by which others know its turn. */
+  /** How the holders of this service begin. */
   readonly mark: string;
   /** Deadlines of requests whose answer a caller awaits. */
   readonly answers: Deadlines;
@@ -190,14 +193,14 @@ export class NodeSet {
     return this.sessions.length - this.missingVotes.length < this.quorum;
   }
 
-  /** All nodes of a lock may be such that refuse to say when it is released. */
-  get mayMissReleases(): boolean {
-    return this.sessions.filter(({ refusesWatches }) => refusesWatches).length >= this.quorum;
+  /** All nodes of a lock may be such that refuse to say whose turn it is. */
+  get mayMissTurns(): boolean {
+    return this.sessions.filter(({ refusesTurns }) => refusesTurns).length >= this.quorum;
   }
 
-  /** All nodes refuse to say when a lock is released. */
-  get receivesNoReleases(): boolean {
-    return this.sessions.every(({ refusesWatches }) => refusesWatches);
+  /** Where nodes say whose turn it is. */
+  get channel(): string {
+    return `${this.options.keyPrefix}#turns:${this.mark}`;
   }
 
   open(): void {

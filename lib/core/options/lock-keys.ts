@@ -2,8 +2,8 @@ import { FencedUsageError, quoteKeys } from '../errors.ts';
 
 export const MAX_KEYS = 1_000;
 export const MAX_KEY_LENGTH = 1_024;
-/** Names of markers and floors, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
-const RESERVED = /^#|#marker(:\w+)?$|#probe$|#floor:/;
+/** Names of markers, floors and queues, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
+const RESERVED = /^#|#marker(:\w+)?$|#(probe|queue)$|#floor:/;
 /** With the `u` flag a surrogate class matches unpaired ones only. */
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
@@ -42,7 +42,7 @@ function validKey(key: unknown): string {
   }
   if (RESERVED.test(key)) {
     throw new FencedUsageError(
-      `Lock keys that start with '#', contain '#floor:', or end with '#marker', '#marker:…' or '#probe' are reserved: ${JSON.stringify(key.slice(0, 100))}. Use another key, such as 'seat:${key.replaceAll('#', '').slice(0, 20)}'. Nothing was locked.`,
+      `Lock keys that start with '#', contain '#floor:', or end with '#marker', '#marker:…', '#probe' or '#queue' are reserved: ${JSON.stringify(key.slice(0, 100))}. Use another key, such as 'seat:${key.replaceAll('#', '').slice(0, 20)}'. Nothing was locked.`,
     );
   }
   if (LONE_SURROGATE.test(key)) {

@@ -28,6 +28,8 @@ export interface AttemptListener {
   sawFloor(floor: number): void;
   /** A ballot failed, and another one follows. */
   sawVotes(votes: VoteCount, nowMs: number): void;
+  /** Others want the keys as well. The votes that it has are given back then. */
+  refused(nowMs: number): void;
   /** Called once, and never before `run` has returned. */
   ended(outcome: AttemptOutcome): void;
 }
@@ -177,8 +179,12 @@ export class Attempt implements RoundOwner {
     const isOutage = wasAwaited || votes.failed > votes.replies.length - votes.quorum;
     if (isOutage && votes.voted < votes.quorum && !this.#isCancelled)
       this.#set.outageAtMs = endedAtMs;
-    this.#abandon();
     const isTooSlow = decision === 'won' && !isInTime;
+    const isContended = votes.isContention && !isTooSlow;
+    if (isContended && !this.#isCancelled) listener.refused(endedAtMs);
+    // Where a quorum has another holder, its release names the next one.
+    const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
+    this.#abandon(isAnswered && votes.namedHolder.holder === undefined);
     const failed: FailedAttempt = {
       kind: 'failed',
       votes,
@@ -206,19 +212,17 @@ export class Attempt implements RoundOwner {
    * would prove nothing.
    */
   #startOver(): void {
-    this.#abandon();
+    this.#abandon(false);
     this.#mayHold = 0;
     this.holder = this.#set.environment.random.holder(this.#set.mark);
   }
 
-  #abandon(): void {
-    const { sessions, quorum, nowMs } = this.#set;
+  #abandon(pass: boolean): void {
+    const { sessions, nowMs } = this.#set;
     const names = this.#names;
     const { ttlMs } = this.#settings;
     const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
-    // Losers wake no caller, unless others may have taken them for a holder.
-    const notify = holders.length >= quorum;
-    const request = { names, holder: this.holder, granted: false, notify };
+    const request = { names, holder: this.holder, granted: false, pass };
     for (const session of holders)
       if (session.release(request, ttlMs, nowMs)) this.#set.flushLater();
   }

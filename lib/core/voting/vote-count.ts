@@ -1,4 +1,4 @@
-import type { VoteReply } from '../nodes/node-session.ts';
+import type { VoteReply } from '../nodes/lock-node.ts';
 
 const NOBODY = Object.freeze({ holder: undefined, index: -1 });
 

@@ -2,7 +2,8 @@ import { inModuleContext } from '../system-environment.ts';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { inSeconds } from '../options/duration.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
-import type { NodeSession, VoteCollector, VoteReply, VoteRequest } from '../nodes/node-session.ts';
+import type { VoteReply, VoteRequest } from '../nodes/lock-node.ts';
+import type { NodeSession, VoteCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 

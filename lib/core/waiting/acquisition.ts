@@ -8,7 +8,8 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt, NOW } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { afterHintMs, nextTryMs, stepBackMs } from './backoff.ts';
+import { MAX_JITTER_MS } from '../holding/queue-place.ts';
+import { nextTryMs } from './backoff.ts';
 import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
@@ -62,10 +63,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #triedAtMs: number | undefined;
   /** Tries in a row in which no holder was named: one that lost to holders before is not slower when votes are split. */
   #splits = 0;
-  /** Hints of all its keys that it has seen; and those of each key when its latest try began. */
+  /** Hints of all its keys that it has seen. */
   #hintsSeen = 0;
-  #hintsBefore: number[] | undefined;
-  #isSubscribed = false;
   /** Stands in line for a slot, or was offered one. */
   #isCandidate = false;
   #verdict: Verdict | undefined;
@@ -191,6 +190,21 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.wake();
   }
 
+  /** Those that are to wait stand in line before their votes are given back, so that these name the first of all. */
+  refused(nowMs: number): void {
+    if (!this.#queues) return;
+    for (const record of this.records) this.#room.table.stand(record, nowMs);
+  }
+
+  /** Calls that do not wait take no turn of others, and get none. */
+  get #queues(): boolean {
+    return this.settings.waitMs > 0;
+  }
+
+  get isCalled(): boolean {
+    return this.records.some(({ isCalled }) => isCalled);
+  }
+
   sawFloor(floor: number): void {
     this.#room.table.sawFloor(this.records, floor);
   }
@@ -224,13 +238,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       }
       if (nowMs >= this.#tryAtLatestMs) this.place?.listen(this);
       if (blocking.foreign === undefined) return this.#standBy(laterMs);
-      this.#subscribe();
+      if (blocking.queued === undefined && this.#queues) this.#room.table.stand(blocking, nowMs);
       return this.#standBy(Math.min(blocking.foreign.untilMs, laterMs));
     }
     const pausedUntilMs = this.#pause(nowMs);
     if (pausedUntilMs > nowMs) {
-      // Also before its first try: whether others take their turn is known from their releases only.
-      this.#subscribe();
       if (this.place === undefined) this.records[0]?.enter(this);
       return this.#standBy(pausedUntilMs);
     }
@@ -265,19 +277,18 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     return record.claims?.some(({ ticket }) => ticket < this.ticket) === true && !isUnbound(this);
   }
 
-  /** Until when the head of a free line lets time pass: its own back-off, jitter after a hint, or others' turn. */
+  /** Until when the head of a free line lets time pass: its own back-off, or jitter after a hint. */
   #pause(nowMs: number): number {
     let hints = 0;
-    for (const { hints: seen, turns } of this.records) {
-      hints += seen;
-      if (turns?.begins(nowMs, stepBackMs(this.#room.set.roundTripMs, 0)) === true)
-        turns.notBeforeMs = nowMs + stepBackMs(this.#room.set.roundTripMs, turns.untaken);
+    let hintAtMs = 0;
+    for (const record of this.records) {
+      hints += record.hints;
+      if (record.hintAtMs !== undefined) hintAtMs = Math.max(hintAtMs, record.hintAtMs);
     }
-    if (hints !== this.#hintsSeen)
-      this.#pausedUntilMs = afterHintMs(this.#room.set, this.records, this.tries);
+    // A fake clock may have turned back since.
+    if (hints !== this.#hintsSeen) this.#pausedUntilMs = Math.min(hintAtMs, nowMs + MAX_JITTER_MS);
     this.#hintsSeen = hints;
-    let untilMs = this.#pausedUntilMs ?? 0;
-    for (const { turns } of this.records) untilMs = Math.max(untilMs, turns?.notBeforeMs ?? 0);
+    const untilMs = this.#pausedUntilMs ?? 0;
     const hasLastTry = (this.#triedAtMs ?? 0) >= this.#tryAtLatestMs;
     return hasLastTry ? untilMs : Math.min(untilMs, this.#tryAtLatestMs);
   }
@@ -289,8 +300,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   #try(nowMs: number, deadlineMs: number): void {
     const { set, table } = this.#room;
-    this.#hintsBefore = [];
-    for (const { hints } of this.records) this.#hintsBefore.push(hints);
+    for (const { queued } of this.records) queued?.tries();
     this.tries += 1;
     const names = new NodeNames(set.options.keyPrefix, this.keys, set.marker);
     this.attempt = new Attempt(set, this, names, this.settings, deadlineMs);
@@ -299,7 +309,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** What the outcome means for all callers that wait for these keys; then all their lines look again. */
   #failed(outcome: FailedAttempt): void {
-    for (const record of this.records) record.published(this.attempt!.holder);
     const { votes, endedAtMs, isCancelled, isTooSlow } = outcome;
     if (!isCancelled) {
       this.#findings.failed(outcome);
@@ -330,24 +339,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { pausedUntilMs, untilFreeMs } = nextTryMs(set, this.settings, outcome, failures);
     if (record !== undefined) {
       this.#claim?.end();
-      record.turns?.lost();
-      // A release that was received since before the try began may be that of this very holder.
-      if (record.hints === this.#hintsBefore?.[index]) {
-        const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-        const askMs = set.mayMissReleases ? pausedUntilMs : untilFreeMs;
-        record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
-        record.busyAtMs = endedAtMs;
-      }
+      const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
+      const askMs = set.mayMissTurns ? pausedUntilMs : untilFreeMs;
+      record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
+      record.busyAtMs = endedAtMs;
     } else {
       this.#pausedUntilMs = votes.isQuarantined ? untilFreeMs : pausedUntilMs;
     }
     return record ?? this.records[votes.mostNamedIndex];
-  }
-
-  #subscribe(): void {
-    if (this.#isSubscribed) return;
-    this.#isSubscribed = true;
-    for (const record of this.records) this.#room.table.subscribe(record);
   }
 
   /** The only wait there is: until it is woken, cancelled, or the time has come. */
@@ -387,10 +386,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (this.line !== undefined) set.budgets.cancel(this);
     if (this.#isCandidate) admission.withdraw(this);
     this.place?.leave(this);
-    for (const record of this.records) {
-      if (this.#isSubscribed) table.unsubscribe(record);
-      record.sets?.delete(this);
-    }
+    for (const record of this.records) record.sets?.delete(this);
     this.#claim?.end();
     for (const record of this.records) table.drop(record);
     // One that has waited is old: whatever it refers to would be kept until a full collection.

@@ -4,6 +4,8 @@ import { brokenInvariant } from '../invariant.ts';
 export interface Candidate {
   /** Locks held here in whose sections it was called: with one it goes first, because others may wait for what it holds. */
   readonly enclosing: readonly unknown[] | undefined;
+  /** Nodes keep its key for a moment: it goes first as well. */
+  readonly isCalled: boolean;
   wake(): void;
 }
 
@@ -14,7 +16,7 @@ export interface Candidate {
  */
 export class Admission {
   readonly #limit: number;
-  readonly #inSection = new Set<Candidate>();
+  readonly #urgent = new Set<Candidate>();
   readonly #others = new Set<Candidate>();
   /** Woken, with a slot kept until they have looked. */
   readonly #offered = new Set<Candidate>();
@@ -27,25 +29,26 @@ export class Admission {
   /** Takes a slot, or stands in line for one: `wake` is called when it is there. */
   enter(candidate: Candidate): boolean {
     if (this.#offered.delete(candidate)) return true;
-    if (this.#inUse < this.#limit && this.#others.size === 0 && this.#inSection.size === 0) {
+    if (this.#inUse < this.#limit && this.#others.size === 0 && this.#urgent.size === 0) {
       this.#inUse += 1;
       return true;
     }
-    (candidate.enclosing !== undefined ? this.#inSection : this.#others).add(candidate);
+    const isUrgent = candidate.enclosing !== undefined || candidate.isCalled;
+    (isUrgent ? this.#urgent : this.#others).add(candidate);
     return false;
   }
 
   /** It does not want to try at the moment: gives back its place, or the slot that it was offered. */
   withdraw(candidate: Candidate): void {
     if (this.#offered.delete(candidate)) this.exit();
-    else if (!this.#others.delete(candidate)) this.#inSection.delete(candidate);
+    else if (!this.#others.delete(candidate)) this.#urgent.delete(candidate);
   }
 
   /** A try has ended. */
   exit(): void {
     this.#inUse -= 1;
     if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');
-    const queue = this.#inSection.size > 0 ? this.#inSection : this.#others;
+    const queue = this.#urgent.size > 0 ? this.#urgent : this.#others;
     for (const next of queue) {
       queue.delete(next);
       this.#offered.add(next);
@@ -56,7 +59,7 @@ export class Admission {
   }
 
   isWaiting(candidate: Candidate): boolean {
-    return this.#others.has(candidate) || this.#inSection.has(candidate);
+    return this.#others.has(candidate) || this.#urgent.has(candidate);
   }
 
   get limit(): number {

@@ -160,19 +160,13 @@ export class Verdict {
     if (this.#contention !== undefined) return true;
     // One that a node named while no quorum could be asked is no answer.
     const hadQuorum = this.#tooLate !== undefined && this.#set.lastQuorumAtMs > arrivedAtMs;
-    if (hadQuorum && (this.#tooLate?.votes.held || this.#letOthersGo)) return true;
+    if (hadQuorum && this.#tooLate?.votes.held) return true;
     const recentMs = 2 * settings.nodeTimeoutMs;
     return records.some(
       ({ named, trying }) =>
         (named !== undefined && nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs)) ||
         trying?.attempt?.namesHolder === true,
     );
-  }
-
-  /** It left some of its time to other processes, whose turn it was, and so too little to the nodes. */
-  get #letOthersGo(): boolean {
-    const { records, arrivedAtMs } = this.#subject;
-    return records.some(({ turns }) => (turns?.notBeforeMs ?? 0) > arrivedAtMs);
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

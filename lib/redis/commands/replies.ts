@@ -5,6 +5,7 @@ import type {
   InspectReply,
   JoinReply,
   ReleaseReply,
+  WaitReply,
 } from '../../core/nodes/lock-node.ts';
 import { unexpectedReply } from './node-failure.ts';
 
@@ -56,10 +57,17 @@ function parseNoVote(fields: readonly unknown[]) {
 export function parseReleaseReply(reply: unknown): ReleaseReply {
   if (isCount(reply)) return { kind: 'released', deleted: reply };
   const fields = fieldsOf(reply);
-  const [deleted, listeners] = fields;
-  if (isCount(deleted) && isCount(listeners) && fields.length === 2)
-    return { kind: 'released', deleted, listeners };
+  const [deleted, othersWait] = fields;
+  if (isCount(deleted) && othersWait === 1 && fields.length === 2)
+    return { kind: 'released', deleted, othersWait: true };
   return unexpectedReply('release', reply);
+}
+
+export function parseWaitReply(reply: unknown): WaitReply {
+  const [ticket, freeInMs, ...more] = fieldsOf(reply);
+  if (isDigits(ticket) && isPttl(freeInMs) && more.length === 0)
+    return { kind: 'waiting', ticket: Number(ticket), freeInMs };
+  return unexpectedReply('wait', reply);
 }
 
 /** Parts of the answer to JOIN that stay on this side of the port. */

@@ -7,24 +7,19 @@ import type {
   InspectRequest,
   ReleaseReply,
   ReleaseRequest,
+  WaitReply,
+  WaitRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/system-environment.ts';
-import {
-  ACQUIRE,
-  gateName,
-  EXTEND,
-  INSPECT,
-  RELEASE,
-  MOST_KEYS,
-  VALUES_PER_REQUEST,
-  type Script,
-} from '../scripts.ts';
+import { MOST_KEYS, VALUES_PER_REQUEST } from '../batch.ts';
+import { ACQUIRE, gateName, EXTEND, INSPECT, RELEASE, WAIT, type Script } from '../scripts.ts';
 import { errorReply } from './node-failure.ts';
 import {
   parseAcquireReply,
   parseExtendReply,
   parseInspectReply,
   parseReleaseReply,
+  parseWaitReply,
 } from './replies.ts';
 
 /** One script as the port asks for it: what a request looks like on the wire, and what the reply means. */
@@ -54,13 +49,14 @@ export const RELEASE_CALL = scriptCall<ReleaseRequest, ReleaseReply>(
   RELEASE,
   parseReleaseReply,
 );
+export const WAIT_CALL = scriptCall<WaitRequest, WaitReply>('w', WAIT, parseWaitReply);
 export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
   undefined,
   INSPECT,
   parseInspectReply,
 );
 
-type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | InspectRequest;
+type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest | InspectRequest;
 
 /**
  * One request in the Redis protocol, for all nodes. A class: when a burst of callers has let nearly all objects of one literal
@@ -81,7 +77,6 @@ class EncodedRequest {
 
 const YES = bulk('1');
 const NO = bulk('0');
-const UNLESS_TAKEN = bulk('2');
 
 function scriptCall<Request extends ScriptRequest, Reply>(
   letter: string | undefined,
@@ -100,8 +95,9 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   const encode = (request: Request): EncodedRequest => {
     if (request === last) return encoded;
     const { marker, pairs } = request.names;
-    // What was held keeps its floor, so only the locks are needed.
-    const step = 'granted' in request && request.granted ? 2 : 1;
+    // What was held keeps its floor, and who waits asks for none.
+    const isOfLocks = 'member' in request || ('granted' in request && request.granted);
+    const step = isOfLocks ? 2 : 1;
     const keyCount = pairs.length / step;
     let keys = '';
     let values = '';
@@ -111,8 +107,9 @@ function scriptCall<Request extends ScriptRequest, Reply>(
       values = bulk(String(request.ballot).padStart(16, '0')) + bulk(request.holder);
       values += bulk(String(request.ttlMs));
     } else if ('granted' in request) {
-      const hint = request.unlessTaken === true ? UNLESS_TAKEN : YES;
-      values = bulk(request.holder) + (request.granted ? YES : NO) + (request.notify ? hint : NO);
+      values = bulk(request.holder) + (request.granted ? YES : NO) + (request.pass ? YES : NO);
+    } else if ('member' in request) {
+      values = bulk(request.member) + bulk(String(request.ticket)) + bulk(String(request.lifeMs));
     }
     const [head, count, inBatch] = (heads[keyCount] ??= [
       evalsha(keyCount + ownKeyCount + valueCount),
@@ -129,7 +126,15 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     return encoded;
   };
   const digest = bulk(script.sha1);
-  return { script, digest, isVote, isPatient: letter === 'e', letter, encode, parse };
+  return {
+    script,
+    digest,
+    isVote,
+    isPatient: letter === 'e' || letter === 'w',
+    letter,
+    encode,
+    parse,
+  };
 }
 
 /** The beginning of a command with so many arguments after the number of its keys. */

@@ -19,7 +19,7 @@ import type {
   ScriptCommandOwner,
   WireCommand,
 } from '../commands/script-command.ts';
-import { MOST_REQUESTS } from '../scripts.ts';
+import { MOST_REQUESTS } from '../batch.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import type { VotingScripts } from '../joining.ts';

@@ -23,7 +23,7 @@ export interface MemoryConnectionOwner {
   isFrozen(): boolean;
   /** The connection ended, not by `close`; its commands are settled. */
   lost(message: string): void;
-  published(channel: string, holder: string): void;
+  published(message: string): void;
 }
 
 /** One direction: how to deliver what was sent, in order, and how much of it has arrived. */
@@ -77,11 +77,9 @@ export class MemoryConnection implements MemoryServerClient {
     const commands = this.#collected.splice(0);
     if (commands.length === 0) return;
     for (const command of commands) this.#unsettled.add(command);
-    this.#travel(this.#requests, () =>
-      this.#server.together(() => {
-        for (const command of commands) this.#execute(command);
-      }),
-    );
+    this.#travel(this.#requests, () => {
+      for (const command of commands) this.#execute(command);
+    });
   }
 
   drain(): void {
@@ -93,8 +91,8 @@ export class MemoryConnection implements MemoryServerClient {
     }
   }
 
-  published(channel: string, holder: string): void {
-    this.#reply(() => this.#owner.published(channel, holder));
+  published(_channel: string, message: string): void {
+    this.#reply(() => this.#owner.published(message));
   }
 
   breakOff(message: string): void {

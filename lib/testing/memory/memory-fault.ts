@@ -1,7 +1,8 @@
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 
 /** The commands a fault can hit. */
-export type MemoryCommandName = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine';
+export type MemoryCommandName =
+  'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'examine';
 
 /**
  * What goes wrong with one command:

@@ -55,7 +55,7 @@ export class MemoryLockNode implements port.LockNode {
   readonly #reconnectDelayMs: number;
   /** Those that wait for their command, oldest first. */
   #faults: PlannedFault[] = [];
-  readonly #watched = new Set<string>();
+  #channel: string | undefined;
   #listener: port.LockNodeListener | undefined;
   #connection: MemoryConnection | undefined;
   /** The connection once it was answered: what is sent now reaches the server unless something breaks. */
@@ -133,15 +133,14 @@ export class MemoryLockNode implements port.LockNode {
     this.#send('examine', () => this.server.examine(), settle);
   }
 
-  watch(lockName: string): void {
-    if (this.#watched.has(lockName)) return;
-    this.#watched.add(lockName);
-    this.#subscribe(lockName);
+  wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
+    return this.#send('wait', () => this.server.wait(request), settle, request, true);
   }
 
-  unwatch(lockName: string): void {
-    this.#watched.delete(lockName);
-    if (this.#connection) this.server.unsubscribe(lockName, this.#connection);
+  listen(channel: string): void {
+    if (this.#channel !== undefined) return;
+    this.#channel = channel;
+    this.#subscribe();
   }
 
   /** What was collected is sent, and executed however late. */
@@ -151,7 +150,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#listener = this.#connection = this.#up = undefined;
     this.#isTaken = false;
     this.#timers.clear(this.#reconnectTimer);
-    this.#watched.clear();
+    this.#channel = undefined;
     connection?.flush();
     if (connection && this.#frozen) this.#abandoned.add(connection);
     connection?.close('closed');
@@ -204,7 +203,7 @@ export class MemoryLockNode implements port.LockNode {
       travel: (arrive) => this.#travel(arrive),
       isFrozen: () => this.#frozen,
       lost: (message) => this.#lost(message),
-      published: (channel, holder) => this.#hint(channel, holder),
+      published: (message) => this.#published(message),
     });
     if (!this.server.connect(connection)) return this.#reconnectLater();
     this.#connection = connection;
@@ -214,7 +213,7 @@ export class MemoryLockNode implements port.LockNode {
       settle: (reply) => {
         if (reply !== 'PONG') return;
         this.#up = connection;
-        for (const lockName of this.#watched) this.#subscribe(lockName);
+        this.#subscribe();
         this.#listener?.opened();
       },
     });
@@ -269,21 +268,24 @@ export class MemoryLockNode implements port.LockNode {
     return planned?.fault;
   }
 
-  #subscribe(lockName: string): void {
+  #subscribe(): void {
     const connection = this.#up;
+    const channel = this.#channel;
+    if (channel === undefined) return;
     connection?.send({
       execute: () => {
-        if (this.#watched.has(lockName)) this.server.subscribe(lockName, connection);
+        this.server.subscribe(channel, connection);
         return 'subscribed';
       },
       settle: (reply) => {
-        if (reply === 'subscribed') this.#hint(lockName, null);
+        if (reply === 'subscribed') this.#listener?.listening();
       },
     });
   }
 
-  #hint(lockName: string, holder: string | null): void {
-    if (this.#watched.has(lockName)) this.#listener?.hint(lockName, holder);
+  #published(message: string): void {
+    const [, keptMs, lockName = ''] = /^(\d+) (.+)$/s.exec(message) ?? [];
+    this.#listener?.turn(lockName, Number(keptMs));
   }
 }
 

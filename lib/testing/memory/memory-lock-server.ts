@@ -2,7 +2,7 @@ import type { Clock } from '../../core/environment.ts';
 import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { NOSCRIPT } from './memory-fault.ts';
-import { acquire, extend, inspect, join, release } from './memory-scripts.ts';
+import { acquire, extend, inspect, join, release, wait } from './memory-scripts.ts';
 import { MemoryState, type MemorySnapshot } from './memory-state.ts';
 
 /** What a server reports to a connection. */
@@ -11,8 +11,8 @@ export interface MemoryServerClient {
   breakOff(message: string): void;
   /** Delivers what has arrived, unless something is frozen. */
   drain(): void;
-  /** A release was published on a channel this connection subscribed to. */
-  published(channel: string, holder: string): void;
+  /** Something was published on a channel this connection subscribed to. */
+  published(channel: string, message: string): void;
 }
 
 /** Options of {@link MemoryLockServer}. */
@@ -26,12 +26,6 @@ export interface MemoryLockServerOptions {
    * is as one that has run for long: there is nothing it could have forgotten. @default false
    */
   readonly fresh?: boolean;
-}
-
-interface UnpublishedRelease {
-  readonly lock: string;
-  readonly holder: string;
-  readonly reply: port.ReleaseReply;
 }
 
 let startCount = 0;
@@ -61,8 +55,6 @@ export class MemoryLockServer {
   #frozen = false;
   /** Starts of servers whose voting scripts it knows: its own at most, since a text is loaded for the server that joined. */
   readonly #scripts = new Set<string>();
-  /** Of the commands that are executed together: releases that are published if their locks are free after the last one. */
-  #unpublished: UnpublishedRelease[] | undefined;
 
   constructor(options: MemoryLockServerOptions = {}) {
     const clock = options.clock ?? systemEnvironment.clock;
@@ -103,29 +95,11 @@ export class MemoryLockServer {
   }
 
   release(request: port.ReleaseRequest): port.ReleaseReply {
-    const { holder, names, notify, unlessTaken } = request;
-    const lock = names.locks[0]!;
-    const mayBeSilent = notify && unlessTaken === true && names.locks.length === 1;
-    if (this.#unpublished === undefined || !mayBeSilent || this.state.locks.get(lock) !== holder)
-      return release(this.state, request, (channel, holder) => this.#publish(channel, holder));
-    const reply = release(this.state, { ...request, notify: false }, () => 0);
-    this.#unpublished.push({ lock, holder, reply });
-    return reply;
+    return release(this.state, request, (channel, message) => this.#publish(channel, message));
   }
 
-  /** Executes commands as one batch. */
-  together<Result>(execute: () => Result): Result {
-    const unpublished = (this.#unpublished = [] as UnpublishedRelease[]);
-    try {
-      return execute();
-    } finally {
-      this.#unpublished = undefined;
-      for (const { lock, holder, reply } of unpublished) {
-        if (this.state.locks.get(lock) !== undefined) continue;
-        const listeners = this.#publish(lock, holder);
-        if (listeners > 0) Object.assign(reply, { listeners });
-      }
-    }
+  wait(request: port.WaitRequest): port.WaitReply {
+    return wait(this.state, request, (channel, message) => this.#publish(channel, message));
   }
 
   inspect(request: port.InspectRequest): port.InspectReply {
@@ -223,14 +197,10 @@ export class MemoryLockServer {
     this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(channel));
   }
 
-  unsubscribe(channel: string, client: MemoryServerClient): void {
-    this.#clients.get(client)?.delete(channel);
-  }
-
   /** Returns how many connections received it. */
-  #publish(channel: string, holder: string): number {
+  #publish(channel: string, message: string): number {
     const subscribed = [...this.#clients].filter(([, channels]) => channels.has(channel));
-    for (const [client] of subscribed) client.published(channel, holder);
+    for (const [client] of subscribed) client.published(channel, message);
     return subscribed.length;
   }
 }

@@ -6,7 +6,10 @@ import {
   type LockPair,
   type Marker,
   type MemoryState,
+  type QueuedProcess,
   floorOf,
+  holderOf,
+  keptFor,
   pairsOf,
 } from './memory-state.ts';
 
@@ -93,7 +96,7 @@ export function acquire(
   for (const [index, { lock }] of pairs.entries()) {
     const other = state.locks.get(lock) ?? holder;
     const remainingMs = state.locks.remainingMs(lock);
-    if (other !== holder)
+    if (other !== holder && other !== keptFor(holder))
       return { kind: 'held', index, remainingMs, floor: highest, holder: other };
   }
   const nowMicros = state.nowMicros();
@@ -180,7 +183,7 @@ export function extend(
   const pairs = pairsOf(names);
   if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
   const right = votingRight(state, names, start);
-  const recreated = pairs.filter((pair) => state.locks.get(pair.lock) === undefined).length;
+  const recreated = pairs.filter((pair) => holderOf(state, pair) === undefined).length;
   // Setting a key again is a vote.
   if (recreated > 0 && right.kind !== 'open') return right;
   if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
@@ -191,36 +194,102 @@ export function extend(
       state.markers.get(names.marker)?.floorRetentionMs ??
       Math.max(0, state.floors.remainingMs(pair.floor) - lockLifeMs);
     const before = state.floors.get(pair.floor);
-    const missing = state.locks.get(pair.lock) === undefined;
+    const missing = holderOf(state, pair) === undefined;
     const raise = before === undefined || before.floor < ballot || missing;
     const next = raise ? { floor: ballot, previous: ballot } : before;
     const keepMs = floorLifeMs(state, next.floor, ttlMs, retentionMs);
     state.floors.setForAtLeast(pair.floor, next, keepMs);
-    state.locks.setForAtLeast(pair.lock, holder, ttlMs);
+    if (missing) state.locks.set(pair.lock, holder, ttlMs);
+    else state.locks.setForAtLeast(pair.lock, holder, ttlMs);
   }
   return { kind: 'extended', recreated };
 }
 
 function isLost(state: MemoryState, request: port.ExtendRequest, pair: LockPair): boolean {
-  const holder = state.locks.get(pair.lock);
+  const holder = holderOf(state, pair);
   return holder === undefined ? floorOf(state, pair) > request.ballot : holder !== request.holder;
 }
+
+/** Tells a message to the connections that subscribed to a channel, and returns how many there are. */
+type Publish = (channel: string, message: string) => number;
+
+const OWN_GRACE_MS = 20;
+const LONGEST_GRACE_MS = 200;
+const LONGEST_QUEUE = 1_000;
+const DAY_MS = 86_400_000;
 
 /** RELEASE: deletes only what this holder has; an abandoned attempt leaves the floor as it found it. */
 export function release(
   state: MemoryState,
-  { names, holder, granted, notify }: port.ReleaseRequest,
-  publish: (lockName: string, holder: string) => number,
+  { names, holder, granted, pass }: port.ReleaseRequest,
+  publish: Publish,
 ): port.ReleaseReply {
   const own = pairsOf(names).filter((pair) => state.locks.get(pair.lock) === holder);
-  let listeners = 0;
+  let othersWait = false;
   for (const pair of own) {
     state.locks.delete(pair.lock);
     if (!granted) restoreFloor(state, pair);
-    if (notify) listeners = Math.max(listeners, publish(pair.lock, holder));
+    if (pass) othersWait = nextWaiter(state, pair.lock, publish) || othersWait;
+    else if (granted && state.queues.get(pair.lock) !== undefined) {
+      state.locks.set(pair.lock, keptFor(holder), OWN_GRACE_MS);
+      othersWait = true;
+    }
   }
   const released = { kind: 'released', deleted: own.length } as const;
-  return listeners > 0 ? { ...released, listeners } : released;
+  return othersWait ? { ...released, othersWait } : released;
+}
+
+/** Keeps a free lock for the first process in line that listens. */
+function nextWaiter(state: MemoryState, lock: string, publish: Publish): boolean {
+  for (;;) {
+    const [head, ...others] = state.queues.get(lock) ?? [];
+    if (head === undefined) return false;
+    if (others.length === 0) state.queues.delete(lock);
+    else state.queues.replace(lock, others);
+    const [mark, grace, channel] = memberOf(head.member);
+    if (publish(channel, `0 ${lock}`) === 0) continue;
+    const graceMs = Math.min(grace, LONGEST_GRACE_MS);
+    state.locks.set(lock, `#${mark}`, graceMs);
+    const [second] = others;
+    if (second !== undefined) publish(memberOf(second.member)[2], `${graceMs} ${lock}`);
+    return true;
+  }
+}
+
+function memberOf(member: string): [mark: string, graceMs: number, channel: string] {
+  const [, mark = '', graceMs, channel = ''] = /^(\S+) (\d+) (.+)$/s.exec(member) ?? [];
+  return [mark, Number(graceMs), channel];
+}
+
+/** WAIT: stands in line, and votes for nothing. */
+export function wait(
+  state: MemoryState,
+  { names, member, ticket: asked, lifeMs }: port.WaitRequest,
+  publish: Publish,
+): port.WaitReply {
+  const lock = names.locks[0]!;
+  const [mark] = memberOf(member);
+  const waiting = state.queues.get(lock) ?? [];
+  const before = waiting.find((each) => each.member === member);
+  const ticket = asked || (before?.ticket ?? state.nowMicros());
+  if (state.locks.get(lock) === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
+  if (waiting.length < LONGEST_QUEUE) {
+    const others = waiting.filter((each) => each !== before);
+    const queued = [...others, { member, ticket }].sort(byTicket);
+    state.queues.setForAtLeast(lock, queued, lifeMs);
+  }
+  if (state.locks.get(lock) === undefined && !nextWaiter(state, lock, publish))
+    return { kind: 'waiting', ticket, freeInMs: 0 };
+  const value = state.locks.get(lock)!;
+  if (value === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
+  if (value.startsWith(mark)) return { kind: 'waiting', ticket, freeInMs: 0 };
+  const leftMs = state.locks.remainingMs(lock);
+  return { kind: 'waiting', ticket, freeInMs: leftMs === -1 ? DAY_MS : Math.max(1, leftMs) };
+}
+
+/** As a sorted set of Redis has them. */
+function byTicket(one: QueuedProcess, other: QueuedProcess): number {
+  return one.ticket - other.ticket || (one.member < other.member ? -1 : 1);
 }
 
 function restoreFloor(state: MemoryState, pair: LockPair): void {
@@ -234,9 +303,9 @@ function restoreFloor(state: MemoryState, pair: LockPair): void {
 export function inspect(state: MemoryState, { names }: port.InspectRequest): port.InspectReply {
   const pairs = pairsOf(names);
   let longest: { holder: string | null; remainingMs: number } = { holder: null, remainingMs: 0 };
-  for (const { lock } of pairs) {
-    const holder = state.locks.get(lock) ?? null;
-    const remainingMs = state.locks.remainingMs(lock);
+  for (const pair of pairs) {
+    const holder = holderOf(state, pair) ?? null;
+    const remainingMs = state.locks.remainingMs(pair.lock);
     const longer = longest.holder === null || lifeOf(remainingMs) > lifeOf(longest.remainingMs);
     if (holder !== null && longer) longest = { holder, remainingMs };
   }

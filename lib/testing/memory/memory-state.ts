@@ -99,12 +99,19 @@ export interface Gate {
   readonly floorEndMs: number;
 }
 
+/** One process in the line of a lock. */
+export interface QueuedProcess {
+  readonly member: string;
+  readonly ticket: number;
+}
+
 /** The data of one server at one moment, as in a dump file. Opaque. */
 export interface MemorySnapshot {
   readonly locks: ReadonlyMap<string, unknown>;
   readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
   readonly gates: ReadonlyMap<string, unknown>;
+  readonly queues: ReadonlyMap<string, unknown>;
   readonly configurations: ReadonlyMap<string, unknown>;
 }
 
@@ -122,6 +129,8 @@ export class MemoryState {
   markers = new Map<string, Marker>();
   /** By the name of the marker. */
   readonly gates: ExpiringMap<Gate>;
+  /** Who waits, in the order of their tickets, by the name of the lock. */
+  readonly queues: ExpiringMap<readonly QueuedProcess[]>;
   /** Configurations by the name of the marker, in the order of the joins. */
   configurations = new Map<string, readonly Joined[]>();
   /** Changes with every start of the server. */
@@ -136,6 +145,7 @@ export class MemoryState {
     this.locks = new ExpiringMap(() => this.nowMs());
     this.floors = new ExpiringMap(() => this.nowMs());
     this.gates = new ExpiringMap(() => this.nowMs());
+    this.queues = new ExpiringMap(() => this.nowMs());
   }
 
   nowMs(): number {
@@ -143,8 +153,9 @@ export class MemoryState {
   }
 
   clear(): void {
-    const [locks, floors, markers, gates] = [new Map(), new Map(), new Map(), new Map()];
-    this.load({ locks, floors, markers, gates, configurations: new Map() });
+    const [locks, floors, markers] = [new Map(), new Map(), new Map()];
+    const [gates, queues, configurations] = [new Map(), new Map(), new Map()];
+    this.load({ locks, floors, markers, gates, queues, configurations });
     this.hasServedGuard = false;
   }
 
@@ -154,16 +165,18 @@ export class MemoryState {
       floors: this.floors.dump(),
       markers: new Map(this.markers),
       gates: this.gates.dump(),
+      queues: this.queues.dump(),
       configurations: new Map(this.configurations),
     };
   }
 
-  load({ locks, floors, markers, gates, configurations }: MemorySnapshot): void {
+  load({ locks, floors, markers, gates, queues, configurations }: MemorySnapshot): void {
     this.configurations = new Map(configurations as ReadonlyMap<string, readonly Joined[]>);
     this.locks.load(locks);
     this.floors.load(floors);
     this.markers = new Map(markers);
     this.gates.load(gates);
+    this.queues.load(queues);
   }
 }
 
@@ -175,6 +188,21 @@ export interface LockPair {
 
 export function pairsOf(names: LockNames): LockPair[] {
   return names.locks.map((lock, index) => ({ lock, floor: names.pairs[2 * index + 1]! }));
+}
+
+/** How holders of one service begin. */
+const MARK_LENGTH = 8;
+
+/** Value of a lock that is free, and kept for the processes of this holder. */
+export function keptFor(holder: string): string {
+  return `#${holder.slice(0, MARK_LENGTH)}`;
+}
+
+/** The holder of a lock; undefined where it is free, also where it is kept for somebody. */
+export function holderOf(state: MemoryState, { lock }: LockPair): string | undefined {
+  const holder = state.locks.get(lock);
+  const isKept = holder?.length === MARK_LENGTH + 1 && holder.startsWith('#');
+  return isKept ? undefined : holder;
 }
 
 /** F, 0 when none is remembered. */

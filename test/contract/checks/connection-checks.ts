@@ -5,7 +5,7 @@ import { ContractClient, TTL_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
-/** Order, hints, and the life of the connection. */
+/** Order, turns, and the life of the connection. */
 export const connectionChecks: readonly ContractCheck[] = [
   {
     name: 'connection: opened is called later than open; commands before it fail and have written nothing',
@@ -18,7 +18,8 @@ export const connectionChecks: readonly ContractCheck[] = [
         {
           opened: () => received.push('opened'),
           closed: () => received.push('closed'),
-          hint: () => undefined,
+          turn: () => undefined,
+          listening: () => undefined,
         },
         { silenceLimitMs: 60_000, join },
       );
@@ -95,7 +96,7 @@ export const connectionChecks: readonly ContractCheck[] = [
       client.node.acquire(voteOf(second, 'second', ballot), note);
       await eventually('the first answer', () => replies.length === 1);
       // No answer is due now, so a release by itself would go out at once.
-      client.node.release({ names: second, holder: 'second', granted: false, notify: false }, note);
+      client.node.release({ names: second, holder: 'second', granted: false, pass: false }, note);
       client.node.flush();
       await eventually('all answers', () => replies.length === 3);
       expect(replies).toEqual([
@@ -151,7 +152,7 @@ export const connectionChecks: readonly ContractCheck[] = [
       const client = await ContractClient.joined(harness);
       await client.acquire(names, 'holder', await harness.nowMicros());
       const settled: ReleaseReply[] = [];
-      const release = { names, holder: 'holder', granted: true, notify: false };
+      const release = { names, holder: 'holder', granted: true, pass: false };
       client.node.acquire(
         voteOf(harness.names('b'), 'other', await harness.nowMicros()),
         () => undefined,
@@ -201,91 +202,20 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'hints: one per deleted lock with its holder; none without notify, without a deletion, or after unwatch',
-    async run(harness) {
-      const names = harness.names('a', 'b', 'c');
-      const [a, b, c] = names.locks as [string, string, string];
-      const [client, watcher] = [
-        await ContractClient.joined(harness),
-        await ContractClient.joined(harness),
-      ];
-      const ballot = await harness.nowMicros();
-      for (const lock of [a, b, c]) await watcher.watch(lock);
-      watcher.node.unwatch(c);
-      await client.acquire(names, 'silent', ballot);
-      await client.release(names, 'silent', false);
-      await client.release(names, 'nobody', true);
-      await client.acquire(harness.names('a'), 'first', ballot + 1);
-      await client.abandon(names, 'first', true);
-      await client.acquire(names, 'second', ballot + 2);
-      await client.release(names, 'second', true);
-      await client.release(names, 'second', true);
-      await client.acquire(harness.names('b'), 'last', ballot + 3);
-      await client.release(harness.names('b'), 'last', true);
-      await watcher.untilHint(b, 'last');
-      const received = watcher.hints.filter((hint) => hint.holder !== null);
-      expect(received).toEqual([
-        { lockName: a, holder: 'first' },
-        { lockName: a, holder: 'second' },
-        { lockName: b, holder: 'second' },
-        { lockName: b, holder: 'last' },
-      ]);
-    },
-  },
-  {
-    name: 'hints: none of a release whose lock a vote of the same batch takes again, where it asks for that',
+    name: 'turns: a service listens again after a reconnect, and says so',
     async run(harness) {
       const names = harness.names('a');
-      const [lock] = names.locks as [string];
-      const [client, watcher] = [
-        await ContractClient.joined(harness),
-        await ContractClient.joined(harness),
-      ];
-      await watcher.watch(lock);
-      const ballot = await harness.nowMicros();
-      const handOver = async (from: string, to: string, nextBallot: number): Promise<unknown[]> => {
-        const replies: unknown[] = [];
-        const release = { names, holder: from, granted: true, notify: true, unlessTaken: true };
-        // While its answer is due, what follows is collected.
-        client.node.inspect({ names }, (reply) => replies.push(reply.kind));
-        client.node.release(release, (reply) => replies.push(reply));
-        client.node.acquire(voteOf(names, to, nextBallot), ({ kind }) => replies.push(kind));
-        client.node.flush();
-        await eventually('three answers', () => replies.length === 3);
-        return replies.slice(1);
-      };
-      await client.acquire(names, 'first', ballot);
-      const released = { kind: 'released', deleted: 1 };
-      expect(await handOver('first', 'second', ballot + 1)).toEqual([released, 'accepted']);
-      // A ballot that is refused leaves it free.
-      const answered = { ...released, listeners: 1 };
-      expect(await handOver('second', 'third', ballot)).toEqual([answered, 'stale']);
-      await client.acquire(names, 'last', ballot + 3);
-      await new Promise<void>((resolve) => {
-        const alone = { names, holder: 'last', granted: true, notify: true, unlessTaken: true };
-        client.node.release(alone, () => resolve());
-        client.node.flush();
-      });
-      await watcher.untilHint(lock, 'last');
-      const received = watcher.hints.flatMap(({ holder }) => holder ?? []);
-      expect(received).toEqual(['second', 'last']);
-    },
-  },
-  {
-    name: 'hints: a watch that becomes active, first or again, tells that the past is unknown',
-    async run(harness) {
-      const lockName = harness.names('a').locks[0]!;
       const client = await ContractClient.joined(harness);
-      await client.watch(lockName);
+      const mark = 'service1';
+      await client.listen(mark);
       await harness.restart({ keepData: true });
       await client.untilOpened(2);
-      const unknown = (): number => client.hints.filter((hint) => hint.holder === null).length;
-      await eventually('the watch after the reconnect', () => unknown() >= 2);
+      await eventually('the second time', () => client.listens >= 2);
       await client.join();
-      await client.acquire(harness.names('a'), 'holder', await harness.nowMicros());
-      await client.release(harness.names('a'), 'holder', true);
-      await client.untilHint(lockName, 'holder');
-      expect(client.hints.at(-1)).toEqual({ lockName, holder: 'holder' });
+      await client.acquire(names, 'holder', await harness.nowMicros());
+      await client.wait(names, mark);
+      expect(await client.release(names, 'holder')).toMatchObject({ othersWait: true });
+      await client.untilTurn(names.locks[0]!);
     },
   },
 ];

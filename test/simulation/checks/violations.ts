@@ -21,7 +21,6 @@ export interface Violation {
     /** What was collected for a node was not written when the tick ended. */
     | 'not-written'
     /** A failed attempt that nobody can have taken for a holder woke the waiters. */
-    | 'loser-published'
     /** R5: a node that may have accepted an attempt never got its release, although nothing was wrong with it. */
     | 'vote-not-released'
     /** A granted lock was released as abandoned: its fence would be forgotten. */

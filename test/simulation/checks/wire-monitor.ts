@@ -11,7 +11,6 @@ interface WireAttempt {
   ballot: number;
   /** Latest ballot. */
   answers: Map<number, string>;
-  answeredAtMs: number;
   /** All ballots: nodes that hold it, or may. */
   readonly mayHold: Set<number>;
   /** All ballots: nodes that said that they hold it, or gave no clear answer to an earlier one in time. */
@@ -36,7 +35,6 @@ export interface WireListener {
     rule:
       | 'older-ballot'
       | 'vote-after-release'
-      | 'loser-published'
       | 'granted-lock-abandoned'
       | 'join-storm'
       | 'not-written',
@@ -113,7 +111,6 @@ export class WireMonitor {
         reply.kind === 'failed' && !('nothingWritten' in reply && reply.nothingWritten);
       if (reply.kind === 'accepted' || isUnknown) attempt.accepted.add(node);
       if (!attempt.accepted.has(node)) attempt.mayHold.delete(node);
-      attempt.answeredAtMs = this.#listener.now().atMs;
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
   }
 
@@ -131,7 +128,6 @@ export class WireMonitor {
       attempt = {
         ballot: 0,
         answers: new Map(),
-        answeredAtMs: 0,
         mayHold: new Set(),
         accepted: new Set(),
         released: new Set(),
@@ -168,21 +164,13 @@ export class WireMonitor {
     this.#extensions.set(request, { request, sentAtMs, stalledMs, extended: 0, lost: 0 });
   }
 
-  #releasing({ holder, granted, notify }: ReleaseRequest, node: number): void {
-    const attempt = this.#attempt(holder);
-    const isFirst = attempt.released.size === 0;
-    attempt.released.add(node);
-    if (granted) return;
-    if (this.#listener.wasGranted(holder)) {
-      const message = `${holder} is released on n${node} as if it had never been granted`;
-      this.#listener.broke('granted-lock-abandoned', message);
-    }
-    // Later, or after a time-out, answers may have come that the decision did not know.
-    const isDecision = isFirst && attempt.answeredAtMs === this.#listener.now().atMs;
-    if (!notify || !isDecision) return;
-    if (attempt.mayHold.size >= this.#listener.quorum) return;
-    const message = `${holder} failed with ${attempt.mayHold.size} possible votes and wakes the waiters`;
-    this.#listener.broke('loser-published', message);
+  #releasing({ holder, granted }: ReleaseRequest, node: number): void {
+    // A turn that is given back, and no attempt.
+    if (holder.startsWith('#')) return;
+    this.#attempt(holder).released.add(node);
+    if (granted || !this.#listener.wasGranted(holder)) return;
+    const message = `${holder} is released on n${node} as if it had never been granted`;
+    this.#listener.broke('granted-lock-abandoned', message);
   }
 
   #checkReleased(attempt: WireAttempt, what: string, holder: string, node: number): void {

@@ -168,13 +168,11 @@ export class SimulatedConnection implements ServerPeer {
     this.#executed.push(...packet);
     this.#executed.splice(0, this.#executed.length - MAX_REMEMBERED);
     const { world, server, path, process, chance, commandMs } = this.#ends;
-    const replies = server.memory.together(() =>
-      packet.map((command) => {
-        const wasRead = chance.happens(path.garbledReplies);
-        const reply = server.execute(command);
-        return wasRead ? GARBLED : reply;
-      }),
-    );
+    const replies = packet.map((command) => {
+      const wasRead = chance.happens(path.garbledReplies);
+      const reply = server.execute(command);
+      return wasRead ? GARBLED : reply;
+    });
     if (!this.open) return;
     this.#replyArrivesMs = Math.max(
       this.#replyArrivesMs,

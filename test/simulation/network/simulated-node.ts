@@ -19,11 +19,11 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   readonly ends: ConnectionEnds;
   readonly #monitor: WireMonitor;
   readonly #trace: Trace;
-  readonly #watched = new Set<string>();
+  #channel: string | undefined;
   readonly #subscriber = {
     breakOff: () => undefined,
     drain: () => undefined,
-    published: (channel: string, holder: string) => this.#published(channel, holder),
+    published: (_channel: string, message: string) => this.#published(message),
   };
   #listener: Port.LockNodeListener | undefined;
   #settings: Port.LinkSettings | undefined;
@@ -120,15 +120,15 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#sendAtOnce('examine', undefined, (memory) => memory.examine(), settle);
   }
 
-  watch(lockName: string): void {
-    this.#watched.add(lockName);
-    this.#subscribe(lockName);
+  wait(request: Port.WaitRequest, settle: (reply: Port.WaitReply) => void): boolean {
+    const run = (memory: MemoryLockServer) => memory.wait(request);
+    return this.#send<Port.WaitReply>('wait', request, run, settle);
   }
 
-  unwatch(lockName: string): void {
-    this.flush();
-    this.#watched.delete(lockName);
-    this.ends.server.memory.unsubscribe(lockName, this.#subscriber);
+  listen(channel: string): void {
+    if (this.#channel !== undefined) return;
+    this.#channel = channel;
+    this.#subscribe();
   }
 
   close(): Promise<void> {
@@ -161,7 +161,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     const found = HEARTBEAT_MS + (this.#settings?.silenceLimitMs ?? 0) + 4 * path.latencyMs;
     world.after(found, () =>
       process.deliver(() => {
-        if (this.#deaf && this.#up) this.#subscribeAll();
+        if (this.#deaf && this.#up) this.subscribeAgain();
       }),
     );
   }
@@ -171,9 +171,9 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#connection?.duplicate(afterMs);
   }
 
-  /** A hint that no release caused. */
-  forgeHint(lockName: string, holder: string | null): void {
-    this.ends.process.deliver(() => this.#listener?.hint(lockName, holder));
+  /** Somebody who is no server says that it is this process's turn. */
+  forgeTurn(lockName: string): void {
+    this.ends.process.deliver(() => this.#listener?.turn(lockName, 0));
   }
 
   /** The process was killed. */
@@ -252,7 +252,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#joined = undefined;
     this.#silence?.spoke();
     if (this.#trace.on) this.#tell(`${this.address} connected`);
-    this.#subscribeAll();
+    this.subscribeAgain();
     this.#listener?.opened();
   }
 
@@ -355,40 +355,37 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
       this.#joinedAtMs = Infinity;
   }
 
-  /** The connection for hints was made again, to the server that is behind the address now. */
+  /** The connection for turns was made again, to the server that is behind the address now. */
   subscribeAgain(): void {
-    if (this.#up) this.#subscribeAll();
-  }
-
-  #subscribeAll(): void {
+    if (!this.#up) return;
     this.#deaf = false;
     this.ends.server.memory.disconnect(this.#subscriber);
-    for (const lockName of this.#watched) this.#subscribe(lockName);
+    this.#subscribe();
   }
 
-  #subscribe(lockName: string): void {
+  #subscribe(): void {
     const { world, process, path, server } = this.ends;
-    if (!this.#up) return;
+    const channel = this.#channel;
+    if (!this.#up || channel === undefined) return;
     this.flush();
     const active = (): void => {
-      if (!this.#up || !this.#watched.has(lockName) || !server.running || this.#deaf) return;
-      server.memory.subscribe(lockName, this.#subscriber);
-      world.after(path.delayMs(), () => path.passReply(() => this.#hint(lockName, null)));
+      if (!this.#up || !server.running || this.#deaf) return;
+      server.memory.subscribe(channel, this.#subscriber);
+      this.#hear(() => this.#listener?.listening());
     };
     world.at(process.nowMs + path.delayMs(), () => path.passRequest(active));
   }
 
-  #published(lockName: string, holder: string): void {
-    const { world, path, chance } = this.ends;
-    if (chance.happens(path.lostHints)) return;
-    world.after(path.delayMs(), () => path.passReply(() => this.#hint(lockName, holder)));
+  #published(message: string): void {
+    if (this.ends.chance.happens(this.ends.path.lostHints)) return;
+    const [keptMs = '', ...name] = message.split(' ');
+    this.#hear(() => this.#listener?.turn(name.join(' '), Number(keptMs)));
   }
 
-  #hint(lockName: string, holder: string | null): void {
-    if (this.#deaf) return;
-    this.ends.process.deliver(() => {
-      if (this.#watched.has(lockName) && !this.#closed) this.#listener?.hint(lockName, holder);
-    });
+  #hear(hear: () => void): void {
+    const { world, path, process } = this.ends;
+    const deliver = () => process.deliver(() => this.#closed || this.#deaf || hear());
+    world.after(path.delayMs(), () => path.passReply(deliver));
   }
 
   #tell(what: string): void {

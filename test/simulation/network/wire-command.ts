@@ -5,7 +5,8 @@ import type {
 } from '../../../lib/core/nodes/lock-node.ts';
 import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 
-export type WireKind = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'examine' | 'ping';
+export type WireKind =
+  'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'examine' | 'ping';
 
 /** One command on its way to a server and back. */
 export interface WireCommand {
@@ -21,8 +22,8 @@ export interface WireCommand {
 /** For the trace. */
 export function textOf({ kind, request }: WireCommand): string {
   if (kind === 'release') {
-    const { names, holder, granted, notify } = request as ReleaseRequest;
-    return `release ${names.locks.join('+')} ${holder}${granted ? ' granted' : ''}${notify ? ' notify' : ''}`;
+    const { names, holder, granted, pass } = request as ReleaseRequest;
+    return `release ${names.locks.join('+')} ${holder}${granted ? ' granted' : ''}${pass ? ' pass' : ''}`;
   }
   if (kind !== 'acquire' && kind !== 'extend') return kind;
   const { names, holder, ballot, ttlMs } = request as AcquireRequest | ExtendRequest;

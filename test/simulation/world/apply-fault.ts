@@ -90,7 +90,7 @@ export function applyFault(
     case 'forge-hint':
       for (const index of fault.clients) {
         for (const node of fleet.clients[index]?.nodes ?? []) {
-          node.forgeHint(`lock:${fault.key}`, `forged-${number}`);
+          node.forgeTurn(`lock:${fault.key}`);
         }
       }
       return undefined;

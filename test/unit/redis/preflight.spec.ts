@@ -62,24 +62,17 @@ describe('start-up checks', () => {
       'error',
       /PSETEX: NOPERM x.*\+psetex/,
     ],
-    [
-      'no right to publish',
-      { missingRights: ['PUBLISH: NOPERM x'] },
-      'warning',
-      /until the lease would have ended.*\(PUBLISH: NOPERM x\): grant \+publish &lock:\*$/,
-    ],
-    [
-      'no right to subscribe',
-      { missingRights: ['SUBSCRIBE: NOPERM x'] },
-      'warning',
-      /back-off \(SUBSCRIBE: NOPERM x\): grant \+subscribe &lock:\*$/,
-    ],
-    [
-      'no right to unsubscribe',
-      { missingRights: ['UNSUBSCRIBE: NOPERM x'] },
-      'warning',
-      /outlive.*\(UNSUBSCRIBE: NOPERM x\): grant \+unsubscribe &lock:\*$/,
-    ],
+    ...(['PUBLISH', 'SUBSCRIBE', 'ZPOPMIN'] as const).map(
+      (command) =>
+        [
+          `no right to ${command}`,
+          { missingRights: [`${command}: NOPERM x`] },
+          'warning',
+          new RegExp(
+            `in no order.*\\(${command}: NOPERM x\\): grant \\+${command.toLowerCase()} &lock:\\*$`,
+          ),
+        ] as const,
+    ),
   ] as const)('find %s', (_, changes, severity, message) => {
     expect(check(facts(changes))).toEqual([
       { severity, address: 'node1:6379', message: expect.stringMatching(message) },

@@ -67,10 +67,11 @@ describe('replies that none of our scripts returns', () => {
     }
   });
 
-  it('are a failure of release, which knows counts only', () => {
-    for (const reply of NEVER_VALID.filter((value) => value !== 2)) {
+  it('are a failure of release and of wait, but for what these return', () => {
+    for (const reply of NEVER_VALID.filter((value) => value !== 2))
       expect(replies.parseReleaseReply(reply)).toMatchObject({ kind: 'failed' });
-    }
+    for (const reply of NEVER_VALID.filter((value) => String(value) !== '1,0'))
+      expect(replies.parseWaitReply(reply)).toMatchObject({ kind: 'failed' });
   });
 
   it('are not quoted in the message', () => {
@@ -109,6 +110,10 @@ describe('replies of the scripts', () => {
     expect(replies.parseExtendReply([-2, 5])).toEqual({ kind: 'quarantined', remainingMs: 5 });
     expect(replies.parseExtendReply([-4])).toEqual({ kind: 'unjoined' });
     expect(replies.parseReleaseReply(0)).toEqual({ kind: 'released', deleted: 0 });
+    const passed = { kind: 'released', deleted: 2, othersWait: true };
+    expect(replies.parseReleaseReply([2, 1])).toEqual(passed);
+    const waiting = { kind: 'waiting', ticket: 7, freeInMs: -1 };
+    expect(replies.parseWaitReply(['7', -1])).toEqual(waiting);
     const joined = { kind: 'joined', quarantineMs: 0, start: '1a2b3c4d', salt: '', others: ['x'] };
     expect(replies.parseJoinReply([1, 0, '1a2b3c4d', '', ['x']])).toEqual(joined);
     const disagreed = { kind: 'disagree', versions: [2, 3], floorRetentionMs: 9 };

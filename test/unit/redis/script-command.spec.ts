@@ -9,6 +9,7 @@ import {
   INSPECT_CALL,
   RELEASE_CALL,
   scriptCommands,
+  WAIT_CALL,
 } from '../../../lib/redis/commands/script-command.ts';
 import type { CommandClass, ScriptCall } from '../../../lib/redis/commands/script-command.ts';
 
@@ -41,7 +42,7 @@ describe('a request on the wire', () => {
     const texts = [
       textOf(ACQUIRE_CALL, { ...vote, names: of }),
       textOf(EXTEND_CALL, { ...vote, names: of, holder: keys[0]! }),
-      textOf(RELEASE_CALL, { names: of, holder: keys.at(-1)!, granted: false, notify: true }),
+      textOf(RELEASE_CALL, { names: of, holder: keys.at(-1)!, granted: false, pass: true }),
       textOf(INSPECT_CALL, { names: of }),
     ];
     for (const text of texts) {
@@ -57,9 +58,13 @@ describe('a request on the wire', () => {
     // Floors are compared as strings: 16 digits.
     const values = ['0000000000000007', 'holder', '10000'];
     expect(textOf(ACQUIRE_CALL, vote)).toBe(written(['a'.repeat(40), ...keys, ...values]));
-    const release = { names, holder: 'holder', granted: false, notify: true };
+    const release = { names, holder: 'holder', granted: false, pass: true };
     expect(textOf(RELEASE_CALL, release)).toBe(
       written([RELEASE_CALL.script.sha1, '2', 'lock:a', 'lock:#floor:a', 'holder', '0', '1']),
+    );
+    const place = { names, member: 'mark 10 channel', ticket: 0, lifeMs: 9 };
+    expect(textOf(WAIT_CALL, place)).toBe(
+      written([WAIT_CALL.script.sha1, '1', 'lock:a', place.member, '0', '9']),
     );
   });
 

@@ -10,7 +10,7 @@ const names = new NodeNames('lock:', ['a', 'b']);
 const vote = { names, holder: 'holder', ballot: 1_795_000_000_000_000, ttlMs: 10_000 };
 const { ScriptCommand } = commands.scriptCommands();
 const owner = { voting: undefined, rejected: () => undefined };
-const release = { names, holder: 'holder', granted: true, notify: false };
+const release = { names, holder: 'holder', granted: true, pass: false };
 
 /** Script, what is sent for two locks after the command's name, and which of the forms that its header names that is. */
 const CASES: readonly (readonly [string, Script, readonly (string | number)[], form?: number])[] = [
@@ -18,6 +18,12 @@ const CASES: readonly (readonly [string, Script, readonly (string | number)[], f
   sent('EXTEND', commands.EXTEND_CALL, vote),
   sent('RELEASE', commands.RELEASE_CALL, release),
   [...sent('RELEASE', commands.RELEASE_CALL, { ...release, granted: false }), 1],
+  sent('WAIT', commands.WAIT_CALL, {
+    names: new NodeNames('lock:', ['a']),
+    member: 'mark 10 channel',
+    ticket: 0,
+    lifeMs: 10_000,
+  }),
   sent('INSPECT', commands.INSPECT_CALL, { names }),
   [
     'JOIN',
@@ -55,11 +61,9 @@ describe.each(CASES)('the script %s', (name, script, sent, form = 0) => {
   it('gets as many keys and values as the header names', () => {
     const [, numberOfKeys, ...rest] = sent;
     const keys = /^-- KEYS: (.*)$/m.exec(script.text)![1]!.split('; ')[form]!;
-    const perLock = /(?:lock1|floor1) /g[Symbol.match](keys)?.length ?? 0;
-    const fixed = keys
-      .replace(/lock1.*$/, '')
-      .split(/[\s,]+/)
-      .filter((word) => word !== '' && word !== 'floor');
+    const perLock = /(?:lock1|queue1|floor1) /g[Symbol.match](keys)?.length ?? 0;
+    const words = keys.replace(/lock1.*$/, '');
+    const fixed = words.split(words.includes(',') ? ',' : ' ').filter((word) => word !== '');
     expect(Number(numberOfKeys)).toBe(fixed.length + 2 * perLock);
     const values = /^-- ARGV: (.*)$/m.exec(script.text)![1]!.replaceAll(/\([^)]*\)/g, '');
     const named = values === 'none' ? [] : values.split(',');

@@ -131,7 +131,7 @@ describe('the timers of a memory node', () => {
       import { MemoryLockNode } from './lib/testing/index.ts';
       const node = new MemoryLockNode(undefined, { latencyMs: 600_000, reconnectDelayMs: 600_000 });
       const dead = new MemoryLockNode(undefined, { reconnectDelayMs: 600_000 });
-      const listener = { opened() {}, closed() {}, hint() {} };
+      const listener = { opened() {}, closed() {}, turn() {}, listening() {} };
       for (const each of [node, dead]) each.open(listener);
       dead.kill();
     `;
@@ -159,7 +159,7 @@ describe('whatever a memory node calls', () => {
       };
       await new Promise<void>((resolve) =>
         context.run('a request', () => {
-          node.watch('lock:a');
+          node.listen('lock:#turns:a');
           node.acquire(vote, () => {
             stores.push(context.getStore());
             resolve();

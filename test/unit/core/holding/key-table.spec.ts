@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { isUnbound, KeyTable } from '../../../../lib/core/holding/key-table.ts';
 import type { KeyRecord, Waiter } from '../../../../lib/core/holding/key-table.ts';
-import { Turns } from '../../../../lib/core/holding/turns.ts';
+import type { ReleaseRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import { seededRandom } from '../../../support/manual-environment.ts';
 import { Caller, lockOf } from '../support/callers.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
@@ -119,10 +119,10 @@ describe('the line of a key', () => {
     expect([a.foreign, b.foreign]).toEqual([undefined, undefined]);
   });
 
-  it('keeps a foreign holder for those who listen from another line', () => {
+  it('keeps a foreign holder for sets that wait in another line', () => {
     const [first, set] = callers(1, 2);
     b.enter(set!);
-    table.subscribe(a);
+    a.sets = new Set([set!]);
     a.enter(first!);
     a.foreign = FOREIGN;
     a.leave(first!);
@@ -136,20 +136,21 @@ describe('a lock of this process', () => {
     const lock = lockOf('mine');
     for (const record of [a, b]) {
       Object.assign(record, { trying: caller(1), foreign: FOREIGN });
-      record.turns = Object.assign(new Turns(), { hasSteppedBack: true });
-      table.subscribe(record);
+      table.use(record.key);
+      table.stand(record, 1_000);
+      record.isCalled = true;
       record.enter(caller(2));
       record.enter(caller(3, true));
     }
     table.granted(lock, [a, b], 1);
-    const granted = { lock, trying: undefined, foreign: undefined, turnover: 1, busyAtMs: 1_000 };
-    expect([a, b]).toMatchObject([granted, { ...granted, turns: { hasSteppedBack: false } }]);
+    const none = { trying: undefined, foreign: undefined, queued: undefined, isCalled: false };
+    const granted = { lock, ...none, turnover: 1, busyAtMs: 1_000 };
+    expect([a, b]).toMatchObject([granted, granted]);
     expect([woken.splice(0), [...table.locks()]]).toEqual([[3, 3], [lock]]);
     for (const record of [a, b]) table.drop(record);
     expect(table.size).toBe(2);
     table.freed(lock, [a, b]);
     expect([woken, [...table.locks()]]).toEqual([[2, 2], []]);
-    expect([a.isOwn('mine'), b.isOwn('mine')]).toEqual([true, true]);
   });
 
   it('is the only one of its keys here, and ends no other', () => {
@@ -169,63 +170,90 @@ describe('a lock of this process', () => {
   });
 });
 
-describe('a hint', () => {
-  it('wakes the line of its key, counts, and ends what was known of the holder', async () => {
+describe('one more node that votes', () => {
+  it('wakes all lines, which try after a round trip at most, and ends what was known of holders', async () => {
     await world.environment.advance(50);
     for (const [index, record] of [a, b].entries()) record.enter(caller(index));
-    Object.assign(a, {
-      foreign: FOREIGN,
-      turns: Object.assign(new Turns(), { notBeforeMs: 9_000 }),
-    });
-    table.hint('lock:a', 'elsewhere');
-    const turns = { notBeforeMs: 0 };
-    expect(a).toMatchObject({ hints: 1, hintAtMs: 1_050, foreign: undefined, turns });
-    expect([woken, b.hints]).toEqual([[0], 0]);
-    table.hint('lock:unknown', 'elsewhere');
-    table.hint('lock:a', null);
-    // One more node votes: everybody looks again.
+    a.foreign = FOREIGN;
     table.hintAll();
-    expect([woken, a.hints, table.size]).toEqual([[0, 0, 0, 1], 3, 2]);
-  });
-
-  it('of a release of our own says nothing; as many holders are known as can be on their way', () => {
-    a.enter(caller(1));
-    for (let number = 0; number < 9; number += 1) a.published(`mine${number}`);
-    for (const number of [1, 8]) table.hint('lock:a', `mine${number}`);
-    expect(woken).toEqual([]);
-    table.hint('lock:a', 'mine0');
-    expect(woken).toEqual([1]);
+    expect([a, b]).toMatchObject([{ hints: 1, foreign: undefined }, { hints: 1 }]);
+    const pauses = [a, b].map(({ hintAtMs }) => hintAtMs! - world.set.nowMs);
+    expect(pauses.every((ms) => ms >= 0 && ms <= world.set.roundTripMs)).toBe(true);
+    expect([woken, table.size]).toEqual([[0, 1], 2]);
   });
 });
 
-describe('the subscription to a key', () => {
-  const watched = () => world.nodes.map(({ watching }) => [...watching].join());
-  const BOTH = ['lock:a', 'lock:a'];
+describe('the turn of this process', () => {
+  /** What each node was asked to release, oldest first; a turn that is given back. */
+  const passedOn = () =>
+    world.nodes.map(({ waiting }) =>
+      waiting.flatMap(({ name, request }) => {
+        const { holder, granted, pass, names } = request as ReleaseRequest;
+        const isPass = holder === `#${world.set.mark}` && granted && pass;
+        return name === 'release' && isPass ? names.locks : [];
+      }),
+    );
+  const turn = (lockName: string, keptMs = 0) =>
+    table.turn(world.set.sessions[0]!, lockName, keptMs);
 
-  it('is made on every node, and ends a second after the last waiter, with the record', async () => {
-    for (const _ of [1, 2]) table.subscribe(a);
-    table.drop(a);
-    for (const _ of [1, 2]) {
-      await world.environment.advance(5_000);
-      expect([watched(), table.size]).toEqual([BOTH, 2]);
-      table.unsubscribe(a);
-    }
-    await world.environment.advance(999);
-    expect([watched(), table.size]).toEqual([BOTH, 2]);
-    await world.environment.advance(1);
-    expect([watched(), table.size]).toEqual([['', ''], 1]);
-    table.subscribe(table.use('a'));
-    expect(watched()).toEqual(BOTH);
+  beforeEach(() => world.connect());
+
+  it('is given back at the node that named it where nobody waits, and nothing is while the key is in use here', () => {
+    turn('lock:a');
+    a.trying = caller(1);
+    turn('lock:a');
+    a.trying = undefined;
+    table.granted(lockOf('mine'), [a], 1);
+    turn('lock:a');
+    turn('lock:b', 20);
+    turn('lock:unknown');
+    expect([passedOn(), table.size]).toEqual([[['lock:a', 'lock:unknown'], []], 2]);
   });
 
-  it('goes on for the next waiter that comes within that second', async () => {
-    table.subscribe(a);
-    table.unsubscribe(a);
-    await world.environment.advance(600);
-    for (const { watching } of world.nodes) watching.clear();
-    table.subscribe(a);
-    await world.environment.advance(5_000);
-    expect([watched(), a.isSubscribed]).toEqual([['', ''], true]);
+  it('is given back when the last one who waits leaves before a try', async () => {
+    a.enter(caller(1));
+    table.stand(a, world.set.nowMs);
+    turn('lock:a');
+    a.leave(a.first!);
+    table.drop(a);
+    expect([a.queued, a.isCalled, passedOn()]).toEqual([undefined, false, [['lock:a'], []]]);
+    await world.environment.advance(10_000);
+    expect(world.environment.pendingTimers).toBeLessThan(2);
+  });
+
+  it('is not what callers here wait for once it went to others at a release', () => {
+    for (const record of [a, b]) record.enter(caller(1));
+    a.othersWait = true;
+    table.standBehind([a, b], 1_000);
+    expect([a.foreign?.untilMs, b.foreign]).toEqual([
+      1_000 + world.set.options.acquire.nodeTimeoutMs,
+      undefined,
+    ]);
+    expect([a.queued === undefined, b.queued]).toEqual([false, undefined]);
+  });
+});
+
+describe('a row of grants', () => {
+  const passes = (records: readonly KeyRecord[], atMs: number) => table.passes(records, atMs);
+
+  it('lasts for 40 ms since its first grant', () => {
+    const rowMs = 40;
+    a.enter(caller(1));
+    a.busyAtMs = 1_000;
+    const outcomes = [0, 5, rowMs - 0.1].map((ms) => passes([a], 1_000 + ms));
+    a.busyAtMs = 1_000 + rowMs - 0.1;
+    outcomes.push(passes([a], 1_000 + rowMs));
+    // The next one begins with the next grant.
+    outcomes.push(passes([a], 1_000 + rowMs));
+    expect(outcomes).toEqual([false, false, false, true, false]);
+  });
+
+  it('ends at once where nobody here waits for the key, and with a set', () => {
+    a.busyAtMs = b.busyAtMs = 1_000;
+    const outcomes = [passes([a], 1_000)];
+    for (const record of [a, b]) record.enter(caller(1));
+    outcomes.push(passes([a, b], 1_000));
+    expect(outcomes).toEqual([true, true]);
   });
 });
 
@@ -274,85 +302,17 @@ describe('a caller inside a section', () => {
   });
 });
 
-describe('grants in a row', () => {
-  it('are counted when others received the release, among whom we may be', () => {
-    for (const listeners of [1, 2]) table.counted('a', listeners);
-    expect(a.turns?.grantsInARow).toBe(2);
-    table.subscribe(a);
-    table.counted('a', 2);
-    expect(a.turns?.grantsInARow).toBe(3);
-    table.counted('a', 1);
-    table.counted('never used', 0);
-    expect([a.turns?.grantsInARow, table.size]).toEqual([0, 2]);
-  });
-
-  it('are counted where all servers refuse to say when a lock is released: then we are not among those who receive it', () => {
-    table.subscribe(a);
-    const { sessions } = world.set;
-    sessions[0]!.refusesWatches = true;
-    table.counted('a', 1);
-    expect(a.turns).toBeUndefined();
-    sessions[1]!.refusesWatches = true;
-    table.counted('a', 1);
-    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([1, 1]);
-  });
-
-  it('are not ended by a release of our own that comes back to one who listens since', () => {
-    a.turns = new Turns();
-    const lock = lockOf('any');
-    table.granted(lock, [a], 9);
-    table.freed(lock, [a]);
-    table.subscribe(a);
-    table.hint('lock:a', lock.holder);
-    expect([a.hints, a.turns.passed]).toEqual([0, 0]);
-  });
-});
-
-describe('a release that need not be published', () => {
-  it('says nothing of others while the next caller here tries, and that there are none otherwise', () => {
-    table.counted('a', 3);
-    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([1, 3]);
-    a.trying = caller(1);
-    table.counted('a', 0, true);
-    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([2, 3]);
-    a.trying = undefined;
-    table.counted('a', 0, true);
-    expect([a.turns?.grantsInARow, a.turns?.rivals]).toEqual([0, 0]);
-  });
-});
-
-describe('a release of another process', () => {
-  it('counts in the order of processes, also for one that never had the key; one of this process does not', () => {
-    const hint = (holder: string | null) => table.hint('lock:a', holder);
-    hint(null);
-    expect(a.turns).toBeUndefined();
-    a.published('own');
-    hint('own');
-    hint('one-1');
-    hint('two-1');
-    expect([a.turns?.passed, a.turns?.rivals]).toEqual([2, 0]);
-  });
-});
-
 describe('what is remembered of a key that no one uses', () => {
-  it('is a floor ahead of the clock or grants in a row, of a bounded number of keys, the newest', () => {
+  it('is a floor ahead of the clock, of a bounded number of keys, the newest', () => {
     const ahead = wallMicros() + 60_000_000;
-    table.counted('b', 1);
-    table.drop(b);
-    table.counted('a', 1);
     for (let index = 0; index < 5_000; index += 1) {
       const record = table.use(`key${index}`);
-      if (index % 2 === 0) table.sawFloor([record], ahead);
-      else table.counted(record.key, 1);
+      table.sawFloor([record], ahead);
       table.drop(record);
     }
-    expect(table.size).toBe(4_096 + 1);
-    const remembers = (key: string) => {
-      const { floor, turns } = table.use(key);
-      return floor === ahead || turns?.grantsInARow === 1;
-    };
-    const keys = ['b', 'key0', 'key903', 'key904', 'key4999', 'a'];
-    expect(keys.map(remembers)).toEqual([false, false, false, true, true, true]);
+    expect(table.size).toBe(4_096 + 2);
+    const keys = ['key0', 'key903', 'key904', 'key4999'];
+    expect(keys.map((key) => table.use(key).floor === ahead)).toEqual([false, false, true, true]);
   });
 
   it('is nothing else, and only as long as that matters', async () => {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { VoteReply } from '../../../../lib/core/nodes/node-session.ts';
+import type { VoteReply } from '../../../../lib/core/nodes/lock-node.ts';
 import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
+import type { AcquireRequest, VoteReply } from '../../../../lib/core/nodes/lock-node.ts';
 import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
-import type { NodeSession, VoteReply } from '../../../../lib/core/nodes/node-session.ts';
+import type { NodeSession } from '../../../../lib/core/nodes/node-session.ts';
 import { scriptedSet } from '../support/scripted-node.ts';
 import type { ScriptedNode } from '../support/scripted-node.ts';
 
@@ -64,7 +64,7 @@ function connect(): void {
 }
 
 const release = (holder: string) =>
-  session.release({ names, holder, granted: true, notify: true }, 3_000, world.set.nowMs);
+  session.release({ names, holder, granted: true, pass: true }, 3_000, world.set.nowMs);
 const types = () => world.events.map(({ type }) => type).filter((type) => type.startsWith('node-'));
 const advance = (ms: number) => world.environment.advance(ms);
 const unreachable = (message: string) => [failed('unreachable', message)];

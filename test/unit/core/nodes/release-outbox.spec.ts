@@ -17,10 +17,10 @@ describe('the outbox of one node', () => {
   });
 
   const release = (holder: string) => ({
-    names: { marker: '', locks: [], pairs: [] },
+    names: { marker: '', locks: [], pairs: [], queues: [] },
     holder,
     granted: true,
-    notify: true,
+    pass: true,
   });
   const expiresIn = (ms: number) => world.set.nowMs + ms;
   const keep = (holder: string, lifeMs = 3_000) => outbox.keep(release(holder), expiresIn(lifeMs));

@@ -8,6 +8,8 @@ import type {
   LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
+  WaitReply,
+  WaitRequest,
 } from '../../../../lib/core/nodes/lock-node.ts';
 import { MemoryLockNode } from '../../../../lib/testing/index.ts';
 import type { MemoryLockNodeOptions, MemoryLockServer } from '../../../../lib/testing/index.ts';
@@ -17,6 +19,7 @@ interface Requests {
   acquire: AcquireRequest;
   extend: ExtendRequest;
   release: ReleaseRequest;
+  wait: WaitRequest;
 }
 type Name = keyof Requests;
 
@@ -28,12 +31,11 @@ export type RecordedCommand<Of extends Name = Name> = {
 /** A node in memory that remembers what it was asked, in order. */
 export class RecordedNode extends MemoryLockNode {
   readonly commands: RecordedCommand[] = [];
-  /** Lock names that are watched now. */
-  readonly watching = new Set<string>();
   /** The server lets nobody subscribe. */
-  refusesWatches = false;
+  refusesChannels = false;
   readonly #nowMs: () => number;
   #listener: LockNodeListener | undefined;
+  #channel: string | undefined;
 
   constructor(server: MemoryLockServer, options: MemoryLockNodeOptions, nowMs: () => number) {
     super(server, options);
@@ -70,15 +72,27 @@ export class RecordedNode extends MemoryLockNode {
     return super.release(request, settle);
   }
 
-  override watch(lockName: string): void {
-    this.watching.add(lockName);
-    if (this.refusesWatches) queueMicrotask(() => this.#listener?.watchRefused?.(lockName));
-    else super.watch(lockName);
+  override wait(request: WaitRequest, settle: (reply: WaitReply) => void): boolean {
+    this.#record('wait', request);
+    return super.wait(request, settle);
   }
 
-  override unwatch(lockName: string): void {
-    this.watching.delete(lockName);
-    super.unwatch(lockName);
+  override listen(channel: string): void {
+    const isNews = this.#channel === undefined;
+    this.#channel = channel;
+    if (!this.refusesChannels) super.listen(channel);
+    else if (isNews) queueMicrotask(() => this.#listener?.listenRefused?.());
+  }
+
+  /** The server lets everybody subscribe from now on. */
+  allowChannels(): void {
+    this.refusesChannels = false;
+    if (this.#channel !== undefined) super.listen(this.#channel);
+  }
+
+  /** What anybody can publish on the channel of this process. */
+  forgeTurn(lockName: string, keptMs = 0): void {
+    this.#listener?.turn(lockName, keptMs);
   }
 
   #record(name: Name, request: Requests[Name]): void {

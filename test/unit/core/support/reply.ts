@@ -1,4 +1,4 @@
-import type { VoteReply } from '../../../../lib/core/nodes/node-session.ts';
+import type { VoteReply } from '../../../../lib/core/nodes/lock-node.ts';
 
 /** What the numbers of an answer mean: `held:<holder>[@<index>]:<remainingMs>[:<floor>]`, and so on. */
 const FIELDS: Record<string, readonly string[]> = {

@@ -12,7 +12,7 @@ import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { resolveOptions } from '../../../../lib/core/options/resolve-options.ts';
 import { ManualEnvironment } from '../../../support/manual-environment.ts';
 
-type Name = 'join' | 'acquire' | 'extend' | 'release' | 'inspect';
+type Name = 'join' | 'acquire' | 'extend' | 'release' | 'inspect' | 'wait';
 
 interface OpenCommand {
   readonly name: Name;
@@ -31,7 +31,8 @@ export class ScriptedNode implements LockNode {
   readonly waiting: OpenCommand[] = [];
   /** All that happened, in order. */
   readonly story: string[] = [];
-  readonly watching = new Set<string>();
+  /** Where it says whose turn it is. */
+  channel: string | undefined;
 
   constructor(address: string) {
     this.address = address;
@@ -47,6 +48,7 @@ export class ScriptedNode implements LockNode {
   readonly extend = this.#receiver('extend');
   readonly release = this.#receiver('release');
   readonly inspect = this.#receiver('inspect');
+  readonly wait = this.#receiver('wait');
 
   examine(): void {}
 
@@ -63,12 +65,8 @@ export class ScriptedNode implements LockNode {
     return true;
   }
 
-  watch(lockName: string): void {
-    this.watching.add(lockName);
-  }
-
-  unwatch(lockName: string): void {
-    this.watching.delete(lockName);
+  listen(channel: string): void {
+    this.channel = channel;
   }
 
   async close(): Promise<void> {
@@ -107,7 +105,7 @@ export function scriptedSet(
     size,
   );
   const none = () => undefined;
-  const listeners = { joined: none, hint: none, clockMoved: none, ...listener };
+  const listeners = { joined: none, turn: none, listening: none, clockMoved: none, ...listener };
   const set = new NodeSet(nodes, resolved, environment, listeners);
   /** Opens all nodes, which vote then. */
   const connect = () => {

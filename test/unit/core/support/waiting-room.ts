@@ -1,6 +1,5 @@
 import type { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
 import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
-import { Turns } from '../../../../lib/core/holding/turns.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { resolveAcquire } from '../../../../lib/core/options/resolve-options.ts';
@@ -70,7 +69,7 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   return { ...world, table, call, tries, answer, hold, release, record, chance, advance, flush };
 }
 
-/** For so long it is the turn of others at the key a. */
-export function letOthersGo({ record, set }: ReturnType<typeof newRoom>, ms: number): void {
-  (record('a').turns = new Turns()).notBeforeMs = set.nowMs + ms;
+/** The key `a` may be free, but for a moment it is the turn of others: who comes now tries late. */
+export function delayTries({ record, set }: ReturnType<typeof newRoom>): void {
+  Object.assign(record('a'), { hints: 1, hintAtMs: set.nowMs + 60_000 });
 }

@@ -21,9 +21,12 @@ function begin(ballot: number, size = 3, roundTripMs?: number) {
     set.measured = () => undefined;
   }
   const floors: number[] = [];
+  /** How many releases had been sent when others were found to want the key. */
+  const refusals: number[] = [];
   const listener: AttemptListener = {
     sawFloor: (floor) => void floors.push(floor),
     sawVotes: () => undefined,
+    refused: () => refusals.push(released().length),
     ended: (result) => end(result),
   };
   const names = new NodeNames('lock:', ['a']);
@@ -49,16 +52,16 @@ function begin(ballot: number, size = 3, roundTripMs?: number) {
       if (text !== '-') nodes[index]!.answer('acquire', reply(text));
     look();
   };
-  /** Whom each node was asked to release: `<node>:<holder>`, with `!` when that is published. */
+  /** Whom each node was asked to release: `<node>:<holder>`, with `!` when that makes it the turn of the next in line. */
   const released = () =>
     nodes.flatMap(({ waiting }, index) =>
       waiting.flatMap(({ name, request }) => {
-        const { holder, notify } = request as ReleaseRequest;
+        const { holder, pass } = request as ReleaseRequest;
         const number = [...new Set([...requests].map((each) => each.holder))].indexOf(holder) + 1;
-        return name === 'release' ? `${index}:${number}${notify ? '!' : ''}` : [];
+        return name === 'release' ? `${index}:${number}${pass ? '!' : ''}` : [];
       }),
     );
-  return { ...world, attempt, outcome, ends, answer, released, requests, floors };
+  return { ...world, attempt, outcome, ends, answer, released, requests, floors, refusals };
 }
 
 // first ballot | answers; answers to the next ballot | ballots sent, their holders, what became of it, releases
@@ -70,7 +73,7 @@ const TABLE = `
   100   | yes stale:300 stale:200; refused yes yes        | 100,301 | 1,1 | granted 301 111 |
   100   | stale:300:900:clock stale:5 -; yes yes -        | 100,901 | 1,1 | granted 901 111 |
   100   | stale:1 stale:200 -; stale:300 stale:1 -; yes yes - | 100,201,301 | 1,1,1 | granted 301 111 |
-  100   | stale:1 stale:200 -; stale:300 stale:1 -; stale:400 stale:1 - | 100,201,301 | 1,1,1 | failed | 2:1
+  100   | stale:1 stale:200 -; stale:300 stale:1 -; stale:400 stale:1 - | 100,201,301 | 1,1,1 | failed | 2:1!
   100   | held:x:9 held:x:9 -                             | 100 | 1 | failed | 2:1
   100   | held:x:9 refused -                              | 100 | 1 | failed | 2:1
   100   | yes held:x:9 held:x:9                           | 100 | 1 | failed | 0:1
@@ -107,7 +110,7 @@ describe('an attempt', () => {
     answer('yes - yes');
     await environment.advance(300);
     expect(await outcome).toMatchObject({ kind: 'failed' });
-    expect(released()).toEqual(['0:1!', '1:1!', '2:1!']);
+    expect(released()).toEqual(['0:1', '1:1', '2:1']);
   });
 
   it.each([
@@ -141,6 +144,21 @@ describe('an attempt', () => {
       expect(ends).toHaveLength(1);
       await environment.advance(1_000);
       expect(ends).toHaveLength(1);
+    },
+  );
+
+  it.each([
+    ['yes held:x:9 held:x:9', [0]],
+    ['yes held:x:9 held:y:9', [0]],
+    ['refused refused yes', []],
+    ['yes yes -', []],
+  ])(
+    'says that others want the key before it gives its votes back: %s',
+    async (answers, refused) => {
+      const { outcome, answer, refusals, released } = begin(100);
+      answer(answers);
+      await outcome;
+      expect([refusals, released().length]).toEqual([refused, answers.startsWith('yes y') ? 0 : 1]);
     },
   );
 

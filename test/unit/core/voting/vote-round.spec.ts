@@ -133,7 +133,7 @@ describe('frozen nodes', () => {
     cluster.occupy('c', [1], 60_000);
     for (const index of [2, 3]) nodes[index]!.latencyMs = 50;
     // The first try ends at once; the next one, with the vote of node 0, needs the slow ones.
-    expect((await tryOnce(process, 'c')).tookMs).toBeLessThan(60);
+    expect((await tryOnce(process, 'c')).tookMs).toBeLessThan(100);
   });
 });
 

@@ -1,6 +1,4 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { Turns } from '../../../../lib/core/holding/turns.ts';
-import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
 import { Caller, lockOf } from '../support/callers.ts';
@@ -12,6 +10,8 @@ beforeEach(() => {
   room = newRoom();
 });
 
+/** The key may be free, as the nodes said. */
+const free = (key: string) => room.record(key).mayBeFree(room.set.nowMs);
 const keyOf = ({ place }: Acquisition) => place?.key;
 /** A split vote: nobody is named. */
 const SPLIT = [held(0, 'x'), held(0, 'y'), ACCEPTED];
@@ -56,7 +56,7 @@ describe('a caller that arrives', () => {
     const second = room.call('b', { wait: 1_000 });
     for (const _ of ['a', 'b']) await room.answer(held());
     await room.advance(999);
-    room.table.hint('lock:b', 'other');
+    free('b');
     expect(await second.outcome).toMatchObject({ code: 'LOCK_BUSY' });
     expect([second.tries, second.waitedMs]).toEqual([1, 999]);
   });
@@ -78,7 +78,7 @@ describe('the error of a caller whose time is over', () => {
     await room.answer(held());
     room.chance(0);
     await room.advance(598);
-    room.table.hint('lock:a', 'elsewhere');
+    free('a');
     await room.advance(1);
     expect([head.tries, (await second.outcome).code]).toEqual([2, 'LOCK_BUSY']);
   });
@@ -140,9 +140,8 @@ describe('a set that waits', () => {
     expect([keyOf(set), room.tries()]).toEqual(['f', ['e']]);
     await room.answer(ACCEPTED);
     expect((await e.outcome).code).toBe('granted');
-    for (const node of room.nodes) expect([...node.watching]).toEqual(['lock:e', 'lock:f']);
     await room.release((await e.outcome).lock!);
-    room.table.hint('lock:f', 'elsewhere');
+    free('f');
     await room.advance(40);
     await room.answer(OOM);
     expect(keyOf(set)).toBe('e');
@@ -154,14 +153,6 @@ describe('a set that waits', () => {
     room.call('e');
     await room.flush();
     expect([keyOf(set), room.tries()]).toEqual(['f', ['e']]);
-  });
-
-  it('breaks the row of grants only of the key that is held elsewhere', async () => {
-    const records = ['e', 'f'].map(room.record);
-    for (const record of records) (record.turns = new Turns()).grantsInARow = 2;
-    room.call('ef');
-    await room.answer(held(1));
-    expect(records.map(({ turns }) => turns?.grantsInARow)).toEqual([2, 0]);
   });
 
   it('asks no more often because others take its free keys', async () => {
@@ -262,57 +253,15 @@ describe('a caller whose try failed', () => {
       8,
     ],
     ['a quarantine', [{ kind: 'quarantined', remainingMs: 700 }], {}, 705],
-  ])('pauses, and listens, for %s at most', async (_, replies, options, ms) => {
+  ])('pauses for %s at most', async (_, replies, options, ms) => {
     room = newRoom({ wait: '1m', ...options });
     room.chance(1);
     const caller = room.call('a');
     await room.answer(...replies);
     await room.advance(ms - 1);
-    expect([caller.tries, [...room.node.watching]]).toEqual([1, ['lock:a']]);
-    // The release of its try, which may be published, says nothing to itself.
-    const releases = room.node.waiting.filter(({ name }) => name === 'release');
-    const own = releases.map(({ request }) => (request as AcquireRequest).holder);
-    expect(own.every((holder) => room.record('a').isOwn(holder))).toBe(true);
+    expect(caller.tries).toBe(1);
     await room.advance(1.5);
     expect(caller.tries).toBe(2);
-  });
-
-  it.each([
-    [1, false, 4],
-    [3, false, 16],
-    [7, false, 16],
-    [1, true, 40],
-  ])(
-    'after %i tries and a hint pauses by chance, longer after a step back: %s',
-    async (tries, hasSteppedBack, ms) => {
-      room.chance(0);
-      const caller = room.call('a');
-      for (let count = 1; count < tries; count += 1) {
-        await room.answer(...SPLIT);
-        await room.advance(2);
-      }
-      await room.answer(held());
-      room.chance(1);
-      room.record('a').turns = Object.assign(new Turns(), { hasSteppedBack });
-      room.table.hint('lock:a', 'elsewhere');
-      await room.advance(ms - 1);
-      expect(caller.tries).toBe(tries);
-      await room.advance(1);
-      expect(caller.tries).toBe(tries + 1);
-    },
-  );
-
-  it('tries again at once when a release was received while it tried: it may be that of the holder that was named', async () => {
-    room.chance(0);
-    const caller = room.call('a');
-    room.table.hint('lock:a', 'elsewhere');
-    await room.answer(held());
-    expect([caller.tries, room.tries()]).toEqual([2, ['a']]);
-    room.table.hint('lock:a', null);
-    await room.answer(held());
-    expect(caller.tries).toBe(3);
-    await room.answer(held());
-    expect([caller.tries, room.tries()]).toEqual([3, []]);
   });
 
   it.each([

@@ -3,14 +3,16 @@ import { Admission } from '../../../../lib/core/waiting/admission.ts';
 import type { Candidate } from '../../../../lib/core/waiting/admission.ts';
 import { processFactory } from '../support/cluster.ts';
 
-/** Callers by their names; those in capitals are inside a section. `woken` lists whom the admission woke. */
+/** Callers by their names; those in capitals are inside a section, and it is the turn of digits. `woken` lists whom the admission woke. */
 function lobby(limit: number) {
   const admission = new Admission(limit);
   const woken: string[] = [];
   const callers = new Map<string, Candidate>();
   const caller = (name: string) => {
-    const enclosing = name === name.toUpperCase() ? [] : undefined;
-    const known = callers.get(name) ?? { enclosing, wake: () => void woken.push(name) };
+    const enclosing = /[A-Z]/.test(name) ? [] : undefined;
+    const isCalled = name >= '0' && name <= '9';
+    const wake = () => void woken.push(name);
+    const known = callers.get(name) ?? { enclosing, isCalled, wake };
     callers.set(name, known);
     return known;
   };
@@ -41,14 +43,14 @@ describe('the admission', () => {
     expect([enter('c'), enter('b'), woken]).toEqual(['', 'b', ['b']]);
   });
 
-  it('lets callers inside a section go first, in order', () => {
+  it('lets callers inside a section, and those whose turn it is, go first, in order', () => {
     const { enter, exit, woken } = lobby(1);
-    enter('abCD');
+    enter('abC4');
     for (let turn = 0; turn < 3; turn += 1) {
       exit();
       enter(woken.at(-1)!);
     }
-    expect(woken).toEqual(['C', 'D', 'b']);
+    expect(woken).toEqual(['C', '4', 'b']);
   });
 
   it('lets no one pass those in line, also when a slot is free for a moment', () => {

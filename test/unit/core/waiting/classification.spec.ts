@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
 import { processFactory } from '../support/cluster.ts';
-import { ACCEPTED, held, letOthersGo, newRoom } from '../support/waiting-room.ts';
+import { ACCEPTED, delayTries, held, newRoom } from '../support/waiting-room.ts';
 
 const newProcess = processFactory();
 type State = 'free' | 'held' | 'dead';
@@ -154,29 +154,11 @@ describe('an outage', () => {
     await room.flush();
     room.nodes[1]!.answer('acquire', held());
     await room.advance(200);
-    letOthersGo(room, 60_000);
+    delayTries(room);
     const { outcome } = room.call('a', { wait: 0, ttl: 600 });
     await room.advance(60);
     expect((await outcome).code).toBe('QUORUM_UNAVAILABLE');
   });
-
-  it.each([
-    ['is none', 'after', 'LOCK_BUSY'],
-    ['is not excluded', 'before', 'QUORUM_UNAVAILABLE'],
-  ])(
-    '%s where a caller let others go first, had no answer in the time that was left, and a quorum answered another one %s it came',
-    async (_, when, code) => {
-      const room = newRoom();
-      letOthersGo(room, 60_000);
-      if (when === 'before') await room.hold('b');
-      await room.advance(1);
-      const { outcome } = room.call('a', { wait: 0 });
-      await room.advance(1);
-      if (when === 'after') await room.hold('b');
-      await room.advance(500);
-      expect((await outcome).code).toBe(code);
-    },
-  );
 
   it('is not excluded where a try ahead took most of its time, though a quorum answered another one', async () => {
     const room = newRoom();
@@ -193,7 +175,7 @@ describe('an outage', () => {
 
   it('names the nodes that were asked, also when that was too late for an answer', async () => {
     const room = newRoom();
-    letOthersGo(room, 60_000);
+    delayTries(room);
     const { outcome } = room.call('a', { wait: 0, ttl: 600 });
     await room.advance(60);
     const causes = Array.from({ length: 3 }, () => ({ reason: 'timeout' }));
@@ -212,7 +194,7 @@ describe('an outage', () => {
 
   it('is none where a node named a holder in a try that was cut short, and all voted before', async () => {
     const room = newRoom();
-    letOthersGo(room, 60_000);
+    delayTries(room);
     const { outcome } = room.call('a', { wait: 0, ttl: 600 });
     await room.advance(1);
     room.call('b', { wait: 0 });
@@ -226,7 +208,7 @@ describe('an outage', () => {
 
   it('is the answer where a node named a holder in a try that was cut short, and none voted before', async () => {
     const room = newRoom();
-    letOthersGo(room, 60_000);
+    delayTries(room);
     const { outcome } = room.call('a', { wait: 0, ttl: 600 });
     await room.advance(59);
     room.nodes[1]!.answer('acquire', held());

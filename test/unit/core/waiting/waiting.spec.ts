@@ -120,20 +120,29 @@ describe('between processes', () => {
     // The last node that answers does not know of the other.
     busy.nodes[1]!.latencyMs = 2.2;
     busy.nodes[2]!.latencyMs = 4;
-    other.nodes[1]!.watch = () => undefined;
-    let [all, others] = [0, 0];
+    other.nodes[1]!.listen = () => undefined;
+    /** Grants in order: when, and whether it was the other. */
+    const grants: { atMs: number; isOther: boolean }[] = [];
     const caller = async ({ redlock }: LockProcess): Promise<void> => {
-      while (all < 300) {
+      while (grants.length < 300) {
         await redlock.withLock('a', async () => {
-          all += 1;
-          if (redlock === other.redlock) others += 1;
+          grants.push({ atMs: cluster.nowMs, isOther: redlock === other.redlock });
           await sleep(cluster, 2);
         });
       }
     };
     const callers = Array.from({ length: 12 }, () => caller(busy));
     await cluster.settle(Promise.all([...callers, caller(other)]));
-    expect(others / all).toBeGreaterThan(0.2);
+    let [rows, rowSinceMs, longestMs] = [0, 0, 0];
+    // After its last one, the other waits no more.
+    const last = grants.findLastIndex(({ isOther }) => isOther);
+    for (const [index, { atMs, isOther }] of grants.slice(0, last).entries()) {
+      if (isOther) continue;
+      if (grants[index - 1]?.isOther !== false) [rows, rowSinceMs] = [rows + 1, atMs];
+      longestMs = Math.max(longestMs, atMs - rowSinceMs);
+    }
+    expect(rows).toBeGreaterThan(20);
+    expect(longestMs).toBeLessThan(40 + 5);
   });
 });
 

@@ -9,7 +9,9 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 const keyPrefix = `forged:${randomUUID()}:`;
-const channel = `${keyPrefix}a`;
+/** Of every service that waits. */
+const channels = `${keyPrefix}#turns:*`;
+const TURN = `0 ${keyPrefix}a`;
 let forgers: Redis[];
 const servers = useRedisServers(3, {}, (started) => {
   forgers = started.map(({ url }) => new Redis(url));
@@ -24,21 +26,22 @@ function service(events: LockEvent[] = []): Promise<Redlock> {
 
 async function untilWaiting(): Promise<void> {
   for (const forger of forgers) {
-    await eventually(async () =>
-      expect(await forger.pubsub('CHANNELS', channel)).toEqual([channel]),
+    await eventually(async () => expect(await forger.pubsub('CHANNELS', channels)).not.toEqual([]));
+  }
+}
+
+/** Resolves when every server has delivered them to all that wait. */
+async function publish(messages: readonly (string | Buffer)[]): Promise<void> {
+  for (const forger of forgers) {
+    const names = (await forger.pubsub('CHANNELS', channels)) as string[];
+    await Promise.all(
+      names.flatMap((name) => messages.map((message) => forger.publish(name, message))),
     );
   }
 }
 
-/** Resolves when every server has delivered them. */
-async function publish(messages: readonly (string | Buffer)[]): Promise<void> {
-  for (const forger of forgers) {
-    await Promise.all(messages.map((message) => forger.publish(channel, message)));
-  }
-}
-
-describe('forged hints', () => {
-  it('forged hints of every form wake a waiter, and give it no lock that is held', async () => {
+describe('forged turns', () => {
+  it('forged turns of every form wake a waiter, and give it no lock that is held', async () => {
     const events: LockEvent[] = [];
     const [holder, waiter] = [await service(), await service(events)];
     const held = await holder.acquire('a');
@@ -58,8 +61,13 @@ describe('forged hints', () => {
       '*1\r\n:1\r\n',
       '__proto__',
       'x'.repeat(100_000),
+      '0 ',
+      '0 another lock',
+      `1 ${keyPrefix}a`,
+      `-1 ${keyPrefix}a`,
+      `1000000 ${keyPrefix}a`,
+      ...Array.from({ length: 50 }, () => TURN),
       ...Array.from({ length: 50 }, () => randomBytes(24)),
-      ...Array.from({ length: 50 }, () => randomBytes(18).toString('base64url')),
     ];
     // Apart from each other, so that many of them end a wait of their own.
     for (const message of messages) {
@@ -80,25 +88,25 @@ describe('forged hints', () => {
     await next.release();
   });
 
-  it('a burst of thousands of forged hints costs a waiter few tries', async () => {
+  it('a burst of thousands of forged turns costs a waiter few tries', async () => {
     const events: LockEvent[] = [];
     const [holder, waiter] = [await service(), await service(events)];
     const held = await holder.acquire('a');
     const waiting = waiter.acquire('a');
     await untilWaiting();
-    await publish(Array.from({ length: 3_000 }, (_, index) => `forged-${index}`));
+    await publish(Array.from({ length: 3_000 }, () => TURN));
     await held.release();
     await (await waiting).release();
     const acquired = events.find(({ type }) => type === 'acquired') as { tries: number };
     expect(acquired.tries).toBeLessThan(100);
   });
 
-  it('forged hints under contention never let two holders in, and tokens still grow', async () => {
+  it('forged turns under contention never let two holders in, and tokens still grow', async () => {
     const services = [await service(), await service(), await service()];
     let forging = true;
     const forgery = (async () => {
       for (let index = 0; forging; index += 1) {
-        await publish([`forged-${index}`, randomBytes(24), '']);
+        await publish([TURN, randomBytes(24), `${index} ${keyPrefix}a`]);
       }
     })();
     let inside = 0;

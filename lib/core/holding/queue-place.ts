@@ -1,0 +1,177 @@
+import { Deadline } from '../nodes/deadlines.ts';
+import type { WaitReply } from '../nodes/lock-node.ts';
+import { NodeNames } from '../nodes/node-names.ts';
+import type { NodeSession } from '../nodes/node-session.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
+import type { KeyRecord } from './key-table.ts';
+
+/** Stands in line again after so long, whatever was said: a node may have lost its queue, or a turn its message. */
+const POLL_MS = 2_000;
+/** Nodes forget a queue in which nobody stood for so long. */
+const QUEUE_LIFE_MS = 10_000;
+/** For so long a free lock is kept for this process at least, and where it waits for several keys at once. */
+const LEAST_GRACE_MS = 10;
+const GRACE_OF_SET_MS = 40;
+
+/** A head that was not called tries so late after the end of a lease, and a few round trips. */
+const LEAST_SLACK_MS = 10;
+
+/** No moment that several processes wait for is answered later than this after it came. */
+export const MAX_JITTER_MS = 40;
+const MAX_JITTER_DOUBLINGS = 5;
+
+/** Keeps processes apart that wait for the same moment. */
+export function jitterMs(failures: number, roundTripMs: number, random: number): number {
+  const ceilingMs = roundTripMs * 2 ** Math.min(failures, MAX_JITTER_DOUBLINGS);
+  return Math.min(random * ceilingMs, MAX_JITTER_MS);
+}
+
+/** How long after the end of a lease the head of a line waits to be called. */
+function slackMs({ roundTripMs }: NodeSet): number {
+  return 4 * roundTripMs + LEAST_SLACK_MS;
+}
+
+/**
+ * The place of this process among those that wait for a key. Each node keeps a queue in the order of tickets. A ticket is the
+ * time at which the process came, as a quorum of nodes saw it, and stays until the key is granted here: so all nodes have one
+ * order, whatever their clocks say, and nobody has the key twice before one that waits has it once.
+ */
+export class QueuePlace extends Deadline {
+  readonly #set: NodeSet;
+  readonly #names: NodeNames;
+  readonly #member: string;
+  readonly #graceMs: number;
+  readonly #record: KeyRecord;
+  #ticket = 0;
+  /** What each node said: of the ticket at first, and of the lease in the latest round. */
+  readonly #tickets: number[] = [];
+  #freeInMs: number[] = [];
+  #round = 0;
+  /** Nodes that keep the key for this process, as bits. */
+  #kept = 0;
+  /** It is its turn, and it should have tried since. */
+  #isCalled = false;
+
+  constructor(set: NodeSet, record: KeyRecord) {
+    super();
+    this.#set = set;
+    this.#record = record;
+    this.#names = new NodeNames(set.options.keyPrefix, [record.key], set.marker);
+    let graceMs = record.sets?.size ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
+    // In few steps, because a node takes another text for another process.
+    while (graceMs < 4 * set.roundTripMs + 5) graceMs *= 2;
+    this.#graceMs = graceMs;
+    this.#member = `${set.mark} ${graceMs} ${set.channel}`;
+  }
+
+  /** Takes its place at all nodes, or says that it still stands there. */
+  stand(nowMs: number): void {
+    const { sessions, quorum, alarms } = this.#set;
+    const tickets = this.#tickets.filter(() => true).sort((one, other) => one - other);
+    this.#ticket ||= tickets[quorum - 1] ?? 0;
+    this.#round += 1;
+    this.#kept = 0;
+    this.#isCalled = false;
+    this.#freeInMs = [];
+    for (const session of sessions) this.standAt(session);
+    alarms.set(this, POLL_MS, nowMs);
+  }
+
+  /** The same at one node. */
+  standAt(session: NodeSession): void {
+    const round = this.#round;
+    const request = {
+      names: this.#names,
+      member: this.#member,
+      ticket: this.#ticket,
+      lifeMs: QUEUE_LIFE_MS,
+    };
+    session.wait(request, (reply) => this.#answered(round, session, reply));
+    this.#set.flushLater(undefined, false);
+  }
+
+  /** This node keeps the key for this process. */
+  turn({ index }: NodeSession): void {
+    const { quorum, roundTripMs, alarms, nowMs } = this.#set;
+    const isFirst = this.#kept === 0;
+    this.#kept |= 1 << index;
+    if (countOf(this.#kept) >= quorum) this.#call(true);
+    // Word of the others takes no longer, if they have any.
+    else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(roundTripMs)), nowMs);
+  }
+
+  /** It is behind the process whose turn it is, for which the key is kept for so long. */
+  standBy(keptMs: number): void {
+    const { alarms, nowMs } = this.#set;
+    if (this.#kept === 0 && this.dueMs > nowMs + keptMs + 1) alarms.set(this, keptMs + 1, nowMs);
+  }
+
+  onDeadline(): void {
+    if (this.#kept !== 0 && !this.#isCalled) this.#call(true);
+    else this.stand(this.#set.nowMs);
+  }
+
+  /** A try is under way: what was said before says nothing of its end. */
+  tries(): void {
+    this.end();
+  }
+
+  /** Nothing that nodes say later counts. */
+  end(): void {
+    this.#set.alarms.cancel(this);
+    this.#round += 1;
+  }
+
+  /** Nobody here waits any more: what is kept for this process is for the next. */
+  passOn(): void {
+    this.end();
+    for (const session of this.#set.sessions)
+      if ((this.#kept & (1 << session.index)) !== 0) passOn(this.#set, session, this.#names);
+  }
+
+  #answered(round: number, session: NodeSession, reply: WaitReply): void {
+    if (reply.kind === 'failed') return;
+    this.#tickets[session.index] ??= reply.ticket;
+    if (round !== this.#round || this.#isCalled) return;
+    const { quorum, alarms, nowMs } = this.#set;
+    this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
+    if (reply.freeInMs < 0) this.turn(session);
+    const times = this.#freeInMs.filter(() => true).sort((one, other) => one - other);
+    const freeInMs = times[quorum - 1];
+    if (freeInMs === undefined || this.#kept !== 0) return;
+    if (freeInMs === 0) return this.#call(false);
+    this.#isHeldFor(freeInMs);
+    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + 1, nowMs);
+  }
+
+  /** It may have been votes that are given back: no evidence of a holder, but a reason not to ask before. */
+  #isHeldFor(ms: number): void {
+    const { foreign } = this.#record;
+    if (foreign === undefined || this.#set.mayMissTurns) return;
+    this.#record.foreign = { ...foreign, untilMs: this.#set.nowMs + ms + slackMs(this.#set) };
+  }
+
+  /** The key is free: kept for this process, or, not `isKept`, for anyone. */
+  #call(isKept: boolean): void {
+    if (this.#isCalled) return;
+    this.#isCalled = true;
+    const { alarms, nowMs, roundTripMs, environment } = this.#set;
+    // Who can't try by then has lost its turn.
+    alarms.set(this, this.#graceMs, nowMs);
+    this.#record.isCalled = isKept;
+    const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());
+    this.#record.mayBeFree(nowMs + apartMs);
+  }
+}
+
+/** Gives a turn back that nobody here takes. */
+export function passOn(set: NodeSet, session: NodeSession, names: NodeNames): void {
+  const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
+  if (session.release(request, 0, set.nowMs)) set.flushLater(undefined, false);
+}
+
+function countOf(bits: number): number {
+  let count = 0;
+  for (let left = bits; left !== 0; left &= left - 1) count += 1;
+  return count;
+}

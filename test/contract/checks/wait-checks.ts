@@ -1,0 +1,194 @@
+import { expect } from '@jest/globals';
+import type { LockNames } from '../../../lib/core/nodes/lock-node.ts';
+import { ContractClient, oneKey } from '../contract-client.ts';
+import { eventually } from '../contract-harness.ts';
+import type { ContractCheck, ContractHarness } from '../contract-harness.ts';
+
+/** How the holders of three services begin. */
+const [ANA, BOB, EVE] = ['ana.....', 'bob.....', 'eve.....'] as const;
+const RELEASED = { kind: 'released', deleted: 1, othersWait: true };
+
+/** A client that holds the lock, and two that wait for it and listen: Bob came first, by his ticket. */
+async function inLine(harness: ContractHarness) {
+  const { names, client, ballot } = await oneKey(harness);
+  const bob = await ContractClient.joined(harness);
+  const eve = await ContractClient.joined(harness);
+  await bob.listen(BOB);
+  await eve.listen(EVE);
+  await client.acquire(names, `${ANA}-1`, ballot);
+  await eve.wait(names, EVE, { ticket: 20 });
+  await bob.wait(names, BOB, { ticket: 10 });
+  return { names, lock: names.locks[0]!, client, bob, eve, ballot };
+}
+
+const isFree = async (harness: ContractHarness, { locks }: LockNames) =>
+  (await harness.readLock(locks[0]!)) === null;
+
+/** The line of those that wait for a lock. What a lock is kept for is asked in one go, before it is over. */
+export const waitChecks: readonly ContractCheck[] = [
+  {
+    name: 'wait: the ticket is the time of the server until another one is asked for, and says how long the lock is held',
+    async run(harness) {
+      const { names, client, ballot } = await oneKey(harness);
+      await client.acquire(names, `${ANA}-1`, ballot, 60_000);
+      const before = await harness.nowMicros();
+      const first = await client.wait(names, BOB);
+      if (first.kind !== 'waiting') throw new Error(JSON.stringify(first));
+      expect(first.ticket).toBeGreaterThanOrEqual(before - 1_000);
+      expect(first.ticket).toBeLessThanOrEqual((await harness.nowMicros()) + 1_000);
+      expect(first.freeInMs).toBeGreaterThan(50_000);
+      expect(first.freeInMs).toBeLessThanOrEqual(60_000);
+      expect(await client.wait(names, BOB)).toMatchObject({ ticket: first.ticket });
+      expect(await client.wait(names, BOB, { ticket: 7 })).toMatchObject({ ticket: 7 });
+      expect(await client.wait(names, BOB)).toMatchObject({ ticket: 7 });
+    },
+  },
+  {
+    name: 'wait: a free lock is free for one that does not listen, and its own vote for one that gives it back',
+    async run(harness) {
+      const { names, client, ballot } = await oneKey(harness);
+      expect(await client.wait(names, BOB)).toMatchObject({ freeInMs: 0 });
+      await client.acquire(names, `${BOB}-1`, ballot);
+      expect(await client.wait(names, BOB)).toMatchObject({ freeInMs: 0 });
+      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: `${BOB}-1` });
+    },
+  },
+  {
+    name: 'turn: a release names the first in line and keeps the lock for it alone, and the second hears when that is over',
+    async run(harness) {
+      const { names, lock, client, bob, eve, ballot } = await inLine(harness);
+      const replies = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.acquire(names, `${EVE}-1`, ballot + 1),
+        client.inspect(names),
+        client.wait(names, BOB),
+        client.acquire(names, `${BOB}-1`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([
+        RELEASED,
+        { kind: 'held', holder: `#${BOB}` },
+        { holder: null, remainingMs: 0 },
+        { freeInMs: -1 },
+        { kind: 'accepted' },
+      ]);
+      await bob.untilTurn(lock);
+      await eve.untilTurn(lock, 200);
+      expect([bob.turns.length, eve.turns.length]).toEqual([1, 1]);
+      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
+        floor: ballot + 1,
+        previous: ballot,
+      });
+    },
+  },
+  {
+    name: 'turn: a lock that nobody takes is free after its grace, at most 200 ms',
+    async run(harness) {
+      const { names, client } = await inLine(harness);
+      expect(await client.release(names, `${ANA}-1`)).toEqual(RELEASED);
+      await eventually('a free lock', () => isFree(harness, names));
+    },
+  },
+  {
+    name: 'turn: one that does not listen any more costs nothing',
+    async run(harness) {
+      const { names, lock, client, bob, eve } = await inLine(harness);
+      await bob.node.close();
+      await eventually('Bob is gone', async () => {
+        await client.wait(names, ANA, { ticket: 1 });
+        await client.release(names, `${ANA}-1`);
+        return eve.turns.length > 0;
+      });
+      expect(eve.turns[0]).toEqual({ lockName: lock, keptMs: 0 });
+    },
+  },
+  {
+    name: 'turn: one that is given back goes to the next',
+    async run(harness) {
+      const { names, lock, client, eve, ballot } = await inLine(harness);
+      const replies = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.release(names, `#${EVE}`),
+        client.release(names, `#${BOB}`),
+        client.acquire(names, `${EVE}-1`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([RELEASED, { deleted: 0 }, RELEASED, { kind: 'accepted' }]);
+      await eve.untilTurn(lock);
+    },
+  },
+  {
+    name: 'turn: without pass the lock stays with its own service for a moment, where others wait',
+    async run(harness) {
+      const { names, client, bob, ballot } = await inLine(harness);
+      const replies = await Promise.all([
+        client.release(names, `${ANA}-1`, false),
+        client.acquire(names, `${BOB}-1`, ballot + 1),
+        client.acquire(names, `${ANA}-2`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([RELEASED, { kind: 'held' }, { kind: 'accepted' }]);
+      const alone = harness.names('b');
+      await client.acquire(alone, `${ANA}-3`, ballot);
+      expect(await client.release(alone, `${ANA}-3`, false)).toEqual({
+        kind: 'released',
+        deleted: 1,
+      });
+      expect(await isFree(harness, alone)).toBe(true);
+      expect(bob.turns).toEqual([]);
+    },
+  },
+  {
+    name: 'turn: an abandoned attempt names the first in line if it is asked to, and forgets its ballot',
+    async run(harness) {
+      const { names, client, ballot } = await inLine(harness);
+      await client.release(names, `#${ANA}`);
+      await harness.deleteLock(names.locks[0]!);
+      const replies = await Promise.all([
+        client.acquire(names, `${ANA}-2`, ballot + 5),
+        client.abandon(names, `${ANA}-2`, false),
+        client.acquire(names, `${ANA}-3`, ballot + 6),
+        client.abandon(names, `${ANA}-3`, true),
+        client.acquire(names, `${BOB}-1`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([
+        { kind: 'accepted' },
+        { kind: 'released', deleted: 1 },
+        { kind: 'accepted' },
+        RELEASED,
+        { kind: 'accepted' },
+      ]);
+    },
+  },
+  {
+    name: 'turn: an extension finds a lock that is kept for somebody missing, and sets it again',
+    async run(harness) {
+      const { names, client, ballot } = await inLine(harness);
+      const replies = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.extend(names, `${ANA}-1`, ballot),
+        client.acquire(names, `${BOB}-1`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([
+        RELEASED,
+        { kind: 'extended', recreated: 1 },
+        { kind: 'held' },
+      ]);
+    },
+  },
+  {
+    name: 'wait: a line has 1,000 places',
+    async run(harness) {
+      const { names, client, ballot } = await oneKey(harness);
+      const last = await ContractClient.joined(harness);
+      await last.listen(EVE);
+      await client.acquire(names, `${ANA}-1`, ballot);
+      const waits = Array.from({ length: 1_000 }, (_, place) =>
+        client.wait(names, `x${place}`.padEnd(8, '.'), { ticket: place + 1 }),
+      );
+      await Promise.all(waits);
+      await last.wait(names, EVE, { ticket: 5_000 });
+      expect(await client.release(names, `${ANA}-1`)).toEqual({ kind: 'released', deleted: 1 });
+      await client.acquire(names, `${ANA}-2`, ballot + 1);
+      await last.wait(names, EVE, { ticket: 5_000 });
+      expect(await client.release(names, `${ANA}-2`)).toEqual(RELEASED);
+    },
+  },
+];

@@ -1,0 +1,99 @@
+import { isDeepStrictEqual } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { AcquireReply, AcquireRequest } from '../../lib/core/nodes/lock-node.ts';
+import { MemoryLockServer } from '../../lib/testing/index.ts';
+import { keptFor, pairsOf } from '../../lib/testing/memory/memory-state.ts';
+import { startRedisServers } from '../support/redis-servers/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import { ContractClient } from './contract-client.ts';
+import type { ContractHarness } from './contract-harness.ts';
+import { createMemoryHarness } from './memory-harness.ts';
+import { perform, randomCommands, stateOf, withoutClocks } from './random-commands.ts';
+import { createRedisHarness } from './redis-harness.ts';
+
+// The order of those that wait is no part of what makes locks safe: where a lock that is kept for somebody reads as no lock, a
+// server with lines does what one without them does, or refuses.
+
+const STEPS = Number(process.env['BATCH_RUNS']) * 5;
+const AHEAD_MICROS = 30_000_000;
+const LIMIT_MS = 900_000;
+
+let server: RedisServer;
+const harnesses: ContractHarness[] = [];
+
+beforeAll(async () => {
+  [server] = (await startRedisServers(1)) as [RedisServer];
+});
+afterEach(async () => {
+  await Promise.all(harnesses.splice(0).map((harness) => harness.close()));
+});
+afterAll(async () => {
+  await server?.stop();
+});
+
+const plain = (reply: unknown) => {
+  const { othersWait: _othersWait, ...rest } = withoutClocks(reply) ?? {};
+  return rest;
+};
+const withoutTurns = (state: Awaited<ReturnType<typeof stateOf>>) =>
+  state.map(({ holder, ...rest }) => ({
+    ...rest,
+    holder: holder?.startsWith('#') ? null : holder,
+  }));
+
+/** Returns how often a lock was kept from somebody. Fails at the first difference. */
+async function compare(
+  seed: number,
+  steps: number,
+  waiting: ContractHarness,
+  plainOne: ContractHarness,
+): Promise<number> {
+  harnesses.push(waiting, plainOne);
+  const [first, second] = [
+    await ContractClient.joined(waiting),
+    await ContractClient.joined(plainOne),
+  ];
+  await first.listen('listened');
+  let refused = 0;
+  const base = (await waiting.nowMicros()) + AHEAD_MICROS;
+  for (const [step, command] of randomCommands(seed, steps, base).entries()) {
+    const reply = (await perform(command, first, waiting)) as AcquireReply | undefined;
+    const isRefused = reply?.kind === 'held' && reply.holder.startsWith('#');
+    if (isRefused) refused += 1;
+    const isStep = command.kind !== 'wait' && !isRefused;
+    const other = isStep ? await perform(command, second, plainOne) : reply;
+    const outcome = [plain(reply), withoutTurns(await stateOf(waiting))];
+    const expected = [plain(other), await stateOf(plainOne)];
+    if (isDeepStrictEqual(outcome, expected)) continue;
+    const texts = [command, expected, outcome].map((value) => JSON.stringify(value));
+    throw new Error(`Step ${step}, ${texts[0]}\nexpected ${texts[1]}\nreceived ${texts[2]}`);
+  }
+  return refused;
+}
+
+/** Takes a lock that is kept for it for one that it holds. */
+class TakesKeptForHeld extends MemoryLockServer {
+  override acquire(request: AcquireRequest): AcquireReply {
+    for (const { lock } of pairsOf(request.names))
+      if (this.state.locks.get(lock) === keptFor(request.holder))
+        this.state.locks.set(lock, request.holder, request.ttlMs);
+    return super.acquire(request);
+  }
+}
+
+describe('a server with lines', () => {
+  it(
+    `does what one without them does, or refuses, in ${STEPS} steps`,
+    async () => {
+      const [waiting, other] = [await createRedisHarness(server), await createRedisHarness(server)];
+      const refused = await compare(Date.now() % 1_000_000, STEPS, waiting, other);
+      expect(refused).toBeGreaterThan(STEPS / 200);
+    },
+    LIMIT_MS,
+  );
+
+  it('would be noticed if it took a lock that is kept for one that is held', async () => {
+    const broken = createMemoryHarness(new TakesKeptForHeld({ fresh: true }));
+    await expect(compare(1, 3_000, broken, createMemoryHarness())).rejects.toThrow(/^Step/);
+  });
+});
