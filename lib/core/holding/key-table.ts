@@ -1,6 +1,5 @@
 import type { NodeCause } from '../errors.ts';
 import { brokenInvariant, isThorough } from '../invariant.ts';
-import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
@@ -241,10 +240,13 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    if ((record.queued ?? record.foreign) !== undefined && !record.isAwaited) {
-      record.foreign = undefined;
-      record.queued?.passOn();
-      record.queued = undefined;
+    const { queued, foreign, rowSinceMs } = record;
+    if ((queued ?? foreign ?? rowSinceMs) !== undefined && !record.isAwaited) {
+      queued?.passOn();
+      // It was kept for the next caller here, who has left.
+      if (rowSinceMs !== undefined && record.lock === undefined)
+        for (const session of this.#set.sessions) passOn(this.#set, session, record.key);
+      record.foreign = record.queued = record.rowSinceMs = undefined;
       record.isCalled = false;
     }
     this.#forget(record);
@@ -350,8 +352,7 @@ export class KeyTable {
       if (keptMs > 0) record.queued.standBy(keptMs);
       else record.queued.turn(session);
     } else if (keptMs === 0 && record?.lock === undefined && record?.trying === undefined) {
-      const { options, marker } = this.#set;
-      passOn(this.#set, session, new NodeNames(options.keyPrefix, [key], marker));
+      passOn(this.#set, session, key);
     }
   }
 

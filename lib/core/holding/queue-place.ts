@@ -126,7 +126,7 @@ export class QueuePlace extends Deadline {
   passOn(): void {
     this.end();
     for (const session of this.#set.sessions)
-      if ((this.#kept & (1 << session.index)) !== 0) passOn(this.#set, session, this.#names);
+      if ((this.#kept & (1 << session.index)) !== 0) passOn(this.#set, session, this.#record.key);
   }
 
   #answered(round: number, session: NodeSession, reply: WaitReply): void {
@@ -153,7 +153,8 @@ export class QueuePlace extends Deadline {
 
   /** The key is free: kept for this process, or, not `isKept`, for anyone. */
   #call(isKept: boolean): void {
-    if (this.#isCalled) return;
+    // Where votes were split, or the number was wrong, the back-off is what keeps callers apart.
+    if (this.#isCalled || (!isKept && this.#record.foreign === undefined)) return;
     this.#isCalled = true;
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
     // Who can't try by then has lost its turn.
@@ -165,7 +166,8 @@ export class QueuePlace extends Deadline {
 }
 
 /** Gives a turn back that nobody here takes. */
-export function passOn(set: NodeSet, session: NodeSession, names: NodeNames): void {
+export function passOn(set: NodeSet, session: NodeSession, key: string): void {
+  const names = new NodeNames(set.options.keyPrefix, [key], set.marker);
   const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
   if (session.release(request, 0, set.nowMs)) set.flushLater(undefined, false);
 }

@@ -85,6 +85,7 @@ describe('a process in line', () => {
   });
 
   it('tries when a quorum says that the key is free, without being called', () => {
+    record.foreign = FOREIGN;
     stand();
     answer([1, 1, 1], [0, 60_000, 0]);
     expect([woken, record.isCalled]).toEqual([[1], false]);

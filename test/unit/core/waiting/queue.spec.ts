@@ -191,6 +191,39 @@ describe('a place in line', () => {
     expect(await grantedAfterMs(0)).toBeLessThan(GRACE_MS);
   });
 
+  it('that was kept for the next caller of the same process goes on when that one leaves', async () => {
+    const cluster = await newCluster();
+    const [busy, other] = [await cluster.process(), await cluster.process()];
+    const lock = await cluster.settle(busy.redlock.acquire('a'));
+    const granted = other.redlock.acquire('a', { wait: '1m' });
+    const abort = new AbortController();
+    const failed = rejection(busy.redlock.acquire('a', { wait: '1m', signal: abort.signal }));
+    await cluster.advance(15);
+    void lock.release();
+    abort.abort(new Error('left'));
+    expect(await failed).toMatchObject({ message: 'left' });
+    const leftAtMs = cluster.nowMs;
+    await cluster.settle(granted);
+    expect(cluster.nowMs - leftAtMs).toBeLessThan(GRACE_MS / 2);
+  });
+
+  it('is no reason to ask at once again where a key is free, but the clock of this process is wrong', async () => {
+    const room = newRoom();
+    room.chance(0.5);
+    const caller = room.call('a', { wait: 2_000 });
+    for (let turn = 0; turn < 100; turn += 1) {
+      for (const node of room.nodes)
+        for (const { name, settle } of node.waiting.splice(0))
+          settle(
+            (name === 'acquire'
+              ? { kind: 'stale', floor: 9e15, nowMicros: 1, byClock: true }
+              : { kind: 'waiting', ticket: 1, freeInMs: 0 }) as never,
+          );
+      await room.advance(1);
+    }
+    expect(caller.tries).toBeLessThan(15);
+  });
+
   it('of a process that does not wait any more is given to the next at once', async () => {
     const { cluster, waiting, release, grantedAfterMs } = await contended([{ wait: 500 }, {}]);
     expect(await cluster.failure(waiting[0]!.granted)).toMatchObject({ code: 'LOCK_BUSY' });
