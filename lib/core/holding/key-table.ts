@@ -8,7 +8,7 @@ import { jitterMs, passOn, QueuePlace } from './queue-place.ts';
 
 /** Records kept for nothing but what they remember of floors. */
 const MAX_REMEMBERED = 4_096;
-/** For so long a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
+/** Time for which a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
 const ROW_MS = 40;
 
 /** A caller that waits for keys. It stands in one line at a time. */
@@ -63,11 +63,11 @@ export class KeyRecord {
   last: Waiter | undefined = undefined;
   /** How many in line are impatient; 0 saves a walk. */
   impatient = 0;
-  /** Its place among the processes that wait for the key; undefined where no caller here has to wait for another process. */
+  /** Place of this process among those that wait for the key; undefined where no caller here has to wait for another process. */
   queued: QueuePlace | undefined = undefined;
-  /** It is this process's turn, as the nodes said. */
+  /** Nodes said that it is this process's turn. */
   isCalled = false;
-  /** The nodes said when the key was last released here that other processes wait for it. */
+  /** Nodes said when the key was last released here that other processes wait for it. */
   othersWait = false;
   /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
   rowSinceMs: number | undefined = undefined;
@@ -174,7 +174,7 @@ export class KeyRecord {
     if (this.impatient > 0) this.wakeImpatient();
   }
 
-  /** Its line looks again, and the head may try from `atMs` on. */
+  /** Lets the line look again; its head may try from `atMs` on. */
   mayBeFree(atMs: number): void {
     this.hints += 1;
     this.hintAtMs = atMs;
@@ -182,7 +182,7 @@ export class KeyRecord {
     this.wake();
   }
 
-  /** A caller here waits for it, tries for it, or needs it for a set. */
+  /** Says whether a caller here waits for it, tries for it, or needs it for a set. */
   get isAwaited(): boolean {
     return this.first !== undefined || this.trying !== undefined || !!this.sets?.size;
   }
@@ -243,7 +243,7 @@ export class KeyTable {
     const { queued, foreign, rowSinceMs } = record;
     if ((queued ?? foreign ?? rowSinceMs) !== undefined && !record.isAwaited) {
       queued?.passOn();
-      // It was kept for the next caller here, who has left.
+      // Nodes kept it for the next caller here, who has left.
       if (rowSinceMs !== undefined && record.lock === undefined)
         for (const session of this.#set.sessions) passOn(this.#set, session, record.key);
       record.foreign = record.queued = record.rowSinceMs = undefined;
@@ -304,7 +304,7 @@ export class KeyTable {
     return !stays;
   }
 
-  /** It is the turn of others that wait: callers here stand behind them. */
+  /** Lets callers here stand behind others that wait, whose turn it is. */
   standBehind(records: readonly KeyRecord[], nowMs: number): void {
     for (const record of records) {
       if (record.first === undefined || !record.othersWait) continue;
@@ -343,7 +343,7 @@ export class KeyTable {
     for (const record of records) this.drop(record);
   }
 
-  /** A node keeps a lock for this process; with `keptMs` for another one, and this one is behind it. */
+  /** Hears that a node keeps a lock for this process; with `keptMs` for another one, and this one is behind it. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#set.options.keyPrefix.length);
     const record = this.#records[key];
@@ -356,7 +356,7 @@ export class KeyTable {
     }
   }
 
-  /** A node reports turns from now on: those before may have gone to the next in line. */
+  /** Hears that a node reports turns from now on: those before may have gone to the next in line. */
   listening(session: NodeSession): void {
     for (const { queued } of Object.values(this.#records)) queued?.standAt(session);
   }

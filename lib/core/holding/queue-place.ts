@@ -9,14 +9,14 @@ import type { KeyRecord } from './key-table.ts';
 const POLL_MS = 2_000;
 /** Nodes forget a queue in which nobody stood for so long. */
 const QUEUE_LIFE_MS = 10_000;
-/** For so long a free lock is kept for this process at least, and where it waits for several keys at once. */
+/** Least time for which a free lock is kept for this process, and that where it waits for several keys at once. */
 const LEAST_GRACE_MS = 10;
 const GRACE_OF_SET_MS = 40;
 
-/** A head that was not called tries so late after the end of a lease, and a few round trips. */
+/** Head that was not called tries so late after the end of a lease, and a few round trips. */
 const LEAST_SLACK_MS = 10;
 
-/** No moment that several processes wait for is answered later than this after it came. */
+/** Limits the jitter after a moment that several processes wait for. */
 export const MAX_JITTER_MS = 40;
 const MAX_JITTER_DOUBLINGS = 5;
 
@@ -26,7 +26,7 @@ export function jitterMs(failures: number, roundTripMs: number, random: number):
   return Math.min(random * ceilingMs, MAX_JITTER_MS);
 }
 
-/** How long after the end of a lease the head of a line waits to be called. */
+/** Time after the end of a lease in which the head of a line waits to be called. */
 function slackMs({ roundTripMs }: NodeSet): number {
   return 4 * roundTripMs + LEAST_SLACK_MS;
 }
@@ -43,13 +43,13 @@ export class QueuePlace extends Deadline {
   readonly #graceMs: number;
   readonly #record: KeyRecord;
   #ticket = 0;
-  /** What each node said: of the ticket at first, and of the lease in the latest round. */
+  /** Answers by node: of the ticket at first, and of the lease in the latest round. */
   readonly #tickets: number[] = [];
   #freeInMs: number[] = [];
   #round = 0;
   /** Nodes that keep the key for this process, as bits. */
   #kept = 0;
-  /** It is its turn, and it should have tried since. */
+  /** Says that this process has its turn, and should have tried since. */
   #isCalled = false;
 
   constructor(set: NodeSet, record: KeyRecord) {
@@ -58,7 +58,7 @@ export class QueuePlace extends Deadline {
     this.#record = record;
     this.#names = new NodeNames(set.options.keyPrefix, [record.key], set.marker);
     let graceMs = record.sets?.size ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
-    // In few steps, because a node takes another text for another process.
+    // Grace grows in few steps, because a node takes another text for another process.
     while (graceMs < 4 * set.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
     this.#member = `${set.mark} ${graceMs} ${set.channel}`;
@@ -77,7 +77,7 @@ export class QueuePlace extends Deadline {
     alarms.set(this, POLL_MS, nowMs);
   }
 
-  /** The same at one node. */
+  /** Takes it at one node. */
   standAt(session: NodeSession): void {
     const round = this.#round;
     const request = {
@@ -90,7 +90,7 @@ export class QueuePlace extends Deadline {
     this.#set.flushLater(undefined, false);
   }
 
-  /** This node keeps the key for this process. */
+  /** Notes that this node keeps the key for this process. */
   turn({ index }: NodeSession): void {
     const { quorum, roundTripMs, alarms, nowMs } = this.#set;
     const isFirst = this.#kept === 0;
@@ -100,7 +100,7 @@ export class QueuePlace extends Deadline {
     else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(roundTripMs)), nowMs);
   }
 
-  /** It is behind the process whose turn it is, for which the key is kept for so long. */
+  /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
   standBy(keptMs: number): void {
     const { alarms, nowMs } = this.#set;
     if (this.#kept === 0 && this.dueMs > nowMs + keptMs + 1) alarms.set(this, keptMs + 1, nowMs);
@@ -111,18 +111,18 @@ export class QueuePlace extends Deadline {
     else this.stand(this.#set.nowMs);
   }
 
-  /** A try is under way: what was said before says nothing of its end. */
+  /** Notes that a try is under way: answers from before say nothing of its end. */
   tries(): void {
     this.end();
   }
 
-  /** Nothing that nodes say later counts. */
+  /** Ends it: later answers count no more. */
   end(): void {
     this.#set.alarms.cancel(this);
     this.#round += 1;
   }
 
-  /** Nobody here waits any more: what is kept for this process is for the next. */
+  /** Gives back what is kept for this process: callers here wait no more. */
   passOn(): void {
     this.end();
     for (const session of this.#set.sessions)
@@ -144,20 +144,20 @@ export class QueuePlace extends Deadline {
     if (freeInMs < POLL_MS) alarms.set(this, freeInMs + 1, nowMs);
   }
 
-  /** It may have been votes that are given back: no evidence of a holder, but a reason not to ask before. */
+  /** Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before. */
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
     if (foreign === undefined || this.#set.mayMissTurns) return;
     this.#record.foreign = { ...foreign, untilMs: this.#set.nowMs + ms + slackMs(this.#set) };
   }
 
-  /** The key is free: kept for this process, or, not `isKept`, for anyone. */
+  /** Calls the head of the line: the key is kept for this process, or, not `isKept`, free for anyone. */
   #call(isKept: boolean): void {
-    // Where votes were split, or the number was wrong, the back-off is what keeps callers apart.
+    // Back-off keeps callers apart where votes were split, or the number was wrong.
     if (this.#isCalled || (!isKept && this.#record.foreign === undefined)) return;
     this.#isCalled = true;
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
-    // Who can't try by then has lost its turn.
+    // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);
     this.#record.isCalled = isKept;
     const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());

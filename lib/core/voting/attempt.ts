@@ -182,7 +182,7 @@ export class Attempt implements RoundOwner {
     const isTooSlow = decision === 'won' && !isInTime;
     const isContended = votes.isContention && !isTooSlow;
     if (isContended && !this.#isCancelled) listener.refused(endedAtMs);
-    // Where a quorum has another holder, its release names the next one.
+    // Release of a holder that a quorum has names the next one.
     const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
     this.#abandon(isAnswered && votes.namedHolder.holder === undefined);
     const failed: FailedAttempt = {

@@ -190,7 +190,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.wake();
   }
 
-  /** Those that are to wait stand in line before their votes are given back, so that these name the first of all. */
+  /** Stands in line before its votes are given back, so that these name the first of all. */
   refused(nowMs: number): void {
     if (!this.#queues) return;
     for (const record of this.records) this.#room.table.stand(record, nowMs);
