@@ -310,7 +310,8 @@ export class KeyTable {
       if (record.first === undefined || !record.othersWait) continue;
       this.stand(record, nowMs);
       const untilMs = nowMs + this.#set.options.acquire.nodeTimeoutMs;
-      record.foreign = { untilMs, freeAtMs: undefined, causes: () => [] };
+      // No evidence of a holder: those that waited may have died.
+      record.foreign = { untilMs, freeAtMs: nowMs, causes: () => [] };
     }
   }
 
