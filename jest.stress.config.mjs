@@ -12,6 +12,7 @@ export default {
     '<rootDir>/test/**/*.stress.spec.ts',
     ...LONG_SPECS.map((path) => `<rootDir>/${path}`),
     '<rootDir>/test/contract/batches.spec.ts',
+    '<rootDir>/test/contract/refinement.spec.ts',
     '<rootDir>/test/fencing/stress/*.spec.ts',
     '<rootDir>/test/fencing/wrong-stores.spec.ts',
     '<rootDir>/test/simulation/campaign.spec.ts',

@@ -96,6 +96,15 @@ const CAUGHT: readonly (readonly [typeof MemoryLockServer, ...checks: string[]])
     'turn: one that is given back goes to the next',
   ],
   [
+    broken.KeepsTooLong,
+    'turn: a lock that nobody takes is free after its grace, at most 200 ms',
+    'turn: without pass the lock stays with its own service for a moment, where others wait',
+  ],
+  [
+    broken.ShortensLines,
+    'wait: a line in which nobody stands again is forgotten, and no later one shortens its life',
+  ],
+  [
     broken.IgnoresTickets,
     'turn: a release names the first in line and keeps the lock for it alone, and the second hears when that is over',
   ],

@@ -174,6 +174,29 @@ export class PassesNever extends MemoryLockServer {
   }
 }
 
+/** Keeps a free lock for as long as it would be held. */
+export class KeepsTooLong extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    const reply = super.release(request);
+    for (const { lock } of pairsOf(request.names)) {
+      const value = this.state.locks.get(lock);
+      if (value?.startsWith('#')) this.state.locks.set(lock, value, 60_000);
+    }
+    return reply;
+  }
+}
+
+/** Keeps each line for as long as the latest in it says. */
+export class ShortensLines extends MemoryLockServer {
+  override wait(request: WaitRequest): WaitReply {
+    const reply = super.wait(request);
+    const lock = request.names.locks[0]!;
+    const queued = this.state.queues.get(lock);
+    if (queued !== undefined) this.state.queues.set(lock, queued, request.lifeMs);
+    return reply;
+  }
+}
+
 /** Has its own order. */
 export class IgnoresTickets extends MemoryLockServer {
   override wait(request: WaitRequest): WaitReply {

@@ -121,9 +121,9 @@ export class ContractClient implements LockNodeListener {
   wait(
     names: LockNames,
     mark: string,
-    { ticket = 0, graceMs = 5_000, channel = `turns:${mark}` } = {},
+    { ticket = 0, graceMs = 5_000, channel = `turns:${mark}`, lifeMs = 60_000 } = {},
   ): Promise<WaitReply> {
-    const request = { names, member: `${mark} ${graceMs} ${channel}`, ticket, lifeMs: 60_000 };
+    const request = { names, member: `${mark} ${graceMs} ${channel}`, ticket, lifeMs };
     return this.#reply((settle) => this.node.wait(request, settle));
   }
 

@@ -96,6 +96,9 @@ describe('random commands', () => {
       broken.RefusesDuplicates,
       broken.AcceptsEqualBallots,
       broken.ReleasesAnything,
+      broken.PassesAlways,
+      broken.PassesNever,
+      broken.IgnoresTickets,
     ].map((Server) => ({ name: Server.name, Server })),
   )('tell a broken server from a whole one: $name', async ({ Server }) => {
     const whole = opened(createMemoryHarness());

@@ -37,6 +37,7 @@ export type RandomCommand =
       readonly holder: string;
       readonly ticket: number;
     }
+  | { readonly kind: 'giveBack'; readonly keys: string[]; readonly holder: string }
   | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFloor'; readonly keys: string[] }
   | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
 
@@ -71,6 +72,7 @@ export function randomCommands(seed: number, count: number, base: number): Rando
     if (chance < 0.74) return { kind: 'abandon', keys: vote.keys, holder: vote.holder, pass };
     const ticket = 1 + below(9);
     if (chance < 0.8) return { kind: 'wait', keys: [pick(KEYS)], holder, ticket };
+    if (chance < 0.82) return { kind: 'giveBack', keys: vote.keys, holder };
     if (chance < 0.86) return { kind: 'inspect', keys: vote.keys };
     if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
     if (chance < 0.96) return { kind: 'deleteFloor', keys: [pick(KEYS)] };
@@ -139,6 +141,8 @@ export async function perform(
       const { holder, ticket } = command;
       return client.wait(names as LockNames, holder, { ticket, channel: 'turns:listened' });
     }
+    case 'giveBack':
+      return client.release(names as LockNames, `#${command.holder}`);
     case 'inspect':
       return client.inspect(names as LockNames);
     case 'deleteLock':

@@ -1,6 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { AcquireReply, AcquireRequest } from '../../lib/core/nodes/lock-node.ts';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  ReleaseReply,
+  ReleaseRequest,
+} from '../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../lib/testing/index.ts';
 import { keptFor, pairsOf } from '../../lib/testing/memory/memory-state.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
@@ -60,7 +67,8 @@ async function compare(
     const reply = (await perform(command, first, waiting)) as AcquireReply | undefined;
     const isRefused = reply?.kind === 'held' && reply.holder.startsWith('#');
     if (isRefused) refused += 1;
-    const isStep = command.kind !== 'wait' && !isRefused;
+    const isOfLines = command.kind === 'wait' || command.kind === 'giveBack';
+    const isStep = !isOfLines && !isRefused;
     const other = isStep ? await perform(command, second, plainOne) : reply;
     const outcome = [plain(reply), withoutTurns(await stateOf(waiting))];
     const expected = [plain(other), await stateOf(plainOne)];
@@ -81,6 +89,24 @@ class TakesKeptForHeld extends MemoryLockServer {
   }
 }
 
+/** Takes a lock that is kept for somebody for one that is held. */
+class LosesToKept extends MemoryLockServer {
+  override extend(request: ExtendRequest): ExtendReply {
+    const values = pairsOf(request.names).map(({ lock }) => this.state.locks.get(lock));
+    return values.some((value) => value?.startsWith('#'))
+      ? { kind: 'lost' }
+      : super.extend(request);
+  }
+}
+
+/** Forgets the ballot of the holder before it was kept for the one that gives it back. */
+class AbandonsTurns extends MemoryLockServer {
+  override release(request: ReleaseRequest): ReleaseReply {
+    const granted = request.granted && !request.holder.startsWith('#');
+    return super.release({ ...request, granted });
+  }
+}
+
 describe('a server with lines', () => {
   it(
     `does what one without them does, or refuses, in ${STEPS} steps`,
@@ -92,8 +118,10 @@ describe('a server with lines', () => {
     LIMIT_MS,
   );
 
-  it('would be noticed if it took a lock that is kept for one that is held', async () => {
-    const broken = createMemoryHarness(new TakesKeptForHeld({ fresh: true }));
+  it.each(
+    [TakesKeptForHeld, LosesToKept, AbandonsTurns].map((Server) => ({ name: Server.name, Server })),
+  )('would be noticed if it were broken: $name', async ({ Server }) => {
+    const broken = createMemoryHarness(new Server({ fresh: true }));
     await expect(compare(1, 3_000, broken, createMemoryHarness())).rejects.toThrow(/^Step/);
   });
 });

@@ -83,8 +83,13 @@ export const waitChecks: readonly ContractCheck[] = [
   {
     name: 'turn: a lock that nobody takes is free after its grace, at most 200 ms',
     async run(harness) {
-      const { names, client } = await inLine(harness);
-      expect(await client.release(names, `${ANA}-1`)).toEqual(RELEASED);
+      const { names, client, ballot } = await inLine(harness);
+      const [released, refused] = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.acquire(names, `${EVE}-1`, ballot + 1),
+      ]);
+      expect([released, refused]).toMatchObject([RELEASED, { kind: 'held', holder: `#${BOB}` }]);
+      expect((refused as { remainingMs: number }).remainingMs).toBeLessThanOrEqual(200);
       await eventually('a free lock', () => isFree(harness, names));
     },
   },
@@ -96,9 +101,9 @@ export const waitChecks: readonly ContractCheck[] = [
       await eventually('Bob is gone', async () => {
         await client.wait(names, ANA, { ticket: 1 });
         await client.release(names, `${ANA}-1`);
-        return eve.turns.length > 0;
+        return eve.turns.some(({ keptMs }) => keptMs === 0);
       });
-      expect(eve.turns[0]).toEqual({ lockName: lock, keptMs: 0 });
+      expect(eve.turns.at(-1)).toEqual({ lockName: lock, keptMs: 0 });
     },
   },
   {
@@ -125,6 +130,7 @@ export const waitChecks: readonly ContractCheck[] = [
         client.acquire(names, `${ANA}-2`, ballot + 1),
       ]);
       expect(replies).toMatchObject([RELEASED, { kind: 'held' }, { kind: 'accepted' }]);
+      expect((replies[1] as { remainingMs: number }).remainingMs).toBeLessThanOrEqual(20);
       const alone = harness.names('b');
       await client.acquire(alone, `${ANA}-3`, ballot);
       expect(await client.release(alone, `${ANA}-3`, false)).toEqual({
@@ -171,6 +177,21 @@ export const waitChecks: readonly ContractCheck[] = [
         { kind: 'extended', recreated: 1 },
         { kind: 'held' },
       ]);
+    },
+  },
+  {
+    name: 'wait: a line in which nobody stands again is forgotten, and no later one shortens its life',
+    async run(harness) {
+      const { names, client, ballot } = await oneKey(harness);
+      const [long, short] = [harness.names('b'), names];
+      for (const each of [long, short]) await client.acquire(each, `${ANA}-1`, ballot);
+      await client.listen(BOB);
+      await client.wait(long, BOB);
+      await client.wait(long, BOB, { lifeMs: 30 });
+      await client.wait(short, BOB, { lifeMs: 30 });
+      await new Promise((resolve) => setTimeout(resolve, 60));
+      expect(await client.release(short, `${ANA}-1`)).toEqual({ kind: 'released', deleted: 1 });
+      expect(await client.release(long, `${ANA}-1`)).toEqual(RELEASED);
     },
   },
   {
