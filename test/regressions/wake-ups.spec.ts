@@ -8,9 +8,7 @@ const TICK_MS = 2;
 const RUN_MS = 15_000;
 const CALLERS = 200;
 const KEYS = ['a', 'b', 'c', 'd', 'e'];
-/** A caller that was passed so often may claim its keys. */
-const PASSES = 8;
-/** The longest jitter after a hint, a step back for other processes, and the round trips between. */
+/** The longest jitter after a hint, the time for which a set keeps a free key, and the round trips between. */
 const IDLE_MS = 40 + 40 + 20;
 /** Between processes a split vote costs a random wait of up to the node timeout, 500 ms with this ttl. */
 const BACK_OFF_MS = 500;
@@ -18,8 +16,6 @@ const BACK_OFF_MS = 500;
 interface Waiter {
   readonly keys: readonly string[];
   readonly process: number;
-  /** Grants of its keys in this process to callers that came after it. */
-  passes: number;
   /** Since when all its keys have been free and no try named one of them. */
   idleSinceMs: number | undefined;
 }
@@ -57,7 +53,7 @@ class Schedule {
     const [cluster, draw] = [this.#cluster, this.#draw];
     await sleepIn(cluster, draw.below(RUN_MS));
     const keys = draw.some(KEYS, draw.chance(0.6) ? 1 : 2 + draw.below(2));
-    const waiter: Waiter = { keys, process, passes: 0, idleSinceMs: undefined };
+    const waiter: Waiter = { keys, process, idleSinceMs: undefined };
     const abort = new AbortController();
     if (draw.chance(0.2)) void sleepIn(cluster, draw.below(300)).then(() => abort.abort());
     this.#waiting.push(waiter);
@@ -69,12 +65,8 @@ class Schedule {
       minHold: draw.one([0, 0, 0, 30]),
     });
     const { code } = await outcomeOf(acquired, () => cluster.nowMs);
-    const position = this.#waiting.indexOf(waiter);
-    this.#waiting.splice(position, 1);
+    this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
     if (code !== 'granted') return;
-    for (const earlier of this.#waiting.slice(0, position))
-      if (earlier.process === process)
-        earlier.passes += keys.filter((key) => earlier.keys.includes(key)).length;
     const lock = await acquired;
     await sleepIn(cluster, 1 + draw.below(60));
     // The others end with their validity.
@@ -95,19 +87,11 @@ class Schedule {
       this.#seen[process] = commands.length;
       return names;
     });
-    for (const [position, waiter] of this.#waiting.entries()) {
+    for (const waiter of this.#waiting) {
       const { keys, process } = waiter;
-      const claimed = this.#waiting
-        .slice(0, position)
-        .some(
-          (older) =>
-            older.process === process &&
-            older.passes >= PASSES &&
-            older.keys.some((key) => keys.includes(key)),
-        );
       const isFree = (key: string) =>
         this.#cluster.holders(key) === 0 && !tried[process]!.has(`lock:${key}`);
-      if (claimed || !keys.every(isFree)) waiter.idleSinceMs = undefined;
+      if (!keys.every(isFree)) waiter.idleSinceMs = undefined;
       else waiter.idleSinceMs ??= nowMs;
       if (waiter.idleSinceMs === undefined || nowMs - waiter.idleSinceMs <= this.#limitMs) continue;
       this.idle.push(`[${keys.join()}] at ${Math.round(nowMs)}`);
@@ -116,7 +100,7 @@ class Schedule {
   }
 }
 
-describe('a caller whose keys are all free, unclaimed and untried', () => {
+describe('a caller whose keys are all free and untried', () => {
   it.each([
     ['one process', 1],
     ['three processes', 3],

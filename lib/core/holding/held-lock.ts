@@ -69,7 +69,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
   #timer: Alarm | undefined;
 
-  constructor(room: LockRoom, { keys, records, settings, ticket }: GrantedCall, grant: Granted) {
+  constructor(room: LockRoom, { keys, records, settings }: GrantedCall, grant: Granted) {
     if (grant.accepts < room.set.quorum)
       throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
@@ -82,7 +82,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     this.#startedAtMs = grant.startedAtMs;
     this.#set = room.set;
     this.#lease = new Lease(room.set, this, grant.validUntilMs);
-    room.table.granted(this, records, ticket);
+    room.table.granted(this, records);
   }
 
   /** Made when it is asked for: many holders never do. */

@@ -17,8 +17,6 @@ export interface Waiter {
   readonly ticket: number;
   /** Has no conclusive answer yet, which it is owed within a node timeout. */
   isImpatient: boolean;
-  /** Locks that are held here, in whose sections it was called. */
-  readonly enclosing: readonly HeldLock[] | undefined;
   /** Its latest try: whether a node has named another holder so far. */
   readonly attempt: Pick<Attempt, 'namesHolder' | 'openCauses' | 'heldBackMs'> | undefined;
   place: KeyRecord | undefined;
@@ -26,8 +24,6 @@ export interface Waiter {
   nextInLine: Waiter | undefined;
   /** Something changed: it looks again whether it can try. */
   wake(): void;
-  /** A later arrival was granted one of its keys. Called for sets only. */
-  passed(): void;
 }
 
 /** Another process holds the key, as a quorum of nodes said. */
@@ -50,15 +46,14 @@ export class KeyRecord {
   foreign: ForeignHolder | undefined = undefined;
   /** When it was last granted here, or a quorum named another holder. */
   busyAtMs = Number.NEGATIVE_INFINITY;
-  /** How long its latest lock here was held. Undefined before: a time is an object of its own, and most keys are locked once. */
-  heldMs: number | undefined = undefined;
   /** When a node last named another holder, and when its lease was to end. */
   named: { readonly atMs: number; readonly freeAtMs: number } | undefined = undefined;
   /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
   outage: FailedAttempt | undefined = undefined;
-  /** Sets that wait for this key, wherever they stand, and those of them that claim it. */
+  /** Sets that wait for this key, wherever they stand. */
   sets: Set<Waiter> | undefined = undefined;
-  claims: Waiter[] | undefined = undefined;
+  /** Set that waits for another key, and keeps this one from later callers: once between two tries for it. */
+  reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
   first: Waiter | undefined = undefined;
   last: Waiter | undefined = undefined;
   /** How many in line are impatient; 0 saves a walk. */
@@ -74,8 +69,6 @@ export class KeyRecord {
   /** How often it may have become free, and when the head of its line may try since. */
   hints = 0;
   hintAtMs: number | undefined = undefined;
-  /** How often it was granted in this process. */
-  turnover = 0;
   /** Highest floor that nodes reported, while it is ahead of our clock; microseconds. */
   floor = 0;
   /** Waiters and locks that refer to it. */
@@ -135,24 +128,20 @@ export class KeyRecord {
     } else if (previous === undefined) this.wake();
   }
 
-  /** Whether it may try before all others in line: the head, and one that no claim binds behind those that one binds. */
-  isNext(waiter: Waiter): boolean {
-    let next = this.first;
-    if (isUnbound(waiter) && this.claims !== undefined) {
-      const oldest = Math.min(...this.claims.map(({ ticket }) => ticket));
-      while (next !== undefined && next.ticket >= oldest && !isUnbound(next))
-        next = next.nextInLine;
-    }
-    return next === waiter;
+  /** Says whether an earlier set keeps it from a caller with this number of arrival. */
+  isReserved(ticket: number, nowMs: number): boolean {
+    const { reserved } = this;
+    return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
   }
 
-  /** The key may be free: callers that claim it look first, then the head of the line and those that no claim binds. */
+  endReservation(): void {
+    this.reserved = undefined;
+    this.wake();
+  }
+
+  /** The key may be free: the head of the line looks. */
   wake(): void {
-    for (const claimant of this.claims ?? []) claimant.wake();
     this.first?.wake();
-    if (this.claims === undefined || this.claims.length === 0) return;
-    for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
-      if (isUnbound(waiter)) waiter.wake();
   }
 
   /** There is a conclusive answer: callers that wait for no more than that are notified. */
@@ -188,17 +177,8 @@ export class KeyRecord {
   }
 }
 
-/** No claim binds a caller inside a section that others here wait for: they would wait for each other. */
-export function isUnbound({ enclosing }: Waiter): boolean {
-  if (enclosing === undefined) return false;
-  const isWanted = ({ first, sets }: KeyRecord) => first !== undefined || !!sets?.size;
-  return enclosing.some((lock) =>
-    lock.records.some((record) => record.lock === lock && isWanted(record)),
-  );
-}
-
-function isUnused({ lock, isAwaited, claims, queued }: KeyRecord): boolean {
-  return lock === undefined && !isAwaited && !claims?.length && queued === undefined;
+function isUnused({ lock, isAwaited, reserved, queued }: KeyRecord): boolean {
+  return !isAwaited && (lock ?? reserved ?? queued) === undefined;
 }
 
 /** One record per key that this process holds, tries for or waits for. */
@@ -259,8 +239,7 @@ export class KeyTable {
     return locks;
   }
 
-  /** A lock was granted: it counts as a pass for sets that wait for one of its keys and came earlier. */
-  granted(lock: HeldLock, records: readonly KeyRecord[], ticket: number): void {
+  granted(lock: HeldLock, records: readonly KeyRecord[]): void {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
@@ -270,24 +249,18 @@ export class KeyTable {
       record.queued?.end();
       record.queued = undefined;
       record.isCalled = false;
-      record.turnover += 1;
       record.uses += 1;
     }
-    for (const record of records) {
-      for (const set of record.sets ?? []) if (set.ticket < ticket) set.passed();
-      if (record.impatient > 0) record.wakeImpatient();
-    }
+    for (const record of records) if (record.impatient > 0) record.wakeImpatient();
   }
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
   freed(lock: HeldLock, records: readonly KeyRecord[]): void {
     for (const record of records) {
-      if (record.lock !== lock) continue;
-      record.lock = undefined;
-      record.heldMs = this.#set.nowMs - record.busyAtMs;
+      if (record.lock === lock) record.lock = undefined;
     }
     for (const record of records) {
-      if (record.first !== undefined || record.claims !== undefined) record.wake();
+      record.wake();
       this.drop(record);
     }
   }

@@ -9,9 +9,9 @@ import type { KeyRecord } from './key-table.ts';
 const POLL_MS = 2_000;
 /** Nodes forget a queue in which nobody stood for so long. */
 const QUEUE_LIFE_MS = 10_000;
-/** Least time for which a free lock is kept for this process, and that where it waits for several keys at once. */
+/** Least time for which a free lock is kept for this process, and that for a caller that waits for several keys at once. */
 const LEAST_GRACE_MS = 10;
-const GRACE_OF_SET_MS = 40;
+export const GRACE_OF_SET_MS = 40;
 
 /** Head that was not called tries so late after the end of a lease, and a few round trips. */
 const LEAST_SLACK_MS = 10;

@@ -1,16 +1,15 @@
 import { brokenInvariant } from '../invariant.ts';
 import { HeldLock } from '../holding/held-lock.ts';
 import type { LockRoom } from '../holding/held-lock.ts';
-import { isUnbound, type KeyRecord, type Waiter } from '../holding/key-table.ts';
+import type { KeyRecord, Waiter } from '../holding/key-table.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { Attempt, NOW } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { MAX_JITTER_MS } from '../holding/queue-place.ts';
+import { GRACE_OF_SET_MS, MAX_JITTER_MS } from '../holding/queue-place.ts';
 import { nextTryMs } from './backoff.ts';
-import { Claim } from './claim.ts';
 import { Verdict } from './verdict.ts';
 
 /** What a first try is left at least: two ballots, and as much again. */
@@ -23,8 +22,8 @@ export interface WaitingRoom extends LockRoom {
 
 /**
  * One acquire on its way: in line, try, wait, try again, within its budget.
- * It stands in the line of one key at a time, the one that blocks it, until that is free, and reserves nothing: no free key
- * is refused because a set waits for another one.
+ * It stands in the line of one key at a time, the one that blocks it. A set for which a key has become free while another one
+ * is in use keeps the free one for a moment from later arrivals, as nodes do between processes.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
   readonly keys: readonly string[];
@@ -49,8 +48,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   readonly #budgetMs: number;
   /** Without a try until then it needs the rest of its time for one. */
   readonly #tryAtLatestMs: number;
-  /** Of a set that is passed again and again. */
-  readonly #claim: Claim | undefined;
   #abort: AbortController | undefined;
   #resolve: ((lock: HeldLock) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
@@ -90,7 +87,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const neededMs = Math.max(this.#budgetMs / 2, TRY_ROUND_TRIPS * room.set.roundTripMs);
     this.#tryAtLatestMs = this.arrivedAtMs + this.#budgetMs - neededMs;
     if (keys.length === 1) return;
-    this.#claim = new Claim(room.set, this, this.records);
     for (const record of this.records) (record.sets ??= new Set()).add(this);
   }
 
@@ -140,7 +136,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       for (const record of this.records) record.trying = undefined;
       this.#room.admission.exit();
       if (outcome.kind === 'granted') {
-        this.#claim?.end();
         const lock = new HeldLock(this.#room, this, outcome);
         const resolve = this.#resolve!;
         this.#leave();
@@ -182,10 +177,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     void NOW.then(() => this.#goOn(this.#room.set.nowMs));
   }
 
-  passed(): void {
-    this.#claim?.passed();
-  }
-
   onDeadline(): void {
     this.wake();
   }
@@ -223,21 +214,16 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     }
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
-    const isHead = this.place === undefined || this.place.isNext(this);
+    const isHead = this.place === undefined || this.place.first === this;
     if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
       this.#findings.sawHolder(nowMs);
-    const isTurn = isHead || this.#claim?.isActive === true;
     const laterMs = nowMs < this.#tryAtLatestMs ? this.#tryAtLatestMs : Number.POSITIVE_INFINITY;
-    if (!isTurn && !this.#isOverdue(nowMs)) return this.#standBy(laterMs);
+    if (!isHead && !this.#isOverdue(nowMs)) return this.#standBy(laterMs);
     if (blocking !== undefined) {
-      this.#claim?.consider(nowMs);
-      if (isHead && blocking !== this.place) {
-        // The wake-up that brought it here goes on to the next in the line that it leaves.
-        this.place?.leave(this);
-        blocking.enter(this);
-      }
+      if (isHead && blocking !== this.place) this.#move(blocking, nowMs);
       if (nowMs >= this.#tryAtLatestMs) this.place?.listen(this);
-      if (blocking.foreign === undefined) return this.#standBy(laterMs);
+      const { untilMs = laterMs } = blocking.reserved ?? {};
+      if (blocking.foreign === undefined) return this.#standBy(Math.min(untilMs, laterMs));
       if (blocking.queued === undefined && this.#queues) this.#room.table.stand(blocking, nowMs);
       return this.#standBy(Math.min(blocking.foreign.untilMs, laterMs));
     }
@@ -255,9 +241,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.trying !== undefined)
         throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
+      record.reserved = undefined;
     }
     this.place?.leave(this);
     return undefined;
+  }
+
+  /** Stands in the line of another key from now on. The wake-up that brought it here goes on to the next in the line that it leaves. */
+  #move(blocking: KeyRecord, nowMs: number): void {
+    const { place, ticket } = this;
+    place?.leave(this);
+    blocking.enter(this);
+    if (place !== undefined && blocking.first === this && blocking.foreign === undefined)
+      place.reserved ??= { ticket, untilMs: nowMs + GRACE_OF_SET_MS };
   }
 
   /** It does not wait for a slot, but for something else. */
@@ -274,7 +270,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.foreign.untilMs > nowMs && !this.#isOverdue(nowMs)) return true;
       record.foreign = undefined;
     }
-    return record.claims?.some(({ ticket }) => ticket < this.ticket) === true && !isUnbound(this);
+    return record.isReserved(this.ticket, nowMs);
   }
 
   /** Until when the head of a free line lets time pass: its own back-off, or jitter after a hint. */
@@ -338,7 +334,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const failures = this.#splits || this.tries;
     const { pausedUntilMs, untilFreeMs } = nextTryMs(set, this.settings, outcome, failures);
     if (record !== undefined) {
-      this.#claim?.end();
       const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
       const askMs = set.mayMissTurns ? pausedUntilMs : untilFreeMs;
       record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
@@ -386,8 +381,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (this.line !== undefined) set.budgets.cancel(this);
     if (this.#isCandidate) admission.withdraw(this);
     this.place?.leave(this);
-    for (const record of this.records) record.sets?.delete(this);
-    this.#claim?.end();
+    for (const record of this.records) {
+      record.sets?.delete(this);
+      if (record.reserved?.ticket === this.ticket) record.endReservation();
+    }
     for (const record of this.records) table.drop(record);
     // One that has waited is old: whatever it refers to would be kept until a full collection.
     this.attempt = this.#resolve = this.#reject = undefined;

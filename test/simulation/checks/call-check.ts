@@ -66,7 +66,7 @@ export class CallCheck {
       this.#broke('false-outage', error);
   }
 
-  /** Somebody had one of the keys, or a claim on it, or this process, which did not run lately, could think so. */
+  /** Somebody had one of the keys, or an earlier set kept it, or this process, which did not run lately, could think so. */
   get #mayBeBusy(): boolean {
     const { record, process, waiting } = this.#client;
     for (const { keys, calledAtMs } of waiting) {

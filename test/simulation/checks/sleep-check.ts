@@ -1,8 +1,8 @@
-import type { ClientProcess, Waiter } from '../world/client-process.ts';
+import type { ClientProcess } from '../world/client-process.ts';
 import { broke } from '../world/run-context.ts';
 import type { RunContext } from '../world/run-context.ts';
 
-/** Messages, the longest jitter after a hint, and stepping back for other processes. */
+/** Messages, the longest jitter after a turn, and the time for which a set keeps a free key. */
 const LIMIT_MS = 100;
 
 /** Nobody waits while all keys that it wants are free on every node: looks every millisecond. */
@@ -15,9 +15,7 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
       if (!alive) continue;
       for (const waiter of waiting) {
         if (!waiter.keys.every(isFree)) waiter.freeSinceMs = world.nowMs;
-        const claimedMs = longestClaimMs(waiter, waiting);
-        if (world.nowMs <= waiter.freeSinceMs + claimedMs) waiter.claimedAtMs = world.nowMs;
-        if (world.nowMs - Math.max(waiter.freeSinceMs, waiter.claimedAtMs) <= LIMIT_MS) continue;
+        if (world.nowMs - waiter.freeSinceMs <= LIMIT_MS) continue;
         broke(
           run,
           'asleep',
@@ -28,17 +26,4 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
     }
     watchSleepers(run, clients);
   });
-}
-
-/**
- * A set that was passed may claim its keys for as long as that took, which is no longer than it has waited; it may begin as
- * late as somebody has to take the key.
- */
-function longestClaimMs({ keys, freeSinceMs }: Waiter, waiting: Iterable<Waiter>): number {
-  let longestMs = 0;
-  for (const other of waiting) {
-    if (other.keys.length === 1 || !other.keys.some((key) => keys.includes(key))) continue;
-    longestMs = Math.max(longestMs, 2 * LIMIT_MS + freeSinceMs - other.calledAtMs);
-  }
-  return longestMs;
 }

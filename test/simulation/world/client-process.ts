@@ -20,8 +20,6 @@ export interface Waiter {
   readonly keys: readonly string[];
   readonly calledAtMs: number;
   freeSinceMs: number;
-  /** When a set that was passed could last claim them. */
-  claimedAtMs: number;
 }
 
 /** Which servers a process knows and how many votes it wants; those of the plan unless said otherwise. */
@@ -134,7 +132,7 @@ export class ClientProcess {
 
   #wait(keys: readonly string[]): Waiter {
     const { nowMs } = this.#run.world;
-    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs, claimedAtMs: nowMs };
+    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs };
     this.waiting.add(waiter);
     return waiter;
   }

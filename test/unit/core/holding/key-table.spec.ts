@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { isUnbound, KeyTable } from '../../../../lib/core/holding/key-table.ts';
+import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
 import type { KeyRecord, Waiter } from '../../../../lib/core/holding/key-table.ts';
 import type { ReleaseRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import { seededRandom } from '../../../support/manual-environment.ts';
@@ -23,9 +23,9 @@ beforeEach(() => {
 const caller = (ticket: number, isImpatient = false) => new Caller(ticket, woken, isImpatient);
 const callers = (...tickets: number[]) => tickets.map((ticket) => caller(ticket));
 /** Grants and frees it at once. */
-function grant(record: KeyRecord, ticket = 9): void {
+function grant(record: KeyRecord): void {
   const lock = lockOf('any');
-  table.granted(lock, [record], ticket);
+  table.granted(lock, [record]);
   table.freed(lock, [record]);
 }
 const FOREIGN = { untilMs: 9_000, freeAtMs: 9_000, causes: () => [] };
@@ -99,11 +99,10 @@ describe('the line of a key', () => {
     expect([woken, first!.place]).toEqual([[3], undefined]);
   });
 
-  it('wakes those who claim the key and then its head, or all who wait for one answer', () => {
+  it('wakes its head, or all who wait for one answer', () => {
     for (const ticket of [1, 2, 3, 4]) a.enter(caller(ticket, ticket % 2 === 0));
-    a.claims = [caller(7)];
     a.wake();
-    expect(woken.splice(0)).toEqual([7, 1]);
+    expect(woken.splice(0)).toEqual([1]);
     a.wakeImpatient();
     expect(woken).toEqual([2, 4]);
   });
@@ -142,9 +141,9 @@ describe('a lock of this process', () => {
       record.enter(caller(2));
       record.enter(caller(3, true));
     }
-    table.granted(lock, [a, b], 1);
+    table.granted(lock, [a, b]);
     const none = { trying: undefined, foreign: undefined, queued: undefined, isCalled: false };
-    const granted = { lock, ...none, turnover: 1, busyAtMs: 1_000 };
+    const granted = { lock, ...none, busyAtMs: 1_000 };
     expect([a, b]).toMatchObject([granted, granted]);
     expect([woken.splice(0), [...table.locks()]]).toEqual([[3, 3], [lock]]);
     for (const record of [a, b]) table.drop(record);
@@ -154,19 +153,10 @@ describe('a lock of this process', () => {
   });
 
   it('is the only one of its keys here, and ends no other', () => {
-    table.granted(lockOf('newer'), [a], 2);
-    expect(() => table.granted(lockOf('other'), [a], 3)).toThrow(/one lock in one process/);
+    table.granted(lockOf('newer'), [a]);
+    expect(() => table.granted(lockOf('other'), [a])).toThrow(/one lock in one process/);
     table.freed(lockOf('older'), [a]);
     expect(a.lock?.holder).toBe('newer');
-  });
-
-  it('passes the sets that came before it and wait for one of its keys, and no others', () => {
-    const [earlier, later] = callers(1, 9);
-    for (const record of [a, b]) record.sets = new Set([earlier!, later!]);
-    grant(a, 5);
-    grant(b, 6);
-    grant(b, 1);
-    expect([earlier!.passes, later!.passes]).toEqual([2, 0]);
   });
 });
 
@@ -203,7 +193,7 @@ describe('the turn of this process', () => {
     a.trying = caller(1);
     turn('lock:a');
     a.trying = undefined;
-    table.granted(lockOf('mine'), [a], 1);
+    table.granted(lockOf('mine'), [a]);
     turn('lock:a');
     turn('lock:b', 20);
     turn('lock:unknown');
@@ -280,25 +270,6 @@ describe('a ballot', () => {
     expect(next(a)).toBe(6_000_000);
     table.sawFloor([b], START + 5_999_999);
     expect(b.floor).toBe(0);
-  });
-});
-
-describe('a caller inside a section', () => {
-  it('is not bound by claims while others wait for a key of its lock, until that is over', () => {
-    const lock = lockOf('outer', [a, b]);
-    const nested = Object.assign(caller(9), { enclosing: [lock] });
-    const seen = [isUnbound(caller(8))];
-    a.lock = b.lock = lock;
-    const look = () => seen.push(isUnbound(nested));
-    look();
-    b.sets = new Set([caller(2)]);
-    look();
-    b.sets.clear();
-    a.enter(caller(3));
-    look();
-    a.lock = b.lock = undefined;
-    look();
-    expect(seen).toEqual([false, false, true, true, false]);
   });
 });
 

@@ -48,7 +48,7 @@ describe('the ticket of a process', () => {
       expect([round, asked().map((tickets) => tickets.at(-1))]).toEqual([round, [30, 30, 30]]);
       answer([70, 80], 60_000);
     }
-    table.granted(lockOf('mine'), [record], 1);
+    table.granted(lockOf('mine'), [record]);
     for (const { waiting } of world.nodes) waiting.splice(0);
     table.freed(record.lock!, [record]);
     stand();

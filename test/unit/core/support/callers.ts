@@ -6,8 +6,6 @@ export class Caller implements Waiter {
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
-  passes = 0;
-  readonly enclosing = undefined;
   readonly attempt = undefined;
   readonly ticket: number;
   readonly isImpatient: boolean;
@@ -23,19 +21,9 @@ export class Caller implements Waiter {
   wake(): void {
     this.#woken.push(this.ticket);
   }
-
-  passed(): void {
-    this.passes += 1;
-  }
 }
 
 /** As much of a lock as a key table looks at. */
 export function lockOf(holder: string, records: readonly KeyRecord[] = []): HeldLock {
   return { holder, records } as HeldLock;
-}
-
-/** A lock for which others wait. */
-export function wantedLock(): HeldLock {
-  const lock = lockOf('wanted');
-  return Object.assign(lock, { records: [{ lock, first: new Caller(0) }] });
 }

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
-import { Caller, lockOf } from '../support/callers.ts';
+import { lockOf } from '../support/callers.ts';
 import { ACCEPTED, held, newRoom, OOM } from '../support/waiting-room.ts';
 
 let room: ReturnType<typeof newRoom>;
@@ -125,11 +125,15 @@ describe('a set that waits', () => {
     await room.flush();
     expect([set, nextA!, nextB!].map(keyOf)).toEqual(['a', 'a', 'b']);
     await room.release(a);
-    expect([keyOf(set), set.place?.first, room.tries()]).toEqual(['b', set, ['a']]);
+    expect([keyOf(set), set.place?.first, room.tries()]).toEqual(['b', set, []]);
+    await room.advance(40);
+    expect(room.tries()).toEqual(['a']);
     await room.answer(ACCEPTED);
     await room.release(b);
     // Its first key is held again: the wake-up goes on.
-    expect([keyOf(set), keyOf(nextB!), room.tries()]).toEqual(['a', undefined, ['b']]);
+    expect([keyOf(set), keyOf(nextB!), room.tries()]).toEqual(['a', 'b', []]);
+    await room.advance(40);
+    expect([keyOf(nextB!), room.tries()]).toEqual([undefined, ['b']]);
   });
 
   it('refuses no free key to others', async () => {
@@ -169,63 +173,61 @@ describe('a set that waits', () => {
     }
     expect(set.tries).toBe(1);
   });
-
-  it('claims its keys at a release when it was passed eight times, and tries although it is not the head', async () => {
-    const head = room.call('b');
-    await room.answer(...SPLIT);
-    const [a, b] = [room.record('a'), room.record('b')];
-    room.table.granted(lockOf('long'), [a], 99);
-    const set = room.call('ab');
-    for (let pass = 0; pass < 8; pass += 1) {
-      b.lock = undefined;
-      room.table.granted(lockOf('short'), [b], 99);
-    }
-    await room.flush();
-    expect([keyOf(set), a.claims]).toEqual(['a', undefined]);
-    room.table.freed(a.lock!, [a]);
-    await room.flush();
-    expect([a.claims, b.claims, keyOf(set), b.first]).toEqual([[set], [set], 'b', head]);
-    room.table.freed(b.lock!, [b]);
-    await room.flush();
-    await room.answer(held(0));
-    expect([set.tries, head.tries, b.claims, keyOf(set), a.first]).toEqual([1, 1, [], 'a', set]);
-  });
 });
 
-describe('a claim binds', () => {
-  /** A lock, for whose key others wait if that is `w`. */
-  const section = async (key: string) => {
-    const lock = await room.hold(key);
-    if (key === 'w') room.call(key, { wait: '1m' });
-    return lock;
-  };
+describe('a set for which one key became free while another one is in use here', () => {
+  const lockA = lockOf('a');
+  const lockB = lockOf('b');
+  let set: Acquisition;
 
-  it.each([
-    ['later arrivals', 'a', {}, 0],
-    ['later sets', 'ac', {}, 0],
-    ['later arrivals inside a section', 'a', { inside: 'h' }, 0],
-    ['no later arrivals inside a section for which others wait', 'a', { inside: 'w' }, 1],
-    ['no callers of other keys', 'c', {}, 1],
-    ['no earlier arrivals', 'a', {}, 1],
-  ])('%s', async (who, keys, { inside }: { inside?: string }, tries) => {
-    const record = room.record('a');
-    record.claims = [new Caller(who.includes('earlier') ? 99 : 0)];
-    const enclosing = inside === undefined ? undefined : [await section(inside)];
-    const caller = room.call(keys, { enclosing });
+  beforeEach(async () => {
+    room.table.granted(lockA, [room.record('a')]);
+    room.table.granted(lockB, [room.record('b')]);
+    set = room.call('ab', { wait: '1m' });
     await room.flush();
-    expect(caller.tries).toBe(tries);
-    record.claims = [];
-    record.wake();
+    room.table.freed(lockA, [room.record('a')]);
     await room.flush();
-    expect([caller.tries, keyOf(caller)]).toEqual([1, undefined]);
   });
 
-  it('no caller inside a section to wait for those that it binds', async () => {
-    room.record('a').claims = [new Caller(0)];
-    const enclosing = [await section('w')];
-    const [bound, nested] = [room.call('a'), room.call('a', { enclosing })];
+  it.each([
+    ['later arrivals', 'a', 0],
+    ['later sets', 'ac', 0],
+    ['no callers of other keys', 'c', 1],
+  ])('keeps the free one from %s for 40 ms', async (_, keys, tries) => {
+    const caller = room.call(keys, { wait: '1m' });
+    await room.advance(39);
+    expect([keyOf(set), caller.tries]).toEqual(['b', tries]);
+    await room.advance(2);
+    expect(caller.tries).toBe(1);
+  });
+
+  it('tries before them when the other key is free by then', async () => {
+    const caller = room.call('a', { wait: '1m' });
+    await room.advance(30);
+    room.table.freed(lockB, [room.record('b')]);
     await room.flush();
-    expect([room.tries(), bound.tries, nested.tries]).toEqual([['a'], 0, 1]);
+    expect([set.tries, caller.tries]).toEqual([1, 0]);
+  });
+
+  it('keeps it from nobody when it leaves', async () => {
+    const caller = room.call('a', { wait: '1m' });
+    set.cancel(new Error('left'));
+    await room.flush();
+    expect(caller.tries).toBe(1);
+  });
+
+  it('keeps nothing where it is not the next for the other key', async () => {
+    set.cancel(new Error('left'));
+    room.call('b', { wait: '1m' });
+    const lock = lockOf('again');
+    room.table.granted(lock, [room.record('a')]);
+    const behind = room.call('ab', { wait: '1m' });
+    await room.flush();
+    room.table.freed(lock, [room.record('a')]);
+    await room.flush();
+    const caller = room.call('a');
+    await room.flush();
+    expect([keyOf(behind), caller.tries]).toEqual(['b', 1]);
   });
 });
 
@@ -265,7 +267,7 @@ describe('a caller whose try failed', () => {
   });
 
   it.each([
-    ['its key is in use meanwhile', () => room.table.granted(lockOf('b'), [room.record('a')], 9)],
+    ['its key is in use meanwhile', () => room.table.granted(lockOf('b'), [room.record('a')])],
     ['it has left', (candidate: Acquisition) => candidate.cancel(new Error('left'))],
   ])('gives back its place among those that wait for a slot when %s', async (_, happen) => {
     room = newRoom({ concurrentTries: 1 });

@@ -2,9 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import type { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
 import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
-import { isUnbound } from '../../../../lib/core/holding/key-table.ts';
 import { seededRandom } from '../../../support/manual-environment.ts';
-import { wantedLock } from '../support/callers.ts';
+import { lockOf } from '../support/callers.ts';
 import { ACCEPTED, held, newRoom } from '../support/waiting-room.ts';
 
 const KEYS = ['a', 'b', 'c'];
@@ -35,7 +34,7 @@ function newTraffic(seed: number) {
   const arrive = () => {
     const keys = KEYS.filter(() => fraction() < 0.45).join('') || pick(KEYS);
     const wait = pick([0, 300, 3_000, 30_000]);
-    const enclosing = fraction() < 0.1 ? [wantedLock()] : undefined;
+    const enclosing = fraction() < 0.1 ? [lockOf('outer')] : undefined;
     const caller = call(keys, { wait, enclosing });
     waiting.set(caller, set.nowMs);
     void caller.outcome.then(({ lock }) => {
@@ -93,10 +92,10 @@ function newTraffic(seed: number) {
     }
     for (const [caller, sinceMs] of waiting) {
       const records = caller.keys.map(recordOf);
-      const isFree = records.every(({ lock, trying, claims, foreign: holder }) => {
-        const isClaimed = claims?.some(({ ticket }) => ticket < caller.ticket) === true;
+      const isFree = records.every((record) => {
+        const { lock, trying, foreign: holder } = record;
         const isHeldElsewhere = holder !== undefined && holder.untilMs > set.nowMs;
-        return !lock && !trying && !isHeldElsewhere && (!isClaimed || isUnbound(caller));
+        return !lock && !trying && !isHeldElsewhere && !record.isReserved(caller.ticket, set.nowMs);
       });
       // The jitter begins with the latest hint.
       const freeSinceMs = Math.max(sinceMs, ...records.map(({ hintAtMs = 0 }) => hintAtMs));
