@@ -2,7 +2,6 @@ import { Inject, Injectable, StreamableFile } from '@nestjs/common';
 import { isGeneratorObject } from 'node:util/types';
 import { isObservable } from 'rxjs';
 import { FencedUsageError } from '../core/errors.ts';
-import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
@@ -10,7 +9,6 @@ import { durationMs } from '../core/options/duration.ts';
 import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
-import { refusalOfKeys } from './made-keys.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
 
 /** Options of {@link LockService.withLock}. */
@@ -73,7 +71,7 @@ export class LockService {
   ): Promise<Result> {
     // Not by `promised`: under `@Fenced` every call comes by here.
     try {
-      const host = hostOf(this, keys, options);
+      const host = hostOf(this);
       return options?.claim === undefined
         ? host.redlock.withLock(keys, work, options, OF_SECTION)
         : withClaim({ locks: this, host, keys, work }, options);
@@ -89,7 +87,7 @@ export class LockService {
    * @throws FencedUsageError when the call runs inside work that holds these keys already
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    return promised(() => hostOf(this, keys, options).redlock.acquire(keys, options));
+    return promised(() => hostOf(this).redlock.acquire(keys, options));
   }
 
   /**
@@ -100,7 +98,7 @@ export class LockService {
    * @throws FencedUsageError as {@link acquire} does
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
-    return promised(() => hostOf(this, keys, options).redlock.tryAcquire(keys, options));
+    return promised(() => hostOf(this).redlock.tryAcquire(keys, options));
   }
 
   /**
@@ -111,7 +109,7 @@ export class LockService {
    * @throws FencedUsageError for a key that {@link withLock} refuses
    */
   inspect(key: string): Promise<LockInspection> {
-    return promised(() => hostOf(this, key).redlock.inspect(key));
+    return promised(() => hostOf(this).redlock.inspect(key));
   }
 
   /**
@@ -212,23 +210,14 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null || Array.isArray(value);
 }
 
-/** @throws FencedUsageError when the method was taken off the service, as by `const { withLock } = locks`, or its keys are none */
-function hostOf(
-  service: LockService | undefined,
-  keys: string | readonly string[] = [],
-  options?: AcquireOptions | null,
-): RedlockHost {
+/** @throws FencedUsageError when the method was taken off the service, as by `const { withLock } = locks` */
+function hostOf(service: LockService | undefined): RedlockHost {
   const { host } = (service ?? {}) as { readonly host?: RedlockHost };
   if (host === undefined)
     throw new FencedUsageError(
       'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
     );
-  // Keys that `@Fenced` has made may read like a template.
-  const isMade = (options as CalledOptions | null)?.[CALLED_BY] !== undefined;
-  const refusal = isMade ? undefined : refusalOfKeys(keys);
-  // What a section holds was meant, whatever it reads like: `@Fenced` may have made it of a text that a caller gave.
-  if (refusal === undefined || host.redlock.holds(keys)) return host;
-  throw refusal;
+  return host;
 }
 
 registerCopy('LockService', LockService);

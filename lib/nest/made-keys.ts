@@ -3,13 +3,9 @@ import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
 import { CALLED_BY } from '../core/holding/reentrancy.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
-import type { LockParameters } from './fenced/lock-parameters.ts';
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
 const PLACEHOLDER = /\{(0|[1-9]\d*)((?:\.[A-Za-z0-9_$]+)*)\}/;
-
-/** Matches a template that nobody filled in. `{42}` may be an identifier, in the hash tag of Redis Cluster. */
-const TEMPLATE = /\{(?:0|\d+\.[A-Za-z_$][\w$.]*)\}/;
 
 function isListOfTexts(value: unknown): value is readonly string[] {
   return (
@@ -60,19 +56,6 @@ export function calledBy<Options extends object>(where: string, options: Options
   return Object.defineProperty(options, CALLED_BY, { value: where });
 }
 
-/** Refuses templates of `@Fenced` in calls of LockService: each would be one lock for everybody. */
-export function refusalOfKeys(keys: string | readonly string[]): FencedUsageError | undefined {
-  const template = Array.isArray(keys) ? keys.find(isTemplate) : keys;
-  if (!isTemplate(template)) return undefined;
-  return new FencedUsageError(
-    `LockService takes the key itself, such as \`seat:\${id}\`, and does not fill in '${template.slice(0, 100)}'. Nothing was locked.`,
-  );
-}
-
-function isTemplate(key: unknown): key is string {
-  return typeof key === 'string' && TEMPLATE.test(key);
-}
-
 function describeKeys(made: unknown): string {
   if (!Array.isArray(made)) return describeValue(made);
   const bad = made.findIndex((key) => typeof key !== 'string' || key === '');
@@ -93,8 +76,6 @@ interface Placeholder {
   readonly argument: number;
   readonly path: readonly string[];
   readonly literal: string;
-  /** The parameter may have a default. */
-  readonly isOptional: boolean;
 }
 
 const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
@@ -107,23 +88,8 @@ export type FencedKey = string | readonly string[] | FencedKeyFunction;
 
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
-/** The parameters of a method, as far as they are known when it is decorated. */
-export interface KeyParameters extends LockParameters {
-  /** What TypeScript wrote about them; undefined without `emitDecoratorMetadata`. */
-  readonly types?: readonly unknown[] | undefined;
-  /** How many come before the first with a default, and before a rest parameter. */
-  readonly length: number;
-}
-
-/**
- * @param parameters those that the lock fills in can't be part of a key
- * @throws FencedUsageError when `key` can't work for any call
- */
-export function compileFencedKey(
-  key: FencedKey,
-  parameters: KeyParameters,
-  where: string,
-): KeysOfCall {
+/** @throws FencedUsageError when `key` can't work for any call */
+export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
   if (typeof key === 'function') {
     const name = 'the key function';
     return (args) =>
@@ -139,7 +105,7 @@ export function compileFencedKey(
       `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
     );
   }
-  const compiled = templates.map((template) => compileKeyTemplate(template, where, parameters));
+  const compiled = templates.map((template) => compileKeyTemplate(template, where));
   refuseTexts(templates);
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
@@ -162,7 +128,6 @@ function refuseTexts(templates: readonly string[]): void {
 export function compileKeyTemplate(
   template: string,
   where: string,
-  parameters?: KeyParameters,
 ): (args: readonly unknown[]) => string {
   if (template === '') {
     throw new FencedUsageError(
@@ -175,8 +140,7 @@ export function compileKeyTemplate(
     const [argument = '', dots = '', literal = ''] = rest.splice(0, 3);
     const path = dots.split('.').slice(1);
     const text = `{${argument}${dots}}`;
-    const isOptional = Number(argument) >= (parameters?.length ?? Infinity);
-    placeholders.push({ text, argument: Number(argument), path, literal, isOptional });
+    placeholders.push({ text, argument: Number(argument), path, literal });
   }
   const literals = [start, ...placeholders.map(({ literal }) => literal)];
   const names = placeholders.flatMap(({ path }) => path);
@@ -184,13 +148,6 @@ export function compileKeyTemplate(
     throw new FencedUsageError(
       `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
     );
-  }
-  for (const placeholder of placeholders) {
-    const refusal = parameters && refusalOf(placeholder, parameters);
-    if (refusal !== undefined)
-      throw new FencedUsageError(
-        `${where}: ${placeholder.text} of the key '${template}' ${refusal}.`,
-      );
   }
   return (args) => {
     let key = start;
@@ -200,29 +157,8 @@ export function compileKeyTemplate(
   };
 }
 
-/** Why a placeholder has a value in no call. */
-function refusalOf(
-  { argument, path: [name] }: Placeholder,
-  { tokenParameters, signalParameters, types, length }: KeyParameters,
-): string | undefined {
-  const filled = [...tokenParameters, ...signalParameters];
-  if (filled.includes(argument))
-    return 'is a parameter that the lock fills in: it has no value before the lock is held';
-  if (types === undefined) return undefined;
-  // A rest parameter would be the last one, and is not counted in the length.
-  const isAll = length === types.length || filled.includes(types.length - 1);
-  if (isAll && argument >= types.length)
-    return `is beyond the parameters of the method: '{0}' is the first one, and it has ${types.length}`;
-  const type = PRIMITIVES.find((primitive) => primitive === types[argument]);
-  if (type === undefined || name === undefined || name in type.prototype) return undefined;
-  return `can't have a value: the parameter is a ${type.name.toLowerCase()}, which has no '${name}'`;
-}
-
-const PRIMITIVES = [String, Number, Boolean, BigInt];
-const LEFT_OUT = ', as the caller left it out: a default of the parameter is not seen here';
-
 function valueOf(
-  { text, argument, path, isOptional }: Placeholder,
+  { text, argument, path }: Placeholder,
   args: readonly unknown[],
   template: string,
   where: string,
@@ -236,8 +172,7 @@ function valueOf(
   if (typeof value === 'string' && value !== '') return value;
   if (Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value);
-  const why = isOptional && args[argument] === undefined ? LEFT_OUT : '';
   throw new FencedUsageError(
-    `${where}: ${text} of the key '${template}' is ${describeValue(value)}${why}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
+    `${where}: ${text} of the key '${template}' is ${describeValue(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
   );
 }

@@ -1,13 +1,7 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  Fenced,
-  FencedUsageError,
-  FencingToken,
-  fencingToken,
-  RedlockConfigError,
-} from '../../lib/index.ts';
+import { Fenced, FencedUsageError, RedlockConfigError } from '../../lib/index.ts';
 import { closeAll, startModule } from './support/applications.ts';
 
 class Seats {}
@@ -143,46 +137,8 @@ describe('@Fenced at decoration', () => {
   );
 });
 
-describe('@Fenced at decoration, by the parameters of the method', () => {
+describe('the template of @Fenced', () => {
   afterEach(closeAll);
-
-  it('refuses a template beyond them', () => {
-    expect(() => {
-      class Wrong {
-        @Fenced('seat:{1}')
-        async run(_id: string): Promise<void> {}
-      }
-      return Wrong;
-    }).toThrow(
-      "Wrong.run: {1} of the key 'seat:{1}' is beyond the parameters of the method: '{0}' is the first one, and it has 1.",
-    );
-    expect(() => {
-      class Wrong {
-        @Fenced(['seat:{0}', 'user:{3.id}'])
-        async run(_id: string, _user = 'ana', @FencingToken() _token = fencingToken()) {}
-      }
-      return Wrong;
-    }).toThrow(/Wrong\.run: \{3\.id\} .* beyond the parameters .* it has 3\./);
-    expect(() => {
-      class Wrong {
-        @Fenced('{0}')
-        async run(): Promise<void> {}
-      }
-      return Wrong;
-    }).toThrow(/beyond the parameters/);
-  });
-
-  it('refuses a property of a text, a number or a truth value', () => {
-    expect(() => {
-      class Wrong {
-        @Fenced('seat:{1.nope}')
-        async run(_seat: { nope: string }, _id: number): Promise<void> {}
-      }
-      return Wrong;
-    }).toThrow(
-      "Wrong.run: {1.nope} of the key 'seat:{1.nope}' can't have a value: the parameter is a number, which has no 'nope'.",
-    );
-  });
 
   it('takes rest parameters, defaults, properties that may be there, and methods of other decorators', async () => {
     const wrapped: MethodDecorator = (_target, _name, descriptor: PropertyDescriptor) => {

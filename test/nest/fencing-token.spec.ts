@@ -143,16 +143,6 @@ describe('@FencingToken()', () => {
     }).toThrow(FencedUsageError);
   });
 
-  it('is refused as part of a key template', () => {
-    expect(() => {
-      class Wrong {
-        @Fenced('seat:{0}:{1}')
-        async run(_seatId: string, @FencingToken() _token?: FencingToken): Promise<void> {}
-      }
-      return Wrong;
-    }).toThrow(/\{1\} of the key .* is a parameter that the lock fills in/);
-  });
-
   it('refuses to boot when a method has the parameter and no @Fenced, also by overriding', async () => {
     @Injectable()
     class Overriding extends Seats {

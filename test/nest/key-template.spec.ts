@@ -50,19 +50,6 @@ describe('key templates', () => {
     expect(() => keyOf(template, ...args)).toThrow(reason);
   });
 
-  it('say of a value that only a default gives that the key is made without it', () => {
-    const made = (...args: unknown[]) => {
-      const parameters = { tokenParameters: [], signalParameters: [], length: 1 };
-      return compileKeyTemplate('seat:{0}:{1}', 'Seats.book', parameters)(args);
-    };
-    expect(made('a', 'b')).toBe('seat:a:b');
-    expect(() => made('a')).toThrow(
-      /\{1\} of the key 'seat:\{0\}:\{1\}' is undefined, as the caller left it out: a default of the parameter is not seen here; it must be/,
-    );
-    expect(() => made(undefined, 'b')).toThrow(/is undefined; it must be/);
-    expect(() => made('a', null)).toThrow(/is null; it must be/);
-  });
-
   it('name the method where a getter throws, and keep what it threw', () => {
     const cause = new TypeError('not loaded');
     const order = {

@@ -77,7 +77,7 @@ describe('@LockSignal()', () => {
     expect(newer.token.value).toBeGreaterThan((error as LockLostError).token);
   });
 
-  it('cannot stand where no lock is taken: not in a constructor, not without @Fenced, not in a key', async () => {
+  it('cannot stand where no lock is taken: not in a constructor, not without @Fenced', async () => {
     class Unlocked {
       async send(@LockSignal() signal = lockSignal()): Promise<AbortSignal> {
         return signal;
@@ -87,15 +87,6 @@ describe('@LockSignal()', () => {
       'Unlocked.send: @LockSignal() without @Fenced',
     );
     expect(() => LockSignal()(class {}, undefined, 0)).toThrow(FencedUsageError);
-    expect(() => {
-      class Keyed {
-        @Fenced('x:{0}')
-        async send(@LockSignal() signal = lockSignal()): Promise<AbortSignal> {
-          return signal;
-        }
-      }
-      return Keyed;
-    }).toThrow(FencedUsageError);
   });
 
   it.each([

@@ -128,12 +128,6 @@ describe('an application over real Redis servers', () => {
     }
   });
 
-  it('says of a database that the server does not have to correct db, not to wait', async () => {
-    const [{ host, port }] = servers as [RedisServer];
-    const starting = start({ nodes: [{ host, port, db: 10_000 }], startupTimeout: 300 });
-    await expect(starting).rejects.toThrow(/has no database of that number: correct 'db'\.$/);
-  });
-
   it('refuses one server under two names and two databases', async () => {
     const { port } = servers[0]!;
     const nodes = [`redis://127.0.0.1:${port}/0`, `redis://localhost:${port}/1`, urls[1]!];

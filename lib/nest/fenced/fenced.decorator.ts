@@ -64,10 +64,7 @@ export function Fenced<
       const refusal = refusalOf(target, original);
       if (refusal !== undefined) throw new FencedUsageError(`${where} ${refusal}`);
       const parameters = lockParametersOf(target, propertyKey);
-      const types = Reflect.getOwnMetadata('design:paramtypes', target, propertyKey) as
-        readonly unknown[] | undefined;
-      const { length } = original;
-      const keysOf = compileFencedKey(key, { ...parameters, types, length }, where);
+      const keysOf = compileFencedKey(key, where);
       const definition: FencedDefinition = {
         where,
         keysOf,

@@ -57,7 +57,8 @@ export async function startRedlock(
     const waitedMs = performance.now() - startedMs;
     const causes = causesOf(redlock, examined, waitedMs);
     const outage = { waitedMs, needed, quorum, nodeCount: nodes.length, causes };
-    return startupOutage(outage, adviceToWait(causes, timeoutMs));
+    const next = `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
+    return startupOutage(outage, next);
   };
   const findings = checkNodes(examined, options);
   const report = formatStartupReport(findings);
@@ -319,37 +320,26 @@ interface Outage {
 }
 
 /**
- * The error of a start that found too few nodes: with what helps against each kind of failure.
+ * The error of a start that found too few nodes.
  * @param next what comes then, at the end of the message
  */
-export function startupOutage(outage: Outage, next: string): QuorumUnavailableError {
+function startupOutage(outage: Outage, next: string): QuorumUnavailableError {
   const { waitedMs, needed, quorum, nodeCount, causes } = outage;
   const commands = causes.flatMap(commandFor);
-  const start = commands.length > 0 ? [`Start Redis: ${commands.join(' and ')}.`] : [];
-  const hints = [...start, ...causes.map(hintFor).filter((hint) => hint !== '')];
-  const advice = [hints.length > 0 ? hints.join(' ') : 'Check these servers.', next];
+  const fix =
+    commands.length > 0 ? `Start Redis: ${commands.join(' and ')}.` : 'Check these servers.';
   return new QuorumUnavailableError(
     [],
     waitedMs,
     needed,
     nodeCount,
     causes,
-    advice.join(' ').trim(),
+    `${fix} ${next}`,
     needed > quorum && causes.length > 0
       ? `With 'strict' the start needs all ${needed} nodes, and after ${Math.round(waitedMs)} ms ${causes.length} ${causes.length === 1 ? 'is' : 'are'} missing`
       : undefined,
   );
 }
-
-/** The advice of a start that did not wait long enough; none where no wait helps against any of the failures. */
-export function adviceToWait(causes: readonly NodeCause[], timeoutMs: number): string {
-  if (causes.length > 0 && causes.every(({ message }) => LASTING.test(message))) return '';
-  return `Servers that start later need a longer 'startupTimeout' (${inSeconds(timeoutMs)}).`;
-}
-
-/** Matches faults that no wait helps against. */
-const LASTING =
-  /\b(NOAUTH|WRONGPASS|NOPERM|ENOTFOUND|NOREPLICAS|OOM|MISCONF)\b|certificate|alert (unknown ca|handshake failure)|Unknown RESP type|Protocol error|DB index/;
 
 /** Starts a server where nothing listens on this machine. */
 function commandFor({ address, message }: NodeCause): string[] {
@@ -357,30 +347,5 @@ function commandFor({ address, message }: NodeCause): string[] {
   return port === undefined ? [] : [`docker run --rm -p ${port}:6379 redis`];
 }
 
-function hintFor({ address, message }: NodeCause): string {
-  if (REFUSED.test(message))
-    return LOCAL.test(address)
-      ? ''
-      : `Nothing listens at ${address}: start the server, or correct host and port.`;
-  if (/\bNOAUTH\b/.test(message))
-    return `${address} wants a password: redis://:password@host:port, with a user redis://user:password@host:port.`;
-  if (/\bWRONGPASS\b/.test(message))
-    return `${address} knows another user or password: correct those in 'nodes'.`;
-  if (/\b(ENOTFOUND|EAI_AGAIN)\b/.test(message))
-    return `No such host: correct the host name of ${address}.`;
-  if (/self-signed certificate|unable to verify the first certificate|local issuer/.test(message))
-    return `${address} shows a certificate that this process does not trust: give that of its authority, tls: { ca }.`;
-  const [, alert] = CLIENT_ALERT.exec(message) ?? [];
-  if (alert !== undefined)
-    return `${address} ${alert === 'handshake failure' ? 'perhaps ' : ''}wants a certificate of its clients that it trusts: give tls: { cert, key }.`;
-  if (/DB index is out of range/.test(message))
-    return `${address} has no database of that number: correct 'db'.`;
-  if (/Unknown RESP type|Protocol error/.test(message))
-    return `What listens at ${address} is no Redis (perhaps a web server): correct the port.`;
-  return '';
-}
-
-const CLIENT_ALERT =
-  /\balert (certificate required|bad certificate|unknown ca|handshake failure)\b/;
 const REFUSED = /\bECONNREFUSED\b/;
 const LOCAL = /^(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?):(\d+)$/i;
