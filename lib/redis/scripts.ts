@@ -217,11 +217,12 @@ for i = 1, #K, granted == '1' and 1 or 2 do
     end
     call('DEL', K[i])
     deleted = deleted + 1
-    if pass == '1' then
-      waits = waits + nextWaiter(K[i])
-    elseif granted == '1' and call('EXISTS', K[i] .. '#queue') == 1 then
-      redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20)
-      waits = 1
+    if call('EXISTS', K[i] .. '#queue') == 1 then
+      if pass == '1' then waits = waits + nextWaiter(K[i])
+      elseif granted == '1' then
+        redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20)
+        waits = 1
+      end
     end
   end
 end
@@ -235,7 +236,8 @@ export const WAIT_TEXT = `
 -- KEYS: lock
 -- ARGV: member "<mark> <graceMs> <channel>", ticket (microseconds; 0 = by this server's clock), lifeMs (how long the line is kept)
 -- queue, under the name of the lock and '#queue': sorted set of members by ticket, 1,000 at most.
--- Returns {ticket, ms}: the ticket as digits; ms until the lease of its holder ends, -1 = the lock is kept for this process, 0 = free
+-- Returns {ticket, ms}: the ticket as digits; ms until it is worth asking again: the rest of the lease, 0 = free, -1 = kept for
+--   this process; a day where the lock is kept for another one and somebody is in front, who asks when that is over
 local call, lock, queue, me = redis.call, KEYS[1], KEYS[1] .. '#queue', ARGV[1]
 --NEXT
 local ticket, value = ARGV[2], call('GET', lock)
@@ -254,7 +256,8 @@ if not value and nextWaiter(lock) == 1 then value = call('GET', lock) end
 if not value or string.sub(value, 1, 8) == mark then return {ticket, 0} end -- its own vote is given back in a moment
 if value == kept then return {ticket, -1} end
 local left = call('PTTL', lock)
-return {ticket, left == -1 and 86400000 or math.max(1, left)}
+local isBehind = string.sub(value, 1, 1) == '#' and call('ZRANGE', queue, 0, 0)[1] ~= me
+return {ticket, (isBehind or left == -1) and 86400000 or math.max(1, left)}
 `;
 
 export const RELEASE = defineScript(RELEASE_TEXT.replace('--NEXT', () => NEXT));

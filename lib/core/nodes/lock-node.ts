@@ -207,7 +207,7 @@ export interface WaitRequest {
 }
 
 export type WaitReply =
-  /** `freeInMs`: until the lease of the holder ends; 0 when the lock is free, -1 when it is kept for this process. */
+  /** `freeInMs`: until it is worth asking again; 0 when the lock is free, -1 when it is kept for this process. */
   { readonly kind: 'waiting'; readonly ticket: number; readonly freeInMs: number } | NodeFailure;
 
 export interface InspectRequest {

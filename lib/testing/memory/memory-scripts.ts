@@ -284,7 +284,9 @@ export function wait(
   if (value === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
   if (value.startsWith(mark)) return { kind: 'waiting', ticket, freeInMs: 0 };
   const leftMs = state.locks.remainingMs(lock);
-  return { kind: 'waiting', ticket, freeInMs: leftMs === -1 ? DAY_MS : Math.max(1, leftMs) };
+  const isBehind = value.startsWith('#') && state.queues.get(lock)?.[0]?.member !== member;
+  const freeInMs = isBehind || leftMs === -1 ? DAY_MS : Math.max(1, leftMs);
+  return { kind: 'waiting', ticket, freeInMs };
 }
 
 /** As a sorted set of Redis has them. */

@@ -94,6 +94,21 @@ export const waitChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'turn: of those behind it only the first in line has to ask when it is over',
+    async run(harness) {
+      const { names, client, bob } = await inLine(harness);
+      const [released, first, second] = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.wait(names, EVE, { ticket: 20 }),
+        client.wait(names, ANA, { ticket: 30 }),
+        bob.wait(names, BOB),
+      ]);
+      expect(released).toMatchObject(RELEASED);
+      expect((first as { freeInMs: number }).freeInMs).toBeLessThanOrEqual(200);
+      expect(second).toMatchObject({ freeInMs: 86_400_000 });
+    },
+  },
+  {
     name: 'turn: one that does not listen any more costs nothing',
     async run(harness) {
       const { names, lock, client, bob, eve } = await inLine(harness);
