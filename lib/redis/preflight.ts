@@ -16,7 +16,7 @@ const LONGEST_IDLE_S = 15;
 const SENT = ['info', 'ping', 'script|load', 'evalsha', 'eval'];
 const WRITES = ['set', 'psetex', 'pexpire', 'del'];
 const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl'];
-const FOR_TURNS = ['zadd', 'zcard', 'zscore', 'zrange', 'zpopmin', 'publish', 'subscribe'];
+const FOR_TURNS = ['zadd', 'zcard', 'zrange', 'zpopmin', 'publish', 'subscribe'];
 
 /** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
 export const REQUIRED_COMMANDS: readonly string[] = Object.freeze(

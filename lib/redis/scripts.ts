@@ -176,13 +176,14 @@ return {1, missing}
 /** Shared by the scripts that name who is next. Never throws: without an order the lock is free to anyone. */
 export const NEXT = `
 -- Keeps a free lock for the first process in line that still listens, and notifies it; and the one behind it of when that is over.
-local function nextWaiter(lock)
+-- own: the mark of the process that had the lock until now. Where it is in line it was granted the lock by other servers.
+local function nextWaiter(lock, own)
   local queue = lock .. '#queue'
   while true do
     local head = redis.pcall('ZPOPMIN', queue)[1] -- "<mark> <graceMs> <channel>"
     if not head then return 0 end
     local mark, grace, channel = string.match(head, '^(%S+) (%d+) (.+)$')
-    local reached = channel and redis.pcall('PUBLISH', channel, '0 ' .. lock)
+    local reached = channel and mark ~= own and redis.pcall('PUBLISH', channel, '0 ' .. lock)
     if type(reached) == 'number' and reached > 0 then
       grace = math.min(grace, 200)
       redis.pcall('SET', lock, '#' .. mark, 'PX', grace)
@@ -218,7 +219,7 @@ for i = 1, #K, granted == '1' and 1 or 2 do
     call('DEL', K[i])
     deleted = deleted + 1
     if call('EXISTS', K[i] .. '#queue') == 1 then
-      if pass == '1' then waits = waits + nextWaiter(K[i])
+      if pass == '1' then waits = waits + nextWaiter(K[i], granted == '1' and string.sub(holder, 1, 8))
       elseif granted == '1' then
         redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20)
         waits = 1
@@ -245,7 +246,7 @@ local mark = string.match(me, '^%S+')
 local kept = '#' .. mark
 if ticket == '0' then
   local time = call('TIME')
-  ticket = call('ZSCORE', queue, me) or string.format('%.0f', time[1] * 1000000 + time[2])
+  ticket = string.format('%.0f', time[1] * 1000000 + time[2])
 end
 if value == kept then return {ticket, -1} end
 if call('ZCARD', queue) < 1000 then
@@ -310,7 +311,6 @@ try('EXISTS', lock)
 try('PTTL', lock)
 try('ZADD', queue, 1, '0')
 try('ZCARD', queue)
-try('ZSCORE', queue, '0')
 try('ZRANGE', queue, 0, 0)
 try('ZPOPMIN', queue)
 try('PUBLISH', lock, '0')

@@ -7,6 +7,7 @@ import { ClientProcess } from './world/client-process.ts';
 import type { Plan } from './families/plan.ts';
 import { MAX_REMEMBERED } from './network/simulated-connection.ts';
 import { playReballots } from './families/reballots.ts';
+import { watchPasses } from './checks/pass-check.ts';
 import { watchSleepers } from './checks/sleep-check.ts';
 import { broke, createRun } from './world/run-context.ts';
 import type { RunContext, RunCounts } from './world/run-context.ts';
@@ -55,6 +56,7 @@ class Simulation implements Fleet {
     this.#planFaults();
     if (plan.family === 'sets' || plan.family === 'turns')
       watchSleepers(this.context, this.clients);
+    if (plan.family === 'turns') watchPasses(this.context);
     if (plan.family === 'boundary') await playBoundary(this.context, this.clients);
     else if (plan.family === 'reballots') await playReballots(this.context, this.clients);
     else await world.runUntil(plan.maxTtlMs + plan.durationMs);

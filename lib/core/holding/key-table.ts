@@ -134,11 +134,6 @@ export class KeyRecord {
     return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
   }
 
-  endReservation(): void {
-    this.reserved = undefined;
-    this.wake();
-  }
-
   /** The key may be free: the head of the line looks. */
   wake(): void {
     this.first?.wake();
@@ -220,14 +215,16 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    const { queued, foreign, rowSinceMs } = record;
+    const { queued, foreign, rowSinceMs, lock } = record;
     if ((queued ?? foreign ?? rowSinceMs) !== undefined && !record.isAwaited) {
       queued?.passOn();
-      // Nodes kept it for the next caller here, who has left.
-      if (rowSinceMs !== undefined && record.lock === undefined)
-        for (const session of this.#set.sessions) passOn(this.#set, session, record.key);
-      record.foreign = record.queued = record.rowSinceMs = undefined;
+      record.foreign = record.queued = undefined;
       record.isCalled = false;
+      if (rowSinceMs !== undefined && lock === undefined) {
+        // Nodes kept it for the next caller here, who has left.
+        for (const session of this.#set.sessions) passOn(this.#set, session, record.key);
+        record.rowSinceMs = undefined;
+      }
     }
     this.#forget(record);
   }

@@ -26,11 +26,6 @@ export function jitterMs(failures: number, roundTripMs: number, random: number):
   return Math.min(random * ceilingMs, MAX_JITTER_MS);
 }
 
-/** Time after the end of a lease in which the head of a line waits to be called. */
-function slackMs({ roundTripMs }: NodeSet): number {
-  return 4 * roundTripMs + LEAST_SLACK_MS;
-}
-
 /**
  * The place of this process among those that wait for a key. Each node keeps a queue in the order of tickets. A ticket is the
  * time at which the process came, as a quorum of nodes saw it, and stays until the key is granted here: so all nodes have one
@@ -66,9 +61,7 @@ export class QueuePlace extends Deadline {
 
   /** Takes its place at all nodes, or says that it still stands there. */
   stand(nowMs: number): void {
-    const { sessions, quorum, alarms } = this.#set;
-    const tickets = this.#tickets.filter(() => true).sort((one, other) => one - other);
-    this.#ticket ||= tickets[quorum - 1] ?? 0;
+    const { sessions, alarms } = this.#set;
     this.#round += 1;
     this.#kept = 0;
     this.#isCalled = false;
@@ -80,6 +73,7 @@ export class QueuePlace extends Deadline {
   /** Takes it at one node. */
   standAt(session: NodeSession): void {
     const round = this.#round;
+    this.#ticket ||= this.#atQuorum(this.#tickets) ?? 0;
     const request = {
       names: this.#names,
       member: this.#member,
@@ -133,22 +127,28 @@ export class QueuePlace extends Deadline {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
     if (round !== this.#round || this.#isCalled) return;
-    const { quorum, alarms, nowMs } = this.#set;
+    const { alarms, nowMs } = this.#set;
     this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
     if (reply.freeInMs < 0) this.turn(session);
-    const times = this.#freeInMs.filter(() => true).sort((one, other) => one - other);
-    const freeInMs = times[quorum - 1];
+    const freeInMs = this.#atQuorum(this.#freeInMs);
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
     this.#isHeldFor(freeInMs);
     if (freeInMs < POLL_MS) alarms.set(this, freeInMs + 1, nowMs);
   }
 
+  /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */
+  #atQuorum(answers: readonly number[]): number | undefined {
+    return answers.filter(() => true).sort((one, other) => one - other)[this.#set.quorum - 1];
+  }
+
   /** Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before. */
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
-    if (foreign === undefined || this.#set.mayMissTurns) return;
-    this.#record.foreign = { ...foreign, untilMs: this.#set.nowMs + ms + slackMs(this.#set) };
+    const { mayMissTurns, nowMs, roundTripMs } = this.#set;
+    if (foreign === undefined || mayMissTurns) return;
+    const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
+    this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };
   }
 
   /** Calls the head of the line: the key is kept for this process, or, not `isKept`, free for anyone. */

@@ -215,8 +215,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     // On arrival in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
-    if (blocking !== undefined && blocking.trying === undefined && !blocking.hasLapsed(nowMs))
-      this.#findings.sawHolder(nowMs);
+    if (blocking?.isHeld(nowMs) === true) this.#findings.sawHolder(nowMs);
     const laterMs = nowMs < this.#tryAtLatestMs ? this.#tryAtLatestMs : Number.POSITIVE_INFINITY;
     if (!isHead && !this.#isOverdue(nowMs)) return this.#standBy(laterMs);
     if (blocking !== undefined) {
@@ -383,7 +382,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.place?.leave(this);
     for (const record of this.records) {
       record.sets?.delete(this);
-      if (record.reserved?.ticket === this.ticket) record.endReservation();
+      if (record.reserved?.ticket !== this.ticket) continue;
+      record.reserved = undefined;
+      record.wake();
     }
     for (const record of this.records) table.drop(record);
     // One that has waited is old: whatever it refers to would be kept until a full collection.

@@ -229,7 +229,8 @@ export function release(
   for (const pair of own) {
     state.locks.delete(pair.lock);
     if (!granted) restoreFloor(state, pair);
-    if (pass) othersWait = nextWaiter(state, pair.lock, publish) || othersWait;
+    const before = granted ? keptFor(holder) : '';
+    if (pass) othersWait = nextWaiter(state, pair.lock, publish, before) || othersWait;
     else if (granted && state.queues.get(pair.lock) !== undefined) {
       state.locks.set(pair.lock, keptFor(holder), OWN_GRACE_MS);
       othersWait = true;
@@ -239,15 +240,15 @@ export function release(
   return othersWait ? { ...released, othersWait } : released;
 }
 
-/** Keeps a free lock for the first process in line that listens. */
-function nextWaiter(state: MemoryState, lock: string, publish: Publish): boolean {
+/** Keeps a free lock for the first process in line that listens; not for that which had it until now. */
+function nextWaiter(state: MemoryState, lock: string, publish: Publish, own = ''): boolean {
   for (;;) {
     const [head, ...others] = state.queues.get(lock) ?? [];
     if (head === undefined) return false;
     if (others.length === 0) state.queues.delete(lock);
     else state.queues.replace(lock, others);
     const [mark, grace, channel] = memberOf(head.member);
-    if (publish(channel, `0 ${lock}`) === 0) continue;
+    if (`#${mark}` === own || publish(channel, `0 ${lock}`) === 0) continue;
     const graceMs = Math.min(grace, LONGEST_GRACE_MS);
     state.locks.set(lock, `#${mark}`, graceMs);
     const [second] = others;
@@ -271,7 +272,7 @@ export function wait(
   const [mark] = memberOf(member);
   const waiting = state.queues.get(lock) ?? [];
   const before = waiting.find((each) => each.member === member);
-  const ticket = asked || (before?.ticket ?? state.nowMicros());
+  const ticket = asked || state.nowMicros();
   if (state.locks.get(lock) === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
   if (waiting.length < LONGEST_QUEUE) {
     const others = waiting.filter((each) => each !== before);

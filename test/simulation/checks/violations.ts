@@ -39,6 +39,8 @@ export interface Violation {
     | 'false-alarm'
     /** A caller waited although its keys were free for long. */
     | 'asleep'
+    /** Another process had a key for two rows before one that waited had it for one. */
+    | 'passed-twice'
     /** With healthy nodes and one process a call was not granted in time. */
     | 'starved'
     /** A section that joined a lock ran beside the next holder, and was not notified. */

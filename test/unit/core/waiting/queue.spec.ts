@@ -5,8 +5,10 @@ import type { Cluster, LockProcess, ProcessOptions } from '../support/cluster.ts
 import { newRoom } from '../support/waiting-room.ts';
 
 const newCluster = clusterFactory();
-/** A row of grants of one process lasts no longer, and a round trip of its last one. */
-const LONGEST_ROW_MS = 40 + 4;
+/** Grants of a row begin within that: its time, and the round trip of the process that is six ms away. */
+const LONGEST_ROW_MS = 40 + 12;
+/** Pause, try and place in line of the process that is six ms away. */
+const KNOWN_AFTER_MS = 6 + 12 + 6;
 /** So long a key is kept for a process that is two ms away. */
 const GRACE_MS = 20;
 
@@ -89,7 +91,12 @@ describe('a process that waits', () => {
   async function loops(
     cluster: Cluster,
     processes: readonly LockProcess[],
-    { callers, holdMs, forMs }: { callers: number; holdMs: number; forMs: number },
+    {
+      callers,
+      holdMs,
+      forMs,
+      pauseMs = 0,
+    }: { callers: number; holdMs: number; forMs: number; pauseMs?: number },
     meanwhile?: () => Promise<void>,
   ) {
     const holds: Hold[] = [];
@@ -104,6 +111,7 @@ describe('a process that waits', () => {
           await sleep(holdMs);
           hold.endMs = cluster.nowMs;
         });
+        if (pauseMs > 0) await sleep(pauseMs);
       }
     };
     const all = processes.flatMap((process) =>
@@ -115,19 +123,20 @@ describe('a process that waits', () => {
     return holds;
   }
 
-  /** How often another process began a row while this one waited, which is between any two of its holds: the most. */
-  function passes(holds: readonly Hold[]): number {
+  /** How often another process began a row while one waited, which each does from the start and between its holds: the most. */
+  function passes(processes: readonly LockProcess[], holds: readonly Hold[]): number {
     let most = 0;
     /** By the process that waits: how often each other one passed it since it had the key. */
     const counts = new Map<LockProcess, Map<LockProcess, number>>();
-    const lastEndMs = new Map<LockProcess, number>();
+    const lastEndMs = new Map(processes.map((process) => [process, holds[0]!.atMs]));
+    for (const process of processes) counts.set(process, new Map());
     let row: Hold | undefined;
     for (const hold of holds) {
       const isNewRow = row?.process !== hold.process || hold.atMs - row.atMs > LONGEST_ROW_MS;
       if (isNewRow) row = hold;
       for (const [waiting, passed] of counts) {
         // It asks at once; and the nodes know of it when it was refused, and stands in line.
-        const isKnown = row!.atMs > lastEndMs.get(waiting)! + 10;
+        const isKnown = row!.atMs > lastEndMs.get(waiting)! + KNOWN_AFTER_MS;
         if (waiting === hold.process || !isNewRow || !isKnown) continue;
         passed.set(hold.process, (passed.get(hold.process) ?? 0) + 1);
         most = Math.max(most, passed.get(hold.process)!);
@@ -139,26 +148,39 @@ describe('a process that waits', () => {
   }
 
   it.each([
-    [1, 1],
-    [1, 4],
-    [20, 1],
-    [20, 4],
-    [250, 1],
-    [250, 4],
+    [1, 1, 0],
+    [1, 4, 0],
+    // In which a caller comes back after the next one has the key: nobody is in line then.
+    [8, 2, 6],
+    [20, 1, 0],
+    [20, 4, 0],
+    [250, 1, 0],
+    [250, 4, 0],
   ])(
-    'is not passed twice by another one before it has the key once: holds of %i ms, %i callers each',
-    async (holdMs, callers) => {
+    'is not passed twice by another one before it has the key once: holds of %i ms, %i callers each, pauses of %i ms',
+    async (holdMs, callers, pauseMs) => {
       const cluster = await newCluster();
       const processes: LockProcess[] = [];
       for (const latencyMs of [2, 2, 2, 3, 6])
         processes.push(await cluster.process({ wait: '1m', latencyMs }));
       const forMs = Math.max(2_000, 60 * holdMs);
-      const holds = await loops(cluster, processes, { callers, holdMs, forMs });
+      const holds = await loops(cluster, processes, { callers, holdMs, forMs, pauseMs });
       expect(new Set(holds.map(({ process }) => process)).size).toBe(5);
       expect(holds.length).toBeGreaterThan(40);
-      expect(passes(holds)).toBe(1);
+      expect(passes(processes, holds)).toBe(1);
     },
   );
+
+  it('forty round trips away has a quarter of the grants beside two near ones at least', async () => {
+    const cluster = await newCluster();
+    const near = [1, 1].map(() => cluster.process({ wait: '1m', latencyMs: 0.5 }));
+    const processes = await Promise.all(near);
+    const far = await cluster.process({ wait: '1m', latencyMs: 20 });
+    const load = { callers: 4, holdMs: 50, forMs: 20_000 };
+    const holds = await loops(cluster, [...processes, far], load);
+    const own = holds.filter(({ process }) => process === far).length;
+    expect(own / holds.length).toBeGreaterThanOrEqual(0.25);
+  });
 
   it('now and then, for 2 s, is never busy beside four that have two callers each in loops of 250 ms', async () => {
     const cluster = await newCluster();
