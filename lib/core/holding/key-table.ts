@@ -322,7 +322,8 @@ export class KeyTable {
       if (record.trying !== undefined) return;
       if (keptMs > 0) record.queued.standBy(keptMs);
       else record.queued.turn(session);
-    } else if (keptMs === 0 && record?.lock === undefined && record?.trying === undefined) {
+    } else if (keptMs === 0 && record?.lock === undefined) {
+      // Also beside a try: it was there before, at a node that did not vote for the grant.
       passOn(this.#set, session, key);
     }
   }

@@ -269,7 +269,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.foreign.untilMs > nowMs && !this.#isOverdue(nowMs)) return true;
       record.foreign = undefined;
     }
-    return record.isReserved(this.ticket, nowMs);
+    return record.isReserved(this.ticket, nowMs) && !this.#isOverdue(nowMs);
   }
 
   /** Until when the head of a free line lets time pass: its own back-off, or jitter after a hint. */

@@ -188,7 +188,7 @@ describe('the turn of this process', () => {
 
   beforeEach(() => world.connect());
 
-  it('is given back at the node that named it where nobody waits, and nothing is while the key is in use here', () => {
+  it('is given back at the node that named it where no caller has a place in line, and nothing is while the key is held here', () => {
     turn('lock:a');
     a.trying = caller(1);
     turn('lock:a');
@@ -197,7 +197,7 @@ describe('the turn of this process', () => {
     turn('lock:a');
     turn('lock:b', 20);
     turn('lock:unknown');
-    expect([passedOn(), table.size]).toEqual([[['lock:a', 'lock:unknown'], []], 2]);
+    expect([passedOn(), table.size]).toEqual([[['lock:a', 'lock:a', 'lock:unknown'], []], 2]);
   });
 
   it('is given back when the last one who waits leaves before a try', async () => {

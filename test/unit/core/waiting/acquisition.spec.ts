@@ -180,14 +180,17 @@ describe('a set for which one key became free while another one is in use here',
   const lockB = lockOf('b');
   let set: Acquisition;
 
-  beforeEach(async () => {
+  const begin = async (options: RedlockOptions = {}) => {
+    room = newRoom(options);
     room.table.granted(lockA, [room.record('a')]);
     room.table.granted(lockB, [room.record('b')]);
     set = room.call('ab', { wait: '1m' });
     await room.flush();
     room.table.freed(lockA, [room.record('a')]);
     await room.flush();
-  });
+  };
+
+  beforeEach(() => begin());
 
   it.each([
     ['later arrivals', 'a', 0],
@@ -198,6 +201,13 @@ describe('a set for which one key became free while another one is in use here',
     await room.advance(39);
     expect([keyOf(set), caller.tries]).toEqual(['b', tries]);
     await room.advance(2);
+    expect(caller.tries).toBe(1);
+  });
+
+  it('keeps it from nobody whose time is over before', async () => {
+    await begin({ nodeTimeout: 30 });
+    const caller = room.call('a', { wait: 0 });
+    await room.advance(29);
     expect(caller.tries).toBe(1);
   });
 
