@@ -134,7 +134,6 @@ export class KeyRecord {
     return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
   }
 
-  /** The key may be free: the head of the line looks. */
   wake(): void {
     this.first?.wake();
   }
@@ -257,7 +256,7 @@ export class KeyTable {
       if (record.lock === lock) record.lock = undefined;
     }
     for (const record of records) {
-      record.wake();
+      if (record.first !== undefined) record.wake();
       this.drop(record);
     }
   }

@@ -269,6 +269,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.foreign.untilMs > nowMs && !this.#isOverdue(nowMs)) return true;
       record.foreign = undefined;
     }
+    if (record.reserved === undefined) return false;
     return record.isReserved(this.ticket, nowMs) && !this.#isOverdue(nowMs);
   }
 
