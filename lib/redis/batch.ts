@@ -48,7 +48,7 @@ local function free(lock, holder, pass)
   return {1, 1}
 end
 
--- As they are before the first request; changed names the locks for which that is over.
+-- Values before the first request; changed names the locks for which that is over.
 local values, changed = try('MGET', unpack(K)), {}
 if values.err then values = {} end -- nothing is known: each request by its own script
 local gate, low, high, floorEnd, gateTtl = values[2], nil, nil, nil, nil

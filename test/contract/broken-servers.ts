@@ -197,7 +197,7 @@ export class ShortensLines extends MemoryLockServer {
   }
 }
 
-/** Has its own order. */
+/** Orders by its own clock, whatever ticket is asked for. */
 export class IgnoresTickets extends MemoryLockServer {
   override wait(request: WaitRequest): WaitReply {
     return super.wait({ ...request, ticket: 0 });

@@ -60,13 +60,11 @@ export class KeyRecord {
   impatient = 0;
   /** Place of this process among those that wait for the key; undefined where no caller here has to wait for another process. */
   queued: QueuePlace | undefined = undefined;
-  /** Nodes said that it is this process's turn. */
-  isCalled = false;
   /** Nodes said when the key was last released here that other processes wait for it. */
   othersWait = false;
   /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
   rowSinceMs: number | undefined = undefined;
-  /** How often it may have become free, and when the head of its line may try since. */
+  /** Counts how often it may have become free, and when the head of its line may try since. */
   hints = 0;
   hintAtMs: number | undefined = undefined;
   /** Highest floor that nodes reported, while it is ahead of our clock; microseconds. */
@@ -134,6 +132,7 @@ export class KeyRecord {
     return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
   }
 
+  /** Wakes the head of the line: the key may be free. */
   wake(): void {
     this.first?.wake();
   }
@@ -218,7 +217,6 @@ export class KeyTable {
     if ((queued ?? foreign ?? rowSinceMs) !== undefined && !record.isAwaited) {
       queued?.passOn();
       record.foreign = record.queued = undefined;
-      record.isCalled = false;
       if (rowSinceMs !== undefined && lock === undefined) {
         // Nodes kept it for the next caller here, who has left.
         for (const session of this.#set.sessions) passOn(this.#set, session, record.key);
@@ -244,7 +242,6 @@ export class KeyTable {
       record.busyAtMs = this.#set.nowMs;
       record.queued?.end();
       record.queued = undefined;
-      record.isCalled = false;
       record.uses += 1;
     }
     for (const record of records) if (record.impatient > 0) record.wakeImpatient();
@@ -262,14 +259,14 @@ export class KeyTable {
   }
 
   /**
-   * Whether it is the turn of other processes when this lock is released now. A row of grants here lasts for some round trips, or
+   * Says whether it is the turn of other processes when this lock is released now. A row of grants here lasts for 40 ms, or
    * hand-over between processes would take most of the time of short holds.
    */
   passes(records: readonly KeyRecord[], nowMs: number): boolean {
     const [record, ...others] = records as [KeyRecord];
     const sinceMs = record.rowSinceMs ?? record.busyAtMs;
     const stays = others.length === 0 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
-    record.rowSinceMs = stays ? sinceMs : undefined;
+    for (const each of records) each.rowSinceMs = stays ? sinceMs : undefined;
     return !stays;
   }
 
@@ -279,14 +276,13 @@ export class KeyTable {
       if (record.first === undefined || !record.othersWait) continue;
       this.stand(record, nowMs);
       const untilMs = nowMs + this.#set.options.acquire.nodeTimeoutMs;
-      // No evidence of a holder: those that waited may have died.
+      // Processes that waited may have died: this is no evidence of a holder.
       record.foreign = { untilMs, freeAtMs: nowMs, causes: () => [] };
     }
   }
 
   /** Stands in line at the nodes for a caller here. */
   stand(record: KeyRecord, nowMs: number): void {
-    record.isCalled = false;
     record.queued ??= new QueuePlace(this.#set, record);
     record.queued.stand(nowMs);
   }
@@ -322,7 +318,7 @@ export class KeyTable {
       if (keptMs > 0) record.queued.standBy(keptMs);
       else record.queued.turn(session);
     } else if (keptMs === 0 && record?.lock === undefined) {
-      // Also beside a try: it was there before, at a node that did not vote for the grant.
+      // Nodes that did not vote for the latest grant here may name an old place, also while a caller tries.
       passOn(this.#set, session, key);
     }
   }

@@ -59,6 +59,11 @@ export class QueuePlace extends Deadline {
     this.#member = `${set.mark} ${graceMs} ${set.channel}`;
   }
 
+  /** Says that nodes keep the key for this process, and that it should try now. */
+  get hasTurn(): boolean {
+    return this.#isCalled && this.#kept !== 0;
+  }
+
   /** Takes its place at all nodes, or says that it still stands there. */
   stand(nowMs: number): void {
     const { sessions, alarms } = this.#set;
@@ -159,7 +164,6 @@ export class QueuePlace extends Deadline {
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
     // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);
-    this.#record.isCalled = isKept;
     const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());
     this.#record.mayBeFree(nowMs + apartMs);
   }

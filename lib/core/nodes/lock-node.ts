@@ -185,7 +185,7 @@ export interface ReleaseRequest {
   readonly holder: string;
   /** False: the attempt was abandoned, its ballot is forgotten. */
   readonly granted: boolean;
-  /** It is the turn of the process that waits longest; otherwise a lock that was held is kept for its own process for a moment. */
+  /** Names the process that waits longest; otherwise a lock that was held is kept for its own process for a moment. */
   readonly pass: boolean;
   /** A request is expected to follow in this tick: collect it, also where nothing else is on its way. */
   readonly mayWait?: boolean;
@@ -196,13 +196,13 @@ export type ReleaseReply =
   { readonly kind: 'released'; readonly deleted: number; readonly othersWait?: true } | NodeFailure;
 
 export interface WaitRequest {
-  /** Of one key. */
+  /** Names of one key. */
   readonly names: LockNames;
   /** `<mark> <ms for which a lock is kept for it> <channel>`. */
   readonly member: string;
   /** Place in the line, microseconds; 0 = the clock of the server says it. */
   readonly ticket: number;
-  /** How long the line is remembered from now on, ms. */
+  /** Time for which the line is remembered from now on, ms. */
   readonly lifeMs: number;
 }
 

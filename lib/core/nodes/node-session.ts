@@ -53,7 +53,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   state: NodeSessionState = 'down';
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
-  /** It refused to say whose turn it is. */
+  /** Says that the node refused to say whose turn it is. */
   refusesTurns = false;
   /** Why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';

@@ -52,7 +52,7 @@ export class NodeSet {
   readonly environment: Environment;
   /** Name of the marker on every node. */
   readonly marker: string;
-  /** How the holders of this service begin. */
+  /** Beginning of all holders of this service. */
   readonly mark: string;
   /** Deadlines of requests whose answer a caller awaits. */
   readonly answers: Deadlines;
@@ -198,7 +198,7 @@ export class NodeSet {
     return this.sessions.filter(({ refusesTurns }) => refusesTurns).length >= this.quorum;
   }
 
-  /** Where nodes say whose turn it is. */
+  /** Channel on which nodes say whose turn it is. */
   get channel(): string {
     return `${this.options.keyPrefix}#turns:${this.mark}`;
   }

@@ -193,7 +193,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   get isCalled(): boolean {
-    return this.records.some(({ isCalled }) => isCalled);
+    return this.records.some(({ queued }) => queued?.hasTurn === true);
   }
 
   sawFloor(floor: number): void {
@@ -273,7 +273,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     return record.isReserved(this.ticket, nowMs) && !this.#isOverdue(nowMs);
   }
 
-  /** Until when the head of a free line lets time pass: its own back-off, or jitter after a hint. */
+  /** Returns until when the head of a free line lets time pass: its own back-off, or jitter after a hint. */
   #pause(nowMs: number): number {
     let hints = 0;
     let hintAtMs = 0;

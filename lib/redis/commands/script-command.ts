@@ -95,7 +95,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   const encode = (request: Request): EncodedRequest => {
     if (request === last) return encoded;
     const { marker, pairs } = request.names;
-    // What was held keeps its floor, and who waits asks for none.
+    // Locks that were held keep their floors, and who waits asks for none.
     const isOfLocks = 'member' in request || ('granted' in request && request.granted);
     const step = isOfLocks ? 2 : 1;
     const keyCount = pairs.length / step;

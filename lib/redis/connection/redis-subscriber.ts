@@ -23,7 +23,7 @@ export class RedisSubscriber {
     });
   }
 
-  /** Before `listen`. */
+  /** Sets how long its connection may be silent; called before `listen`. */
   open(silenceLimitMs: number): void {
     this.#silenceLimitMs = silenceLimitMs;
   }

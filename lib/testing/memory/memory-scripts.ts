@@ -290,7 +290,7 @@ export function wait(
   return { kind: 'waiting', ticket, freeInMs };
 }
 
-/** As a sorted set of Redis has them. */
+/** Sorts as a sorted set of Redis does. */
 function byTicket(one: QueuedProcess, other: QueuedProcess): number {
   return one.ticket - other.ticket || (one.member < other.member ? -1 : 1);
 }

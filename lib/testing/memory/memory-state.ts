@@ -99,7 +99,7 @@ export interface Gate {
   readonly floorEndMs: number;
 }
 
-/** One process in the line of a lock. */
+/** Process in the line of a lock. */
 export interface QueuedProcess {
   readonly member: string;
   readonly ticket: number;
@@ -190,7 +190,7 @@ export function pairsOf(names: LockNames): LockPair[] {
   return names.locks.map((lock, index) => ({ lock, floor: names.pairs[2 * index + 1]! }));
 }
 
-/** How holders of one service begin. */
+/** Length of the text with which all holders of one service begin. */
 const MARK_LENGTH = 8;
 
 /** Value of a lock that is free, and kept for the processes of this holder. */

@@ -75,10 +75,10 @@ describe('a process in line', () => {
       stand();
       answer([1, 1, 1], 60_000);
       turnOf(0);
-      expect([woken, record.isCalled]).toEqual([[], false]);
+      expect([woken, record.queued?.hasTurn]).toEqual([[], false]);
       if (isAlone) await advance(2);
       else turnOf(2);
-      expect([woken.splice(0), record.isCalled]).toEqual([[1], true]);
+      expect([woken.splice(0), record.queued?.hasTurn]).toEqual([[1], true]);
       turnOf(1);
       expect(woken).toEqual([]);
     }
@@ -88,7 +88,7 @@ describe('a process in line', () => {
     record.foreign = FOREIGN;
     stand();
     answer([1, 1, 1], [0, 60_000, 0]);
-    expect([woken, record.isCalled]).toEqual([[1], false]);
+    expect([woken, record.queued?.hasTurn]).toEqual([[1], false]);
   });
 
   it('leaves a holder alone until the end of the lease on a quorum, and some round trips', async () => {

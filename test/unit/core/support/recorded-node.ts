@@ -90,7 +90,7 @@ export class RecordedNode extends MemoryLockNode {
     if (this.#channel !== undefined) super.listen(this.#channel);
   }
 
-  /** What anybody can publish on the channel of this process. */
+  /** Publishes on the channel of this process, as anybody can. */
   forgeTurn(lockName: string, keptMs = 0): void {
     this.#listener?.turn(lockName, keptMs);
   }
