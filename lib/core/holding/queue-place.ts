@@ -5,8 +5,8 @@ import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { KeyRecord } from './key-table.ts';
 
-/** Stands in line again after so long, whatever was said: a node may have lost its queue, or a turn its message. */
-const POLL_MS = 2_000;
+/** Stands in line again after so long, whatever was said: those in front may have stopped, and no key is idle for half a second. */
+const POLL_MS = 400;
 /** Nodes forget a queue in which nobody stood for so long. */
 const QUEUE_LIFE_MS = 10_000;
 /** Least time for which a free lock is kept for this process, and that for a caller that waits for several keys at once. */
@@ -106,16 +106,13 @@ export class QueuePlace extends Deadline {
   }
 
   onDeadline(): void {
-    if (this.#kept !== 0 && !this.#isCalled) this.#call(true);
-    else this.stand(this.#set.nowMs);
+    if (this.#kept !== 0 && !this.#isCalled) return this.#call(true);
+    // Callers that did not try go behind the others, or a set would keep a key until its other keys are free.
+    if (this.hasTurn) this.#ticket = this.#tickets.length = 0;
+    this.stand(this.#set.nowMs);
   }
 
-  /** Notes that a try is under way: answers from before say nothing of its end. */
-  tries(): void {
-    this.end();
-  }
-
-  /** Ends it: later answers count no more. */
+  /** Ends a round, also when a try begins: later answers count no more. */
   end(): void {
     this.#set.alarms.cancel(this);
     this.#round += 1;

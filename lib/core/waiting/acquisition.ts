@@ -296,7 +296,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   #try(nowMs: number, deadlineMs: number): void {
     const { set, table } = this.#room;
-    for (const { queued } of this.records) queued?.tries();
+    for (const { queued } of this.records) queued?.end();
     this.tries += 1;
     const names = new NodeNames(set.options.keyPrefix, this.keys, set.marker);
     this.attempt = new Attempt(set, this, names, this.settings, deadlineMs);

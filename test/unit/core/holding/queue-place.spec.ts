@@ -44,7 +44,7 @@ describe('the ticket of a process', () => {
     expect(asked()).toEqual([[0], [0], [0]]);
     answer([30, 10], 60_000);
     for (const round of [1, 2]) {
-      await advance(2_000);
+      await advance(400);
       expect([round, asked().map((tickets) => tickets.at(-1))]).toEqual([round, [30, 30, 30]]);
       answer([70, 80], 60_000);
     }
@@ -94,17 +94,17 @@ describe('a process in line', () => {
   it('leaves a holder alone until the end of the lease on a quorum, and some round trips', async () => {
     record.foreign = FOREIGN;
     stand();
-    answer([1, 1, 1], [700, 100, 500]);
+    answer([1, 1, 1], [350, 100, 300]);
     const slackMs = 4 * world.set.roundTripMs + 10;
-    expect(record.foreign).toMatchObject({ untilMs: world.set.nowMs + 500 + slackMs });
+    expect(record.foreign).toMatchObject({ untilMs: world.set.nowMs + 300 + slackMs });
     // It stands in line again when the lease ends, which names the first.
-    await advance(500);
+    await advance(300);
     expect(asked()[0]).toEqual([]);
     await advance(1);
     expect(asked()[0]).toEqual([1]);
   });
 
-  it('asks again after every two seconds, after its own turn, and after that of the one before it', async () => {
+  it('asks again every 400 ms, after the turn of the one before it, and behind the others after a turn that it did not take', async () => {
     stand();
     answer([1, 1, 1], 60_000);
     table.turn(world.set.sessions[0]!, 'lock:a', 50);
@@ -117,12 +117,12 @@ describe('a process in line', () => {
     await advance(19);
     expect(asked()[0]).toEqual([]);
     await advance(1);
-    expect(asked()[0]).toEqual([1]);
-    answer([1, 1, 1], 60_000);
-    await advance(1_999);
+    expect(asked()[0]).toEqual([0]);
+    answer([7, 8, 9], 60_000);
+    await advance(399);
     expect(asked()[0]).toEqual([]);
     await advance(1);
-    expect(asked()[0]).toEqual([1]);
+    expect(asked()[0]).toEqual([8]);
   });
 
   it('asks a node again that names turns from now on, since it may have named one before', () => {
@@ -134,7 +134,7 @@ describe('a process in line', () => {
 
   it('is not called by what was asked before its try, nor by failures', () => {
     stand();
-    record.queued?.tries();
+    record.queued?.end();
     answer([1, 1, 1], 0);
     stand();
     for (const node of world.nodes) node.answer('wait', { kind: 'failed' });

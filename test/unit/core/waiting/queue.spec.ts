@@ -11,6 +11,8 @@ const LONGEST_ROW_MS = 40 + 12;
 const KNOWN_AFTER_MS = 6 + 12 + 6;
 /** So long a key is kept for a process that is two ms away. */
 const GRACE_MS = 20;
+/** So long for one that waits for several keys at once. */
+const GRACE_OF_SET_MS = 40;
 
 /** The tries that a process made: one holder each. */
 const tries = ({ nodes }: LockProcess) =>
@@ -268,6 +270,38 @@ describe('a place in line', () => {
     },
   );
 
+  it('behind several processes that stopped is free for half a second at most', async () => {
+    const { cluster, waiting, release, grantedAfterMs } = await contended([{}, {}, {}, {}, {}]);
+    for (const { process } of waiting.slice(0, 3)) for (const node of process.nodes) node.freeze();
+    await cluster.advance(1_000);
+    release();
+    expect(await grantedAfterMs(3)).toBeLessThan(500);
+  });
+
+  it('of a set that cannot take its turn, because another of its keys is held for long, goes to the next one', async () => {
+    const cluster = await newCluster();
+    const [holder, sets, stopped, single] = [
+      await cluster.process({ ttl: 60_000 }),
+      await cluster.process({ wait: '1m' }),
+      await cluster.process({ wait: '1m' }),
+      await cluster.process({ wait: '1m' }),
+    ];
+    const lock = await cluster.settle(holder.redlock.acquire('a'));
+    await cluster.settle(holder.redlock.acquire('b'));
+    const set = sets.redlock.acquire(['a', 'b']);
+    set.catch(() => undefined);
+    await cluster.advance(50);
+    stopped.redlock.acquire('a').catch(() => undefined);
+    await cluster.advance(50);
+    for (const node of stopped.nodes) node.freeze();
+    const granted = single.redlock.acquire('a');
+    await cluster.advance(50);
+    void lock.release();
+    const releasedAtMs = cluster.nowMs;
+    await cluster.settle(granted);
+    expect(cluster.nowMs - releasedAtMs).toBeLessThan(2 * GRACE_OF_SET_MS + 2 * GRACE_MS);
+  });
+
   it('of a process that stopped costs its grace, and nothing where its connections are closed', async () => {
     for (const [isClosed, ms] of [[false, GRACE_MS + 10] as const, [true, 6] as const]) {
       const { cluster, waiting, release, grantedAfterMs } = await contended([{}, {}, {}]);
@@ -299,12 +333,12 @@ describe('a message on the channel of a process', () => {
     expect(cluster.holdersOf('a')).toEqual(holders);
   });
 
-  it('that is lost is replaced by a look every two seconds', async () => {
+  it('that is lost is replaced by a look every 400 ms', async () => {
     const { waiting, release, grantedAfterMs } = await contended([{}]);
     for (const server of waiting[0]!.process.nodes.map((node) => node.server))
       server.state.queues.delete('lock:a');
     release();
-    expect(await grantedAfterMs(0)).toBeLessThan(2_020);
+    expect(await grantedAfterMs(0)).toBeLessThan(420);
   });
 });
 
