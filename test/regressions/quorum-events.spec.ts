@@ -37,6 +37,9 @@ describe.each([
     await eventually(() => expect(storyOf(process)).toEqual([lost, back]));
     await redlock.withLock('a', () => undefined);
     expect(storyOf(process)).toHaveLength(2);
+    const dead = dying.map(addressOf);
+    const others = events.filter((event) => 'address' in event && !dead.includes(event.address));
+    expect(others.map(({ type }) => type)).toEqual(Array(size - needed).fill('node-joined'));
     const hasQuorum = eventsOf(events, 'node-left').map((event) => event.hasQuorum);
     expect(hasQuorum).toEqual(size === 1 ? [false] : [true, false]);
   });

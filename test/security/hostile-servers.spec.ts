@@ -95,10 +95,10 @@ const rude = fc.constantFrom(
 );
 // Every other answer is a yes, so that quorums are as frequent as their absence.
 const reply = fc.oneof({ arbitrary: fc.constant(ACCEPTED), weight: 3 }, scalar, array, rude);
-// A release whose answer ends in the frame of the next one turns the elements of that into answers, a yes among them: the server
-// has said it then.
+// An answer that ends in the frame of the next one turns the elements of that into answers, a yes among them: the server has said
+// it then. No vote follows an extension.
 const whole = reply.filter((bytes) => bytes !== ':');
-const answers: fc.Arbitrary<Answers> = fc.record({ acquire: reply, extend: reply, release: whole });
+const answers: fc.Arbitrary<Answers> = fc.record({ acquire: whole, extend: reply, release: whole });
 
 /** A typed error with a message that people can read. */
 function assertOurs(error: unknown): void {
