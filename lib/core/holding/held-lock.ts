@@ -361,7 +361,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   #setTimer(delayMs: number, onDeadline: () => void): void {
     if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
     this.#timer = new Alarm(onDeadline);
-    this.#set.alarms.set(this.#timer, delayMs, this.#set.nowMs);
+    this.#set.alarms.set(this.#timer, this.#set.nowMs + delayMs);
   }
 
   #emit(event: LockEvent): void {

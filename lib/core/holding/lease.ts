@@ -39,8 +39,6 @@ export class Lease extends Deadline {
     this.validUntilMs = validUntilMs;
     this.#suspendedMs = set.suspendedMs;
     this.#leadMs = Math.max(4, lock.settings.ttlMs / 200);
-    // Also the step of its delays, so that thousands of locks share a timer.
-    this.earlyMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
   }
 
   /** @throws FencedUsageError when `ms` is no number of milliseconds, or the lock never has so much validity left */
@@ -68,7 +66,7 @@ export class Lease extends Deadline {
   /** As `watch`, and from now on extends by itself; first at a third of the ttl after `startedAtMs`. */
   keepExtended(startedAtMs: number): void {
     this.#keeps = true;
-    this.#nextExtensionMs = startedAtMs + this.#lock.settings.ttlMs / 3;
+    this.#extendAfter(startedAtMs);
     this.#arm();
   }
 
@@ -95,7 +93,7 @@ export class Lease extends Deadline {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    if (this.line !== undefined) this.#set.alarms.cancel(this);
+    this.#set.alarms.cancel(this);
     // A node that has to be joined again would be asked once more, after the release.
     for (const extension of this.#open ?? []) extension.cancel();
   }
@@ -107,7 +105,7 @@ export class Lease extends Deadline {
       this.validityEnded();
       return;
     }
-    if (nowMs >= this.#nextExtensionMs - 2 * this.earlyMs) {
+    if (nowMs >= this.#nextExtensionMs) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }
@@ -132,21 +130,27 @@ export class Lease extends Deadline {
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }];
   }
 
+  /** A third of the ttl later, or up to a 64th of it earlier: extensions of many locks fall together, and leave as one message. */
+  #extendAfter(startedAtMs: number): void {
+    const { ttlMs } = this.#lock.settings;
+    const stepMs = ttlMs / 64;
+    this.#nextExtensionMs = Math.floor((startedAtMs + ttlMs / 3) / stepMs) * stepMs;
+  }
+
   #arm(): void {
     if (this.#ended) return;
     const { nowMs } = this.#set;
-    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs) - nowMs;
-    const stepMs = delayMs > 2 * this.earlyMs ? this.earlyMs : 1;
-    this.#set.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), nowMs);
+    const dueMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs);
+    this.#set.alarms.set(this, Math.max(dueMs, nowMs + 1));
   }
 
   async #extendInRhythm(): Promise<void> {
-    const { ttlMs, nodeTimeoutMs } = this.#lock.settings;
+    const { nodeTimeoutMs } = this.#lock.settings;
     const startedAtMs = this.#set.nowMs;
     const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
     if (!this.#keeps || this.#ended) return;
     const { nowMs } = this.#set;
-    if (outcome.decision === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;
+    if (outcome.decision === 'extended') this.#extendAfter(startedAtMs);
     else
       this.#nextExtensionMs =
         nowMs + (nodeTimeoutMs / 2) * (1 + this.#set.environment.random.fraction());

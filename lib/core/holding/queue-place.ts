@@ -72,7 +72,7 @@ export class QueuePlace extends Deadline {
     this.#isCalled = false;
     this.#freeInMs = [];
     for (const session of sessions) this.standAt(session);
-    alarms.set(this, POLL_MS, nowMs);
+    alarms.set(this, nowMs + POLL_MS);
   }
 
   /** Takes it at one node. */
@@ -96,13 +96,13 @@ export class QueuePlace extends Deadline {
     this.#kept |= 1 << index;
     if (countOf(this.#kept) >= quorum) this.#call(true);
     // Word of the others takes no longer, if they have any.
-    else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(roundTripMs)), nowMs);
+    else if (isFirst) alarms.set(this, nowMs + Math.max(1, roundTripMs));
   }
 
   /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
   standBy(keptMs: number): void {
     const { alarms, nowMs } = this.#set;
-    if (this.#kept === 0 && this.dueMs > nowMs + keptMs + 1) alarms.set(this, keptMs + 1, nowMs);
+    if (this.#kept === 0 && this.dueMs > nowMs + keptMs + 1) alarms.set(this, nowMs + keptMs + 1);
   }
 
   onDeadline(): void {
@@ -136,7 +136,7 @@ export class QueuePlace extends Deadline {
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
     this.#isHeldFor(freeInMs);
-    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + 1, nowMs);
+    if (freeInMs < POLL_MS) alarms.set(this, nowMs + freeInMs + 1);
   }
 
   /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */
@@ -160,7 +160,7 @@ export class QueuePlace extends Deadline {
     this.#isCalled = true;
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
     // Processes that can't try by then have lost their turn.
-    alarms.set(this, this.#graceMs, nowMs);
+    alarms.set(this, nowMs + this.#graceMs);
     const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());
     this.#record.mayBeFree(nowMs + apartMs);
   }

@@ -95,7 +95,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#unanswered = mayHold;
     this.#set.openReleases += 1;
     for (let bits = mayHold; bits !== 0; bits &= bits - 1) this.#notified += 1;
-    answers.set(this, nodeTimeoutMs, nowMs);
+    answers.set(this, nowMs + nodeTimeoutMs);
     let isCollected = false;
     for (const session of sessions) {
       if ((mayHold & (1 << session.index)) === 0) continue;
@@ -121,7 +121,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     const delayMs = nowMs - this.#startedAtMs;
     if (delayMs < 1) return;
     if (this.#isWaiting) this.#set.releasesLeaveUntilMs = nowMs + DELAY_PAUSE_FACTOR * delayMs;
-    if (!this.#isDone) this.#set.answers.set(this, this.#lock.settings.nodeTimeoutMs, nowMs);
+    if (!this.#isDone) this.#set.answers.set(this, nowMs + this.#lock.settings.nodeTimeoutMs);
   }
 
   released({ address, index }: NodeSession, reply: ReleaseReply): void {

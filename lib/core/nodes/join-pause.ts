@@ -38,7 +38,7 @@ export class JoinPause {
   }
 
   get isRunning(): boolean {
-    return this.#alarm.line !== undefined;
+    return this.#alarm.isSet;
   }
 
   /** It forgot more than once, so that a join alone proves nothing. */
@@ -71,6 +71,6 @@ export class JoinPause {
   #begin(longestMs: number, earlier: number): void {
     const pauseMs = Math.min(longestMs, FIRST_MS * 2 ** earlier);
     const delayMs = Math.ceil(pauseMs * this.#set.environment.random.fraction());
-    this.#set.alarms.set(this.#alarm, delayMs, this.#set.nowMs);
+    this.#set.alarms.set(this.#alarm, this.#set.nowMs + delayMs);
   }
 }

@@ -149,15 +149,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     const [waitingSinceMs] = this.#sentAtMs;
     if (waitingSinceMs === undefined) return;
     const { nowMs } = this.#set;
-    const dueInMs = waitingSinceMs + this.#timeoutMs - nowMs;
-    if (dueInMs > 0) return this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
+    const dueMs = waitingSinceMs + this.#timeoutMs;
+    if (dueMs > nowMs) return this.#set.silences.set(this, dueMs);
     this.isSilent = true;
     this.#slowTimeouts += 1;
     if (this.#slowTimeouts >= FAILING_AFTER) {
       const alone = this.#set.lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
       this.#isFailing(`no answer within the node timeout (${this.#timeoutMs} ms)${alone}`);
     }
-    this.#set.silences.set(this, this.#timeoutMs, nowMs);
+    this.#set.silences.set(this, nowMs + this.#timeoutMs);
   }
 
   opened(): void {
@@ -242,8 +242,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
       throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
-    if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
-      this.#set.silences.set(this, this.#timeoutMs, nowMs);
+    if (this.#sentAtMs.push(nowMs) === 1 && !this.isSet)
+      this.#set.silences.set(this, nowMs + this.#timeoutMs);
     const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
     return vote.kind === 'acquire'
       ? this.node.acquire(vote, settle)
@@ -368,7 +368,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #awayFor(beats: number): void {
     this.#absenceBeats = beats;
     if (beats === ABSENCE_BEATS) this.#isFailing(this.problem);
-    else this.#set.alarms.set(this.#absence, ABSENCE_BEAT_MS, this.#set.nowMs);
+    else this.#set.alarms.set(this.#absence, this.#set.nowMs + ABSENCE_BEAT_MS);
   }
 
   #announce(quarantineMs: number, isMoved = false): void {

@@ -236,7 +236,7 @@ export class NodeSet {
     }
     for (const { index, node } of sessions)
       if (isLate || (isTurn && index === this.#turn)) node.renew?.();
-    this.alarms.set(this.#beat, BEAT_MS, nowMs);
+    this.alarms.set(this.#beat, nowMs + BEAT_MS);
   }
 
   /**

@@ -38,7 +38,7 @@ export class QuorumWatch {
     if (isQuorumMissing) {
       const waitMs = quorumVotesAtMs - nowMs;
       if (waitMs > 0 && waitMs !== Number.POSITIVE_INFINITY)
-        alarms.set(this.#quarantineEnd, Math.ceil(waitMs), nowMs);
+        alarms.set(this.#quarantineEnd, quorumVotesAtMs);
       const outage = this.#begin(nowMs);
       outage.isSeen = true;
       if (isQuorumAway) this.#report(outage, missingVotes);

@@ -47,7 +47,7 @@ export class ReleaseOutbox {
       const [oldest = ''] = this.#kept.keys();
       this.#kept.delete(oldest);
     }
-    if (this.#alarm.line === undefined) alarms.set(this.#alarm, this.#pauseMs, nowMs);
+    if (!this.#alarm.isSet) alarms.set(this.#alarm, nowMs + this.#pauseMs);
   }
 
   /** Sends everything that is kept. */
@@ -84,6 +84,6 @@ export class ReleaseOutbox {
       this.#set.flushLater();
     });
     this.#repeats.add(alarm);
-    this.#set.alarms.set(alarm, this.#pauseMs, this.#set.nowMs);
+    this.#set.alarms.set(alarm, this.#set.nowMs + this.#pauseMs);
   }
 }

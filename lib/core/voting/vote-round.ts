@@ -58,7 +58,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.#isSending = false;
     if (this.#isCollected) this.#set.flushLater(this);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
-    else answers.set(this, this.timeoutMs, nowMs);
+    else answers.set(this, nowMs + this.timeoutMs);
   }
 
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
@@ -66,7 +66,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.#isCollected = false;
     this.#sentAtMs = nowMs;
     if (!this.ended && nowMs - this.startedAtMs >= 1)
-      this.#set.answers.set(this, this.timeoutMs, nowMs);
+      this.#set.answers.set(this, nowMs + this.timeoutMs);
   }
 
   /** How long its bytes waited to leave this process since `sinceMs`. */

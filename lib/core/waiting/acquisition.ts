@@ -124,7 +124,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       }
       const waitUntilMs = this.#look(nowMs);
       if (waitUntilMs === undefined) this.#try(nowMs, deadlineMs);
-      else this.#sleep(Math.min(waitUntilMs, deadlineMs), nowMs);
+      else this.#sleep(Math.min(waitUntilMs, deadlineMs));
     } catch (error) {
       this.#fail(error);
     }
@@ -345,13 +345,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   /** The only wait there is: until it is woken, cancelled, or the time has come. */
-  #sleep(untilMs: number, nowMs: number): void {
-    const { budgets } = this.#room.set;
+  #sleep(untilMs: number): void {
     this.#isAsleep = true;
-    // Callers with the same budget share a timer.
-    if (untilMs === this.arrivedAtMs + this.#budgetMs)
-      budgets.set(this, this.#budgetMs, this.arrivedAtMs, nowMs);
-    else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
+    this.#room.set.budgets.set(this, untilMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
@@ -378,7 +374,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #leave(): void {
     const { table, admission, set } = this.#room;
     this.#isAsleep = false;
-    if (this.line !== undefined) set.budgets.cancel(this);
+    set.budgets.cancel(this);
     if (this.#isCandidate) admission.withdraw(this);
     this.place?.leave(this);
     for (const record of this.records) {

@@ -94,7 +94,7 @@ describe('a look at the clocks', () => {
       const { set, environment } = world;
       const ended: number[] = [];
       for (const delayMs of [5_000, 60_000])
-        set[name].set(new Alarm(() => void ended.push(delayMs)), delayMs, 1_000);
+        set[name].set(new Alarm(() => void ended.push(delayMs)), 1_000 + delayMs);
       environment.suspend(20_000);
       await look();
       expect(ended).toEqual([5_000]);
