@@ -1,6 +1,6 @@
 import { RedlockConfigError, FencedUsageError } from '../core/errors.ts';
 import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
-import { durationMs, type Duration } from '../core/options/duration.ts';
+import { checkOptions, choice, duration, number } from '../core/options/option-kinds.ts';
 import type { FenceKeys, FenceTransactionOptions, IsolationLevel, PruneOptions } from './fence.ts';
 
 /** Of every fence in an SQL database. */
@@ -56,15 +56,13 @@ export function refuseListener(option: string, listener: unknown): never {
 
 export const DEFAULT_ATTEMPTS = 10;
 
-const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
-
-const TRANSACTION_OPTIONS = [
-  'keys',
-  'isolationLevel',
-  'attempts',
-  'lockTimeout',
-  'idleInTransactionTimeout',
-] as const;
+const TRANSACTION_OPTIONS = {
+  keys: (value: unknown) => value as FenceKeys['keys'],
+  isolationLevel: choice('read committed', 'repeatable read', 'serializable'),
+  attempts: number(1, Number.MAX_SAFE_INTEGER),
+  lockTimeout: duration(1),
+  idleInTransactionTimeout: duration(1),
+};
 
 /**
  * The keys that the options of a call name.
@@ -91,39 +89,13 @@ const NONE: TransactionOptions = { attempts: DEFAULT_ATTEMPTS };
 /**
  * Read once: nothing may change what was checked, for the level stands in SQL as text.
  *
- * @throws RedlockConfigError when they are no object, have another name, or a value that is none of it
+ * @throws RedlockConfigError when they are no object, or have another name or a wrong value
  */
 export function transactionOptions(
   options: FenceTransactionOptions | undefined,
 ): TransactionOptions {
   if (options === undefined) return NONE;
-  checkOptionNames('fence.transaction', options, TRANSACTION_OPTIONS);
-  const { attempts = DEFAULT_ATTEMPTS, isolationLevel } = options;
-  const { keys, lockTimeout, idleInTransactionTimeout } = options;
-  if (!Number.isInteger(attempts) || attempts < 1)
-    throw new RedlockConfigError('attempts', attempts, 'give a whole number from 1');
-  if (isolationLevel !== undefined && !LEVELS.includes(isolationLevel)) refuseLevel(isolationLevel);
-  return {
-    attempts,
-    ...(keys !== undefined && { keys }),
-    ...(isolationLevel !== undefined && { isolationLevel }),
-    ...limit('lockTimeout', lockTimeout),
-    ...limit('idleInTransactionTimeout', idleInTransactionTimeout),
-  };
-}
-
-function limit<Name extends string>(
-  name: Name,
-  value: Duration | undefined,
-): { [name in Name]?: number } {
-  return value === undefined
-    ? {}
-    : ({ [name]: durationMs(name, value, 1) } as { [name in Name]: number });
-}
-
-function refuseLevel(level: unknown): never {
-  const fix = "give 'read committed', 'repeatable read' or 'serializable'";
-  throw new RedlockConfigError('isolationLevel', level, fix);
+  return { ...NONE, ...checkOptions('fence.transaction', TRANSACTION_OPTIONS, options) };
 }
 
 const DAY_MS = 86_400_000;

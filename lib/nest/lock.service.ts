@@ -6,7 +6,8 @@ import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
 import { durationMs } from '../core/options/duration.ts';
-import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
+import { flag } from '../core/options/option-kinds.ts';
+import { OF_WITH_LOCK } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
@@ -23,8 +24,8 @@ export interface SectionOptions extends WithLockOptions {
 }
 
 const OF_SECTION = {
-  ...OF_WITH_LOCK,
-  names: [...OF_WITH_LOCK.names, 'claim'],
+  call: 'withLock',
+  table: { ...OF_WITH_LOCK.table, claim: flag },
   checkResult: refuseLazy,
 };
 
@@ -154,7 +155,7 @@ async function withClaim<Result>(
   { locks, host, keys, work }: ClaimingCall<Result>,
   { claim, ...options }: SectionOptions,
 ): Promise<Result> {
-  oneOf('claim', claim, [true, false]);
+  flag(claim, 'claim');
   const { redlock, claims, hasFence } = host;
   // It says what is wrong with the work.
   if (!claim || typeof work !== 'function')
@@ -175,21 +176,9 @@ function promised<Result>(call: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */
-const MEMBERS_LOOKED_AT = 20;
-
-/** @throws FencedUsageError when `result`, or a member of it, goes on working after the lock has been released */
+/** @throws FencedUsageError when `result` goes on working after the lock has been released */
 function refuseLazy(result: unknown, keys: readonly string[]): void {
-  if (typeof result !== 'object' || result === null) return;
-  let found = lazyKindOf(result);
-  if (found === undefined && isPlain(result)) {
-    let left = MEMBERS_LOOKED_AT;
-    for (const name in result) {
-      found = lazyKindOf((result as Record<string, unknown>)[name]);
-      if (found !== undefined) found += ` in '${name}'`;
-      if (found !== undefined || --left === 0) break;
-    }
-  }
+  const found = lazyKindOf(result);
   if (found === undefined) return;
   throw new FencedUsageError(
     `The locked work returned ${found}: it would go on after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked work. The lock has been released.`,
@@ -203,11 +192,6 @@ function lazyKindOf(value: unknown): string | undefined {
   if (value instanceof StreamableFile) return 'a StreamableFile';
   if (Symbol.asyncIterator in value) return 'an async iterable';
   return isGeneratorObject(value) ? 'a generator' : undefined;
-}
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null || Array.isArray(value);
 }
 
 /** @throws FencedUsageError when the method was taken off the service, as by `const { withLock } = locks` */
