@@ -149,7 +149,7 @@ function* warningsOf(
   if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
     yield `closes clients that are idle for ${idleTimeoutS} s: nodes leave again and again, and calls that come then fail: set timeout 0`;
   for (const right of missingRights.filter(isForTurns))
-    yield `serves processes that wait in no order, and wakes none of them: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
+    yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
 
 /** False where the version is unknown. */

@@ -184,8 +184,9 @@ local function nextWaiter(lock, own)
     if not head then return 0 end
     local mark, grace, channel = string.match(head, '^(%S+) (%d+) (.+)$')
     local reached = channel and mark ~= own and redis.pcall('PUBLISH', channel, '0 ' .. lock)
-    if type(reached) == 'number' and reached > 0 then
-      grace = math.min(grace, 200)
+    local isMute = type(reached) == 'table' -- users without the right: it finds its turn when it asks again, every 400 ms
+    if isMute or reached and reached > 0 then
+      grace = isMute and 500 or math.min(grace, 200)
       redis.pcall('SET', lock, '#' .. mark, 'PX', grace)
       local second = redis.pcall('ZRANGE', queue, 0, 0)[1]
       channel = second and string.match(second, '^%S+ %d+ (.+)$')

@@ -378,7 +378,7 @@ describe('a user with the least rights', () => {
     await eventually(() => expect(limited.refusedListens).toBe(1));
     await limited.acquire(names, 'a', ballotNow());
     await limited.wait(names, 'service1', 'lock:#turns:service1');
-    expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
+    expect(await limited.release(names, 'a')).toMatchObject({ kind: 'released', deleted: 1 });
     expect(limited.turns).toEqual([]);
   });
 });
