@@ -6,7 +6,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { KeyRecord } from './key-table.ts';
 
 /** Stands in line again after so long, whatever was said: those in front may have stopped, and no key is idle for half a second. */
-const POLL_MS = 400;
+export const POLL_MS = 400;
 /** Nodes forget a queue in which nobody stood for so long. */
 const QUEUE_LIFE_MS = 10_000;
 /** Least time for which a free lock is kept for this process, and that for a caller that waits for several keys at once. */
@@ -148,6 +148,7 @@ export class QueuePlace extends Deadline {
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
     const { mayMissTurns, nowMs, roundTripMs } = this.#set;
+    this.#record.wasNamed(nowMs, ms);
     if (foreign === undefined || mayMissTurns) return;
     const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
     this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };
