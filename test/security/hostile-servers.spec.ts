@@ -95,9 +95,9 @@ const rude = fc.constantFrom(
 );
 // Every other answer is a yes, so that quorums are as frequent as their absence.
 const reply = fc.oneof({ arbitrary: fc.constant(ACCEPTED), weight: 3 }, scalar, array, rude);
-// An answer that ends in the frame of the next one turns the elements of that into answers, a yes among them: the server has said
-// it then. No vote follows an extension.
-const whole = reply.filter((bytes) => bytes !== ':');
+// An answer that ends in the frame of the next one turns the elements of that into answers, and a second answer to one question is
+// taken for that to the next: a yes among them is one that the server has said. No vote follows an extension.
+const whole = reply.filter((bytes) => bytes !== ':' && bytes !== '+PONG\r\n+PONG\r\n');
 const answers: fc.Arbitrary<Answers> = fc.record({ acquire: whole, extend: reply, release: whole });
 
 /** A typed error with a message that people can read. */
