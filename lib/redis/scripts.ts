@@ -239,7 +239,8 @@ export const WAIT_TEXT = `
 -- ARGV: member "<mark> <graceMs> <channel>", ticket (microseconds; 0 = by this server's clock), lifeMs (how long the line is kept)
 -- queue, under the name of the lock and '#queue': sorted set of members by ticket, 1,000 at most.
 -- Returns {ticket, ms}: the ticket as digits; ms until it is worth asking again: the rest of the lease, 0 = free, -1 = kept for
---   this process; a day where the lock is kept for another one and somebody is in front, who asks when that is over
+--   this process; a day where the lock is kept for another one and somebody else asks when that is over: who is next, or whose
+--   WAIT found the lock free
 local call, lock, queue, me = redis.call, KEYS[1], KEYS[1] .. '#queue', ARGV[1]
 --NEXT
 local ticket, value = ARGV[2], call('GET', lock)
@@ -254,11 +255,12 @@ if call('ZCARD', queue) < 1000 then
   call('ZADD', queue, ticket, me)
   if call('PTTL', queue) < tonumber(ARGV[3]) then call('PEXPIRE', queue, ARGV[3]) end
 end
-if not value and nextWaiter(lock) == 1 then value = call('GET', lock) end
+local isNamer = not value and nextWaiter(lock) == 1
+if isNamer then value = call('GET', lock) end
 if not value or string.sub(value, 1, 8) == mark then return {ticket, 0} end -- its own vote is given back in a moment
 if value == kept then return {ticket, -1} end
 local left = call('PTTL', lock)
-local isBehind = string.sub(value, 1, 1) == '#' and call('ZRANGE', queue, 0, 0)[1] ~= me
+local isBehind = not isNamer and string.sub(value, 1, 1) == '#' and call('ZRANGE', queue, 0, 0)[1] ~= me
 return {ticket, (isBehind or left == -1) and 86400000 or math.max(1, left)}
 `;
 

@@ -279,13 +279,14 @@ export function wait(
     const queued = [...others, { member, ticket }].sort(byTicket);
     state.queues.setForAtLeast(lock, queued, lifeMs);
   }
-  if (state.locks.get(lock) === undefined && !nextWaiter(state, lock, publish))
-    return { kind: 'waiting', ticket, freeInMs: 0 };
+  const isNamer = state.locks.get(lock) === undefined;
+  if (isNamer && !nextWaiter(state, lock, publish)) return { kind: 'waiting', ticket, freeInMs: 0 };
   const value = state.locks.get(lock)!;
   if (value === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
   if (value.startsWith(mark)) return { kind: 'waiting', ticket, freeInMs: 0 };
   const leftMs = state.locks.remainingMs(lock);
-  const isBehind = value.startsWith('#') && state.queues.get(lock)?.[0]?.member !== member;
+  const isFirst = state.queues.get(lock)?.[0]?.member === member;
+  const isBehind = value.startsWith('#') && !isFirst && !isNamer;
   const freeInMs = isBehind || leftMs === -1 ? DAY_MS : Math.max(1, leftMs);
   return { kind: 'waiting', ticket, freeInMs };
 }
