@@ -71,7 +71,6 @@ export class RedisLockNode implements port.LockNode {
     this.#subscriber = new RedisSubscriber(this.#source, {
       turn: (lockName, keptMs) => this.#listener?.turn(lockName, keptMs),
       listening: () => this.#listener?.listening(),
-      listenRefused: () => this.#listener?.listenRefused?.(),
     });
     this.#links = [this.#commands, this.#subscriber.link];
   }

@@ -21,7 +21,6 @@ export class NodeDriver implements LockNodeListener {
   readonly turns: [lockName: string, keptMs: number][] = [];
   /** How often it began to receive turns, and was refused them. */
   listens = 0;
-  refusedListens = 0;
   /** How often any settle was called. */
   settled = 0;
 
@@ -52,10 +51,6 @@ export class NodeDriver implements LockNodeListener {
 
   listening(): void {
     this.listens += 1;
-  }
-
-  listenRefused(): void {
-    this.refusedListens += 1;
   }
 
   async untilEvents(number: number): Promise<void> {

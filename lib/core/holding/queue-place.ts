@@ -6,7 +6,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { KeyRecord } from './key-table.ts';
 
 /** Stands in line again after so long, whatever was said: those in front may have stopped, and no key is idle for half a second. */
-const POLL_MS = 400;
+export const POLL_MS = 400;
 /** Nodes forget a queue in which nobody stood for so long. */
 const QUEUE_LIFE_MS = 10_000;
 /** Least time for which a free lock is kept for this process, and that for a caller that waits for several keys at once. */
@@ -107,6 +107,11 @@ export class QueuePlace extends Deadline {
 
   onDeadline(): void {
     if (this.#kept !== 0 && !this.#isCalled) return this.#call(true);
+    // Callers ask by themselves where no quorum gave this process a place.
+    if (!this.#isCalled && this.#atQuorum(this.#freeInMs) === undefined) {
+      this.#call(false);
+      if (this.#isCalled) return;
+    }
     // Callers that did not try go behind the others, or a set would keep a key until its other keys are free.
     if (this.hasTurn) this.#ticket = this.#tickets.length = 0;
     this.stand(this.#set.nowMs);
@@ -147,8 +152,9 @@ export class QueuePlace extends Deadline {
   /** Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before. */
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
-    const { mayMissTurns, nowMs, roundTripMs } = this.#set;
-    if (foreign === undefined || mayMissTurns) return;
+    const { nowMs, roundTripMs } = this.#set;
+    this.#record.wasNamed(nowMs, ms);
+    if (foreign === undefined) return;
     const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
     this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };
   }

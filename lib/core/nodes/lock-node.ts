@@ -66,8 +66,6 @@ export interface LockNodeListener {
   turn(lockName: string, keptMs: number): void;
   /** Turns are received from now on; those before are unknown. */
   listening(): void;
-  /** The server refused the channel: no turn will come from it. */
-  listenRefused?(): void;
 }
 
 /** No answer of the protocol. */

@@ -53,8 +53,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
   state: NodeSessionState = 'down';
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
-  /** Says that the node refused a place in its line, or to say whose turn it is. */
-  refusesTurns = false;
   /** Why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   /** When its quarantine ends, as far as known. */
@@ -197,6 +195,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   spoke(): void {
+    // What comes may be a vote, which says more.
     if (this.state !== 'voting' || !this.isSilent || this.#sentAtMs.length > 0) return;
     this.#slowTimeouts = 0;
     this.isSilent = false;
@@ -209,11 +208,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
     if (this.state !== 'voting') return;
     this.node.listen(this.#set.channel);
-    this.node.wait(request, (reply) => {
-      const isRefused = reply.kind === 'failed' && reply.reason === 'error';
-      if (isRefused && !this.refusesTurns) this.listenRefused();
-      settle(reply);
-    });
+    this.node.wait(request, settle);
   }
 
   turn(lockName: string, keptMs: number): void {
@@ -221,13 +216,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   listening(): void {
-    this.refusesTurns = false;
     this.#listener.listening(this);
-  }
-
-  listenRefused(): void {
-    this.refusesTurns = true;
-    this.#listener.joined(); // Waiters look again, and must not rely on turns.
   }
 
   async close(): Promise<void> {
@@ -327,6 +316,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #joinAnswered(reply: JoinReply): void {
     if (reply.kind === 'joined') {
       const { quarantineMs, isMoved = false } = reply;
+      // Server that answered is another one: the one before forgot nothing.
       if (isMoved) this.#joinPause.forgotten = 0;
       this.state = 'voting';
       this.votesAtMs = this.#set.nowMs + quarantineMs;
@@ -334,6 +324,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       const { isForgetful } = this.#joinPause;
       if (!isForgetful) {
         this.problem = 'connection lost';
+        // What was found before is outdated.
         this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
       }
       this.#refusedLocks = this.#refusedExtensions = 0;
@@ -342,6 +333,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       for (const collector of this.#afterJoin.splice(0))
         if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
       this.#set.flushLater();
+      // Another one votes first.
       if (!isForgetful) this.#announce(quarantineMs, isMoved);
       this.#listener.joined();
       this.others = reply.others ?? [];

@@ -193,11 +193,6 @@ export class NodeSet {
     return this.sessions.length - this.missingVotes.length < this.quorum;
   }
 
-  /** All nodes of a lock may be such that refuse to say whose turn it is. */
-  get mayMissTurns(): boolean {
-    return this.sessions.filter(({ refusesTurns }) => refusesTurns).length >= this.quorum;
-  }
-
   /** Channel on which nodes say whose turn it is. */
   get channel(): string {
     return `${this.options.keyPrefix}#turns:${this.mark}`;

@@ -335,8 +335,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { pausedUntilMs, untilFreeMs } = nextTryMs(set, this.settings, outcome, failures);
     if (record !== undefined) {
       const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-      const askMs = set.mayMissTurns ? pausedUntilMs : untilFreeMs;
-      record.foreign = { untilMs: Math.min(untilFreeMs, askMs), freeAtMs, causes };
+      record.foreign = { untilMs: untilFreeMs, freeAtMs, causes };
       record.busyAtMs = endedAtMs;
     } else {
       this.#pausedUntilMs = votes.isQuarantined ? untilFreeMs : pausedUntilMs;

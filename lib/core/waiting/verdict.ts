@@ -1,6 +1,7 @@
 import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
 import type { NodeCause } from '../errors.ts';
 import type { KeyRecord } from '../holding/key-table.ts';
+import { POLL_MS } from '../holding/queue-place.ts';
 import { LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
@@ -161,7 +162,7 @@ export class Verdict {
     // One that a node named while no quorum could be asked is no answer.
     const hadQuorum = this.#tooLate !== undefined && this.#set.lastQuorumAtMs > arrivedAtMs;
     if (hadQuorum && this.#tooLate?.votes.held) return true;
-    const recentMs = 2 * settings.nodeTimeoutMs;
+    const recentMs = Math.max(2 * settings.nodeTimeoutMs, POLL_MS);
     return records.some(
       ({ named, trying }) =>
         (named !== undefined && nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs)) ||

@@ -1,11 +1,11 @@
 import type { LockNodeListener } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/system-environment.ts';
-import { isErrorReply, orErrorReply } from '../commands/node-failure.ts';
+import { orErrorReply } from '../commands/node-failure.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { RedisLink } from './redis-link.ts';
 
-type TurnListener = Required<Pick<LockNodeListener, 'turn' | 'listening' | 'listenRefused'>>;
+type TurnListener = Pick<LockNodeListener, 'turn' | 'listening'>;
 
 /** Receives the turns of one service on a connection of its own, made when it first waits. */
 export class RedisSubscriber {
@@ -41,12 +41,9 @@ export class RedisSubscriber {
     connection.onMessage = (_channel, message) => inModuleContext(() => this.#received(message));
     connection
       .ask((client) => client.subscribe(this.#channel!))
-      .then(
-        () => this.#listener.listening(),
-        (error: unknown) => {
-          if (isErrorReply(error)) this.#listener.listenRefused();
-        },
-      );
+      .then(() => this.#listener.listening())
+      // Callers of users without the right find their turn when they ask again.
+      .catch(() => undefined);
   }
 
   /** Anyone may publish anything. */

@@ -78,10 +78,8 @@ export class RecordedNode extends MemoryLockNode {
   }
 
   override listen(channel: string): void {
-    const isNews = this.#channel === undefined;
     this.#channel = channel;
     if (!this.refusesChannels) super.listen(channel);
-    else if (isNews) queueMicrotask(() => this.#listener?.listenRefused?.());
   }
 
   /** The server lets everybody subscribe from now on. */

@@ -1,6 +1,6 @@
 import type { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
 import { KeyTable } from '../../../../lib/core/holding/key-table.ts';
-import type { AcquireRequest } from '../../../../lib/core/nodes/lock-node.ts';
+import type { AcquireRequest, LockNode } from '../../../../lib/core/nodes/lock-node.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { resolveAcquire } from '../../../../lib/core/options/resolve-options.ts';
 import { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
@@ -27,6 +27,14 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const table = new KeyTable(set);
   const shared = { set, table, admission: new Admission(concurrentTries), onEnd: () => undefined };
   world.connect();
+  let leaseEndsAtMs = 0;
+  // Places in line are given at once, as long as the lease runs that votes named last.
+  const wait: LockNode['wait'] = (_, settle) => {
+    const freeInMs = leaseEndsAtMs - set.nowMs;
+    if (freeInMs > 0) queueMicrotask(() => settle({ kind: 'waiting', ticket: 1, freeInMs }));
+    return false;
+  };
+  for (const node of nodes) Object.assign(node, { wait });
   // Answers take no time here: the round trip stays at the 2 ms that a service begins with.
   set.measured = () => undefined;
   let tickets = 0;
@@ -48,6 +56,8 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
     });
   /** Every node answers its oldest vote, and what follows from that happens. */
   const answer = async (...replies: object[]) => {
+    const [{ remainingMs = 0 }] = replies as [{ readonly remainingMs?: number }];
+    leaseEndsAtMs = set.nowMs + (remainingMs < 0 ? 86_400_000 : remainingMs);
     for (const [index, node] of nodes.entries())
       if (node.waiting.some(({ name }) => name === 'acquire'))
         node.answer('acquire', replies[index % replies.length]!);

@@ -257,7 +257,6 @@ describe('a caller whose try failed', () => {
     ['twice the base delay', SPLIT, { retry: { baseDelay: 30 } }, 60],
     ['the longest delay', SPLIT, { retry: { baseDelay: 300, maxDelay: 200 } }, 200],
     ['a node timeout', SPLIT, { retry: { baseDelay: 900 } }, 500],
-    ['a ttl behind a holder whose lease is longer', [held()], {}, 10_000],
     [
       'two round trips behind a holder without ttl',
       [{ ...held(), remainingMs: -1 }],
