@@ -5,7 +5,6 @@ import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight.ts';
-import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
