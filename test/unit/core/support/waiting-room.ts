@@ -28,6 +28,9 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const shared = { set, table, admission: new Admission(concurrentTries), onEnd: () => undefined };
   world.connect();
   let leaseEndsAtMs = 0;
+  const setLease = (remainingMs: number) => {
+    leaseEndsAtMs = set.nowMs + (remainingMs < 0 ? 86_400_000 : remainingMs);
+  };
   // Places in line are given at once, as long as the lease runs that votes named last.
   const wait: LockNode['wait'] = (_, settle) => {
     const freeInMs = leaseEndsAtMs - set.nowMs;
@@ -57,7 +60,7 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   /** Every node answers its oldest vote, and what follows from that happens. */
   const answer = async (...replies: object[]) => {
     const [{ remainingMs = 0 }] = replies as [{ readonly remainingMs?: number }];
-    leaseEndsAtMs = set.nowMs + (remainingMs < 0 ? 86_400_000 : remainingMs);
+    setLease(remainingMs);
     for (const [index, node] of nodes.entries())
       if (node.waiting.some(({ name }) => name === 'acquire'))
         node.answer('acquire', replies[index % replies.length]!);
@@ -76,7 +79,20 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
   const chance = (fraction: number) => (environment.random.fraction = () => fraction);
   const advance = (ms: number) => environment.advance(ms);
   const flush = () => environment.flush();
-  return { ...world, table, call, tries, answer, hold, release, record, chance, advance, flush };
+  return {
+    ...world,
+    table,
+    setLease,
+    call,
+    tries,
+    answer,
+    hold,
+    release,
+    record,
+    chance,
+    advance,
+    flush,
+  };
 }
 
 /** The key `a` may be free, but for a moment it is the turn of others: who comes now tries late. */

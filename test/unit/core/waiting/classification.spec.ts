@@ -124,6 +124,22 @@ describe('an outage', () => {
     },
   );
 
+  it('is none for a set of keys while nodes tell places in line of leases, although no try was made since it came', async () => {
+    const room = newRoom();
+    const lock = await room.hold('a');
+    room.call('a', { wait: 60_000 });
+    room.call('b', { wait: 60_000 });
+    await room.answer({ ...held(), remainingMs: 400 });
+    // Other processes have stood in line for the first key, and its turn has passed to them.
+    room.record('a').othersWait = true;
+    room.setLease(60_000);
+    await room.advance(100);
+    await room.release(lock);
+    const set = room.call('ab', { wait: 500 });
+    await room.advance(500);
+    expect([(await set.outcome).code, set.tries]).toEqual(['LOCK_BUSY', 0]);
+  });
+
   it('is the answer after the lease of the holder that was named last, when nodes are silent since', async () => {
     const room = newRoom();
     room.call('a', { wait: 60_000 });
