@@ -18,7 +18,7 @@ export interface Waiter {
   /** Has no conclusive answer yet, which it is owed within a node timeout. */
   isImpatient: boolean;
   /** Its latest try: whether a node has named another holder so far. */
-  readonly attempt: Pick<Attempt, 'namesHolder' | 'openCauses' | 'heldBackMs'> | undefined;
+  readonly attempt: Pick<Attempt, 'isAnsweredSince' | 'openCauses' | 'heldBackMs'> | undefined;
   place: KeyRecord | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;

@@ -101,9 +101,11 @@ export class Attempt implements RoundOwner {
     this.holder = set.environment.random.holder(set.mark);
   }
 
-  /** Whether a node has named another holder in its latest round. */
-  get namesHolder(): boolean {
-    return this.#round !== undefined && this.#round.votes.held > 0;
+  /** Whether its latest round has named another holder, or is one that a quorum asked for after `sinceMs`. */
+  isAnsweredSince(sinceMs: number): boolean {
+    if (this.#round === undefined) return false;
+    const { votes, startedAtMs } = this.#round;
+    return votes.held > 0 || (this.#ballots > 1 && startedAtMs > sinceMs);
   }
 
   /** What the nodes have said of a vote that is open since `sinceMs` or longer; undefined where there is none. */

@@ -155,7 +155,7 @@ export class Verdict {
     return records.some(({ named }) => (named?.atMs ?? 0) > arrivedAtMs);
   }
 
-  /** What is reported when nothing conclusive was found: its votes were split, or a node named a holder a moment ago. */
+  /** What is reported when nothing conclusive was found: its votes were split, or a node answered others a moment ago. */
   #isInUse(nowMs: number): boolean {
     const { records, settings, arrivedAtMs } = this.#subject;
     if (this.#contention !== undefined) return true;
@@ -166,7 +166,7 @@ export class Verdict {
     return records.some(
       ({ named, trying }) =>
         (named !== undefined && nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs)) ||
-        trying?.attempt?.namesHolder === true,
+        trying?.attempt?.isAnsweredSince(arrivedAtMs) === true,
     );
   }
 

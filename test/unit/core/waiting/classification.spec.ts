@@ -124,6 +124,18 @@ describe('an outage', () => {
     },
   );
 
+  it('is none where a quorum has asked the try ahead for a higher ballot since it came', async () => {
+    const room = newRoom();
+    room.call('a', { wait: 60_000 });
+    const { outcome } = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(10);
+    await room.answer({ kind: 'stale', floor: 2e15, nowMicros: 2e15, byClock: true });
+    const later = room.call('a', { wait: 0, ttl: 600 });
+    await room.advance(60);
+    expect((await outcome).code).toBe('LOCK_BUSY');
+    expect((await later.outcome).code).toBe('QUORUM_UNAVAILABLE');
+  });
+
   it('is none for a set of keys while nodes tell places in line of leases, although no try was made since it came', async () => {
     const room = newRoom();
     const lock = await room.hold('a');
