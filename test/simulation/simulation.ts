@@ -144,9 +144,11 @@ class Simulation implements Fleet {
     return this.clients.reduce((sum, { process }) => sum + process.stalledMs, 0);
   }
 
-  /** With every node healthy each process gets each key, within guard, ttl and a little. */
+  /** With every node healthy, and nothing old on its way, each process gets each key, within guard, ttl and a little. */
   async #probe(): Promise<void> {
     const { plan, world } = this.context;
+    const paths = this.clients.flatMap(({ nodes }) => nodes.map(({ ends }) => ends.path));
+    await world.runUntil(Math.max(world.nowMs, ...paths.map((path) => path.arrivedAtMs)));
     const waitMs =
       (plan.guard ? plan.maxTtlMs : 0) +
       2 * plan.maxTtlMs +

@@ -43,6 +43,11 @@ export class NetworkPath {
     return isWell && this.garbledReplies === 0 ? this.#troubledUntilMs : Infinity;
   }
 
+  /** When everything that was slow on its way has arrived. */
+  get arrivedAtMs(): number {
+    return this.#troubledUntilMs;
+  }
+
   /** Something is wrong, or was until now. */
   troubled(forMs = 0): void {
     this.#troubledUntilMs = Math.max(this.#troubledUntilMs, this.#world.nowMs + forMs);
