@@ -81,28 +81,9 @@ export class Redlock {
     this.#set.open();
   }
 
-  /** Resolves true as soon as a quorum of nodes has joined, false after `timeoutMs` or when the service closes. */
-  async joined(timeoutMs: number): Promise<boolean> {
-    await this.#until(this.#onReadiness, timeoutMs, () => this.#closing || this.#set.hasQuorum);
-    return !this.#closing && this.#set.hasQuorum;
-  }
-
   /** In how many ms a quorum may vote: 0 = now, infinite while none has joined. */
   get votesInMs(): number {
     return Math.max(0, this.#set.quorumVotesAtMs - this.#set.nowMs);
-  }
-
-  /** Resolves true as soon as a quorum of joined nodes may vote, false after `timeoutMs` or when the service closes. */
-  async mayVote(timeoutMs: number): Promise<boolean> {
-    const untilMs = this.#set.nowMs + timeoutMs;
-    for (;;) {
-      const votesAtMs = this.#set.quorumVotesAtMs;
-      const leftMs = Math.min(votesAtMs, untilMs) - this.#set.nowMs;
-      if (this.#closing || leftMs <= 0) return !this.#closing && this.votesInMs <= 0;
-      // A quarantine ends by time alone; a node that joins changes when.
-      const isChanged = () => this.#closing || this.#set.quorumVotesAtMs !== votesAtMs;
-      await this.#until(this.#onReadiness, leftMs, isChanged);
-    }
   }
 
   /** Why a node has not joined; undefined when it has. */

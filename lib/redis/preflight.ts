@@ -64,14 +64,26 @@ export function checkNodes(
   nodes: readonly ExaminedNode[],
   options: StartupCheckOptions,
 ): StartupFinding[] {
-  const findings: StartupFinding[] = [
-    ...checkCount(nodes),
-    ...nodes.flatMap((node) => checkNode(node, options)),
-    ...checkReachable(nodes, options),
-    ...checkDistinct(nodes),
-  ];
+  const of = ({ address }: ExaminedNode, severity: StartupFinding['severity']) => {
+    return (message: string): StartupFinding => ({ severity, address, message });
+  };
+  const findings: StartupFinding[] = nodes.flatMap((node) => [
+    ...[...errorsOf(node, options)].map(of(node, 'error')),
+    ...[...warningsOf(node, options)].map(of(node, 'warning')),
+  ]);
+  if (nodes.length > 0 && nodes.length % 2 === 0)
+    findings.unshift({
+      severity: 'warning',
+      message: `${nodes.length} nodes survive as many failures as ${nodes.length - 1}: use an odd number`,
+    });
+  findings.push(...checkReachable(nodes, options), ...checkDistinct(nodes));
   // By name errors come first.
   return findings.sort((one, other) => one.severity.localeCompare(other.severity));
+}
+
+/** Says whether locks over these nodes would be unsafe, and not only impossible for now. */
+export function isUnsafe(findings: readonly StartupFinding[]): boolean {
+  return findings.some(({ severity, isOutage }) => severity === 'error' && isOutage !== true);
 }
 
 /** One report of all findings, a line each; an empty string when there are none. */
@@ -80,39 +92,20 @@ export function formatStartupReport(findings: readonly StartupFinding[]): string
   const errors = findings.filter(({ severity }) => severity === 'error').length;
   const lines = findings.map(
     ({ severity, address, message }) =>
-      `  ${severity}: ${address === undefined ? '' : `${address}: `}${message}`,
+      `\n  ${severity}: ${address === undefined ? '' : `${address}: `}${message}`,
   );
-  return [
-    `Redis servers for locks: ${count(errors, 'error')}, ${count(findings.length - errors, 'warning')}`,
-    ...lines,
-  ].join('\n');
+  return `Redis servers for locks: ${count(errors, 'error')}, ${count(findings.length - errors, 'warning')}${lines.join('')}`;
 }
 
 function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-function* checkCount({ length }: readonly ExaminedNode[]): Generator<StartupFinding> {
-  if (length === 0 || length % 2 === 1) return;
-  const message = `${length} nodes survive as many failures as ${length - 1}, and one more can fail: use an odd number`;
-  yield { severity: 'warning', message };
-}
-
-function checkNode(node: ExaminedNode, options: StartupCheckOptions): StartupFinding[] {
-  const { address } = node;
-  const errors = [...errorsOf(node, options)];
-  const warnings = [...warningsOf(node, options)];
-  return [
-    ...errors.map((message) => ({ severity: 'error', address, message }) as const),
-    ...warnings.map((message) => ({ severity: 'warning', address, message }) as const),
-  ];
-}
-
 function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Generator<string> {
   if (reply.kind === 'failed') return;
   const { role, clusterEnabled, version, missingRights } = reply;
   if (role === 'sentinel')
-    return yield 'is a Sentinel, which keeps no keys: give the Redis server itself (port 6379 by default; Sentinel has 26379)';
+    return yield 'is a Sentinel, which keeps no keys: give the Redis server itself';
   if (role !== '' && role !== 'master') yield REPLICA;
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
@@ -128,7 +121,7 @@ function* warningsOf(
   { keyPrefix, restartGuard }: StartupCheckOptions,
 ): Generator<string> {
   if (ignoredKeyPrefix !== '')
-    yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead, the same on all nodes`;
+    yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead`;
   if (reply.kind === 'failed') return;
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
   const { idleTimeoutS = 0, refusesWrites } = reply;
@@ -137,9 +130,9 @@ function* warningsOf(
   // Before version 7 they go into the append-only file and to replicas.
   const isRefused = restartGuard && connectedReplicas > 0;
   if (isOlderThan(7, 0, version) && !isRefused && (appendOnly || connectedReplicas > 0))
-    yield `is Redis ${version}, where scripts survive a restart (${appendOnly ? 'appendonly yes' : 'it has replicas'}): behind a proxy or virtual IP that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
+    yield `is Redis ${version}, where scripts survive a restart: behind a proxy that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
   if (!restartGuard && connectedReplicas > 0)
-    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off here: a failover hands a held lock to a second holder, since a replica may not know it; set restartGuard: true`;
+    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off here: a failover hands a held lock to a second holder; set restartGuard: true`;
   // Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. This and the next are
   // warnings, since nothing is evicted while `maxmemory` is 0 or is not reached.
   if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction')
@@ -147,7 +140,7 @@ function* warningsOf(
   if (!restartGuard && !appendOnly && runId !== '')
     yield 'forgets its locks when it restarts, and the restart guard is off here: set appendonly yes with appendfsync always, or restartGuard: true';
   if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
-    yield `closes clients that are idle for ${idleTimeoutS} s: nodes leave again and again, and calls that come then fail: set timeout 0`;
+    yield `closes clients that are idle for ${idleTimeoutS} s: set timeout 0`;
   for (const right of missingRights.filter(isForTurns))
     yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
@@ -172,10 +165,10 @@ function* checkReachable(
   { quorum, strict = false }: StartupCheckOptions,
 ): Generator<StartupFinding> {
   const reachable = nodes.filter(({ reply }) => reply.kind === 'facts').length;
+  const severity = strict || reachable < quorum ? 'error' : 'warning';
   for (const { address, reply } of nodes) {
     if (reply.kind === 'facts') continue;
     const message = `can't be examined: ${reply.message}; ${reachable} of ${nodes.length} nodes answer, ${quorum} are needed`;
-    const severity = strict || reachable < quorum ? 'error' : 'warning';
     yield { severity, address, message, isOutage: true };
   }
 }
@@ -212,27 +205,32 @@ export async function examineServer(
     evalsha: (client) => client.call('evalsha', [PROBE.sha1, ...keys]),
     eval: (client) => client.call('eval', [PROBE.text, ...keys]),
   };
-  const asked = Object.values(questions).map((ask) => connection.ask(ask).catch(orErrorReply));
-  const answers = await Promise.all(asked);
-  const rights = Object.keys(questions);
-  const said = rights.flatMap((right, index) => refusalsIn(right, answers[index]));
-  const refusals = said.filter((each) => !isCondition(each));
-  const [info, , , , probed] = answers;
-  const mayConfigure = Array.isArray(probed) && probed[0] === 1;
-  const field = (name: string) =>
-    new RegExp(`^${name}:(.*)$`, 'm').exec(String(info))?.[1]?.trim() ?? '';
+  const said: string[] = [];
+  let [info, mayConfigure] = ['', false];
+  const asked = Object.entries(questions).map(async ([right, ask]) => {
+    const answer = await connection.ask(ask).catch(orErrorReply);
+    if (right === 'info') info = String(answer);
+    const failures = Array.isArray(answer) ? answer : [];
+    mayConfigure ||= failures[0] === 1;
+    if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
+    said.push(...failures.filter((each) => typeof each === 'string').map(explained));
+  });
+  await Promise.all(asked);
+  const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
   return {
     kind: 'facts',
     runId: field('run_id'),
     version: field('redis_version'),
     role: field('redis_mode') === 'sentinel' ? 'sentinel' : field('role'),
-    clusterEnabled: field('cluster_enabled') === '1' || refusals.some(isOfCluster),
+    clusterEnabled: field('cluster_enabled') === '1' || said.some((each) => CLUSTER.test(each)),
     maxmemoryPolicy: field('maxmemory_policy'),
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
     idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
-    refusesWrites: said.find(isOfWrites)?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
-    missingRights: [...new Set(refusals)].filter((each) => !isOfCluster(each)),
+    refusesWrites: said.find((each) => NO_WRITES.test(each))?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
+    missingRights: [...new Set(said)].filter(
+      (each) => ![CONDITION, CLUSTER].some((code) => code.test(each)),
+    ),
   };
 }
 
@@ -242,24 +240,11 @@ async function idleTimeoutS(connection: RedisConnection): Promise<number> {
   return (Array.isArray(answer) && Number(answer[1])) || 0;
 }
 
-/** What the answer says of what the server refuses: an error, or the list that PROBE returns. */
-function refusalsIn(right: string, answer: unknown): string[] {
-  const failures = Array.isArray(answer) ? answer : [];
-  if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
-  return failures.filter((failure) => typeof failure === 'string').map(explained);
-}
-
 /** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */
-function isOfCluster(message: string): boolean {
-  return /: (CLUSTERDOWN|CROSSSLOT|MOVED|ASK|TRYAGAIN) /.test(message);
-}
+const CLUSTER = /: (CLUSTERDOWN|CROSSSLOT|MOVED|ASK|TRYAGAIN) /;
 
 /** The server answers, but would take no vote: its memory is full, it can't save, or its replicas are away. */
-function isOfWrites(message: string): boolean {
-  return /\b(MISCONF|NOREPLICAS|OOM)\b/.test(message);
-}
+const NO_WRITES = /\b(MISCONF|NOREPLICAS|OOM)\b/;
 
 /** The server refuses everybody at the moment: no matter of rights. */
-function isCondition(message: string): boolean {
-  return /\b(READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|LOADING|BUSY)\b/.test(message);
-}
+const CONDITION = /\b(READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|LOADING|BUSY)\b/;

@@ -35,7 +35,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
   const servers = useRedisServers(4, {}, async (started) => {
     const redlock = new Redlock(started.slice(0, 3).map(({ url }) => new RedisLockNode(url)));
     redlock.open();
-    await redlock.joined(20_000);
+    await redlock.ready(20_000);
     await redlock.close();
   });
   const database = usePostgres(async (pool) => {

@@ -53,11 +53,11 @@ describe('an application that starts with a fence', () => {
 
   it.each([
     ['is out of reach', () => Promise.reject(new Error('refused')), 'Error: refused'],
-    ['does not answer', () => new Promise<never>(() => {}), 'Error: no answer within 200 ms'],
+    ['does not answer', () => new Promise<never>(() => {}), 'no answer within 200 ms'],
   ])('starts although the database %s', async (_, check, why) => {
     const fence = { claim: async () => undefined, check };
     expect(await start(fence)).toEqual([
-      `The table of the fence could not be checked: ${why}. The application starts all the same: check the connection of the database; until it answers, fenced writes fail.`,
+      `The table of the fence could not be checked: ${why}. The application starts all the same; until the database answers, fenced writes fail.`,
     ]);
   });
 

@@ -65,7 +65,7 @@ describe('a start without a quorum', () => {
     const errors = await errorsOf({ nodes, startupTimeout: 2_500 });
     expect(errors).toHaveLength(1);
     expect(errors[0]).toMatch(
-      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. The start waits 0\.5 s more for them, and is then refused\. /,
+      /^error No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*; localhost:2: no connection: .*ECONNREFUSED.*\. Check these servers\. The start waits 0\.5 s more\. /,
     );
     expect(errors[0]).toContain(
       '.overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.',
@@ -108,12 +108,12 @@ describe('a start without a quorum', () => {
     const refused = start({ nodes, strict: true, startupTimeout: 500 });
     await expect(refused).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE', quorum: 3 });
     await expect(refused).rejects.toThrow(
-      /^With 'strict' the start needs all 3 nodes, and after \d+ ms 1 is missing\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED/,
+      /: 3 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*: 'strict' needs all of them\. /,
     );
     const all = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', servers[0]!.url];
     const options = { nodes: all, strict: true, startupTimeout: 2_500 };
     expect(await errorsOf(options)).toEqual([
-      expect.stringMatching(/needs all 3 .* 2 are missing/),
+      expect.stringMatching(/1:1: .*1:2: .*'strict' needs all of them/),
     ]);
   });
 
@@ -134,17 +134,9 @@ describe('a start without a quorum', () => {
     }
   });
 
-  it('says how to start a Redis where nothing listens on this machine', async () => {
-    for (const host of ['127.0.0.1', 'localhost'])
-      await expect(refusal(`redis://${host}:1`)).resolves.toMatch(
-        /^No quorum at the start after \d+ ms: 1 of 1 nodes must vote\. .*ECONNREFUSED.*Start Redis: docker run --rm -p 1:6379 redis\. .*'startupTimeout' \(0\.5 s\)\.$/,
-      );
-  });
-
-  it('names one command for each of several servers, and nothing for those that listen', async () => {
-    const nodes = ['redis://127.0.0.1:1', 'redis://localhost:2', servers[0]!.url];
-    await expect(start({ nodes, startupTimeout: 500 })).rejects.toThrow(
-      / Start Redis: docker run --rm -p 1:6379 redis and docker run --rm -p 2:6379 redis\. Servers/,
+  it('says that nothing listens, and how long it waited', async () => {
+    await expect(refusal('redis://localhost:1')).resolves.toMatch(
+      /^No quorum at the start after \d+ ms: 1 of 1 nodes must vote\. .*ECONNREFUSED.*'startupTimeout' \(0\.5 s\)\.$/,
     );
   });
 
@@ -301,7 +293,6 @@ describe('a start without a quorum', () => {
       const message = await refusal(`redis://127.0.0.1:${(web.address() as AddressInfo).port}`);
       expect(message).toMatch(/Unknown RESP type|Protocol error/);
       expect(message).not.toMatch(/report this/);
-      expect(message).not.toContain('docker');
     } finally {
       web.close();
     }

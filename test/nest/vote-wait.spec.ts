@@ -111,9 +111,7 @@ describe('an application over servers that may not vote yet', () => {
 
   it('starts at once where the guard is longer than startupTimeout, and warns when they vote', async () => {
     const { recorder, locks } = await start({ ttl: '30s', startupTimeout: '5s' });
-    expect(recorder.warnings).toMatch(
-      /A quorum may vote in [.\d]+ s.*'startupTimeout' \(5 s\).*'startupTimeout' of 30 s/,
-    );
+    expect(recorder.warnings).toMatch(/A quorum may vote in [.\d]+ s.*'startupTimeout' of 30 s/);
     await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);
   });
 

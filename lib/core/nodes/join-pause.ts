@@ -9,7 +9,7 @@ const LONGEST_OF_FORGETFUL_MS = 5_000;
 /** What happens to a node that was joined for so long is no repetition. */
 const STAYED_JOINED_MS = 10_000;
 
-export const MUST_JOIN = 'has to be joined again';
+const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
 /** Says, for messages, why a node did not join. */

@@ -1,7 +1,6 @@
 import type { Logger } from '@nestjs/common';
 import { listOf, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
 import type { Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
-import { MUST_JOIN } from '../../core/nodes/join-pause.ts';
 import { inSeconds } from '../../core/options/duration.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 
@@ -26,9 +25,8 @@ export function eventListener(
       `onEvent failed, and later failures of it are not logged. Locks are not affected; mend the listener: ${detail}`,
     );
   };
-  const losses = new LossLog();
   const listener = (event: LockEvent): void => {
-    const warning = losses.warningOf(event);
+    const warning = warningOf(event);
     if (warning !== undefined) logger.warn(warning);
     if (event.type === 'quorum-lost')
       logger.error(
@@ -38,8 +36,7 @@ export function eventListener(
       logger.log(
         `A quorum votes again, after ${inSeconds(event.downMs)}. Calls that got no lock meanwhile: ${event.refusedCalls}.`,
       );
-    if (event.type === 'node-joined' && event.isMoved) losses.forget(event.address);
-    if (event.type === 'node-joined' && !losses.isCounted(event.address)) {
+    if (event.type === 'node-joined') {
       const waitMs = Math.ceil(event.quarantineMs);
       const why = event.isMoved
         ? 'another server answers at this address now'
@@ -77,39 +74,6 @@ export function watchFence(
       );
     }
   });
-}
-
-/** A server that evicts makes its clients join many times a second; the log says so twice a minute. */
-class LossLog {
-  readonly #nodes = new Map<string, { readonly atMs: number; since: number }>();
-
-  /** Its latest loss was only counted, so that it is no news that it joins. */
-  isCounted(address: string): boolean {
-    return (this.#nodes.get(address)?.since ?? 0) > 1;
-  }
-
-  /** Forgets the losses of a server whose address another one has now. */
-  forget(address: string): void {
-    this.#nodes.delete(address);
-  }
-
-  warningOf(event: LockEvent): string | undefined {
-    const warning = warningOf(event);
-    if (event.type !== 'node-left' && event.type !== 'node-failing') return warning;
-    const last = this.#nodes.get(event.address) ?? { atMs: Number.NEGATIVE_INFINITY, since: 0 };
-    if (event.type === 'node-failing' || !event.message.startsWith(MUST_JOIN)) {
-      last.since = 0;
-      return warning;
-    }
-    const atMs = performance.now();
-    const seconds = Math.round((atMs - last.atMs) / 1_000);
-    const isOver = seconds >= 60;
-    if (isOver) this.#nodes.set(event.address, { atMs, since: 0 });
-    else if ((last.since += 1) > 1) return undefined;
-    if (isOver && last.since === 0) return warning;
-    const often = isOver ? `${last.since} more times in ${seconds} s` : 'again within a minute';
-    return `Node ${event.address} forgot ${often} that it was joined. Its maxmemory-policy evicts, probably: set maxmemory-policy noeviction, or held locks are evicted as well. Else something deletes its keys, such as FLUSHALL.`;
-  }
 }
 
 function shownNodes({ nodes, quorum }: Configuration): string {
