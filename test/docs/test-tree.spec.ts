@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 117;
-const MOST_LINES_OF_LIB = 18_340;
-const MOST_LINES_OF_TEST = 55_766;
+const MOST_LINES_OF_LIB = 18_223;
+const MOST_LINES_OF_TEST = 55_752;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

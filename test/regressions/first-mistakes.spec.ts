@@ -41,17 +41,17 @@ describe('options of the module', () => {
     [{ isolated: true }, "'isolated' can't be given: it is unknown; RedlockModule"],
     [
       { nodes: [{ url: 'redis://:secret@one' }] },
-      "'nodes[0]' can't be options with 'url' and without a host: each is a URL",
+      "'nodes[0]' can't be an object without a host: each is a URL",
     ],
     [
       { nodes: [{ socket: { host: 'one' } }] },
-      "an object that has 'socket', as those of node-redis",
+      "'nodes[0]' can't be an object without a host: each is a URL",
     ],
     [{ nodes: [['redis://one']] }, "'nodes[0]' can't be an array: each is a URL"],
-    [{ nodes: [{ host: undefined }] }, "'nodes[0]' can't be options with a wrong host (undefined)"],
-    [{ nodes: [{ host: 'redis://:secret@one' }] }, 'or a URL itself as the node, in place of'],
-    [{ nodes: ['redis://one', { redisUrl: 'secret' }] }, "'nodes[1]' can't be options with 'redis"],
-    [{ nodes: ['redis://'] }, "'nodes[0]' can't be a URL without a host"],
+    [{ nodes: [{ host: undefined }] }, "'nodes[0]' can't be an object without a host"],
+    [{ nodes: [{ host: 'redis://:secret@one' }] }, "'nodes[0]' can't be a node with a wrong host"],
+    [{ nodes: ['redis://one', { redisUrl: 'secret' }] }, "'nodes[1]' can't be an object without a"],
+    [{ nodes: ['redis://'] }, "'nodes[0]' can't be this URL: give redis:"],
     [{ startupTimout: 3 }, 'it is unknown; '],
     [{ retry: { delay: 5 } }, "'retry.delay' can't be given: it is unknown; retry takes baseDelay"],
     [{ retry: 5 }, "'retry' can't be a number: give an object: retry takes baseDelay, maxDelay"],
@@ -76,7 +76,7 @@ describe('options of the module', () => {
     [{ nodes: ['redis://one', undefined] }, "'nodes[1]' can't be undefined: each is a URL"],
     [
       { nodes: ['redis://:secret@a:1,redis://b:2'] },
-      "'nodes[0]' can't be several URLs in one string",
+      "'nodes[0]' can't be this URL: give redis://user:password@host:port/db (or rediss://) of one server",
     ],
   ])('are refused when the application starts: %j', async (options, message) => {
     await expect(boot(options)).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
