@@ -14,7 +14,7 @@ export const LONG_SPECS = [
   'test/docs/consumer.spec.ts',
   'test/e2e/operation-counts.spec.ts',
   'test/e2e/redis-node-silence.spec.ts',
-  'test/fencing/conformance-prune.spec.ts',
+  'test/fencing/conformance-ages.spec.ts',
   'test/fencing/mariadb-conformance.spec.ts',
   'test/fencing/postgres-conformance.spec.ts',
   'test/fencing/stress/mariadb-stress.spec.ts',

@@ -231,7 +231,7 @@ const LOSS: Record<LockLossReason, string> = {
 
 /**
  * The resource has seen a newer token: this holder is stale and its write was refused. The number may also be that of no holder:
- * the floor of a pruned fence, or one ahead of the clocks.
+ * the oldest that the `maxAge` of the fence admits, or one ahead of the clocks.
  */
 export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN';
@@ -243,7 +243,7 @@ export class StaleTokenError extends RedlockError {
     readonly token: string,
     /** The newest token the resource has seen, decimal, when it said so. */
     readonly currentToken?: string,
-    /** `''` where no holder had it: the floor of a pruned fence, or a row that was repaired. */
+    /** `''` where no holder had it: the oldest token that the `maxAge` of the fence admits, or a row that was repaired. */
     readonly currentHolder?: string,
     options?: ErrorOptions,
   ) {
@@ -262,7 +262,7 @@ function staleAdvice(token: string, currentToken?: string, currentHolder?: strin
   if (days > 1 && !(ownDays > 1))
     return `That is ${Math.floor(days)} days ahead of the clock here. If that clock is right, every holder until then is refused: while the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
   if (currentHolder === '')
-    return 'That number is of no holder: it is the floor of a fence that was pruned, or a repaired row, and this token is not newer. Take the lock again for a new one.';
+    return 'That number is of no holder: it is the oldest that the maxAge of the fence admits, or a repaired row, and this token is not newer. Take the lock again for a new one.';
   const other =
     token === currentToken
       ? 'Another holder has the same number, and came first'

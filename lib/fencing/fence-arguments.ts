@@ -1,10 +1,10 @@
-import { RedlockConfigError, FencedUsageError } from '../core/errors.ts';
+import { RedlockConfigError } from '../core/errors.ts';
 import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
 import { durationMs, type Duration } from '../core/options/duration.ts';
-import type { FenceKeys, FenceTransactionOptions, IsolationLevel, PruneOptions } from './fence.ts';
+import type { FenceKeys, FenceOptions, FenceTransactionOptions, IsolationLevel } from './fence.ts';
 
 /** Of every fence in an SQL database. */
-export const SQL_FENCE_OPTIONS = ['table', 'onStale', 'onEvent'];
+export const SQL_FENCE_OPTIONS = ['table', 'maxAge', 'onStale', 'onEvent'];
 
 /**
  * What would otherwise fail in the first transaction, or be ignored: another object than the client, an option that there is not.
@@ -126,34 +126,23 @@ function refuseLevel(level: unknown): never {
   throw new RedlockConfigError('isolationLevel', level, fix);
 }
 
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
-/** In 2001; what is smaller is no time in microseconds. */
-export const FIRST_TIME = '1000000000000000';
-
-/** @throws RedlockConfigError */
-export function ageOf(options: Partial<PruneOptions> = {}): number {
-  // What the conformance kit gives has a floor, too.
-  if (!('floor' in Object(options))) checkOptionNames('fence.prune', options, ['olderThan']);
-  const { olderThan } = options;
-  const text = typeof olderThan === 'string' ? olderThan : '';
-  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
-  const written = Number(count) * (unit === 'd' ? DAY_MS : DAY_MS / 24);
-  const ageMs = Math.round(typeof olderThan === 'number' ? olderThan : written);
-  if (ageMs >= DAY_MS && Number.isSafeInteger(ageMs)) return ageMs;
-  const fix = "give milliseconds, or a text such as '36h' or '30d', from '1d': clocks may differ";
-  throw new RedlockConfigError('olderThan', olderThan, fix);
-}
+/** How much older than its `maxAge` a token is when its row may go: the clock of the database may go back by as much. */
+export const MARGIN_MS = HOUR_MS;
 
 /**
- * @param subject what can't be pruned, such as a table
- * @param key one that has a number that is no time
+ * Milliseconds; undefined when the fence admits tokens of every age.
+ * @throws RedlockConfigError
  */
-export function counterRefusal(subject: string, key: string): FencedUsageError {
-  const why = `its key '${key}' has the token of a counter, which tells no age. Prune only what the quorum numbers.`;
-  return pruneRefusal(subject, why);
-}
-
-export function pruneRefusal(subject: string, why: string): FencedUsageError {
-  return new FencedUsageError(`${subject} can't be pruned: ${why} Nothing was deleted.`);
+export function maxAgeOf({ maxAge }: Pick<FenceOptions, 'maxAge'>): number | undefined {
+  if (maxAge === undefined) return undefined;
+  const text = typeof maxAge === 'string' ? maxAge : '';
+  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
+  const written = Number(count) * (unit === 'd' ? DAY_MS : HOUR_MS);
+  const ageMs = Math.round(typeof maxAge === 'number' ? maxAge : written);
+  if (ageMs >= HOUR_MS && Number.isSafeInteger(ageMs * 1_000)) return ageMs;
+  const fix = "give milliseconds, or a text such as '36h' or '30d', from '1h'";
+  throw new RedlockConfigError('maxAge', maxAge, fix);
 }

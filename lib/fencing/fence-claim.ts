@@ -18,7 +18,9 @@ export interface FenceClaim {
 }
 
 const AS_GIVEN = 'Pass the token as the lock gave it, or as it was received.';
-/** An empty one is no holder: it marks floors and rows that were repaired. */
+/** In 2001; what is smaller is no time in microseconds. */
+export const FIRST_TIME = '1000000000000000';
+/** An empty one is no holder: it marks rows that were repaired. */
 const HOLDER = /^[\x20-\x7e]{1,255}$/;
 
 /**
@@ -26,11 +28,14 @@ const HOLDER = /^[\x20-\x7e]{1,255}$/;
  * never wait for each other.
  *
  * @param keys some of the token's keys; default all of them
- * @throws FencedUsageError when the token is missing or malformed, the keys are no array or too many, or one is not the token's
+ * @param maxAgeMs when the fence has one
+ * @throws FencedUsageError when the token is missing or malformed, or has no age where the fence asks for it, when the keys are no
+ *   array or too many, or one is not the token's
  */
 export function fenceClaims(
   token: FenceToken | undefined | null,
   keys?: readonly string[],
+  maxAgeMs?: number,
 ): readonly FenceClaim[] {
   if (typeof token !== 'object' || token === null || token.keys === undefined) {
     throw unusable(
@@ -42,6 +47,11 @@ export function fenceClaims(
   if (keys !== undefined) checkKeyList(keys);
   const { holder } = token;
   const value = decimalToken(token);
+  if (maxAgeMs !== undefined && value.length < FIRST_TIME.length)
+    throw unusable(
+      `The token ${value} is no time, so it has no age, but the fence has a maxAge. Give a fence for the tokens of a counter none.`,
+      token.keys,
+    );
   const chosen = [...new Set(keys ?? token.keys)];
   if (chosen.length === 0) {
     throw unusable(

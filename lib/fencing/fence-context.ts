@@ -85,14 +85,6 @@ export class FenceContext {
     );
   }
 
-  /** @throws FencedUsageError in the work of a transaction of a fence, which holds what the upkeep of a table waits for */
-  refuseInside(): void {
-    if (frames().next().done !== true)
-      throw new FencedUsageError(
-        'fence.prune was called in the work of a fence transaction, for which it would wait indefinitely. Call it outside. Nothing was deleted.',
-      );
-  }
-
   /** The innermost claim of the same row. */
   #held({ key }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
     for (const frame of frames()) {

@@ -77,22 +77,21 @@ export abstract class Fence<Transaction = any> {
    */
   abstract claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
 
-  /** The CREATE TABLE of the fence, for a migration. Only `prune` may delete rows: another deleted row admits its old tokens again. */
+  /** The CREATE TABLE of the fence, for a migration. A row that is deleted before its token may go (see `maxAge`) admits old tokens again. */
   abstract ddl(): string;
 
   /**
-   * Deletes the rows of keys that were not used for a while. It first raises the floor of the table, below which every token is
-   * refused from then on, so that no old token is admitted again. Everything else may go on meanwhile.
+   * Deletes the rows whose tokens are an hour older than `maxAge`. The fence refuses these tokens, so that no old one is admitted
+   * again. Everything else may go on meanwhile. Rows with the tokens of a counter stay.
    *
-   * @returns the number of keys that it deleted
-   * @throws FencedUsageError for tokens that are no times, such as those of `postgresTokenSource`: a counter has no age
-   * @throws RedlockConfigError when `olderThan` is less than a day
+   * @returns the number of rows that it deleted
+   * @throws RedlockConfigError when the fence has no `maxAge`
    */
-  abstract prune(options: PruneOptions): Promise<number>;
+  abstract prune(): Promise<number>;
 
   /**
    * Looks whether the table can do what the fence needs: it exists, its columns have types and collations that keep keys and
-   * numbers apart, it is in an engine with transactions, a crash does not empty it, and it has its floor. Reads only.
+   * numbers apart, it is in an engine with transactions, and a crash does not empty it. Reads only.
    * `RedlockModule` does it when the application starts: it refuses an `error`, and logs a `warning`.
    *
    * @returns what is wrong; empty when nothing is
@@ -136,19 +135,10 @@ export interface FenceTransactionOptions extends FenceKeys {
 
 /** What {@link Fence.check} found. */
 export interface FenceFinding {
-  /** `error`: stale tokens may be admitted. `warning`: calls will fail, or the table has forgotten what it had refused. */
+  /** `error`: stale tokens may be admitted. `warning`: calls will fail. */
   readonly severity: 'error' | 'warning';
   /** What is wrong, and what to do. */
   readonly message: string;
-}
-
-/** Options of {@link Fence.prune}. */
-export interface PruneOptions {
-  /**
-   * Keys whose newest token is older are deleted; at least a day, because clocks differ. It must be longer than any lock is held: a
-   * holder whose own token is older is refused with a StaleTokenError, and needs the lock again.
-   */
-  readonly olderThan: number | `${number}${'h' | 'd'}`;
 }
 
 /** Where a stale token was refused. */
@@ -188,6 +178,13 @@ export type FenceEventListener = (event: FenceEvent) => void;
 
 /** Options of every fence. */
 export interface FenceOptions {
+  /**
+   * Refuses older tokens, by the clock of the database, with a StaleTokenError. So the fence may forget what it knew of tokens that
+   * are an hour older still, provided that this clock does not go back by more than that hour. It must be longer than any lock is
+   * held, at least an hour, and the same for all fences over one table. Only for tokens that are times, as those of the quorum
+   * are. @default none: tokens of every age are admitted, and nothing may be forgotten
+   */
+  readonly maxAge?: number | `${number}${'h' | 'd'}`;
   /**
    * Runs once for each refused call, before it rejects: undo what this holder did elsewhere, for example refund a payment.
    * Awaited. When it throws, the caller still gets the StaleTokenError, and a `compensation-failed` event (without a listener:

@@ -22,7 +22,6 @@ export type {
   FenceToken,
   FenceTransactionOptions,
   IsolationLevel,
-  PruneOptions,
   SqlFenceOptions,
   StaleContext,
 } from './fence.ts';

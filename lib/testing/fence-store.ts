@@ -8,12 +8,13 @@ export interface FenceTicket {
   readonly holder: string;
 }
 
-/** How much of its past a fence may forget. */
+/** How much of its past a fence may forget, whose tokens have an age. */
 export interface FencePast {
-  /** Milliseconds, a day at least. Tokens that are older are refused from now on; keys with no younger one may be forgotten. */
-  readonly olderThan: number;
-  /** The same as a token, the oldest that is still admitted: decimal, microseconds since 1970 by the clock of this process. */
-  readonly floor: string;
+  /**
+   * Tokens below may go: decimal. They are hardly older than the store admits, as if its clock had been an hour ahead: a fence that
+   * gives its clock less room to go back fails the kit.
+   */
+  readonly before: string;
 }
 
 /**
@@ -32,9 +33,13 @@ export interface FenceStore {
    */
   write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void>;
   /**
-   * Raises the floor and forgets the tokens below it, but no text. The floor may be off by some seconds, as clocks are. With this
-   * hook the kit proves the prune, too, and all tokens are times in microseconds, years ago to far ahead; without it most are
-   * small numbers. @default none: the fence never forgets
+   * The age in milliseconds from which the store refuses tokens, by its own clock. With it the kit proves that, and all its tokens are
+   * times in microseconds; without it most are small numbers. @default none: tokens of every age are admitted
+   */
+  readonly maxAge?: number;
+  /**
+   * Forgets the tokens before, but no text. With this hook and a `maxAge` the kit proves that no one needs them.
+   * @default none: the fence never forgets
    */
   prune?(past: FencePast): Promise<unknown>;
   /** Whether an error is the refusal of a stale ticket. @default one with code 'STALE_TOKEN', as our StaleTokenError has */

@@ -115,7 +115,6 @@ describe('public exports', () => {
       'type PrismaDatabase',
       'type PrismaFenceOptions',
       'type PrismaTransaction',
-      'type PruneOptions',
       'type RedisFence',
       'type RedisFenceClient',
       'type RedisFenceOptions',

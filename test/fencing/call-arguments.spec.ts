@@ -167,26 +167,6 @@ describe('over SQLite,', () => {
   });
 });
 
-const PRUNES: readonly (readonly [options: unknown, message: string])[] = [
-  [{ older: '7d' }, "'older' can't be given: it is unknown; fence.prune takes olderThan"],
-  [{ olderThan: '30d', keys: [] }, "'keys' can't be given: it is unknown; fence.prune takes"],
-  [['30d'], "'options' can't be an array: give an object: fence.prune takes olderThan"],
-  [{}, "'olderThan' can't be undefined: give milliseconds"],
-  [{ olderThan: 7 }, "'olderThan' can't be 7: give milliseconds, or a text"],
-  [{ olderThan: '2w' }, `'olderThan' can't be "2w": give`],
-  [{ olderThan: 2_592_000 }, "'olderThan' can't be 2592000: give"],
-  [{ olderThan: 0 }, "'olderThan' can't be 0: give"],
-  [{ olderThan: '23h' }, `'olderThan' can't be "23h": give`],
-  [{ olderThan: -7 }, "'olderThan' can't be -7: give"],
-];
-
-it.each(PRUNES)('prune(%j) is refused, and says what was meant', async (options, message) => {
-  const fence = sqliteFence(new Database(':memory:'));
-  const error = await refusalOf(fence.prune(options as never));
-  expect(error.message).toContain(message);
-  expect(error.code).toBe('REDLOCK_CONFIG');
-});
-
 describe('over PGlite,', () => {
   const database = new PGlite();
   const fence = pgliteFence(database);
@@ -247,15 +227,6 @@ describe('redisFence', () => {
       /key must be a .*string.*, not/,
     );
   });
-
-  it.each([undefined, null, 'x', { olderThen: '30d' }])(
-    'prunes nothing for %j',
-    async (options) => {
-      const message = expect.stringMatching(/fence\.prune takes olderThan|'olderThan' can't be/);
-      const call = redisFence(redis).prune(options as never);
-      await expect(call).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', message });
-    },
-  );
 
   it('refuses options that there are not', async () => {
     const fence = redisFence(redis);

@@ -7,6 +7,7 @@ import { sqliteFence } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/index.ts';
 import {
   ACCOUNT_DDL,
+  AGED,
   fencedAccounts,
   firstText,
   itConformsWithEach,
@@ -14,6 +15,7 @@ import {
   UPSERT,
   type OpenStore,
 } from './support/account-stores.ts';
+import { FORGET } from './support/forget.ts';
 import { nodeSqlite, type OpenSqlite } from './support/node-sqlite.ts';
 import { openKnex, openTypeorm } from './support/orm-accounts.ts';
 
@@ -33,10 +35,11 @@ describe('on SQLite', () => {
   }
 
   function opened(database: OpenSqlite): OpenStore {
-    const store = fencedAccounts(sqliteFence(database), {
+    const store = fencedAccounts(sqliteFence(database, AGED), {
       read: async (resource) => firstText(database.prepare(SELECT.questionMark).all(resource)),
       write: async (connection, resource, text) =>
         connection.prepare(`${UPSERT.sqlite} RETURNING 1`).all(resource, text),
+      forget: (before) => database.prepare(`${FORGET.questionMark} RETURNING 1`).all(before),
     });
     return { store, close: () => database.close() };
   }
@@ -70,6 +73,7 @@ function inTurns(store: FenceStore): FenceStore {
     return result;
   };
   return {
+    ...store,
     prune: (past) => turn(() => store.prune!(past)),
     claim: (ticket) => turn(() => store.claim(ticket)),
     read: (ticket) => turn(() => store.read(ticket)),

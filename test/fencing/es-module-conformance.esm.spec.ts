@@ -4,6 +4,7 @@ import { FencingToken, pgliteFence, type Fence } from '../../lib/fencing/index.t
 import { startPglite } from '../support/databases/start-pglite.ts';
 import {
   ACCOUNT_DDL,
+  AGED,
   fencedAccounts,
   firstText,
   itConforms,
@@ -11,6 +12,7 @@ import {
   UPSERT,
   type OpenStore,
 } from './support/account-stores.ts';
+import { FORGET } from './support/forget.ts';
 
 // A spec of its own: this package is an ES module only, which the suite in CommonJS cannot load.
 
@@ -23,14 +25,14 @@ beforeAll(async () => {
 afterAll(() => pglite.close());
 
 function openPglite(): OpenStore {
-  const store = fencedAccounts(pgliteFence(pglite), {
+  const store = fencedAccounts(pgliteFence(pglite, AGED), {
     read: async (resource) => firstText((await pglite.query(SELECT.postgresql, [resource])).rows),
     write: (transaction, resource, text) => transaction.query(UPSERT.postgresql, [resource, text]),
+    forget: (before) => pglite.query(FORGET.postgresql, [before]),
   });
   return { store, close: () => undefined };
 }
 
-// A table with the token of a counter is not pruned.
 const NOW = Date.now() * 1_000;
 const token = new FencingToken(NOW, ['outside'], 'a');
 const refusal = expect.objectContaining({

@@ -158,7 +158,7 @@ describe('a fence with an option that there is not', () => {
   it('is refused in Redis, where there is no table', () => {
     const make = () => factories['redisFence']!(client, { table: 'x' });
     expect(refusalOf(make).message).toMatch(
-      /'table' can't be given: .* takes onStale, onEvent, key/,
+      /'table' can't be given: .* takes onStale, onEvent, maxAge, key/,
     );
   });
 

@@ -3,7 +3,7 @@ import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { normalizeKeys } from '../../lib/core/options/lock-keys.ts';
 import { fenceClaims } from '../../lib/fencing/fence-claim.ts';
 import { parseFencingTokenHeader } from '../../lib/fencing/fencing-token-header.ts';
-import { fenceSqlOf, fenceTable } from '../../lib/fencing/sql/dialect.ts';
+import { fenceSqlOf, fenceTableName } from '../../lib/fencing/sql/dialect.ts';
 import { renderStatement } from '../../lib/fencing/sql/sql-executor.ts';
 
 const usage = (text: RegExp): object =>
@@ -158,11 +158,11 @@ describe('fenceClaims', () => {
 
 describe('the SQL of a fence', () => {
   it.each(['redlock_fence', 'app.fence2', '_f'])('accepts the table %s', (table) => {
-    expect(fenceTable(table)).toBe(table);
+    expect(fenceTableName(table)).toBe(table);
   });
 
   it.each(['', 'a b', 'a;b', '"a"', 'a.b.c', '1a', 'a-b'])('refuses the table %p', (table) => {
-    expect(thrown(() => fenceTable(table))).toMatchObject({
+    expect(thrown(() => fenceTableName(table))).toMatchObject({
       code: 'REDLOCK_CONFIG',
       option: 'table',
     });

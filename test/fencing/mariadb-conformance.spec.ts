@@ -15,6 +15,8 @@ describe('on MariaDB at its defaults (REPEATABLE READ)', () => {
 
   itConformsWithEach({
     mysql2: () => openMysql2(database.url),
+    'mysql2 at READ COMMITTED': () => openMysql2(database.url, 'read committed'),
+    'mysql2 at SERIALIZABLE': () => openMysql2(database.url, 'serializable'),
     TypeORM: () => openTypeorm({ type: 'mariadb', url: database.url, poolSize: CONNECTIONS }),
     Knex: () => openKnex({ client: 'mysql2', connection: database.url }),
     Drizzle: () => openDrizzleMysql(database.url),

@@ -62,16 +62,12 @@ describe.each([{}, { prepared: true }])(
       await expect(owner()).resolves.toBeNull();
     });
 
-    it('refuses numbers below the floor of a fence that was pruned', async () => {
-      await database.pool.query(`UPDATE redlock_fence SET token = 15 WHERE resource = ''`);
-      try {
-        const below = token(12, ['new']);
-        await expect(fence.claim(below)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-        const work = (client: { query(sql: string): Promise<unknown> }) => client.query(WRITE);
-        await expect(fence.transaction(below, work)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-      } finally {
-        await database.pool.query(`UPDATE redlock_fence SET token = 1 WHERE resource = ''`);
-      }
+    it('refuses for their age what is too old', async () => {
+      const aged = postgresFence(database.pool, { maxAge: '1d' });
+      const old = token((Date.now() - 90_000_000) * 1_000, ['new']);
+      await expect(aged.claim(old)).rejects.toMatchObject({ currentHolder: '' });
+      const work = (client: { query(sql: string): Promise<unknown> }) => client.query(WRITE);
+      await expect(aged.transaction(old, work)).rejects.toMatchObject({ currentHolder: '' });
       await expect(owner()).resolves.toBeNull();
     });
 

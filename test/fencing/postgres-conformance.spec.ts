@@ -18,6 +18,8 @@ describe('on PostgreSQL', () => {
 
   itConformsWithEach({
     pg: () => openPg(database.url),
+    'pg at REPEATABLE READ': () => openPg(database.url, {}, 'repeatable read'),
+    'pg at SERIALIZABLE': () => openPg(database.url, {}, 'serializable'),
     'pg with prepared statements': () => openPg(database.url, { prepared: true }),
     TypeORM: () => openTypeorm({ type: 'postgres', url: database.url, poolSize: CONNECTIONS }),
     Drizzle: () => openDrizzle(database.url),

@@ -1,9 +1,8 @@
-import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { postgresFence, postgresTokenSource } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
-import { inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
 
 describe('postgresTokenSource', () => {
   const database = usePostgres((pool) => pool.query(postgresTokenSource(pool).ddl()), { max: 20 });
@@ -73,48 +72,13 @@ describe('postgresTokenSource', () => {
     await fence.transaction(newer, () => undefined);
   });
 
-  describe('in a table that was pruned of the numbers of the quorum', () => {
-    const DAY_MICROS = 86_400_000_000;
-    const old = (key: string, ageDays = 40) =>
-      new FencingToken(Date.now() * 1_000 - ageDays * DAY_MICROS, [key], 'old');
-    const fence = () => postgresFence(database.pool);
-    beforeEach(() => database.pool.query('TRUNCATE redlock_fence'));
-    beforeEach(() => database.pool.query(fence().ddl()));
-    afterAll(() => database.pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''"));
-
-    it.each([[['pruned']], [['pruned', 'new']]])(
-      'numbers %j above what was deleted, so that its holder stays out',
-      async (keys) => {
-        const zombie = old('pruned');
-        await fence().claim(zombie);
-        await expect(fence().prune({ olderThan: '30d' })).resolves.toBe(1);
-        const issued = await issue(keys, 'newest');
-        const newest = new FencingToken(issued, keys, 'newest');
-        expect(issued).toBeGreaterThan(zombie.value);
-        await fence().claim(newest);
-        await expect(fence().claim(zombie)).rejects.toMatchObject({ currentHolder: 'newest' });
-        await fence().transaction(newest, () => undefined);
-        await expect(issue(keys)).resolves.toBe(issued + 1);
-      },
-    );
-
-    it.each([[['raced']], [['raced', 'raced too']]])(
-      'does so for %j when the row is pruned while it waits for that',
-      async (keys) => {
-        await fence().claim(old('raced'));
-        const floor = old('raced', 25).value;
-        let late: Promise<number> | undefined;
-        await inPostgres(database.pool, async (client) => {
-          await client.query("UPDATE redlock_fence SET token = $1 WHERE resource = ''", [floor]);
-          await client.query("DELETE FROM redlock_fence WHERE resource = 'raced'");
-          late = issue(keys, 'newest');
-          await lockIsAwaited(database.pool);
-        });
-        const issued = (await late)!;
-        expect(issued).toBeGreaterThanOrEqual(floor);
-        await fence().claim(new FencingToken(issued, keys, 'newest'));
-      },
-    );
+  it('goes on above the numbers of the quorum in the same table', async () => {
+    const fence = postgresFence(database.pool);
+    const old = new FencingToken(Date.now() * 1_000, ['before'], 'old');
+    await fence.claim(old);
+    await expect(issue(['before'])).resolves.toBe(old.value + 1);
+    await expect(issue(['before', 'new'])).resolves.toBe(old.value + 2);
+    await expect(fence.claim(old)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
   });
 
   it('issues nothing for a lock that is lost', async () => {

@@ -1,113 +1,95 @@
 import { readFileSync } from 'node:fs';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
-import type { PoolConnection } from 'mysql2/promise';
+import { createPool } from 'mysql2/promise';
 import type { PoolClient } from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
   mysqlFence,
   pgliteFence,
   postgresFence,
-  postgresTokenSource,
   sqliteFence,
   type Fence,
 } from '../../lib/fencing/index.ts';
 import { startPglite } from '../support/databases/start-pglite.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
+import {
+  AGE,
+  AGE_HOURS,
+  HOUR,
+  itRefusesByAge,
+  rowOf,
+  timeOf,
+  tokenOf,
+  tooOld,
+  usage,
+  type Target,
+} from './support/refused-by-age.ts';
 import { inMariadb, inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
 
-const DAY = 86_400_000;
 const LEVELS = ['read committed', 'repeatable read', 'serializable'] as const;
-
-/** As the quorum numbers: in microseconds. */
-const tokenOf = (key: string, ageDays: number, holder = `${ageDays} days old`): FencingToken =>
-  new FencingToken((Date.now() - ageDays * DAY) * 1_000, [key], holder);
-
-const stale = (floorDays: number) =>
-  expect.objectContaining({
-    code: 'STALE_TOKEN',
-    currentHolder: '',
-    currentToken: expect.stringMatching(
-      new RegExp(`^${String((Date.now() - floorDays * DAY) * 1_000).slice(0, 7)}`),
-    ),
-  });
 
 let count = 0;
 let key: string;
 beforeEach(() => void (key = `seat:${(count += 1)}`));
 
-interface Target {
-  /** A fence over a new table. */
-  readonly open: (table: string) => Fence;
-  readonly run: (sql: string) => unknown;
+/** Where rows have locks. */
+function itPassesHeldRows(
+  target: Target,
+  hold: (sql: string, work: () => Promise<void>) => unknown,
+): void {
+  it('leaves the row that a transaction holds, and waits for no one', async () => {
+    const { fence, plain } = target;
+    const keys = Array.from({ length: 10 }, (_none, index) => `${key}:${index}`);
+    await plain.claim({ value: timeOf(5 * AGE_HOURS), keys, holder: 'old' });
+    await hold(`SELECT 1 FROM redlock_fence WHERE resource = '${keys[7]}' FOR UPDATE`, async () => {
+      const sleepless = new AbortController();
+      const stuck = delay(15_000, 'stuck', { signal: sleepless.signal }).catch(() => 'over');
+      expect(await Promise.race([fence.prune(), stuck])).toBe(9);
+      sleepless.abort();
+      await expect(fence.claim(tokenOf(keys[0]!, 4 * AGE_HOURS))).rejects.toEqual(tooOld());
+      await fence.claim(tokenOf(keys[1]!, 0));
+    });
+    await expect(fence.prune()).resolves.toBe(1);
+  });
+
+  it('leaves the row of a key that is brought meanwhile, in whose transaction it is called', async () => {
+    const { fence } = target;
+    await target.run(rowOf(key, 5 * AGE_HOURS));
+    const pruned = await fence.transaction(tokenOf(key, 0), () => fence.prune());
+    expect(pruned).toBe(0);
+    await expect(fence.claim(tokenOf(key, 1))).rejects.toMatchObject({
+      currentHolder: '0 hours old',
+    });
+  });
 }
 
-function itPrunes({ open, run }: Target): void {
-  let fence: Fence;
-  beforeEach(async () => {
-    fence = open(`fence_${count}`);
-    await run(fence.ddl());
-  });
-
-  it('refuses every token below the floor, and admits the others of keys that it deleted', async () => {
-    const idle = Array.from({ length: 2_300 }, (_none, index) => `${key}:idle:ä${index}`);
-    const old = tokenOf(key, 40).value;
-    for (let at = 0; at < idle.length; at += 100) {
-      const keys = idle.slice(at, at + 100);
-      await fence.claim({ value: old, keys, holder: 'old' });
-    }
-    const used = tokenOf(`${key}:used`, 2);
-    await fence.claim(used);
-    const pruned = await fence.prune({ olderThan: '30d' });
-    expect(pruned).toBeGreaterThanOrEqual(idle.length);
-    await expect(fence.prune({ olderThan: '30d' })).resolves.toBe(0);
-    const [first, last] = [idle[0]!, idle.at(-1)!];
-    for (const again of [tokenOf(first, 40), tokenOf(last, 31), tokenOf(`${key}:other`, 31)]) {
-      await expect(fence.claim(again)).rejects.toEqual(stale(30));
-      const work = fence.transaction(again, () => 'ran');
-      await expect(work).rejects.toEqual(stale(30));
-    }
-    for (const newer of [tokenOf(first, 29), tokenOf(first, 0), used]) {
-      await fence.claim(newer);
-      await expect(fence.transaction(newer, () => 'ran')).resolves.toBe('ran');
-    }
-    await expect(fence.claim(tokenOf(`${key}:used`, 3))).rejects.toMatchObject({
-      currentHolder: '2 days old',
-    });
-  });
-
-  it('refuses ages below a day, and what is none', async () => {
-    for (const olderThan of ['23h', 1_000, '30', 'never', undefined, Number.NaN] as any[])
-      await expect(fence.prune({ olderThan })).rejects.toMatchObject({ option: 'olderThan' });
-  });
-
-  it('refuses a table with the tokens of a counter', async () => {
-    const idle = tokenOf(`${key}:idle`, 20);
-    await fence.claim(idle);
-    await fence.claim(new FencingToken(7, [key], 'counted'));
-    await expect(fence.prune({ olderThan: '10d' })).rejects.toMatchObject({
-      code: 'FENCED_USAGE',
-      message: expect.stringMatching(new RegExp(`'${key}' has the token of a counter`)),
-    });
-    // Nothing was deleted, and no floor was raised.
-    await fence.claim(tokenOf(`${key}:more`, 20));
-    await expect(fence.claim(tokenOf(`${key}:idle`, 21))).rejects.toMatchObject({
-      currentHolder: '20 days old',
-    });
-    await fence.claim(new FencingToken(tokenOf(key, 0).value, [key], 'counted no more'));
-  });
-}
+/** A token that becomes too old in a second. */
+const dying = (name: string, holder: string) =>
+  new FencingToken(timeOf(AGE_HOURS) + 1_000_000, [name], holder);
 
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
+  const target = {} as Target;
   let fence: Fence<PoolClient>;
-  beforeAll(() => void (fence = postgresFence(database.pool)));
-
-  itPrunes({
-    open: (table) => postgresFence(database.pool, { table }),
-    run: (sql) => database.pool.query(sql),
+  beforeAll(() => {
+    const { pool } = database;
+    fence = postgresFence(pool, AGE);
+    Object.assign(target, {
+      fence,
+      plain: postgresFence(pool),
+      run: (sql: string) => pool.query(sql),
+    });
   });
+  itRefusesByAge(target);
+  itPassesHeldRows(target, (sql, work) =>
+    inPostgres(database.pool, async (client) => {
+      await client.query(sql);
+      await work();
+    }),
+  );
 
   const forms: Record<
     string,
@@ -123,139 +105,197 @@ describe('on PostgreSQL', () => {
   };
 
   it.each(Object.keys(forms).flatMap((form) => LEVELS.map((level) => [form, level] as const)))(
-    'refuses a %s at %s that read the old floor, waited for the row, and inserted it after the delete',
+    'refuses a %s at %s that came in time, waited for the row, and would insert it when it is too old',
     async (form, level) => {
-      await fence.claim(tokenOf(key, 30));
       const { pool } = database;
+      const newer = dying(key, 'newer');
+      await fence.claim(newer);
       await pool.query(`ALTER ROLE CURRENT_USER SET default_transaction_isolation = '${level}'`);
       let late: Promise<unknown> | undefined;
       await inPostgres(pool, async (client) => {
-        const floor = tokenOf(key, 25).value;
-        await client.query("UPDATE redlock_fence SET token = $1 WHERE resource = ''", [floor]);
         await client.query('DELETE FROM redlock_fence WHERE resource = $1', [key]);
-        late = forms[form]!(tokenOf(key, 31), level).catch((error: unknown) => error);
+        const older = new FencingToken(newer.value - 1, [key], 'older');
+        late = forms[form]!(older, level).catch((error: unknown) => error);
         await lockIsAwaited(pool);
+        await delay(1_100);
       });
       await pool.query('ALTER ROLE CURRENT_USER RESET default_transaction_isolation');
-      // What is aborted in a transaction of its own is not tried again here.
-      const aborted = expect.objectContaining({ code: '40001' });
-      const isStrict = form === 'advance' && level !== 'read committed';
-      await expect(late).resolves.toEqual(isStrict ? aborted : stale(25));
+      await expect(late).resolves.toEqual(tooOld());
       const { rows } = await pool.query('SELECT 1 FROM redlock_fence WHERE resource = $1', [key]);
       expect(rows).toEqual([]);
-      await pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
     },
   );
 
-  it('says that a table without a floor needs one', async () => {
-    await database.pool.query("DELETE FROM redlock_fence WHERE resource = ''");
-    await fence.claim(tokenOf(key, 40));
-    await expect(fence.prune({ olderThan: '30d' })).rejects.toThrow(/ddl\(\) again/);
-    await expect(fence.claim(tokenOf(key, 41))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-    await database.pool.query(fence.ddl());
-    await expect(fence.prune({ olderThan: '30d' })).resolves.toBeGreaterThan(0);
-    await database.pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
+  it('does not commit what swallowed the refusal', async () => {
+    const { pool } = database;
+    const client = await pool.connect();
+    try {
+      await client.query('BEGIN');
+      await expect(fence.advance(client, tokenOf(key, AGE_HOURS + 1))).rejects.toEqual(tooOld());
+      await expect(client.query('COMMIT')).resolves.toMatchObject({ command: 'ROLLBACK' });
+    } finally {
+      client.release();
+    }
   });
 
   it('admits new holders again after the repair of the documentation', async () => {
     const page = readFileSync('docs/fencing/README.md', 'utf8');
     const repair = /^UPDATE redlock_fence SET token = \d+, .*;/m.exec(page)![0];
-    await fence.claim(new FencingToken(tokenOf(key, -400).value, [key], 'far ahead'));
+    await fence.claim(new FencingToken(timeOf(-400 * 24), [key], 'far ahead'));
     await expect(fence.claim(tokenOf(key, 0))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-    const now = String(tokenOf(key, 0).value);
-    await database.pool.query(repair.replace(/\d{16}/, now).replace('seat:12A', key));
+    await target.run(repair.replace(/\d{16}/, String(timeOf(0))).replace('seat:12A', key));
     await fence.claim(tokenOf(key, -0.01));
     await expect(fence.claim(tokenOf(key, 1))).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-  });
-
-  it('admits new keys again after the repair of the floor of the documentation', async () => {
-    const page = readFileSync('docs/fencing/README.md', 'utf8');
-    const repair = /^UPDATE redlock_fence SET token = \d+ WHERE resource = '';/m.exec(page)![0];
-    const { pool } = database;
-    await pool.query(repair.replace(/\d{16}/, String(tokenOf(key, -400).value)));
-    await expect(fence.claim(tokenOf(key, 0))).rejects.toMatchObject({ currentHolder: '' });
-    await pool.query(repair.replace(/\d{16}/, String(tokenOf(key, 1).value)));
-    await expect(fence.claim(tokenOf(key, 2))).rejects.toMatchObject({ currentHolder: '' });
-    await fence.claim(tokenOf(key, 0));
-    await pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
-  });
-
-  it('counts no number of postgresTokenSource as a time', async () => {
-    const source = postgresTokenSource(database.pool);
-    const { signal } = new AbortController();
-    await source.issue({ keys: [key], holder: 'counted', signal });
-    await expect(fence.prune({ olderThan: '30d' })).rejects.toThrow(/counter/);
-    await database.pool.query('DELETE FROM redlock_fence WHERE resource = $1', [key]);
   });
 });
 
 describe('on MariaDB', () => {
   const database = useMariadb((pool) => pool.query(mysqlFence(pool).ddl()));
-  let fence: Fence<PoolConnection>;
-  beforeAll(() => void (fence = mysqlFence(database.pool)));
-
-  itPrunes({
-    open: (table) => mysqlFence(database.pool, { table }),
-    run: (sql) => database.pool.query(sql),
+  const target = {} as Target;
+  beforeAll(() => {
+    const { pool } = database;
+    Object.assign(target, {
+      fence: mysqlFence(pool, AGE),
+      plain: mysqlFence(pool),
+      run: (sql: string) => pool.query(sql),
+    });
   });
+  itRefusesByAge(target);
+  itPassesHeldRows(target, (sql, work) =>
+    inMariadb(database.pool, async (connection) => {
+      await connection.query(sql);
+      await work();
+    }),
+  );
 
   it.each(LEVELS)(
-    'refuses a transaction at %s that waited for the row, and inserted it after the delete',
+    'refuses a transaction at %s that came in time, waited for the row, and would insert it when it is too old',
     async (isolationLevel) => {
-      await fence.claim(tokenOf(key, 30));
+      const { fence } = target;
+      const newer = dying(key, 'newer');
+      await fence.claim(newer);
       let late: Promise<unknown> | undefined;
       await inMariadb(database.pool, async (connection) => {
-        await connection.query("UPDATE redlock_fence SET token = ? WHERE resource = ''", [
-          tokenOf(key, 25).value,
-        ]);
         await connection.query('DELETE FROM redlock_fence WHERE resource = ?', [key]);
+        const older = new FencingToken(newer.value - 1, [key], 'older');
         late = fence
-          .transaction(tokenOf(key, 31), () => 'admitted', { isolationLevel })
+          .transaction(older, () => 'admitted', { isolationLevel })
           .catch((error: unknown) => error);
-        await new Promise((resolve) => setTimeout(resolve, 200));
+        await delay(1_300);
       });
-      await expect(late).resolves.toEqual(stale(25));
-      await database.pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
+      await expect(late).resolves.toEqual(tooOld());
     },
   );
 
-  it('waits a second at most at a time for holders that are in their transactions', async () => {
-    await fence.claim(tokenOf(`${key}:idle`, 40));
-    let begin = (): void => undefined;
-    const begun = new Promise<void>((resolve) => (begin = resolve));
-    const pruned = begun.then(() => fence.prune({ olderThan: '30d' }));
-    await fence.transaction(tokenOf(key, 0), async () => {
-      begin();
-      await new Promise((resolve) => setTimeout(resolve, 1_800));
-      // Others are not held up meanwhile.
-      await fence.claim(tokenOf(`${key}:other`, 0));
-    });
-    await expect(pruned).resolves.toBeGreaterThan(0);
-    const [rows] = await database.pool.query('SELECT @@innodb_lock_wait_timeout AS wait');
-    expect(rows).not.toEqual([{ wait: 1 }]);
-    await database.pool.query("UPDATE redlock_fence SET token = 1 WHERE resource = ''");
+  it.each(['+13:00', '-11:00', 'SYSTEM'])(
+    'judges ages by the same time where that of the session is %s',
+    async (zone) => {
+      const pool = createPool({ uri: database.url, connectionLimit: 1 });
+      pool.on('connection', (connection) => void connection.query(`SET time_zone = '${zone}'`));
+      try {
+        const fence = mysqlFence(pool, AGE);
+        await fence.claim(tokenOf(key, AGE_HOURS - 0.1));
+        await expect(fence.claim(tokenOf(`${key}:old`, AGE_HOURS + 0.1))).rejects.toEqual(tooOld());
+      } finally {
+        await pool.end();
+      }
+    },
+  );
+
+  it('deletes keys that the character set of the connection cannot show', async () => {
+    const keys = Array.from({ length: 60 }, (_none, index) => `${key}:место ${index} 🔑`);
+    await target.plain.claim({ value: timeOf(5 * AGE_HOURS), keys, holder: 'old' });
+    const pool = createPool({ uri: database.url, connectionLimit: 2 });
+    pool.on('connection', (connection) => void connection.query('SET NAMES latin1'));
+    try {
+      await expect(mysqlFence(pool, AGE).prune()).resolves.toBe(60);
+    } finally {
+      await pool.end();
+    }
   });
 });
 
 describe('on SQLite', () => {
-  const database = new Database(':memory:');
-  const fence = sqliteFence(database);
-  database.exec(fence.ddl());
-  itPrunes({ open: (table) => sqliteFence(database, { table }), run: (sql) => database.exec(sql) });
+  let database: Database.Database;
+  const target = {} as Target;
+  beforeAll(() => {
+    database = new Database(':memory:');
+    const fence = sqliteFence(database, AGE);
+    database.exec(`${fence.ddl()} CREATE TABLE seat (id TEXT PRIMARY KEY, owner TEXT)`);
+    const plain = sqliteFence(database);
+    Object.assign(target, { fence, plain, run: (sql: string) => database.exec(sql) });
+  });
+  afterAll(() => void database.close());
+  itRefusesByAge(target);
 
-  it('refuses in a synchronous transaction what is below the floor', async () => {
-    await fence.prune({ olderThan: '30d' });
-    const write = database.transaction((ageDays: number) =>
-      fence.advanceSync(database, tokenOf(key, ageDays)),
+  it('refuses what is too old in a synchronous transaction', () => {
+    const fence = sqliteFence(database, AGE);
+    const write = database.transaction((ageHours: number) =>
+      fence.advanceSync(database, tokenOf(key, ageHours)),
     );
-    expect(() => write.immediate(31)).toThrow(stale(30));
-    write.immediate(29);
+    expect(() => write.immediate(AGE_HOURS + 1)).toThrow(tooOld());
+    write.immediate(AGE_HOURS - 1);
+  });
+
+  it('lets others have their turn, and undoes nothing of theirs', async () => {
+    const fill = `WITH RECURSIVE seq (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM seq WHERE n < 20000)
+INSERT INTO redlock_fence (resource, token) SELECT '${key}:' || n, ${timeOf(5 * AGE_HOURS)} FROM seq`;
+    database.exec(fill);
+    const fence = sqliteFence(database, AGE);
+    database.prepare('INSERT INTO seat VALUES (?, 0)').run(key);
+    const assign = database.transaction(() => {
+      fence.advanceSync(database, tokenOf(key, 0, 'a'));
+      database.prepare('UPDATE seat SET owner = owner + 1 WHERE id = ?').run(key);
+    });
+    let isOver = false;
+    const pruned = fence.prune().finally(() => (isOver = true));
+    let turns = 0;
+    for (; !isOver; turns += 1) {
+      if (!database.inTransaction) assign.immediate();
+      await nextTurn();
+    }
+    await expect(pruned).resolves.toBe(20_000);
+    expect(turns).toBeGreaterThan(15);
+    const row = database.prepare('SELECT owner FROM seat WHERE id = ?').get(key);
+    expect(row).toEqual({ owner: String(turns) });
+  });
+
+  it('says so where a transaction is open on the connection', async () => {
+    database.exec('BEGIN');
+    await expect(target.fence.prune()).rejects.toEqual(usage(/transaction is open/));
+    database.exec('ROLLBACK');
+    const work = () => target.fence.prune();
+    await expect(target.fence.transaction(tokenOf(key, 0), work)).rejects.toEqual(
+      usage(/only connection/),
+    );
   });
 });
 
 describe('in PGlite', () => {
   let lite: PGlite;
-  beforeAll(async () => void (lite = await startPglite()));
+  const target = {} as Target;
+  beforeAll(async () => {
+    lite = await startPglite();
+    const fence = pgliteFence(lite, AGE);
+    await lite.exec(fence.ddl());
+    Object.assign(target, {
+      fence,
+      plain: pgliteFence(lite),
+      run: (sql: string) => lite.exec(sql),
+    });
+  });
   afterAll(() => lite.close());
-  itPrunes({ open: (table) => pgliteFence(lite, { table }), run: (sql) => lite.exec(sql) });
+  itRefusesByAge(target);
+});
+
+it.each(['59m', 1_000, '30', 'never', null, Number.NaN, Infinity, 1e300, ['2d'], -1] as any[])(
+  'refuses %p for the age',
+  (maxAge) => {
+    const made = () => sqliteFence(new Database(':memory:'), { maxAge });
+    expect(made).toThrow(expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'maxAge' }));
+  },
+);
+
+it.each(['1h', '1.5d', HOUR, '9000d'] as const)('takes %p for the age', (maxAge) => {
+  expect(() => sqliteFence(new Database(':memory:'), { maxAge })).not.toThrow();
 });

@@ -3,8 +3,8 @@ import { Redis } from 'ioredis';
 import { redisFence } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { itConforms, tokenOf } from './support/account-stores.ts';
-import { ageRecords } from './support/aged-records.ts';
+import { AGED, itConforms, tokenOf } from './support/account-stores.ts';
+import { EXPIRE } from './support/forget.ts';
 
 describe('redisFence', () => {
   let redis: Redis;
@@ -13,13 +13,13 @@ describe('redisFence', () => {
     return () => redis.disconnect();
   });
 
-  // A floor would refuse the small tokens below.
   beforeEach(() => redis.flushall());
 
-  const open = (prune: FenceStore['prune']) => {
-    const fence = redisFence(redis);
+  itConforms('the script', () => {
+    const fence = redisFence(redis, AGED);
     const store: FenceStore = {
-      prune,
+      maxAge: 86_400_000,
+      prune: ({ before }) => redis.eval(EXPIRE, 0, before),
       claim: (ticket) => fence.claim(tokenOf(ticket)),
       read: ({ resource }) => redis.get(`account:${resource}`),
       write: async (ticket, text, pause) => {
@@ -28,15 +28,7 @@ describe('redisFence', () => {
       },
     };
     return { store, close: () => undefined };
-  };
-  itConforms('the script', () => open((past) => redisFence(redis).prune(past)));
-
-  itConforms('the script, ten minutes after each write,', () =>
-    open(async (past) => {
-      await ageRecords(redis);
-      await redisFence(redis).prune(past);
-    }),
-  );
+  });
 
   it('runs several commands in one step and returns their replies', async () => {
     const fence = redisFence(redis);

@@ -8,7 +8,10 @@ import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { sqliteFence, type SqliteFence } from '../../lib/fencing/index.ts';
 import { nodeSqlite, type OpenSqlite } from './support/node-sqlite.ts';
 
-const token = (value: number): FencingToken => new FencingToken(value, ['seat'], `h${value}`);
+const token = (value: number): FencingToken =>
+  new FencingToken(Date.now() * 1_000 + value, ['seat'], `h${value}`);
+
+const AGE = { maxAge: '1d' } as const;
 
 /** Of better-sqlite3, when nothing else is set. */
 const SYNCHRONOUS_WAIT_MS = 5_000;
@@ -16,7 +19,7 @@ const SYNCHRONOUS_WAIT_MS = 5_000;
 const uses: Readonly<Record<string, (fence: SqliteFence<OpenSqlite>) => Promise<unknown>>> = {
   transaction: (fence) => fence.transaction(token(1), () => 'done'),
   claim: (fence) => fence.claim(token(1)),
-  prune: (fence) => fence.prune({ olderThan: '1d' }),
+  prune: (fence) => fence.prune(),
   check: (fence) => fence.check(),
 };
 
@@ -66,7 +69,7 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
     it.each(Object.keys(uses))(
       'leaves the event loop free while %s waits for a transaction of this process',
       async (name) => {
-        const fence = sqliteFence(open(timeout === undefined ? {} : { timeout }));
+        const fence = sqliteFence(open(timeout === undefined ? {} : { timeout }), AGE);
         const ticks = [performance.now()];
         const timer = setInterval(() => void ticks.push(performance.now()), 10);
         try {
@@ -105,7 +108,7 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
     'with a busy timeout of %i ms waits for %i ms, and has given up after %i ms',
     async (timeout, early, late) => {
       const fenced = open({ timeout });
-      const fence = sqliteFence(fenced);
+      const fence = sqliteFence(fenced, AGE);
       const now = performance.now.bind(performance);
       let offset = 0;
       jest.spyOn(performance, 'now').mockImplementation(() => now() + offset);
@@ -140,7 +143,7 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
     'refuses %s while another transaction is open on its connection, and leaves that alone',
     async (name) => {
       const fenced = open();
-      const fence = sqliteFence(fenced);
+      const fence = sqliteFence(fenced, AGE);
       fenced.exec('BEGIN');
       fenced.prepare('SELECT text FROM note').all();
       await expect(uses[name]!(fence)).rejects.toMatchObject({

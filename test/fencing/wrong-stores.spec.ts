@@ -9,8 +9,8 @@ import { httpStore, startGuardedInstance, type Pauses } from './support/http-res
 import { affectedRows, redisToNumber } from './support/wrong-other-stores.ts';
 import { SCALE } from './support/scale.ts';
 import {
+  ageBefore,
   checkThenWrite,
-  floorBefore,
   noHolder,
   numberToken,
   separateConnection,
@@ -55,7 +55,7 @@ describe('the conformance kit fails', () => {
     ['a fence without holders', /same number/, () => noHolder(postgres.pool)],
     ['affectedRows of MariaDB', OLDER, () => affectedRows(mariadb.pool)],
     ['tonumber in a Redis script', /beyond 2\^53/, () => redisToNumber(redis)],
-    ['a floor that is read too early', /all the while/, () => floorBefore(postgres.pool)],
+    ['an age that is compared too early', /all the while/, () => ageBefore(postgres.pool)],
     ['a guard that remembers in the process', PAUSED, () => guarded(0)],
     ['a guard before the handler, on two instances', PAUSED, () => guarded(1, 2)],
   ])(

@@ -5,6 +5,7 @@ import { describe } from '@jest/globals';
 import { drizzleFence, mikroOrmFence } from '../../lib/fencing/index.ts';
 import {
   ACCOUNT_DDL,
+  AGED,
   createMariadbAccounts,
   createPostgresAccounts,
   firstText,
@@ -23,7 +24,7 @@ const CONNECTIONS = 30;
 
 function mikroOrmClient(orm: any, accounts: unknown): Omit<FencedClient, 'close'> {
   return {
-    fence: mikroOrmFence(orm.em),
+    fence: mikroOrmFence(orm.em, AGED),
     accounts: {
       read: async (resource) => (await orm.em.fork().findOne(accounts, { resource }))?.text ?? null,
       write: (entityManager, resource, text) => entityManager.upsert(accounts, { resource, text }),
@@ -55,7 +56,7 @@ describe('on PostgreSQL', () => {
     const { sql } = loadPackage('drizzle-orm');
     const db = loadPackage('drizzle-orm/postgres-js').drizzle(client);
     return {
-      fence: drizzleFence(db, { sql }),
+      fence: drizzleFence(db, { ...AGED, sql }),
       accounts: {
         read: async (resource) => firstText(await client.unsafe(SELECT.postgresql, [resource])),
         write: (transaction, resource, text) =>
@@ -88,7 +89,7 @@ describe('on MariaDB', () => {
       database: pathname.slice(1),
       connectionLimit: CONNECTIONS,
     });
-    const { prisma, fence, close } = await openPrismaClient(adapter, 'mysql');
+    const { prisma, fence, close } = await openPrismaClient(adapter, 'mysql', AGED);
     return {
       fence: fence as FencedClient['fence'],
       accounts: prismaAccounts(prisma),

@@ -3,7 +3,7 @@ import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
 import { fenceClaims } from '../fence-claim.ts';
 import { claimParameters, listOfClaims } from '../sql/sql-executor.ts';
-import { fenceTable } from '../sql/dialect.ts';
+import { fenceTableName } from '../sql/dialect.ts';
 import {
   checkPostgresPool,
   runPostgresTransaction,
@@ -22,21 +22,10 @@ export interface PostgresTokenSource extends TokenSource {
 
 const ATTEMPTS = 10;
 
-/** A text that is no number: the floor was raised while the statement waited for the row. */
-const BELOW_FLOOR = '22P02';
-
-/**
- * Locks the rows in the order of their keys, and raises each by one. A new one begins at the floor of the table, above all that
- * was pruned. The statement may have read that before a prune whose deleted row it waited for; so it looks again, under a lock.
- */
+/** Locks the rows in the order of their keys, and raises each by one. */
 function raiseSql(table: string, count: number): string {
-  const floor = `SELECT token FROM ${table} WHERE resource = ''`;
-  const rows = listOfClaims(count, (key, token, holder) =>
-    postgresFenceRow(key, `COALESCE((${floor}), ${token})`, holder),
-  );
-  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
-ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token + 1, EXCLUDED.token), holder = EXCLUDED.holder
-RETURNING CAST(CASE WHEN xmax = 0 AND token < (${floor} FOR SHARE) THEN 'below the floor' ELSE CAST(token AS text) END AS bigint) AS token`;
+  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
+ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder RETURNING token`;
 }
 
 /**
@@ -64,7 +53,7 @@ export function postgresTokenSource(
   options: Pick<SqlFenceOptions, 'table'> = {},
 ): PostgresTokenSource {
   checkPostgresPool('postgresTokenSource', pool, options, ['table']);
-  const table = fenceTable(options.table);
+  const table = fenceTableName(options.table);
   return {
     ddl: () => postgresFenceSql.ddl(table),
     async issue({ keys, holder, signal }) {
@@ -91,11 +80,8 @@ export function postgresTokenSource(
             ? await withStatement(pool, raise)
             : await runPostgresTransaction(pool, raiseToOne, 'read committed');
         } catch (error) {
-          const isAgain =
-            isRetryableSqlError(error) ||
-            (error as { readonly code?: unknown }).code === BELOW_FLOOR;
-          if (attempt < ATTEMPTS && isAgain) continue;
-          throw fenceError(error, 'postgresql', table, claims);
+          if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;
+          throw fenceError(error, { dialect: 'postgresql', name: table }, claims);
         }
       }
     },

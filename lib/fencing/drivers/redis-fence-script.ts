@@ -1,18 +1,16 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import { types } from 'node:util';
 import { kindOf } from '../../core/options/option-names.ts';
-import type { FenceClaim } from '../fence-claim.ts';
+import { MARGIN_MS } from '../fence-arguments.ts';
+import { FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
 
-const SLOTS = 16_384;
-
-/** Keys whose names stand for something else: that of the fence of another key, or of a floor. */
-const TAKEN = /^#*\{[^{}]+\}$|^#+floor:\{[^{}]+\}$/;
+/** Keys whose names stand for the fence of another key. */
+const TAKEN = /^#*\{[^{}]+\}$/;
 
 /**
  * A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible.
  *
- * The key x becomes {x}, so the key {x} becomes #{x}, and that one ##{x}: no two keys share a fence. As #floor:{x} may be a floor, the
- * key #floor:{x} becomes ##floor:{x}, and so on.
+ * The key x becomes {x}, so the key {x} becomes #{x}, and that one ##{x}: no two keys share a fence.
  *
  * @throws FencedUsageError
  */
@@ -26,62 +24,9 @@ export function hashedLike(key: string): string {
   );
 }
 
-/** The key that became this name; undefined for the name of a floor, and for what is no name of a fence. */
-export function keyOfFence(name: string): string | undefined {
-  if (/^\{[^{}]+\}$/.test(name)) return name.slice(1, -1);
-  if (!hasTag(name) || /^#floor:\{[^{}]+\}$/.test(name)) return undefined;
-  return TAKEN.test(name) ? name.slice(1) : name;
-}
-
 function hasTag(name: string): boolean {
   const open = name.indexOf('{');
   return open >= 0 && name.indexOf('}', open) > open + 1;
-}
-
-/** Of every slot, made when the first one is needed. */
-let floors: readonly string[] | undefined;
-
-/**
- * The name of the floor for this fence: there is one per hash slot, as a script on Redis Cluster reaches no other slot, and the same
- * on a single server, which may join a cluster one day.
- *
- * @param name that of a fence
- */
-export function floorOf(name: string): string {
-  floors ??= floorNames();
-  return floors[hashSlot(name)]!;
-}
-
-/** In each slot the first number, in base 36, that is hashed to it. */
-function floorNames(): readonly string[] {
-  const names: string[] = Array.from({ length: SLOTS });
-  for (let number = 0, left = SLOTS; left > 0; number += 1) {
-    const name = `#floor:{${number.toString(36)}}`;
-    const slot = hashSlot(name);
-    if (names[slot] !== undefined) continue;
-    names[slot] = name;
-    left -= 1;
-  }
-  return names;
-}
-
-/** By the rules of Redis Cluster for a name with a hash tag: the CRC-16 of the tag, in its form XMODEM. */
-export function hashSlot(name: string): number {
-  const start = name.indexOf('{') + 1;
-  const end = name.indexOf('}', start);
-  let crc = 0;
-  for (let at = start; at < end; at += 1) {
-    const unit = name.charCodeAt(at);
-    if (unit > 0x7f) return Buffer.from(name.slice(start, end)).reduce(add, 0) % SLOTS;
-    crc = add(crc, unit);
-  }
-  return crc % SLOTS;
-}
-
-function add(crc: number, byte: number): number {
-  const high = (crc >> 8) ^ byte;
-  const mixed = high ^ (high >> 4);
-  return ((crc << 8) ^ (mixed << 12) ^ (mixed << 5) ^ mixed) & 0xffff;
 }
 
 /** One command that writes: its name, its key, and the rest. */
@@ -233,58 +178,50 @@ export function otherKeys(name: string, parameters: Parameters): 'several' | 'la
 
 /** How many writers' records a fence keeps when a newer token arrives, and for how long after their last write. */
 const MAX_OLD_RECORDS = 32;
-export const OLD_RECORD_MS = 600_000;
+const OLD_RECORD_MS = 600_000;
 
 /**
+ * Checks the token on every fence and, when it is the newest everywhere, remembers it and runs the commands: all in one step.
+ *
+ * KEYS: first the fences (hashes with the fields t = token, decimal, and h = holder), then one key per command.
+ * ARGV: number of fences · token · holder · writer · number of the write · the writer's oldest write under way · the age in
+ * milliseconds from which tokens are refused, or '' · then for each command: its name · number of its arguments after the key ·
+ * these. A claim has the writer ''.
+ * Returns: {'OK', reply …} · {'REPEATED'} · {'STALE', index of the fence, its token, its holder, age}
+ *
  * Tokens are compared as decimal text, by length and then by digits: Lua numbers can't tell 2^53 from 2^53 + 1.
  *
- * A floor is a number in decimal, `:`, and the time of the newest record that `prune` dropped in the slot, in milliseconds. The latter
- * is left out where the floor, as a time, is not below it. A floor ahead of the clock is no such time: no prune has made it.
+ * Where tokens have an age, a fence expires when its own is an hour too old: then it refuses nothing that is not refused anyway.
+ *
+ * A client that has lost its connection may send a write again. The first fence has a field for each writer: the time of its
+ * last write, the oldest one that was under way, and those since then that ran. Newer tokens leave these records for a while,
+ * for a write that ran and is sent again must not be called stale. The field d has the time of the newest record that was
+ * dropped, and `age` is how long ago that is, in milliseconds: a write that was sent earlier may have run. No fence expires within
+ * an hour of its last write.
+ *
+ * Records are dropped only when a newer token arrives, or with their fence, so that a repeated write without a record is refused all
+ * the same.
  */
-export const FENCE_FUNCTIONS = `
+export const FENCED_WRITE_SCRIPT = shortened(`
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local fences, token, holder = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local writer, number, oldest = ARGV[4], ARGV[5], tonumber(ARGV[6])
+local maxAge = tonumber(ARGV[7])
 
 local function newer(a, b)
   if #a ~= #b then return #a > #b end
   return a > b
 end
 
-local function floorAt(key)
-  local value = call('GET', key)
-  if not value then return '0', 0 end
-  call('PERSIST', key)
-  local floor, last = string.match(value, '^(%d+):?(%d*)$')
-  if not floor then error('The floor ' .. key .. ' is no number. Set it to one of a day ago.', 0) end
-  local at = floor / 1000
-  if at > now then at = 0 end
-  return floor, math.max(at, tonumber(last) or 0)
+local function keep(fence, newest)
+  if maxAge and #newest >= ${FIRST_TIME.length} then
+    call('PEXPIREAT', fence, string.format('%.0f', newest / 1000 + maxAge + ${MARGIN_MS}))
+  else
+    call('PERSIST', fence)
+  end
 end
-`;
-
-/**
- * Checks the token on every fence and, when it is the newest everywhere, remembers it and runs the commands: all in one step.
- *
- * KEYS: first the fences (hashes with the fields t = token, decimal, and h = holder), then the floor of each, then one key per
- * command. A fence that is not there needs a token that is not below its floor. Without the floor in KEYS a server of a cluster could
- * miss it while their slot moves.
- * ARGV: number of fences · token · holder · writer · number of the write · the writer's oldest write under way · then for each
- * command: its name · number of its arguments after the key · these. A claim has the writer ''.
- * Returns: {'OK', reply …} · {'REPEATED'} · {'STALE', index of the fence, its token, its holder, age}
- *
- * A client that has lost its connection may send a write again. The first fence has a field for each writer: the time of its
- * last write, the oldest one that was under way, and those since then that ran. Newer tokens leave these records for a while,
- * for a write that ran and is sent again must not be called stale. The field d has the time of the newest record that was
- * dropped, as the floor has of fences that `prune` deleted, and `age` is how long ago that is, in milliseconds: a write that was
- * sent earlier may have run.
- *
- * Records are dropped only when a newer token arrives or a higher floor, so that a repeated write without a record is refused all
- * the same.
- */
-export const FENCED_WRITE_SCRIPT = shortened(`${FENCE_FUNCTIONS}
-local fences, token, holder = tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local writer, number, oldest = ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local function dropRecords(fence)
   local fields, records = call('HGETALL', fence), {}
@@ -310,24 +247,23 @@ local before = string.sub(record, head + 1)
 if tonumber(number) < tonumber(from) or string.find(before, ',' .. number .. ',', 1, true) then
   return {'REPEATED'}
 end
+local first = maxAge and string.format('%.0f', (now - maxAge) * 1000) or '0'
 local isOther = {}
 for i = 1, fences do
   local seen, by = unpack(call('HMGET', KEYS[i], 't', 'h'))
   isOther[i] = seen ~= token
-  if seen then call('PERSIST', KEYS[i]) end
+  if seen then keep(KEYS[i], seen) end
   local isStale = seen and (newer(seen, token) or (seen == token and by ~= holder))
-  if not seen then
-    seen, by = floorAt(KEYS[fences + i]), ''
-    isStale = newer(seen, token)
-  end
+  if not isStale and newer(first, token) then isStale, seen, by = true, first, '' end
   if isStale then
-    local _, last = floorAt(KEYS[fences + 1])
-    return {'STALE', i, seen, by, now - math.max(tonumber(dropped) or 0, last)}
+    local last = math.max(tonumber(dropped) or 0, maxAge and now - ${MARGIN_MS} or 0)
+    return {'STALE', i, seen, by, now - last}
   end
 end
 for i = 1, fences do
   if isOther[i] then dropRecords(KEYS[i]) end
   call('HSET', KEYS[i], 't', token, 'h', holder)
+  keep(KEYS[i], token)
 end
 if writer ~= '' then
   oldest = math.max(oldest, tonumber(from))
@@ -344,8 +280,8 @@ if writer ~= '' then
 end
 
 local replies = {'OK'}
-local position = 7
-for i = 2 * fences + 1, #KEYS do
+local position = 8
+for i = fences + 1, #KEYS do
   local count = tonumber(ARGV[position + 1])
   local reply = call(ARGV[position], KEYS[i], unpack(ARGV, position + 2, position + 1 + count))
   replies[#replies + 1] = reply
@@ -355,6 +291,6 @@ return replies
 `);
 
 /** Without indents and spaces: Redis makes a sum of the text of a script for each call. No text in a script may have them. */
-export function shortened(script: string): string {
+function shortened(script: string): string {
   return script.replaceAll(/\n\s+/g, '\n').replaceAll(/ *(==|~=|<=|\.\.|[-=,+<>*/{}]) */g, '$1');
 }

@@ -5,19 +5,11 @@ import {
   RedlockConfigError,
   StaleTokenError,
 } from '../../core/errors.ts';
-import { keysOf, checkFenceArguments } from '../fence-arguments.ts';
-import type {
-  FenceEventListener,
-  FenceKeys,
-  FenceOptions,
-  FenceToken,
-  PruneOptions,
-} from '../fence.ts';
+import { checkFenceArguments, keysOf, maxAgeOf } from '../fence-arguments.ts';
+import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '../fence.ts';
 import { checkFenceKey, fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
-import { pruneRedisFence } from '../upkeep/prune-redis-fence.ts';
 import {
-  floorOf,
   hashedLike,
   FENCED_WRITE_SCRIPT,
   checkedCommands,
@@ -29,24 +21,16 @@ import {
 export interface RedisFenceClient {
   /** Takes lists among its arguments for what is in them, as ioredis does: a function can't have very many. */
   eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
-  /** For `prune`, which lists the fences of the server. */
-  scan?(cursor: string, ...rest: any[]): Promise<unknown>;
-  /** For `prune`: the servers of a cluster, each of which it lists. */
-  nodes?(role: 'master'): readonly Pick<RedisFenceClient, 'scan'>[];
   /** What ioredis was given. */
   readonly options?: {
-    /** In front of the keys of scripts, but not of other arguments, nor of what is listed. */
+    /** In front of the keys of scripts, but not of other arguments. */
     readonly keyPrefix?: string | Buffer | undefined;
   };
 }
 
 /** Options of {@link redisFence}. */
 export interface RedisFenceOptions extends FenceOptions {
-  /**
-   * In front of the names of the fences. Where several fences share a Redis that is pruned, none may begin with that of another:
-   * `prune` takes all below its own for its fences.
-   * @default 'fence:'
-   */
+  /** In front of the names of the fences. @default 'fence:' */
   readonly keyPrefix?: string;
 }
 
@@ -77,23 +61,7 @@ export interface RedisFence {
    * @throws StaleTokenError, FencedUsageError
    */
   claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
-  /**
-   * Deletes the fences of keys that were not used for a while. In each hash slot in which it deletes one it first raises a floor: a
-   * key there without a fence is then refused every token below the floor, so that no old token is admitted again. Everything else
-   * may go on meanwhile. It leaves fences that were written under in the last ten minutes.
-   *
-   * @example
-   * ```ts
-   * const count = await fence.prune({ olderThan: '30d' });
-   * ```
-   * @returns the number of fences that it deleted
-   * @throws FencedUsageError for tokens that are no times, such as those of `postgresTokenSource`: a counter has no age; also when the
-   * client has no `scan`
-   * @throws RedlockConfigError when `olderThan` is less than a day
-   * @throws what Redis throws; then a part may have been deleted
-   */
-  prune(options: PruneOptions): Promise<number>;
-  /** The name of a key's fence, in the same hash slot as the key. Never let it expire or be evicted. */
+  /** The name of a key's fence, in the same hash slot as the key. Never let it be evicted, nor set its expiry. */
   fenceName(key: string): string;
   /** Calls `listener` for all that happens at this fence from now on, until the returned function is called. */
   observe(listener: FenceEventListener): () => void;
@@ -113,7 +81,7 @@ export interface RedisFence {
  * ```
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
-  const known = ['onStale', 'onEvent', 'keyPrefix'];
+  const known = ['onStale', 'onEvent', 'maxAge', 'keyPrefix'];
   checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, known);
   const prefix = options.keyPrefix ?? 'fence:';
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
@@ -123,27 +91,35 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
       'give a string without braces, which would change the hash slot',
     );
   }
+  const maxAgeMs = maxAgeOf(options);
+  const fence = { client, prefix, maxAgeMs };
   const reporter = new FenceReporter(options);
   return {
     write: async (token, commands, called) => {
-      const claims = fenceClaims(token, keysOf('fence.write', called));
+      const claims = fenceClaims(token, keysOf('fence.write', called), maxAgeMs);
       const clientPrefix = String(client.options?.keyPrefix ?? '');
       const checked = checkedCommands(commands, claims, clientPrefix);
-      const run = () => write(client, claims, prefix, checked);
+      const run = () => write(fence, claims, checked);
       return reporter.reporting(token, claims, 'write', run);
     },
     claim: async (token, called) => {
-      const claims = fenceClaims(token, keysOf('fence.claim', called));
-      const run = () => evaluate(client, claims, prefix, [], ['', 0, 0]);
+      const claims = fenceClaims(token, keysOf('fence.claim', called), maxAgeMs);
+      const run = () => evaluate(fence, claims, [], ['', 0, 0]);
       await reporter.reporting(token, claims, 'claim', run);
     },
-    prune: async (pruned) => pruneRedisFence(client, prefix, pruned),
     fenceName: (key) => {
       checkFenceKey(key);
       return prefix + hashedLike(key);
     },
     observe: (listener) => reporter.observe(listener),
   };
+}
+
+/** What a script needs of the fence. */
+interface FenceNames {
+  readonly client: RedisFenceClient;
+  readonly prefix: string;
+  readonly maxAgeMs: number | undefined;
 }
 
 /** The writes of one client, numbered, so that the fence knows one that was sent twice. */
@@ -170,12 +146,11 @@ function writerOf(client: RedisFenceClient): Writer {
 }
 
 async function write(
-  client: RedisFenceClient,
+  fence: FenceNames,
   claims: readonly FenceClaim[],
-  prefix: string,
   commands: readonly CheckedCommand[],
 ): Promise<readonly unknown[]> {
-  const writer = writerOf(client);
+  const writer = writerOf(fence.client);
   const { underWay, waiting } = writer;
   const number = (writer.next += 1);
   underWay.add(number);
@@ -183,7 +158,7 @@ async function write(
     // A set keeps the order in which its members came.
     const send = () => {
       const [oldest = number] = underWay;
-      return evaluate(client, claims, prefix, commands, [writer.field, number, oldest]);
+      return evaluate(fence, claims, commands, [writer.field, number, oldest]);
     };
     if (underWay.size <= MOST_UNDER_WAY) return await send();
     return await new Promise((resolve) => waiting.push(() => resolve(send())));
@@ -194,23 +169,20 @@ async function write(
 }
 
 async function evaluate(
-  client: RedisFenceClient,
+  { client, prefix, maxAgeMs }: FenceNames,
   claims: readonly FenceClaim[],
-  prefix: string,
   commands: readonly CheckedCommand[],
   identity: readonly [writer: string, number: number, oldest: number],
 ): Promise<readonly unknown[]> {
   const [first] = claims as readonly [FenceClaim];
   const age = stopwatch();
-  const fences = claims.map(({ key }) => hashedLike(key));
-  const names: (string | number | Buffer)[] = fences.map((name) => prefix + name);
-  for (const name of fences) names.push(prefix + floorOf(name));
+  const names: (string | number | Buffer)[] = claims.map(({ key }) => prefix + hashedLike(key));
   for (const [, key] of commands) names.push(key);
   const reply = await client.eval(
     FENCED_WRITE_SCRIPT,
     names.length,
     names,
-    [claims.length, first.token, first.holder, ...identity],
+    [claims.length, first.token, first.holder, ...identity, maxAgeMs ?? ''],
     commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
   );
   if (!Array.isArray(reply))

@@ -10,16 +10,15 @@ import {
   type SqlSteps,
 } from '../sql/sql-executor.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
-import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import type { FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
 import {
-  checkFenceRows,
+  advanceFence,
   checkTransaction,
-  fenceError,
   outsideTransaction,
   refuseEnded,
 } from '../sql/advance-fence.ts';
-import { advanceStatements, sqliteFenceSql } from '../sql/dialect.ts';
+import { sqliteFenceSql } from '../sql/dialect.ts';
 import { openCalls, TableFence, type FenceCall } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
@@ -215,7 +214,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
     token: FenceToken | undefined,
     options?: FenceKeys,
   ): Promise<void> {
-    const claims = fenceClaims(token, keysOf(`fence.${name}`, options));
+    const claims = this.claimsOf(token, keysOf(`fence.${name}`, options));
     checkTransaction(name, database, claims);
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
     const call = openCalls.get(database);
@@ -293,13 +292,6 @@ class SqliteTableFence<Database extends SqliteDatabase>
 
   /** @param database where the transaction is, which may be another connection than that of the fence */
   private advanceNow(database: Database, claims: readonly FenceClaim[]): void {
-    let rows: readonly SqlRow[] = [];
-    try {
-      for (const statement of advanceStatements('sqlite', this.table, claims))
-        rows = runNow(database, statement);
-    } catch (error) {
-      throw fenceError(error, 'sqlite', this.table, claims);
-    }
-    checkFenceRows(rows, claims);
+    runStepsNow((statement) => runNow(database, statement), advanceFence(this.table, claims));
   }
 }

@@ -1,13 +1,12 @@
 import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
 import type { FenceClaim } from '../fence-claim.ts';
-import { advanceStatements, fenceSqlOf } from './dialect.ts';
-import { runStatement, type SqlExecutor, type SqlRow } from './sql-executor.ts';
+import { advanceStatements, fenceSqlOf, type FenceTable } from './dialect.ts';
+import type { SqlRow, SqlSteps } from './sql-executor.ts';
 import {
   isAbortedTransactionError,
   isEndedTransactionError,
   isMissingTableError,
-  isNewRowError,
   isSyntaxError,
   staleFactsOf,
 } from './sql-error.ts';
@@ -15,83 +14,35 @@ import {
 /**
  * Brings the claims to the fence and locks their rows until the transaction ends.
  *
- * @param alone each statement of the executor is a transaction of its own
- * @throws StaleTokenError when the fence holds a newer token, or the same one of another holder, for one of the keys
+ * @returns the rows
+ * @throws StaleTokenError when the fence holds a newer token, or the same one of another holder, for one of the keys, or the token is
+ *   older than the table admits
  * @throws FencedUsageError when the fence table is missing; it names the migration
  */
-export async function advanceFence(
-  executor: SqlExecutor,
-  table: string,
+export function* advanceFence(
+  table: FenceTable,
   claims: readonly FenceClaim[],
-  alone?: { readonly isKnown: boolean },
-): Promise<readonly SqlRow[]> {
+): SqlSteps<readonly SqlRow[]> {
   let rows: readonly SqlRow[] = [];
-  const { dialect } = executor;
   try {
-    for (const statement of advanceStatements(dialect, table, claims, alone))
-      rows = await runStatement(executor, statement);
-    // A value that the driver gives in another form counts as new: the check is then made once too often.
-    const newRow = alone ? undefined : rows.find((row) => !NO.has(row['is_new']));
-    const sql = newRow && fenceSqlOf(dialect).checkFloor?.(table);
-    const { token } = claims[0]!;
-    if (sql) await runStatement(executor, { sql, parameters: [newRow['resource'], token] });
+    for (const statement of advanceStatements(table, claims)) rows = yield statement;
   } catch (error) {
-    throw fenceError(error, dialect, table, claims);
+    throw fenceError(error, table, claims);
   }
-  checkFenceRows(rows, claims, fenceSqlOf(dialect).encode);
+  checkFenceRows(rows, claims, fenceSqlOf(table.dialect).encode);
   return rows;
-}
-
-/** False, as drivers give it. */
-const NO: ReadonlySet<unknown> = new Set([false, 'f', 'false', 0, '0', 0n]);
-
-const MAX_KNOWN_KEYS = 10_000;
-
-/** A statement that relied on the rows of its keys found one of them gone. No user sees it. */
-class NewRowRefused extends Error {}
-
-/**
- * The keys that had a row when this process last brought a token: where they have one, the fence need not look at the floor. A
- * statement that relies on it fails when a row is gone, and is sent again in full, so nothing depends on what is known here.
- */
-export class KnownKeys {
-  readonly #keys = new Set<string>();
-
-  /** @param attempt rejects with what `fenceError` makes of the error */
-  async advance<Result>(
-    claims: readonly FenceClaim[],
-    attempt: (isKnown: boolean) => Promise<Result>,
-  ): Promise<Result> {
-    const unknown = claims.filter(({ key }) => !this.#keys.has(key));
-    try {
-      if (unknown.length === 0) return await attempt(true);
-    } catch (error) {
-      if (!(error instanceof NewRowRefused)) throw error;
-    }
-    const result = await attempt(false);
-    for (const { key } of unknown) this.#add(key);
-    return result;
-  }
-
-  #add(key: string): void {
-    const [oldest] = this.#keys;
-    if (this.#keys.size >= MAX_KNOWN_KEYS) this.#keys.delete(oldest!);
-    this.#keys.add(key);
-  }
 }
 
 /** The error of a fence statement in our words: stale, no table, or unchanged. */
 export function fenceError(
   error: unknown,
-  dialect: SqlExecutor['dialect'],
-  table: string,
+  { dialect, name: table }: FenceTable,
   claims: readonly FenceClaim[],
 ): unknown {
   for (const [key, token, holder] of staleFactsOf(error).toReversed()) {
     const claim = claims.find((each) => each.key === key);
     if (claim) return new StaleTokenError(key, claim.token, token, holder, { cause: error });
   }
-  if (isNewRowError(error)) return new NewRowRefused('', { cause: error });
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];
   if (isMissingTableError(error)) {
@@ -144,7 +95,7 @@ export function refuseEnded(cause: unknown): never {
 }
 
 /** @throws StaleTokenError unless every claim stands in its row: token and holder, compared as text */
-export function checkFenceRows(
+function checkFenceRows(
   rows: readonly SqlRow[],
   claims: readonly FenceClaim[],
   encode = (key: string): string => key,
@@ -152,6 +103,11 @@ export function checkFenceRows(
   const held = new Map(rows.map((row) => [text(row['resource']), row]));
   for (const claim of claims) {
     const row = held.get(encode(claim.key));
+    if (rows.length > claims.length)
+      throw new FencedUsageError(
+        `The fence answered with more rows than keys: the column resource must be the primary key, alone.`,
+        [claim.key],
+      );
     if (!row) {
       throw new FencedUsageError(
         `The fence answered without the row of key '${claim.key}': the executor must return the rows of the statement by the names of their columns (see SqlExecutor.query).`,
@@ -163,8 +119,8 @@ export function checkFenceRows(
     if (token !== claim.token || holder !== claim.holder) {
       throw new StaleTokenError(claim.key, claim.token, token, holder);
     }
-    const floor = text(row['floor'] ?? 0);
-    if (BigInt(floor) > BigInt(token)) throw new StaleTokenError(claim.key, token, floor, '');
+    const oldest = text(row['oldest'] ?? 0);
+    if (BigInt(oldest) > BigInt(token)) throw new StaleTokenError(claim.key, token, oldest, '');
   }
 }
 

@@ -14,21 +14,16 @@ import { postgresFenceSql } from './postgres-sql.ts';
  * statement by statement on one connection; the last one returns a row `(resource, token, holder)`, all text, for each claim:
  * what the fence holds afterwards. A claim whose row shows another token or holder is stale.
  *
- * The row of the key '' has the floor of the table: the smallest token that was not pruned. A claim below it is stale. The
- * rows of `advance` have it as text in `floor`, or say in `is_new` that it is still to be checked.
+ * With a `maxAgeMs` a claim whose token is older, by the clock of the database behind its wait for the row, is stale, too: the rows
+ * have the oldest token that is admitted as text in `oldest`, or the statement fails.
  */
 export interface FenceSql {
   /** Creates the table; safe to run again. */
   ddl(table: string): string;
   /** @param count of the claims, at least one */
-  advance(table: string, count: number): readonly string[];
-  /**
-   * Where `advance` is not enough for a transaction of its own.
-   * @param isKnown the rows should be there: one that is new may make it fail (`isNewRowError`)
-   */
-  advanceAlone?(table: string, count: number, isKnown: boolean): readonly string[];
-  /** Fails when the floor is above the token in its second parameter, for the new key in its first. */
-  checkFloor?(table: string): string;
+  advance(table: string, count: number, maxAgeMs?: number): readonly string[];
+  /** Microseconds since 1970 by the clock of the database, now: not when the transaction began. */
+  readonly clock: string;
   /** Of keys and holders in its parameters, and of keys in the rows of `advance`. */
   readonly encode?: (text: string) => string;
   /** Runs after `advance`, where the rows of that don't tell transactions apart. */
@@ -44,7 +39,10 @@ export const mysqlFenceSql: FenceSql = {
   resource VARBINARY(2500) NOT NULL PRIMARY KEY,
   token BIGINT NOT NULL CHECK (token > 0),
   holder VARBINARY(255) NOT NULL DEFAULT ''
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC SELECT '' AS resource, 1 AS token, '' AS holder;`,
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;`,
+
+  // UTC: an hour of local time comes twice a year.
+  clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
 
   // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally. The
   // character set of the connection may lack some of a key.
@@ -54,7 +52,9 @@ export const mysqlFenceSql: FenceSql = {
   mark: 'SAVEPOINT redlock_fence',
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
-  advance(table, count) {
+  advance(table, count, maxAgeMs?: number) {
+    const oldest =
+      maxAgeMs === undefined ? '' : `,\n  CAST(${this.clock} - ${maxAgeMs}000 AS CHAR) AS oldest`;
     const rows = listOfClaims(
       count,
       (key, token, holder) => `(UNHEX(${key}), CAST(${token} AS SIGNED), UNHEX(${holder}))`,
@@ -68,8 +68,7 @@ ON DUPLICATE KEY UPDATE
   token = GREATEST(token, VALUES(token))`,
       // Locking reads see the newest rows whatever the snapshot. The count of affected rows says nothing here.
       `SELECT LOWER(HEX(resource)) AS resource, CAST(token AS CHAR) AS token,
-  CONVERT(holder USING utf8mb4) AS holder,
-  (SELECT CAST(f.token AS CHAR) FROM ${table} AS f WHERE f.resource = '' LOCK IN SHARE MODE) AS floor
+  CONVERT(holder USING utf8mb4) AS holder${oldest}
 FROM ${table} WHERE resource IN (${keys}) ORDER BY ${table}.resource FOR UPDATE`,
     ];
   },
@@ -83,11 +82,15 @@ export const sqliteFenceSql = {
   holder TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;`,
 
+  clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+
   // It ends with its transaction, such as by INSERT OR ROLLBACK whose error was swallowed.
   mark: 'SAVEPOINT redlock_fence',
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
-  advance(table, count) {
+  advance(table, count, maxAgeMs?: number) {
+    const oldest =
+      maxAgeMs === undefined ? '' : `,\n  CAST(${this.clock} - ${maxAgeMs}000 AS TEXT) AS oldest`;
     const rows = listOfClaims(
       count,
       (key, token, holder) => `(${key}, CAST(${token} AS INTEGER), ${holder})`,
@@ -97,8 +100,7 @@ export const sqliteFenceSql = {
       `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
 ON CONFLICT (resource) DO UPDATE SET
   holder = CASE WHEN excluded.token > f.token THEN excluded.holder ELSE f.holder END,
-  token = MAX(f.token, excluded.token) RETURNING resource, CAST(token AS TEXT) AS token, holder,
-  (SELECT CAST(token AS TEXT) FROM ${table} WHERE resource = '') AS floor`,
+  token = MAX(f.token, excluded.token) RETURNING resource, CAST(token AS TEXT) AS token, holder${oldest}`,
     ];
   },
 } satisfies FenceSql;
@@ -119,25 +121,28 @@ export function fenceSqlOf(dialect: SqlDialect): FenceSql {
   return sql;
 }
 
-/** @param alone each statement is a transaction of its own; `isKnown` as in `advanceAlone` */
+/** The table of a fence. */
+export interface FenceTable {
+  readonly dialect: SqlDialect;
+  readonly name: string;
+  /** Older tokens are refused. */
+  readonly maxAgeMs?: number | undefined;
+}
+
 export function advanceStatements(
-  dialect: SqlDialect,
-  table: string,
+  { dialect, name, maxAgeMs }: FenceTable,
   claims: readonly FenceClaim[],
-  alone?: { readonly isKnown: boolean },
 ): readonly SqlStatement[] {
   const fenceSql = fenceSqlOf(dialect);
   const parameters = claimParameters(claims, fenceSql.encode);
-  const { length } = claims;
-  const texts = alone && fenceSql.advanceAlone?.(table, length, alone.isKnown);
-  return (texts ?? fenceSql.advance(table, length)).map((sql) => ({ sql, parameters }));
+  return fenceSql.advance(name, claims.length, maxAgeMs).map((sql) => ({ sql, parameters }));
 }
 
 /**
  * A table name fit to stand in SQL unquoted.
  * @throws RedlockConfigError for anything else, also what would need quotes
  */
-export function fenceTable(table: string = 'redlock_fence'): string {
+export function fenceTableName(table: string = 'redlock_fence'): string {
   const isName = /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/;
   if (typeof table === 'string' && isName.test(table)) return table;
   throw new RedlockConfigError(

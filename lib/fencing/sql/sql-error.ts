@@ -1,4 +1,4 @@
-import { ENDED, NEW_ROW, POISON_PREFIX } from './postgres-sql.ts';
+import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
 /** What can be learnt from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
@@ -78,20 +78,9 @@ export function isEndedTransactionError(error: unknown): boolean {
   );
 }
 
-/** Whether PostgreSQL refused a row because it is new. */
-export function isNewRowError(error: unknown): boolean {
-  const facts = sqlErrorFacts(error);
-  return hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(NEW_ROW));
-}
-
 export function isMissingTableError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return hasCode(facts, MISSING_TABLE) || hasMessage(facts, /no such table/i);
-}
-
-/** Whether the database gave up waiting for a lock, or for a statement that waits for some. */
-export function isLockTimeoutError(error: unknown): boolean {
-  return hasCode(sqlErrorFacts(error), ['1205', 'ER_LOCK_WAIT_TIMEOUT', '55P03', '57014']);
 }
 
 export function isSyntaxError(error: unknown): boolean {

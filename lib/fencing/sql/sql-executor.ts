@@ -142,7 +142,16 @@ export function runStepsNow<Result>(
   steps: SqlSteps<Result>,
 ): Result {
   let step = steps.next();
-  while (step.done !== true) step = steps.next(run(step.value));
+  while (step.done !== true) {
+    let rows: readonly SqlRow[];
+    try {
+      rows = run(step.value);
+    } catch (error) {
+      step = steps.throw(error);
+      continue;
+    }
+    step = steps.next(rows);
+  }
   return step.value;
 }
 

@@ -3,6 +3,7 @@ import { FencedUsageError, quoteKeys, RedlockConfigError } from '../../core/erro
 import {
   DEFAULT_ATTEMPTS,
   keysOf,
+  maxAgeOf,
   transactionOptions,
   type TransactionOptions,
 } from '../fence-arguments.ts';
@@ -10,7 +11,6 @@ import {
   advanceFence,
   fenceError,
   checkTransaction,
-  KnownKeys,
   outsideTransaction,
   refuseEnded,
 } from './advance-fence.ts';
@@ -21,13 +21,12 @@ import type {
   FenceKeys,
   FenceToken,
   FenceTransactionOptions,
-  PruneOptions,
   SqlFenceOptions,
 } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
-import { fenceSqlOf, fenceTable } from './dialect.ts';
+import { fenceSqlOf, fenceTableName, type FenceTable } from './dialect.ts';
 import { isRetryableSqlError, isAbortedTransactionError } from './sql-error.ts';
 import {
   type SqlFenceAdapter,
@@ -58,10 +57,9 @@ export const openCalls = new WeakMap<object, { readonly of: object; refusal?: Re
 
 /** A fence that is one table, whose row locks order the holders. */
 export abstract class TableFence<Transaction> implements Fence<Transaction> {
-  protected readonly table: string;
+  protected readonly table: FenceTable;
   protected readonly reporter: FenceReporter;
   protected readonly context: FenceContext;
-  protected readonly knownKeys = new KnownKeys();
 
   constructor(
     protected readonly adapter: Pick<
@@ -70,10 +68,11 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     >,
     options: SqlFenceOptions = {},
   ) {
-    fenceSqlOf(adapter.dialect);
-    this.table = fenceTable(options.table);
-    const { database = adapter, onlyConnection } = adapter;
-    this.context = new FenceContext(database, this.table, onlyConnection);
+    const { dialect, database = adapter, onlyConnection } = adapter;
+    fenceSqlOf(dialect);
+    const name = fenceTableName(options.table);
+    this.table = { dialect, name, maxAgeMs: maxAgeOf(options) };
+    this.context = new FenceContext(database, name, onlyConnection);
     this.reporter = new FenceReporter(options);
   }
 
@@ -92,7 +91,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     options?: FenceTransactionOptions,
   ): Promise<Result> {
     const settled = transactionOptions(options);
-    const claims = fenceClaims(token, settled.keys);
+    const claims = this.claimsOf(token, settled.keys);
     if (typeof work !== 'function')
       throw new FencedUsageError(
         'transaction needs the work to do, as a function: transaction(token, async (tx) => {}). Nothing was written.',
@@ -127,7 +126,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   ): Promise<void>;
 
   async claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
-    const claims = fenceClaims(token, keysOf('fence.claim', options));
+    const claims = this.claimsOf(token, keysOf('fence.claim', options));
     if (this.context.covers(claims)) return;
     this.context.refuseNested(claims);
     const run = () => this.inTurn(() => this.claimNow(claims));
@@ -136,12 +135,9 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
 
   private claimNow(claims: readonly FenceClaim[]): Promise<unknown> {
     const { autocommit } = this.adapter;
-    const attempt = autocommit
-      ? (isKnown: boolean) => advanceFence(autocommit, this.table, claims, { isKnown })
-      : undefined;
     return this.retrying(claims, () =>
-      attempt
-        ? this.knownKeys.advance(claims, attempt)
+      autocommit
+        ? runSteps<unknown>(autocommit, advanceFence(this.table, claims))
         : this.attempt({ of: this, claims, work: () => undefined, isClaim: true }),
     );
   }
@@ -163,30 +159,37 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     }
   }
 
-  async prune(options: PruneOptions): Promise<number> {
-    this.context.refuseInside();
-    const { dialect } = this.adapter;
-    const use = <Result>(steps: () => SqlSteps<Result>) =>
-      this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
+  async prune(): Promise<number> {
     try {
-      return await pruneFence(dialect, this.table, options, use);
+      return await pruneFence(this.table, (steps) => this.inOwnTransaction(steps));
     } catch (error) {
-      throw fenceError(error, dialect, this.table, []);
+      throw fenceError(error, this.table, []);
     }
   }
 
-  async check(): Promise<readonly FenceFinding[]> {
+  check(): Promise<readonly FenceFinding[]> {
+    const { dialect, name } = this.table;
+    return this.inOwnTransaction(() => checkFence(dialect, name));
+  }
+
+  private async inOwnTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
     this.context.refuseNested([]);
-    const { dialect } = this.adapter;
-    const steps = () => checkFence(dialect, this.table);
     return this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
+  }
+
+  /** @throws FencedUsageError as `fenceClaims` */
+  protected claimsOf(
+    token: FenceToken | undefined,
+    keys: readonly string[] | undefined,
+  ): readonly FenceClaim[] {
+    return fenceClaims(token, keys, this.table.maxAgeMs);
   }
 
   /** Runs the statements in a transaction that does not touch the fence first. */
   protected abstract inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> | Result;
 
   ddl(): string {
-    return fenceSqlOf(this.adapter.dialect).ddl(this.table);
+    return fenceSqlOf(this.table.dialect).ddl(this.table.name);
   }
 
   observe(listener: FenceEventListener): () => void {
@@ -264,7 +267,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     token: FenceToken | undefined,
     options?: FenceKeys,
   ): Promise<void> {
-    const claims = fenceClaims(token, keysOf('fence.advance', options));
+    const claims = this.claimsOf(token, keysOf('fence.advance', options));
     checkTransaction('advance', transaction, claims);
     const isInside = this.adapter.isTransaction(transaction);
     // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
@@ -272,7 +275,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     const call = openCalls.get(transaction as object);
     const advancing = async () => {
       try {
-        await advanceFence(this.adapter.executor(transaction), this.table, claims);
+        await runSteps(this.adapter.executor(transaction), advanceFence(this.table, claims));
       } catch (error) {
         if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
         throw error;
@@ -294,7 +297,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
       try {
         const executor = this.adapter.executor(transaction);
         for (const setting of settings) await executor.query(setting, []);
-        const rows = await advanceFence(executor, this.table, claims);
+        const rows = await runSteps(executor, advanceFence(this.table, claims));
         const fenceSql = fenceSqlOf(dialect);
         if (fenceSql.mark && !isClaim) await executor.query(fenceSql.mark, []);
         const result = await this.context.run(call, () => work(transaction));

@@ -11,8 +11,6 @@ interface CheckSql {
   readonly lengths?: Readonly<Record<string, number>>;
   /** The user, in a row if it may not use the table. */
   readonly deniedUser?: (table: string) => string;
-  /** Whether `ddl` makes the row of the floor. */
-  readonly hasFloor: boolean;
 }
 
 /** Otherwise two rows of one key could be there, or a claim of one key change the row of another. */
@@ -44,7 +42,6 @@ WHERE c.oid = to_regclass('${schema === undefined ? '' : `${schema}.`}${table}')
       table,
     ) => `SELECT CAST(quote_ident(current_user) AS text) AS name WHERE NOT (has_table_privilege('${table}', 'SELECT')
   AND has_table_privilege('${table}', 'INSERT') AND has_table_privilege('${table}', 'UPDATE'))`,
-    hasFloor: true,
   },
   mysql: {
     columns: (schema, table) => `SELECT COLUMN_NAME AS name, CAST(COLUMN_TYPE AS CHAR) AS type,
@@ -56,7 +53,6 @@ FROM information_schema.TABLES AS t JOIN information_schema.COLUMNS AS c USING (
 WHERE TABLE_SCHEMA = ${schema === undefined ? 'DATABASE()' : `'${schema}'`} AND TABLE_NAME = '${table}'`,
     types: { resource: /^varbinary/, token: /^bigint/, holder: /^varbinary/ },
     lengths: { resource: 2_500, holder: 255 },
-    hasFloor: true,
   },
   sqlite: {
     columns: (schema, table) => {
@@ -76,14 +72,13 @@ WHERE m.type IN ('table', 'view') AND lower(m.name) = lower('${table}')`;
       token: /int/,
       holder: /^(?!.*int).*(char|clob|text)/,
     },
-    hasFloor: false,
   },
 };
 
 /** Looks at the table as the database describes it. Reads only. */
 export function* checkFence(dialect: SqlDialect, name: string): SqlSteps<readonly FenceFinding[]> {
   const [table = name, schema] = name.split('.').toReversed();
-  const { columns, types, lengths = {}, deniedUser, hasFloor } = CHECK_SQL[dialect];
+  const { columns, types, lengths = {}, deniedUser } = CHECK_SQL[dialect];
   const found = new Map<string, SqlRow>();
   for (const row of yield { sql: columns(schema, table), parameters: [] })
     found.set(textOf(row['name']), row);
@@ -109,11 +104,7 @@ export function* checkFence(dialect: SqlDialect, name: string): SqlSteps<readonl
     const message = `The user may not read and write the fence table '${name}', so every claim fails: GRANT SELECT, INSERT, UPDATE ON ${name} TO ${textOf(denied['name'])}; (and DELETE, where fence.prune is used).`;
     return [...findings, { severity: 'warning', message }];
   }
-  if (!hasFloor) return findings;
-  const floor = `SELECT 1 AS found FROM ${name} WHERE resource = ''`;
-  if ((yield { sql: floor, parameters: [] }).length > 0) return findings;
-  const message = `The fence table '${name}' has no row for its floor: it was emptied, or made by another tool. A table that was emptied admits old tokens again. Keep other tools from the table, and add the row: INSERT INTO ${name} (resource, token) VALUES ('', 1);`;
-  return [...findings, { severity: 'warning', message }];
+  return findings;
 }
 
 /** Where the database cuts a holder, the newest one is refused as stale. */

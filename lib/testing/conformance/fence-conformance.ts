@@ -7,7 +7,7 @@ import {
   stressFence,
   type FenceStressOptions,
 } from './fence-conformance-writers.ts';
-import { FencePrunes } from './fence-conformance-prunes.ts';
+import { FenceAges } from './fence-conformance-ages.ts';
 import { demand, noPause, ticket, type FenceStore, type FenceTicket } from '../fence-store.ts';
 
 /** Options of {@link fenceConformance}. */
@@ -64,7 +64,7 @@ export async function fenceConformance(
 ): Promise<FenceConformanceReport> {
   const { resourcePrefix = `conformance:${randomUUID()}`, gateMs = 1_000, idleMs = 500 } = options;
   const store = prepared(first, options.second);
-  const prunes = store.prune && new FencePrunes(store, options);
+  const ages = store.maxAge === undefined ? undefined : new FenceAges(store, store.maxAge, options);
   const stepsOf: Readonly<Record<string, readonly FenceStep[]>> = {
     ...FENCE_CASES,
     'an older holder is refused after the fence was idle': [
@@ -80,10 +80,10 @@ export async function fenceConformance(
     'overlapping holders, some with the same number, leave one unbroken chain of writes': [
       (_store, resource) => {
         const stress = () => stressFence(store, resource, options);
-        return prunes ? prunes.beside(resource, stress) : stress();
+        return ages ? ages.beside(resource, stress) : stress();
       },
     ],
-    ...prunes?.cases(gateMs),
+    ...ages?.cases(gateMs),
   };
   const cases: FenceConformanceCase[] = [];
   for (const [name, steps] of Object.entries(stepsOf)) {
@@ -103,7 +103,7 @@ const AHEAD = 9_999_999_999_999_990n;
 function prepared(first: FenceStore, second = first): FenceStore {
   const of = ({ token }: FenceTicket): FenceStore => (BigInt(token) % 2n === 0n ? second : first);
   const timed = (each: FenceTicket): FenceTicket =>
-    first.prune && BigInt(each.token) < FIRST_TIME
+    first.maxAge !== undefined && BigInt(each.token) < FIRST_TIME
       ? { ...each, token: String(AHEAD + BigInt(each.token)) }
       : each;
   return {
@@ -112,6 +112,7 @@ function prepared(first: FenceStore, second = first): FenceStore {
     read: async (each) => of(each).read(timed(each)),
     write: async (each, text, pause) => of(each).write(timed(each), text, pause),
     ...(first.isStale && { isStale: (error: unknown) => first.isStale!(error) }),
+    ...(first.maxAge !== undefined && { maxAge: first.maxAge }),
     ...(first.prune && { prune: (past) => (second.prune ? second : first).prune!(past) }),
   };
 }

@@ -1,18 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Session } from '../stress/overlapping-holders.ts';
-import type { Record } from './record.ts';
+import { MAX_AGE_MS, type Record } from './record.ts';
 
 /** One holder of the worst possible lock. */
 export type Holder = Session;
 
-const HOUR_MS = 3_600_000;
-/** The run plays what happens in so long, up to a day ago, in which `prune` may raise the floor. */
-const PLAYED_MS = 46 * HOUR_MS;
-const BEGIN_MS = Date.now() - 72 * HOUR_MS;
-/** No clock is further behind. */
-const MARGIN_MS = HOUR_MS;
+/** How long tokens are admitted: they are that much younger than the fence allows. */
+const LIFE_MS = 600;
+/** How far clocks jump. */
+const AHEAD_MS = 800;
+const BEHIND_MS = 300;
 
-/** Resources are used for a while, in windows, and then idle until they are pruned. */
+/** Resources are used for a while, in windows, and then idle until they are forgotten. */
 const WINDOWS = 15;
 const RESOURCES_PER_WINDOW = 32;
 
@@ -41,11 +40,6 @@ export class Holders {
     return Math.min(1, this.#started / this.total);
   }
 
-  /** For `prune`: no clock that gives new tokens is so far behind. */
-  get olderThanMs(): number {
-    return Date.now() - (BEGIN_MS + this.progress * PLAYED_MS) + MARGIN_MS;
-  }
-
   next(): Holder | undefined {
     if (this.#started >= this.total) return undefined;
     this.#started += 1;
@@ -65,11 +59,11 @@ export class Holders {
   }
 
   /** @param isRepeated the number was given to another holder before */
-  issue(resource: string, isRepeated = false): Holder {
+  issue(resource: string, isRepeated = false, youngerMs = LIFE_MS): Holder {
     const last = this.#newest.get(resource) ?? 0;
-    const jumpMs = chance(0.02) ? Math.random() * 12 * HOUR_MS : 0;
-    const behindMs = chance(0.02) ? Math.random() * 0.5 * HOUR_MS : 0;
-    const clockMs = BEGIN_MS + this.progress * PLAYED_MS + jumpMs - behindMs;
+    const jumpMs = chance(0.02) ? Math.random() * AHEAD_MS : 0;
+    const behindMs = chance(0.02) ? Math.random() * BEHIND_MS : 0;
+    const clockMs = Date.now() - MAX_AGE_MS + youngerMs + jumpMs - behindMs;
     const value = isRepeated && last > 0 ? last : Math.max(last + 1, Math.floor(clockMs) * 1_000);
     this.#newest.set(resource, value);
     const holder = new Session(resource, value, this.maxNapMs);
@@ -77,9 +71,10 @@ export class Holders {
     return holder;
   }
 
-  /** One more for each resource of the last window: nobody is newer, so none of them may be refused. */
+  /** One more for each resource of the last window: nobody is newer, and it is young, so none of them may be refused. */
   last(): Holder[] {
-    return this.#resources.slice(-RESOURCES_PER_WINDOW).map((resource) => this.issue(resource));
+    const resources = this.#resources.slice(-RESOURCES_PER_WINDOW);
+    return resources.map((resource) => this.issue(resource, false, MAX_AGE_MS));
   }
 }
 

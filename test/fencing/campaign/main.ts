@@ -4,7 +4,7 @@ import { judge } from '../stress/commit-order.ts';
 import { Holders, runHolders } from './holders.ts';
 import { mariadbStore } from './mariadb-store.ts';
 import { postgresStore } from './postgres-store.ts';
-import { Record, type Verdict } from './record.ts';
+import { MAX_AGE_MS, Record, type Verdict } from './record.ts';
 import { redisStore } from './redis-store.ts';
 import { sqliteStore } from './sqlite-store.ts';
 import type { StressedStore } from './store.ts';
@@ -12,7 +12,7 @@ import type { StressedStore } from './store.ts';
 const USAGE = `
 Usage: npm run test:fence -- [options]
 
-Holders overlap as if there were no lock, while the fence is pruned, clocks jump, old holders come back and servers crash. The
+Holders overlap as if there were no lock, while the fence forgets, clocks jump, old holders come back and servers crash. The
 order of commits judges: the write-ahead log of PostgreSQL, the binary log of MariaDB, the only writer of SQLite and Redis.
 
   --writes <number>    fenced writes in all that must have been committed (100000)
@@ -39,8 +39,6 @@ const CONTROL_HOLDERS = 600;
 const CRASHES = 4;
 /** Of the holders, at the latest; a prune comes after half a second, too. In time alone a fast run would have too few. */
 const PRUNED_AFTER = 0.05;
-/** How long a prune may wait for its turn; in the hour between the floor and new tokens. */
-const LATE_MS = 600_000;
 
 /** What must be zero. */
 const BARS = [
@@ -80,11 +78,7 @@ async function stress(name: string, writes: number): Promise<Outcome> {
       for (let share = PRUNED_AFTER; !isOver; share += PRUNED_AFTER) {
         for (let waits = 0; waits < 25 && !isOver && holders.progress < share; waits += 1)
           await sleep(20);
-        const olderThan = holders.olderThanMs;
-        // Before: it may be raised although the call fails. By a later clock, when it had to wait for its turn.
-        const floor = BigInt(Math.ceil(Date.now() - olderThan + LATE_MS)) * 1_000n;
-        if (floor > record.floor) record.floor = floor;
-        await store.prune({ olderThan }).then(
+        await store.prune(String((Date.now() - MAX_AGE_MS) * 1_000)).then(
           (count) => void (record.pruned += count),
           (error: unknown) => record.failed(error),
         );

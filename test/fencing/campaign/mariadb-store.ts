@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { createPool, type PoolConnection, type RowDataPacket } from 'mysql2/promise';
+import {
+  createPool,
+  type PoolConnection,
+  type ResultSetHeader,
+  type RowDataPacket,
+} from 'mysql2/promise';
 import { mysqlFence, type IsolationLevel } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import { startMariadb } from '../../support/databases/mariadb-server.ts';
 import { START, type CommittedWrite } from '../stress/commit-order.ts';
 import { retried, type Ledger } from '../stress/patterns.ts';
+import { FORGET } from '../support/forget.ts';
 import { inMariadb } from '../support/hand-written-transactions.ts';
 import { resourcesOf } from './holders.ts';
 import type { Record } from './record.ts';
@@ -60,7 +66,15 @@ export async function mariadbStore(record: Record): Promise<StressedStore> {
     workers: WORKERS,
     right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
     wrong: (holder) => runWrong(ledger('repeatable read'), holder),
-    prune: (options) => fence.prune(options),
+    async prune(before) {
+      await fence.prune();
+      let count = 0;
+      await retried(async () => {
+        const [{ affectedRows }] = await pool.query<ResultSetHeader>(FORGET.questionMark, [before]);
+        count = affectedRows;
+      }, isRetryableSqlError);
+      return count;
+    },
     async crash() {
       if (server.crash) return server.crash();
       const [rows] = await pool.query<RowDataPacket[]>(

@@ -6,6 +6,7 @@ import { createPostgresDatabase, startPostgres } from '../../support/databases/p
 import { START } from '../stress/commit-order.ts';
 import { DecodedHistory } from '../stress/decoded-history.ts';
 import { retried, type Ledger } from '../stress/patterns.ts';
+import { FORGET } from '../support/forget.ts';
 import { inPostgres } from '../support/hand-written-transactions.ts';
 import { resourcesOf } from './holders.ts';
 import type { Record } from './record.ts';
@@ -56,7 +57,10 @@ export async function postgresStore(record: Record): Promise<StressedStore> {
     workers: WORKERS,
     right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
     wrong: (holder) => runWrong(ledger('read committed'), holder),
-    prune: (options) => fence.prune(options),
+    async prune(before) {
+      await fence.prune();
+      return (await pool.query(FORGET.postgresql, [before])).rowCount ?? 0;
+    },
     async crash() {
       if (server.crash) return server.crash();
       await pool.query(

@@ -6,6 +6,10 @@ import type { Holder } from './holders.ts';
 /** After a crash calls fail with whatever their driver says of lost connections. */
 const CRASH_ECHO_MS = 8_000;
 
+export const MAX_AGE_MS = 86_400_000;
+/** The clocks are those of one machine. */
+const SKEW_MS = 100;
+
 /** Must be zero. */
 export interface Verdict extends Violations {
   /** Writes that succeeded for their callers, and which the database does not have. */
@@ -26,8 +30,6 @@ export class Record {
   readonly acknowledged = new Set<string>();
   readonly unexpected: unknown[] = [];
   readonly wronglyRefused: unknown[] = [];
-  /** Highest number below which `prune` refuses. */
-  floor = 0n;
   #compensated = 0;
   #staleEvents = 0;
   #crashedAtMs = Number.NEGATIVE_INFINITY;
@@ -35,6 +37,7 @@ export class Record {
 
   /** For every fence of the store. */
   readonly options: FenceOptions = {
+    maxAge: MAX_AGE_MS,
     onStale: () => void (this.#compensated += 1),
     onEvent: ({ type }) => void (this.#staleEvents += Number(type === 'stale')),
   };
@@ -59,10 +62,11 @@ export class Record {
     if (performance.now() - this.#crashedAtMs > CRASH_ECHO_MS) this.unexpected.push(error);
   }
 
-  /** Somebody newer was there: a number that was issued and is higher, the same one of another holder, or the floor. */
+  /** Somebody newer was there: a number that was issued and is higher, the same one of another holder; or it was too old. */
   #isRight({ key, token, currentToken = '0', currentHolder = '' }: StaleTokenError): boolean {
     const [own, current] = [BigInt(token), BigInt(currentToken)];
-    if (currentHolder === '') return own < current && current <= this.floor;
+    if (currentHolder === '')
+      return own < current && current <= BigInt(Date.now() + SKEW_MS - MAX_AGE_MS) * 1_000n;
     const isIssued = this.#issued.get(key)?.has(`${current};${currentHolder}`) === true;
     return isIssued && current >= own;
   }

@@ -2,17 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../../lib/fencing/index.ts';
-import { pruneRedisFence } from '../../../lib/fencing/upkeep/prune-redis-fence.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
 import { START, type CommittedWrite } from '../stress/commit-order.ts';
+import { EXPIRE } from '../support/forget.ts';
 import type { Holder } from './holders.ts';
 import type { Record } from './record.ts';
 import type { StressedStore } from './store.ts';
 
 const WORKERS = 32;
 const JOURNAL = 'journal';
-/** Ten minutes elsewhere: the run plays two days in less. */
-const RECORD_MS = 1_000;
 
 /** Judged by a list to which each write adds itself, in the same script. */
 export async function redisStore(record: Record): Promise<StressedStore> {
@@ -50,7 +48,7 @@ export async function redisStore(record: Record): Promise<StressedStore> {
         write.call(name, ...rest);
       await write.exec();
     },
-    prune: (options) => pruneRedisFence(redis, 'fence:', options, RECORD_MS),
+    prune: async (before) => Number(await redis.eval(EXPIRE, 0, before)),
     async crash() {
       await server!.kill();
       await sleep(50);

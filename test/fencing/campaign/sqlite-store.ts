@@ -8,6 +8,7 @@ import { sqliteFence, type SqliteFence } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import { START, type CommittedWrite } from '../stress/commit-order.ts';
 import { installSqlite } from '../../support/databases/install-sqlite.ts';
+import { FORGET } from '../support/forget.ts';
 import type { Ledger } from '../stress/patterns.ts';
 import { resourcesOf, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
@@ -107,7 +108,16 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
       return runRight(noting(ledgerOf(writer), record), holder);
     },
     wrong: (holder) => runWrong(ledgerOf(anyOf(writers)), holder),
-    prune: (options) => anyOf(writers).fence.prune(options),
+    async prune(before) {
+      const { database: own, fence: itsFence } = anyOf(writers);
+      await itsFence.prune();
+      let count = 0;
+      await untilFree(async () => {
+        if (own.inTransaction) throw Object.assign(new Error('busy'), { code: 'SQLITE_BUSY' });
+        count = own.prepare(FORGET.questionMark).run(before).changes;
+      });
+      return count;
+    },
     async crash() {
       retired.push(...writers);
       writers = writers.map(open);

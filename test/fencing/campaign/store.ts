@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { PruneOptions } from '../../../lib/fencing/index.ts';
 import type { CommittedWrite } from '../stress/commit-order.ts';
 import { RIGHT_PATTERNS, WRONG_PATTERNS, type Ledger } from '../stress/patterns.ts';
 import type { Holder } from './holders.ts';
@@ -12,7 +11,8 @@ export interface StressedStore {
   right(holder: Holder): Promise<void>;
   /** Writes without the fence, or without its first rule: the judge must see it. */
   wrong(holder: Holder): Promise<void>;
-  prune(options: PruneOptions): Promise<number>;
+  /** Deletes what a clock an hour ahead would: rows with smaller tokens. @returns how many */
+  prune(before: string): Promise<number>;
   /** Ends the server, or the connections of the writers, without warning. */
   crash(): Promise<void>;
   /** In the order of commits. */

@@ -22,7 +22,6 @@ export interface Sight {
 
 /** A store in memory, right unless its sight is bad: it checks and writes behind a lock of its own for each resource. */
 export class MemoryStore implements FenceStore {
-  protected floor = 0n;
   readonly #lastTurns = new Map<string, Promise<unknown>>();
 
   constructor(
@@ -47,14 +46,13 @@ export class MemoryStore implements FenceStore {
   }
 
   protected check(ticket: FenceTicket): void | Promise<void> {
-    this.checkFloor(ticket);
+    this.checkAge(ticket);
     this.checkRow(ticket);
     this.keep(ticket);
   }
 
-  protected checkFloor(ticket: FenceTicket): void {
-    this.refuse(ticket, BigInt(ticket.token) < this.floor);
-  }
+  /** None, as long as nothing is forgotten. */
+  protected checkAge(_ticket: FenceTicket): void {}
 
   protected checkRow(ticket: FenceTicket): void {
     const { token, holder, resource } = this.#seen(ticket);
@@ -90,15 +88,18 @@ export class MemoryStore implements FenceStore {
   }
 }
 
-/** The same with a floor. */
-export class PrunedMemoryStore extends MemoryStore {
-  async prune(past: FencePast): Promise<void> {
-    this.raise(past);
-    this.forget(BigInt(past.floor));
+const DAY_MS = 86_400_000;
+
+/** The same, which refuses what is older than a day, and forgets. */
+export class AgedMemoryStore extends MemoryStore {
+  readonly maxAge: number = DAY_MS;
+
+  async prune({ before }: FencePast): Promise<void> {
+    this.forget(BigInt(before));
   }
 
-  protected raise({ floor }: FencePast): void {
-    if (BigInt(floor) > this.floor) this.floor = BigInt(floor);
+  protected override checkAge(ticket: FenceTicket): void {
+    this.refuse(ticket, BigInt(ticket.token) < BigInt(Date.now() - DAY_MS) * 1_000n);
   }
 
   protected forget(below: bigint, from = 0n): void {

@@ -13,6 +13,7 @@ import {
   postgresFence,
   typeormFence,
   type Fence,
+  type SqlFenceOptions,
 } from '../../../lib/fencing/index.ts';
 import { inMariadb, inPostgres } from './hand-written-transactions.ts';
 import { kyselyDatabase } from './orm-accounts.ts';
@@ -55,11 +56,14 @@ export async function mysql2Client(url: string): Promise<OpenClient> {
   };
 }
 
-export async function typeormClient(options: DataSourceOptions): Promise<OpenClient> {
-  const source = await new DataSource(options).initialize();
+export async function typeormClient(
+  settings: DataSourceOptions,
+  options?: SqlFenceOptions,
+): Promise<OpenClient> {
+  const source = await new DataSource(settings).initialize();
   const runner = source.createQueryRunner();
   return {
-    fence: typeormFence(source),
+    fence: typeormFence(source, options),
     outside: [source.manager, runner.manager],
     run: (work) => source.transaction(work),
     close: async () => {
@@ -69,32 +73,40 @@ export async function typeormClient(options: DataSourceOptions): Promise<OpenCli
   };
 }
 
-export function knexClient(config: Knex.Config): OpenClient {
+export function knexClient(config: Knex.Config, options?: SqlFenceOptions): OpenClient {
   const knex = knexModule(config);
   return {
-    fence: knexFence(knex),
+    fence: knexFence(knex, options),
     outside: [knex],
     run: (work) => knex.transaction(work),
     close: () => knex.destroy(),
   };
 }
 
-export function kyselyClient(url: string, dialect: 'postgresql' | 'mysql'): OpenClient {
+export function kyselyClient(
+  url: string,
+  dialect: 'postgresql' | 'mysql',
+  options?: SqlFenceOptions,
+): OpenClient {
   const database = kyselyDatabase<object>(url, dialect);
   return {
-    fence: kyselyFence(database, { dialect }),
+    fence: kyselyFence(database, { ...options, dialect }),
     outside: [database],
     run: (work) => database.transaction().execute(work),
     close: () => database.destroy(),
   };
 }
 
-export function drizzleClient(url: string, dialect: 'postgresql' | 'mysql'): OpenClient {
+export function drizzleClient(
+  url: string,
+  dialect: 'postgresql' | 'mysql',
+  options?: SqlFenceOptions,
+): OpenClient {
   if (dialect === 'mysql') {
     const pool = createPool(url);
     const database = drizzleMysql(pool);
     return {
-      fence: drizzleFence(database, { sql, dialect }),
+      fence: drizzleFence(database, { ...options, sql, dialect }),
       outside: [database],
       run: (work) => database.transaction(work),
       close: () => pool.end(),
@@ -103,7 +115,7 @@ export function drizzleClient(url: string, dialect: 'postgresql' | 'mysql'): Ope
   const pool = new pg.Pool({ connectionString: url });
   const database = drizzle(pool);
   return {
-    fence: drizzleFence(database, { sql }),
+    fence: drizzleFence(database, { ...options, sql }),
     outside: [database],
     run: (work) => database.transaction(work),
     close: () => pool.end(),

@@ -5,7 +5,7 @@ import { pgTable, text as textColumn } from 'drizzle-orm/pg-core';
 import knexModule, { type Knex } from 'knex';
 import { Kysely, MysqlDialect, PostgresDialect } from 'kysely';
 import { createPool as createCallbackPool } from 'mysql2';
-import { createPool } from 'mysql2/promise';
+import { createPool, type PoolConnection } from 'mysql2/promise';
 import pg from 'pg';
 import { DataSource, EntitySchema, type DataSourceOptions } from 'typeorm';
 import {
@@ -15,16 +15,22 @@ import {
   mysqlFence,
   postgresFence,
   typeormFence,
+  type IsolationLevel,
   type PostgresFenceOptions,
 } from '../../../lib/fencing/index.ts';
+import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
+import { retried } from '../stress/patterns.ts';
 import {
+  AGED,
   fencedAccounts,
   firstText,
   SELECT,
   UPSERT,
   type Account,
+  type Accounts,
   type OpenStore,
 } from './account-stores.ts';
+import { FORGET } from './forget.ts';
 
 /** Enough for all sessions of the kit at once. */
 export const CONNECTIONS = 30;
@@ -32,21 +38,33 @@ export const CONNECTIONS = 30;
 const pgPool = (url: string): pg.Pool => new pg.Pool({ connectionString: url, max: CONNECTIONS });
 const mysqlSettings = (url: string) => ({ uri: url, connectionLimit: CONNECTIONS });
 
-export function openPg(url: string, options?: PostgresFenceOptions): OpenStore {
+export function openPg(
+  url: string,
+  options?: PostgresFenceOptions,
+  level?: IsolationLevel,
+): OpenStore {
   const pool = pgPool(url);
-  const store = fencedAccounts(postgresFence(pool, options), {
+  const accounts: Accounts<pg.PoolClient> = {
     read: async (resource) => firstText((await pool.query(SELECT.postgresql, [resource])).rows),
     write: (client, resource, text) => client.query(UPSERT.postgresql, [resource, text]),
-  });
+    forget: (before) => pool.query(FORGET.postgresql, [before]),
+  };
+  const store = fencedAccounts(postgresFence(pool, { ...AGED, ...options }), accounts, level);
   return { store, close: () => pool.end() };
 }
 
-export function openMysql2(url: string): OpenStore {
+export function openMysql2(url: string, level?: IsolationLevel): OpenStore {
   const pool = createPool(mysqlSettings(url));
-  const store = fencedAccounts(mysqlFence(pool), {
+  const accounts: Accounts<PoolConnection> = {
     read: async (resource) => firstText((await pool.query(SELECT.questionMark, [resource]))[0]),
     write: (connection, resource, text) => connection.query(UPSERT.mysql, [resource, text]),
-  });
+    forget: (before) =>
+      retried(
+        async () => void (await pool.query(FORGET.questionMark, [before])),
+        isRetryableSqlError,
+      ),
+  };
+  const store = fencedAccounts(mysqlFence(pool, AGED), accounts, level);
   return { store, close: () => pool.end() };
 }
 
@@ -57,7 +75,7 @@ export async function openTypeorm(options: DataSourceOptions): Promise<OpenStore
   });
   const source = new DataSource({ ...options, entities: [accounts] } as DataSourceOptions);
   await source.initialize();
-  const store = fencedAccounts(typeormFence(source), {
+  const store = fencedAccounts(typeormFence(source, AGED), {
     read: async (resource) =>
       (await source.getRepository(accounts).findOneBy({ resource }))?.text ?? null,
     write: (manager, resource, text) => manager.getRepository(accounts).save({ resource, text }),
@@ -67,7 +85,7 @@ export async function openTypeorm(options: DataSourceOptions): Promise<OpenStore
 
 export function openKnex(config: Knex.Config): OpenStore {
   const knex = knexModule({ pool: { min: 0, max: CONNECTIONS }, ...config });
-  const store = fencedAccounts(knexFence(knex), {
+  const store = fencedAccounts(knexFence(knex, AGED), {
     read: async (resource) => firstText(await knex<Account>('account').where({ resource })),
     write: (transaction, resource, text) =>
       transaction<Account>('account').insert({ resource, text }).onConflict('resource').merge(),
@@ -82,7 +100,7 @@ export function openDrizzle(url: string): OpenStore {
     text: textColumn().notNull(),
   });
   const database = drizzle(pool);
-  const store = fencedAccounts(drizzleFence(database, { sql }), {
+  const store = fencedAccounts(drizzleFence(database, { ...AGED, sql }), {
     read: async (resource) =>
       firstText(await database.select().from(accounts).where(eq(accounts.resource, resource))),
     write: (transaction, resource, text) =>
@@ -96,13 +114,16 @@ export function openDrizzle(url: string): OpenStore {
 
 export function openDrizzleMysql(url: string): OpenStore {
   const pool = createPool(mysqlSettings(url));
-  const store = fencedAccounts(drizzleFence(drizzleMysql(pool), { sql, dialect: 'mysql' }), {
-    read: async (resource) => firstText((await pool.query(SELECT.questionMark, [resource]))[0]),
-    write: (transaction, resource, text) =>
-      transaction.execute(
-        sql`INSERT INTO account (resource, text) VALUES (${resource}, ${text}) ON DUPLICATE KEY UPDATE text = VALUES(text)`,
-      ),
-  });
+  const store = fencedAccounts(
+    drizzleFence(drizzleMysql(pool), { ...AGED, sql, dialect: 'mysql' }),
+    {
+      read: async (resource) => firstText((await pool.query(SELECT.questionMark, [resource]))[0]),
+      write: (transaction, resource, text) =>
+        transaction.execute(
+          sql`INSERT INTO account (resource, text) VALUES (${resource}, ${text}) ON DUPLICATE KEY UPDATE text = VALUES(text)`,
+        ),
+    },
+  );
   return { store, close: () => pool.end() };
 }
 
@@ -121,7 +142,7 @@ export function kyselyDatabase<Tables>(
 export function openKysely(url: string, dialect: 'postgresql' | 'mysql'): OpenStore {
   const isMysql = dialect === 'mysql';
   const database = kyselyDatabase<{ account: Account }>(url, dialect);
-  const store = fencedAccounts(kyselyFence(database, isMysql ? { dialect } : undefined), {
+  const store = fencedAccounts(kyselyFence(database, { ...AGED, dialect }), {
     read: async (resource) =>
       firstText(
         await database

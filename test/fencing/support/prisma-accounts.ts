@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { prismaFence } from '../../../lib/fencing/index.ts';
+import { prismaFence, type SqlFenceOptions } from '../../../lib/fencing/index.ts';
 import { runCommand } from '../../support/redis-servers/run-command.ts';
-import { fencedAccounts, type Accounts, type OpenStore } from './account-stores.ts';
+import { AGED, fencedAccounts, type Accounts, type OpenStore } from './account-stores.ts';
 
 const schema = (dialect: 'postgresql' | 'mysql'): string => `
 generator client {
@@ -46,6 +46,7 @@ interface Client {
 export async function openPrismaClient(
   adapter: object,
   dialect: 'postgresql' | 'mysql' = 'postgresql',
+  options: Pick<SqlFenceOptions, 'maxAge'> = {},
 ) {
   // Inside the project: Prisma looks for its packages from the schema upwards.
   await mkdir('.cache', { recursive: true });
@@ -75,7 +76,7 @@ export async function openPrismaClient(
     PrismaClient: new (options: object) => Client;
   };
   const prisma = new PrismaClient({ adapter });
-  const fence = prismaFence(prisma, { dialect, timeout: '20s', maxWait: '20s' });
+  const fence = prismaFence(prisma, { ...options, dialect, timeout: '20s', maxWait: '20s' });
   const close = async (): Promise<void> => {
     await prisma.$disconnect();
     await rm(folder, { recursive: true, force: true });
@@ -100,6 +101,6 @@ export function prismaAccounts(prisma: Client): Accounts<any> {
 }
 
 export async function openPrisma(url: string): Promise<OpenStore> {
-  const { prisma, fence, close } = await openPrismaClient(prismaPg(url));
+  const { prisma, fence, close } = await openPrismaClient(prismaPg(url), 'postgresql', AGED);
   return { store: fencedAccounts(fence, prismaAccounts(prisma)), close };
 }

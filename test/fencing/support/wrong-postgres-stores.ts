@@ -2,10 +2,14 @@ import type { Pool, PoolClient } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './account-stores.ts';
+import { FORGET } from './forget.ts';
 import { inPostgres } from './hand-written-transactions.ts';
 
 // Fences as they are found in articles and snippets, each wrong in one way. The kit must fail every one of them.
+
+const DAY_MS = 86_400_000;
 
 const refuse = ({ resource, token }: FenceTicket): never => {
   throw new StaleTokenError(resource, token);
@@ -92,36 +96,27 @@ export function noHolder(pool: Pool): FenceStore {
   return withTickets(pool, (ticket) => ({ ...ticket, holder: '' }));
 }
 
-/** Reads the floor before it has the lock of the row: a prune passes between the two. */
-export async function floorBefore(pool: Pool): Promise<FenceStore> {
-  await pool.query(
-    "CREATE TABLE IF NOT EXISTS floored (resource text PRIMARY KEY, token bigint, holder text); INSERT INTO floored VALUES ('', 1, '') ON CONFLICT DO NOTHING",
-  );
-  const advance = async (client: Pool | PoolClient, ticket: FenceTicket): Promise<void> => {
-    const floor = await client.query("SELECT token FROM floored WHERE resource = ''");
-    if (BigInt(floor.rows[0].token) > BigInt(ticket.token)) refuse(ticket);
-    const { rows } = await client.query(
-      `INSERT INTO floored AS f VALUES ($1, $2, $3) ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token),
-        holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END RETURNING token, holder`,
-      [ticket.resource, ticket.token, ticket.holder],
-    );
-    if (rows[0].token !== ticket.token || rows[0].holder !== ticket.holder) refuse(ticket);
+/** Looks at the age of the token before it has the lock of the row, and is held up in between for longer than the margin. */
+export function ageBefore(pool: Pool): FenceStore {
+  const fence = postgresFence(pool);
+  const check = async (ticket: FenceTicket): Promise<void> => {
+    if (BigInt(ticket.token) < BigInt(Date.now() - DAY_MS) * 1_000n) refuse(ticket);
+    await sleep(20);
   };
+  const right = fencedAccounts(fence, {
+    read: (resource) => readAccount(pool)({ resource }),
+    write: (client, resource, text) => client.query(UPSERT.postgresql, [resource, text]),
+  });
   return {
-    prune: ({ floor }) =>
-      inPostgres(pool, async (client) => {
-        await client.query("UPDATE floored SET token = GREATEST(token, $1) WHERE resource = ''", [
-          floor,
-        ]);
-        await client.query("DELETE FROM floored WHERE resource <> '' AND token < $1", [floor]);
-      }),
-    claim: (ticket) => advance(pool, ticket),
-    read: readAccount(pool),
-    write: (ticket, text, pause) =>
-      inPostgres(pool, async (client) => {
-        await advance(client, ticket);
-        await pause();
-        await client.query(UPSERT.postgresql, [ticket.resource, text]);
-      }),
+    ...right,
+    prune: ({ before }) => pool.query(FORGET.postgresql, [before]),
+    claim: async (ticket) => {
+      await check(ticket);
+      await right.claim(ticket);
+    },
+    write: async (ticket, text, pause) => {
+      await check(ticket);
+      await right.write(ticket, text, pause);
+    },
   };
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { FencingToken, mikroOrmFence } from '../../../lib/fencing/index.ts';
 import {
   createPostgresAccounts,
+  AGED,
   fencedAccounts,
   itConforms,
   type Account,
@@ -23,7 +24,7 @@ const accounts = new EntitySchema({
 async function openMikroOrm(url: string): Promise<OpenStore> {
   const pool = { min: 0, max: 30 };
   const orm = await MikroORM.init({ clientUrl: url, entities: [accounts], pool });
-  const store = fencedAccounts<any>(mikroOrmFence(orm.em), {
+  const store = fencedAccounts<any>(mikroOrmFence(orm.em, AGED), {
     read: async (resource) => {
       const account: Account | null = await orm.em.fork().findOne(accounts, { resource });
       return account?.text ?? null;
@@ -33,7 +34,6 @@ async function openMikroOrm(url: string): Promise<OpenStore> {
   return { store, close: () => orm.close() };
 }
 
-// A table with the token of a counter is not pruned.
 const token = new FencingToken(Date.now() * 1_000, ['outside'], 'a');
 const refusal = expect.objectContaining({
   code: 'FENCED_USAGE',

@@ -22,7 +22,7 @@ export interface FencedClient {
   readonly close: () => unknown;
 }
 
-/** A table with the token of a counter is not pruned. */
+/** A time: the fence has a `maxAge`. */
 const NOW = Date.now() * 1_000;
 
 const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];

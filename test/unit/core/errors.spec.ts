@@ -107,7 +107,7 @@ describe('a message says what happened and what to do', () => {
 
   it('when stale by a number of no holder: that the lock is to be taken again', () => {
     const { message } = new StaleTokenError('seat:1', '17', '18', '');
-    expect(message).toMatch(/has seen 18\. .* no holder: .* floor .* Take the lock again/);
+    expect(message).toMatch(/has seen 18\. .* no holder: .* maxAge .* Take the lock again/);
     expect(message).not.toMatch(/newer holder exists|Undo/);
   });
 

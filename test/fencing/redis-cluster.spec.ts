@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { Cluster } from 'ioredis';
+import { redisFence } from '../../lib/fencing/index.ts';
+import type { RedisServer } from '../support/redis-servers/index.ts';
+import { startRedisCluster } from './support/redis-cluster.ts';
+
+let servers: readonly RedisServer[] = [];
+let cluster: Cluster;
+beforeAll(async () => {
+  servers = await startRedisCluster(3);
+  cluster = new Cluster(servers.map(({ host, port }) => ({ host, port })));
+}, 120_000);
+afterAll(async () => {
+  cluster?.disconnect();
+  await Promise.all(servers.map((server) => server.stop()));
+});
+
+it('redisFence claims and writes in the slot of each key of a Redis Cluster', async () => {
+  const fence = redisFence(cluster, { maxAge: '30d' });
+  for (let index = 0; index < 60; index += 1) {
+    const key = index % 2 === 0 ? `order:${index}` : `seat:{${index}}:x`;
+    const tag = /\{(.*)\}/.exec(key)?.[1] ?? key;
+    const set = ['SET', `{${tag}}:data`, 'x'] as const;
+    const tokenOf = (ageMs: number) => ({
+      value: (Date.now() - ageMs) * 1_000,
+      keys: [key],
+      holder: `${ageMs}`,
+    });
+    await fence.claim(tokenOf(0));
+    await expect(fence.write(tokenOf(0), [set])).resolves.toEqual(['OK']);
+    await expect(fence.write(tokenOf(60_000), [set])).rejects.toMatchObject({
+      code: 'STALE_TOKEN',
+    });
+  }
+});
