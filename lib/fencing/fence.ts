@@ -90,12 +90,12 @@ export abstract class Fence<Transaction = any> {
   abstract prune(): Promise<number>;
 
   /**
-   * Looks whether the table can do what the fence needs: it exists, its columns have types and collations that keep keys and
-   * numbers apart, it is in an engine with transactions, and a crash does not empty it. Reads only.
+   * Tries whether the table can do what the fence needs, in transactions that are rolled back: a token is admitted, an older one
+   * refused, keys that look alike are kept apart, and a rollback forgets it all.
    * `RedlockModule` does it when the application starts: it refuses an `error`, and logs a `warning`.
    *
    * @returns what is wrong; empty when nothing is
-   * @throws what the database throws
+   * @throws what the database throws when it can't be reached
    */
   abstract check(): Promise<readonly FenceFinding[]>;
 
@@ -135,7 +135,7 @@ export interface FenceTransactionOptions extends FenceKeys {
 
 /** What {@link Fence.check} found. */
 export interface FenceFinding {
-  /** `error`: stale tokens may be admitted. `warning`: calls will fail. */
+  /** `error`: stale tokens may be admitted, or new ones refused. `warning`: calls will fail. */
   readonly severity: 'error' | 'warning';
   /** What is wrong, and what to do. */
   readonly message: string;

@@ -35,7 +35,7 @@ describe('an application that starts with a fence', () => {
     closed.mockRestore();
     expect(error).toBeInstanceOf(RedlockConfigError);
     expect(String(error)).toMatch(
-      /^RedlockConfigError: Option 'fence' can't be used: The fence table 'redlock_fence' .*takes different keys for one.*ddl\(\) does\.$/,
+      /^RedlockConfigError: Option 'fence' can't be used: The fence table 'redlock_fence' .*differ in case for one.*ddl\(\) does\.$/,
     );
   });
 

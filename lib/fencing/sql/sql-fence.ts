@@ -168,8 +168,7 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   }
 
   check(): Promise<readonly FenceFinding[]> {
-    const { dialect, name } = this.table;
-    return this.inOwnTransaction(() => checkFence(dialect, name));
+    return checkFence(this.table, (steps) => this.inOwnTransaction(steps));
   }
 
   private async inOwnTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
