@@ -21,9 +21,7 @@ export const LONG_SPECS = [
   'test/fencing/stress/postgres-stress.spec.ts',
   'test/fencing/wrong-stores.spec.ts',
   'test/nest/vote-wait.spec.ts',
-  'test/regressions/detached-work.spec.ts',
   'test/regressions/nothing-left.spec.ts',
-  'test/regressions/silent-connections.spec.ts',
   'test/simulation/scenarios/outcome-masks.spec.ts',
 ];
 

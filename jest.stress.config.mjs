@@ -3,7 +3,6 @@ process.env.FENCE_STRESS ??= '1';
 process.env.BATCH_RUNS ??= '20000';
 process.env.SIMULATION_SEEDS ??= '100';
 process.env.SIMULATION_STEP ??= '1';
-process.env.WAIT_BUDGET_RUNS ??= '20';
 const { default: base, LONG_SPECS } = await import('./jest.config.mjs');
 
 export default {
@@ -18,7 +17,6 @@ export default {
     '<rootDir>/test/simulation/campaign.spec.ts',
     '<rootDir>/test/simulation/mutants/mutants.spec.ts',
     '<rootDir>/test/simulation/scenarios/outcome-masks.spec.ts',
-    '<rootDir>/test/regressions/wait-budgets.spec.ts',
   ],
   testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/'],
 };
