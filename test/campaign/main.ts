@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
 import { installSqlite } from '../support/databases/install-sqlite.ts';
@@ -6,7 +5,6 @@ import { ProgressBar } from '../support/progress-bar.ts';
 import { CONTROLS } from './controls.ts';
 import { planRuns } from './plan-runs.ts';
 import { describeFinishedRun } from './report/describe-run.ts';
-import { resultsPage } from './report/results-page.ts';
 import { resultsTable } from './report/results-table.ts';
 import { runCampaign, type FinishedRun } from './run/campaign.ts';
 import { SCHEDULES } from './schedules/index.ts';
@@ -22,7 +20,6 @@ Real faults on real servers and processes: every schedule and every control, onc
   --seeds <number>       how often each schedule is run, with one seed after the other (1)
   --without-controls     no run with the code broken on purpose
   --parallel <number>    how many runs at once (one for each core)
-  --record <file>        writes the results into this file
   --list                 names all schedules and controls, and runs none
   --help                 prints this
 `;
@@ -35,7 +32,6 @@ const options = readOptions(
     seeds: { type: 'string', default: '1' },
     parallel: { type: 'string', default: String(availableParallelism()) },
     'without-controls': { type: 'boolean', default: false },
-    record: { type: 'string' },
     list: { type: 'boolean', default: false },
   },
   USAGE,
@@ -72,9 +68,6 @@ async function main(): Promise<void> {
   process.stdout.write(
     `\n${resultsTable(finished)}\n\n${finished.length} runs in ${minutes} min, ${failures} failed\n`,
   );
-  if (options.record !== undefined) {
-    writeFileSync(options.record, await resultsPage(finished, process.argv.slice(2)));
-  }
   process.exitCode = failures > 0 ? 1 : 0;
 }
 

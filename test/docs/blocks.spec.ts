@@ -2,8 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ConsumerProject, removeProjects } from './consumer-project.ts';
-import { CALLS } from './excerpt-calls.ts';
-import { callsOf, GIVEN_TO_EXAMPLES, moduleOf, runnerOf } from './fragments.ts';
+import { GIVEN_TO_EXAMPLES, moduleOf } from './fragments.ts';
 import {
   blocksOf,
   examplesOfLib,
@@ -58,18 +57,6 @@ describe('the blocks of the pages, in any language', () => {
     for (const single of ['prisma', 'redis'])
       expect(all.filter(({ language }) => language === single)).toHaveLength(1);
   });
-
-  it.each([
-    ['', 'SELECT 1;\n'],
-    ['python', 'print(1)\n'],
-    ['text', 'SELECT 1;\n'],
-    ['ts', 'const a = 1;\n'],
-    ['js', 'const a = 1;\n'],
-    ['js', '// with ioredis\nconst redis = new Redis();\n'],
-  ])('would be found to have a loose one: %s %j', (language, code) => {
-    const [block] = blocksOf({ path: 'docs/a.md', text: `\`\`\`${language}\n${code}\`\`\`\n` });
-    expect(isHeld(block!)).toBe(false);
-  });
 });
 
 describe('the TypeScript of pages and docstrings', () => {
@@ -83,13 +70,6 @@ describe('the TypeScript of pages and docstrings', () => {
     expect(ofPages.length).toBeGreaterThan(50);
   });
 
-  it('runs: each file is loaded, each excerpt is statements or has what calls it', () => {
-    const excerpts = ofPages.filter(({ code }) => fragmentNameOf(code) !== undefined);
-    const idle = excerpts.filter((block) => runnerOf(block) === undefined);
-    expect(idle.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
-    expect(excerpts.flatMap(callsOf).sort()).toEqual(Object.keys(CALLS).sort());
-  });
-
   it('is free of errors for a user who has installed the package: all blocks are one program', async () => {
     const files = blocks.map((block) => {
       const folder = block.page.replaceAll(/[/.]/g, '-');
@@ -99,32 +79,5 @@ describe('the TypeScript of pages and docstrings', () => {
     });
     expect(new Set(files.map(([name]) => name)).size).toBe(files.length);
     expect(await compile(Object.fromEntries(files))).toBe('');
-  });
-
-  it('would be found to have one', async () => {
-    const example = `await locks.withLock('seat:12A', async (lock) => lock.tokens);\n`;
-    const code = moduleOf({ page: 'lib/a.ts', line: 1, language: 'ts', code: example });
-    expect(await compile({ 'page/a.ts': code })).toMatch(
-      /^page\/a\.ts\(\d+,\d+\): error TS2551.*'token'/,
-    );
-  });
-
-  it('gives an excerpt what it imports; without imports, what the page imported into that file before', async () => {
-    const excerpt = (file: string, imports = '') => {
-      const code = `// in ${file}\n${imports}@Fenced('a')\nasync a(@FencingToken() _token: unknown) {}\n`;
-      return moduleOf({ page: 'docs/fencing/nest.md', line: 1_000, language: 'ts', code });
-    };
-    const own = `import { Fenced } from 'nestjs-fenced-lock';\n`;
-    const errors = await compile({
-      'page/without.ts': excerpt('main.ts'),
-      'page/own.ts': excerpt('seat.service.ts', own),
-      'page/before.ts': excerpt('seat.service.ts'),
-    });
-    const missing = [...errors.matchAll(/^page\/(\w+)\.ts.*Cannot find name '(\w+)'/gm)];
-    expect(missing.map(([, file, name]) => `${file}: ${name}`)).toEqual([
-      'own: FencingToken',
-      'without: Fenced',
-      'without: FencingToken',
-    ]);
   });
 });

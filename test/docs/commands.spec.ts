@@ -13,47 +13,16 @@ const COMMANDS = [
   ['npm start', 'sample/src/main.ts'],
 ] as const;
 
-interface Outcome {
-  readonly code?: number;
-  readonly stdout: string;
-  readonly stderr: string;
+async function helpOf(program: string): Promise<string> {
+  const words = ['--import', './test/support/typescript-loader.mjs', program, '--help'];
+  return (await promisify(execFile)(process.execPath, words, { timeout: 20_000 })).stdout;
 }
-
-function run(program: string, ...words: string[]): Promise<Outcome> {
-  const loader = ['--import', './test/support/typescript-loader.mjs'];
-  const options = { timeout: 20_000 };
-  return promisify(execFile)(process.execPath, [...loader, program, ...words], options).catch(
-    (error: Outcome) => error,
-  );
-}
-
-describe.each(COMMANDS)('%s', (command, program) => {
-  it('prints its usage for --help', async () => {
-    const { code, stdout, stderr } = await run(program, '--help');
-    expect([code, stderr]).toEqual([undefined, '']);
-    expect(stdout).toMatch(new RegExp(`^Usage: ${command}`));
-    expect(stdout).toContain('--help');
-  });
-
-  it('refuses an option that it does not know in one line, without a stack', async () => {
-    const { code, stdout, stderr } = await run(program, '--nonsense');
-    expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toMatch(/^.*nonsense.*\n$/);
-  });
-});
 
 const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
   readonly name: string;
   readonly scripts: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
 };
-
-describe('package.json', () => {
-  it('has a script for every command', () => {
-    const programs = COMMANDS.map(([command]) => command.split(' ').at(-1)!);
-    expect(programs.filter((name) => manifest.scripts[name] === undefined)).toEqual([]);
-  });
-});
 
 /** Every command in the blocks of the pages, without its comment. */
 const COMMANDS_OF_PAGES = PAGES.flatMap(blocksOf)
@@ -81,8 +50,7 @@ describe('the commands of the pages', () => {
     const helps: Record<string, string> = {
       'npm run spec': readFileSync('docs/spec/check.sh', 'utf8'),
     };
-    for (const [command, program] of COMMANDS)
-      helps[command] = (await run(program, '--help')).stdout;
+    for (const [command, program] of COMMANDS) helps[command] = await helpOf(program);
     const unknown = ofNpm.filter((command) => {
       const [name, options] = command.split(' -- ');
       const words = options?.match(/--[\w-]+/g) ?? [];

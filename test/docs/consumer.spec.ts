@@ -2,15 +2,8 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import {
-  ConsumerProject,
-  programsOf,
-  removeProjects,
-  withServers,
-  writePrograms,
-} from './consumer-project.ts';
-import { moduleNameOf, programOfExcerpts } from './fragments.ts';
-import { blocksOf, fragmentNameOf, PAGES } from './pages.ts';
+import { ConsumerProject, programsOf, removeProjects, writePrograms } from './consumer-project.ts';
+import { PAGES } from './pages.ts';
 
 /** What a test runner declares. */
 const TEST_RUNNER = `
@@ -100,20 +93,3 @@ describe.each(['module', 'commonjs'] as const)(
     });
   },
 );
-
-describe('the excerpts of the pages', () => {
-  const servers = useRedisServers(1);
-  const database = usePostgres(async () => undefined);
-  const excerpts = PAGES.flatMap(blocksOf).filter(({ code }) => fragmentNameOf(code) !== undefined);
-
-  it('run on real servers: statements as they are, methods in an application that calls them', async () => {
-    const project = await ConsumerProject.create(
-      programOfExcerpts(excerpts, (code) => withServers(code, [servers[0]!.url])),
-    );
-    expect(project.errors).toBe('');
-    const environment = { DATABASE_URL: database.url, REDIS_URL: servers[0]!.url };
-    const printed = await project.run('run.ts', environment);
-    expect(printed.trim().split('\n')).toEqual(excerpts.map(moduleNameOf));
-    expect(excerpts.length).toBeGreaterThan(30);
-  });
-});

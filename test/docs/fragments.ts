@@ -1,6 +1,4 @@
-import { CALLS } from './excerpt-calls.ts';
 import { blocksOf, fileNameOf, fragmentNameOf, readPage, type Block } from './pages.ts';
-import { SURROUNDINGS_FILE } from './surroundings.ts';
 
 /** What an example in a docstring leaves to its reader, when it has no imports: an editor adds those of the package. */
 const IMPORTS = `
@@ -96,57 +94,6 @@ function objectsBeside(imports: string): string {
   );
   return `import { ${names.join(', ')} } from '../surroundings.js';\n${DECLARED}`;
 }
-
-/** The name of the module of an excerpt in a project of {@link programOfExcerpts}. */
-export const moduleNameOf = ({ page, line }: Block): string =>
-  `${page.replaceAll(/[/.]/g, '-')}/line-${line}`;
-
-/** Those of {@link CALLS} that are for this excerpt. */
-export const callsOf = ({ page, code }: Block): string[] =>
-  Object.keys(CALLS).filter((key) => {
-    const [of, part] = key.split(/: (.*)/);
-    return of === page && code.includes(part!);
-  });
-
-/** How an excerpt runs: by a call of its own, as the statements that it is, or as the module that an application imports. `undefined` when it does neither. */
-export function runnerOf(block: Block): string | undefined {
-  const [call] = callsOf(block);
-  if (call !== undefined) return CALLS[call]!.replaceAll('EXCERPT', `../${moduleNameOf(block)}`);
-  const [, exported] =
-    /^export (?:async function|const) (run|imported)\b/m.exec(moduleOf(block)) ?? [];
-  if (exported === 'run') return `export { run as call } from '../${moduleNameOf(block)}.js';\n`;
-  if (exported === undefined) return undefined;
-  return `import { imported } from '../${moduleNameOf(block)}.js';
-import { use } from '../surroundings.js';
-export const call = () => use(imported);
-`;
-}
-
-/** Files that run these excerpts one after the other on real servers: `run.ts` prints the name of each, and its error. */
-export function programOfExcerpts(
-  excerpts: readonly Block[],
-  withServers: (code: string) => string,
-): Record<string, string> {
-  const files = excerpts.flatMap((block) => [
-    [`${moduleNameOf(block)}.ts`, withServers(moduleOf(block))],
-    [callNameOf(block), runnerOf(block) ?? ''],
-  ]);
-  const steps = excerpts.map(
-    (block) =>
-      `await step('${moduleNameOf(block)}', './${callNameOf(block).replace('.ts', '.js')}');`,
-  );
-  return {
-    ...Object.fromEntries(files),
-    'surroundings.ts': SURROUNDINGS_FILE,
-    'run.ts': `import { start, step, stop } from './surroundings.js';
-await start();
-${steps.join('\n')}
-await stop();
-`,
-  };
-}
-
-const callNameOf = (block: Block): string => `calls/${moduleNameOf(block).replace('/', '-')}.ts`;
 
 function embed(code: string): string {
   if (/^(?:export )?class /m.test(code)) return code;

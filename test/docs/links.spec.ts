@@ -50,15 +50,6 @@ describe('the links of the documentation', () => {
     expect(links.map(([page, target]) => problemWith(page, target)).filter(Boolean)).toEqual([]);
   });
 
-  it('are found broken where a file or a heading is missing', () => {
-    const page = { path: 'docs/x.md', text: '[a](../README.md) [b](no.md) [c](spec/README.md#no)' };
-    expect(linksOf(page).map((target) => problemWith(page, target))).toEqual([
-      undefined,
-      'docs/x.md: no.md is not there',
-      'docs/x.md: spec/README.md#no has no such heading',
-    ]);
-  });
-
   it('stand beside names of files that exist, with or without their ending', () => {
     const named = PAGES.flatMap(({ path, text }) =>
       [...text.matchAll(/`((?:lib|test|sample|docs|bench)\/[\w./-]+)`/g)].map(

@@ -1,15 +1,13 @@
-/** An application on a real PostgreSQL and a real Redis. Beside the folders of the pages. */
+/** What excerpts and examples leave out, for the compiler. Beside the folders of the pages. */
 export const SURROUNDINGS_FILE = `
-import type { DynamicModule, INestApplication, ModuleMetadata, Type } from '@nestjs/common';
+import type { INestApplication } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
 import Database from 'better-sqlite3';
 import { expect } from 'expect';
 import { Redis } from 'ioredis';
 import { Pool, type PoolClient } from 'pg';
-import { FencingToken, LockService, RedlockModule, type RedlockModuleOptions } from 'nestjs-fenced-lock';
-import { Fence, postgresFence, sqliteFence } from 'nestjs-fenced-lock/fencing';
-import { createFencingToken } from 'nestjs-fenced-lock/testing';
+import type { FencingToken, LockService } from 'nestjs-fenced-lock';
+import { postgresFence, type Fence } from 'nestjs-fenced-lock/fencing';
 
 export { expect };
 export class RefundService {
@@ -30,9 +28,9 @@ export const seats = {
   book: async (_id: string, _customer: string): Promise<string> => 'booked',
   write: async (_id: string, _token: FencingToken): Promise<void> => {},
 };
-export let app: INestApplication;
-export let locks: LockService;
-export let token: FencingToken;
+export declare const app: INestApplication;
+export declare const locks: LockService;
+export declare const token: FencingToken;
 export const work = async (_argument?: unknown): Promise<void> => {};
 export const codeOfOthers = work;
 
@@ -51,70 +49,6 @@ export class Surroundings {
   }
 }
 
-/** An application with an excerpt as its provider. To the locks above it is another process. */
-export async function boot<Provider>(
-  provider: Type<Provider>,
-  options: Partial<RedlockModuleOptions> = {},
-  root: ModuleMetadata = {},
-): Promise<{ app: INestApplication; provider: Provider }> {
-  const locking = RedlockModule.forRoot({ nodes, fence, ...options });
-  const all = { providers: [provider], ...root, imports: [locking, ...(root.imports ?? [])] };
-  const app = await NestFactory.create({ module: class {}, ...all } as never, { logger: false, abortOnError: false });
-  await app.init();
-  return { app, provider: app.get(provider) };
-}
-
-/** Starts an application that imports this, and locks in it. */
-export async function use(imported: DynamicModule, work?: () => Promise<void>): Promise<void> {
-  const context = await NestFactory.createApplicationContext(imported as never, { logger: false, abortOnError: false });
-  const done = await context.get(LockService).withLock('imported', () => 'done', { wait: '1m' });
-  expect(done).toBe('done');
-  await work?.();
-  await context.close();
-}
-
-export async function valueOf(sql: string): Promise<unknown> {
-  const { rows } = await pool.query({ text: sql, rowMode: 'array' });
-  return rows[0]?.[0];
-}
-
-export async function start(): Promise<void> {
-  await pool.query('CREATE TABLE seat (id text PRIMARY KEY, owner text, price integer)');
-  await reset();
-  app = await NestFactory.create(RedlockModule.forRoot({ nodes, fence }) as never, { logger: false });
-  await app.init();
-  locks = app.get(LockService);
-  database.exec(sqliteFence(database).ddl());
-  database.exec('CREATE TABLE seat (id text PRIMARY KEY, owner text)');
-}
-
-/** Nothing of one fragment is left when the next one runs. */
-export async function reset(): Promise<void> {
-  await pool.query('DROP TABLE IF EXISTS redlock_fence; ' + fence.ddl());
-  await pool.query("DELETE FROM seat; INSERT INTO seat VALUES ('12A')");
-  token = createFencingToken('seat:12A', Date.now() * 1_000);
-}
-
-let hasFailed = false;
-export async function step(name: string, file: string): Promise<void> {
-  await reset();
-  const { call } = await import(file);
-  await call().then(
-    () => console.log(name),
-    (error: unknown) => {
-      hasFailed = true;
-      console.log(name, String(error));
-    },
-  );
-}
-
-export async function stop(): Promise<void> {
-  await app.close();
-  await Promise.all([pool.end(), redis.quit()]);
-  database.close();
-  // An excerpt that failed left its application open.
-  if (hasFailed) process.exit();
-}
 `;
 
 /**

@@ -1,5 +1,5 @@
-import { afterAll, describe, expect, it } from '@jest/globals';
-import { Program, type Edit } from '../support/program.ts';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Program } from '../support/program.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import type { CountedName } from './counts/counted-scenarios.ts';
 import type { Counts, CountingQuestion, CountingSettings } from './counts/counting-process.ts';
@@ -50,64 +50,6 @@ function bar(
   return { messages, calls, writes, received, sent, allocatedKb };
 }
 
-/** Changes that each make something worse, and what. */
-const WORSE: readonly (readonly [what: keyof Counts, where: CountedName, Edit])[] = [
-  [
-    'messages',
-    '64 callers with keys of their own',
-    {
-      file: 'lib/redis/connection/redis-connection.ts',
-      find: 'this.#sendsBatches && this.voting !== undefined && commands.length > 1',
-      replace: 'false',
-    },
-  ],
-  [
-    'writes',
-    '64 callers with keys of their own',
-    {
-      file: 'lib/redis/connection/redis-connection.ts',
-      find: 'if (!mayWait) this.flush();',
-      replace: 'this.flush();',
-    },
-  ],
-  [
-    'messages',
-    'ten times withLock in a row',
-    {
-      file: 'lib/redis/redis-lock-node.ts',
-      find: 'settle, request.mayWait);',
-      replace: 'settle);',
-    },
-  ],
-  [
-    'messages',
-    '16 callers for one key, then busy',
-    {
-      file: 'lib/core/holding/release.ts',
-      find: 'this.#isWaiting || isWanted',
-      replace: 'this.#isWaiting',
-    },
-  ],
-  [
-    'calls',
-    'acquire and release',
-    {
-      file: 'lib/redis/scripts.ts',
-      find: "if call('GET', K[i]) == holder then",
-      replace: "if call('EXISTS', K[i]) == 1 and call('GET', K[i]) == holder then",
-    },
-  ],
-  [
-    'allocated',
-    'acquire and release',
-    {
-      file: 'lib/redis/connection/redis-connection.ts',
-      find: 'this.#collected.push(new',
-      replace: '[...Array(1_000).keys()].pop(), this.#collected.push(new',
-    },
-  ],
-];
-
 /** What is above its bar, or beside it. */
 function worse(counts: Counts, { allocatedKb, isLimit, ...limits }: Bar): string[] {
   const limitsOfAll = { ...limits, allocated: allocatedKb * 1_000 };
@@ -122,32 +64,18 @@ function worse(counts: Counts, { allocatedKb, isLimit, ...limits }: Bar): string
 
 describe('the cost of an operation', () => {
   const servers = useRedisServers(5, { own: true });
-  const programs: Program<CountingQuestion>[] = [];
-  afterAll(() => Promise.all(programs.map((program) => program.kill())));
+  let counting: Program<CountingQuestion>;
 
-  async function counting(edits: readonly Edit[] = []): Promise<Program<CountingQuestion>> {
+  beforeAll(async () => {
     const settings: CountingSettings = { ports: servers.map(({ port }) => port) };
-    const script = 'test/e2e/counts/counting-process.ts';
-    const program = new Program<CountingQuestion>(script, settings, edits);
-    programs.push(program);
-    await program.first();
-    return program;
-  }
-
-  let unchanged: Promise<Program<CountingQuestion>> | undefined;
+    counting = new Program<CountingQuestion>('test/e2e/counts/counting-process.ts', settings);
+    await counting.first();
+  });
+  afterAll(() => counting.kill());
 
   it.each(BARS)('is not above the bar of %s, nodes: %i', async (name, nodes, limits) => {
-    const program = await (unchanged ??= counting());
-    const counts = await program.ask<Counts>({ name, nodes });
+    const counts = await counting.ask<Counts>({ name, nodes });
     expect(worse(counts, limits)).toEqual([]);
     expect(counts.messages).toBeGreaterThan(0);
-  });
-
-  it.each(WORSE)('would fail for more %s: %s', async (what, name, edit) => {
-    const [, nodes, limits] = BARS.findLast(([each]) => each === name)!;
-    const program = await counting([edit]);
-    expect(worse(await program.ask<Counts>({ name, nodes }), limits)).toContainEqual(
-      expect.stringContaining(`${what}: `),
-    );
   });
 });

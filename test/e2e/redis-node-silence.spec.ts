@@ -94,47 +94,6 @@ describe('a connection that the network forgot', () => {
     await eventually(() => expect(link.openConnections).toBe(1));
     expect(link.counts.connections).toBe(2);
   });
-
-  it('is tried with growing pauses to be replaced, as long as second ones are refused', async () => {
-    link.forgetConnections();
-    await link.setMode({ kind: 'reset' });
-    const answer = driver.inspect(names);
-    await eventually(() => expect(link.counts.connections).toBeGreaterThan(4));
-    const before = link.counts.connections;
-    await sleep(2_000);
-    // Half a second is the shortest pause then.
-    expect(link.counts.connections - before).toBeLessThanOrEqual(5);
-    expect(driver.events).toEqual(['opened']);
-    await link.setMode({ kind: 'pass' });
-    expect(await answer).toMatchObject({ kind: 'failed', nothingWritten: false });
-    await driver.untilEvents(3);
-    expect(driver.events).toEqual(REPLACED);
-  });
-
-  it('is tried to be replaced no more when it has spoken again', async () => {
-    await link.setMode({ kind: 'hold' });
-    const answer = driver.acquire(names, 'held up', ballotNow());
-    await eventually(() => expect(link.counts.connections).toBe(2));
-    link.resetConnections(2);
-    await link.setMode({ kind: 'pass' });
-    expect(await answer).toEqual({ kind: 'accepted' });
-    // Longer than any pause before a third one.
-    await sleep(1_200);
-    expect([link.counts.connections, driver.events]).toEqual([2, ['opened']]);
-  });
-
-  it('makes room for a third one when it ends while the second one is still being made', async () => {
-    await link.setMode({ kind: 'hold' });
-    const answer = driver.inspect(names);
-    await eventually(() => expect(link.counts.connections).toBe(2));
-    link.resetConnections();
-    await link.setMode({ kind: 'pass' });
-    expect(await answer).toMatchObject({ kind: 'failed' });
-    await driver.untilEvents(3);
-    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
-    await eventually(() => expect(link.openConnections).toBe(1));
-    expect((await driver.join()).kind).toBe('joined');
-  });
 });
 
 describe('on a server that answers as the test wants', () => {
@@ -199,22 +158,6 @@ describe('on a server that answers as the test wants', () => {
     answers['eval'] = '-BUSY a script is running\r\n';
     await beats(40);
     expect(driver.events).toEqual(['opened']);
-  });
-
-  it('a second connection is given up when the first one ends, and another one is made', async () => {
-    answers['eval'] = undefined;
-    void driver.inspect(names);
-    await eventually(async () => {
-      await beats(1);
-      expect(count('eval')).toBe(1);
-    });
-    sockets[0]!.destroy();
-    await eventually(async () => {
-      await beats(1);
-      expect(driver.events).toHaveLength(3);
-      expect(scripted.connections).toBe(1);
-    });
-    expect(sockets[2]!.destroyed).toBe(false);
   });
 
   it('an answer that has arrived but was not read yet saves the connection from every doubt', async () => {

@@ -3,7 +3,7 @@ import { describeGrant, ms, type Holding } from './holding.ts';
 
 /**
  * At no instant may two holders of a key believe to hold it, nobody receives a lock as held that has already ended,
- * and nobody works outside its validity. Expects the holdings in order of their grants.
+ * nobody works outside its validity, and who joins a lock has its token. Expects the holdings in order of their grants.
  */
 export function checkValidity(key: string, holdings: readonly Holding[]): Violation[] {
   return [
@@ -55,6 +55,15 @@ function* ownTimes(key: string, holding: Holding): Generator<Violation> {
       key,
       at: late.at,
       message: `'${key}': ${late.type === 'step' ? 'a step' : 'a re-entry'} at ${ms(late.at)} saw the lock as held, but it had ended at ${ms(endedAt)}: ${describeGrant(granted)}`,
+    };
+  }
+  const changed = steps.find((step) => step.type === 'reentered' && step.token !== granted.token);
+  if (changed) {
+    yield {
+      rule: 'changed-token',
+      key,
+      at: changed.at,
+      message: `'${key}': a section that joined the lock at ${ms(changed.at)} has another token: ${describeGrant(granted)}`,
     };
   }
   const revival = extensions.find((extension) => extension.at > letGoAt);

@@ -1,6 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redlock } from '../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { countWrites } from '../support/count-writes.ts';
 import { eventually } from '../support/eventually.ts';
 import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
@@ -34,7 +32,7 @@ describe('a process whose event loop was blocked for longer than the node timeou
     'takes no server to be away for callers that wait behind a try whose request left %s the block',
     async (when) => {
       const { redlock } = await cluster.process({ ttl });
-      for (let round = 0; round < 5; round += 1) {
+      for (let round = 0; round < 2; round += 1) {
         const key = cluster.newKey();
         // More than one: the second is collected, and leaves at the end of the tick.
         const other = outcomeOf(redlock.tryAcquire(cluster.newKey()), now);
@@ -75,29 +73,6 @@ describe('a process whose event loop was blocked for longer than the node timeou
       expect(isLeft).toBe(false);
     });
     for (let round = 0; round < 5; round += 1) expect(await leftAtOnce()).toBe(true);
-  });
-
-  it('knows who holds a lock, and that its nodes are there', async () => {
-    const { redlock } = await cluster.process({ ttl });
-    const key = cluster.newKey();
-    const lock = await redlock.acquire(key);
-    const inspected = redlock.inspect(key);
-    blockEventLoop(BLOCK_MS);
-    expect((await inspected).holder).toBe(lock.token.holder);
-    await lock.release();
-    const nodes = cluster.servers.map(({ url }) => new RedisLockNode(url));
-    const other = new Redlock(nodes, { restartGuard: false });
-    other.open();
-    try {
-      const isReady = other.ready(BLOCK_MS / 2);
-      // Connected, and asked to join: the answers arrive during the block. Not after a while: on a busy machine it took longer.
-      const problems = () => nodes.map((node) => other.problemOf(node));
-      await eventually(() => expect(problems()).not.toContain('not connected yet'));
-      blockEventLoop(BLOCK_MS);
-      expect(await isReady).toBe(true);
-    } finally {
-      await other.close();
-    }
   });
 
   it('never calls a lock held again that ended meanwhile', async () => {

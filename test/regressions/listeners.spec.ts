@@ -1,38 +1,11 @@
-import { spawnSync } from 'node:child_process';
 import { getEventListeners } from 'node:events';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import type { LockEvent } from '../../lib/core/events.ts';
-import { HeldLock } from '../../lib/core/holding/held-lock.ts';
-import { Acquisition } from '../../lib/core/waiting/acquisition.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 
 const newCluster = clusterFactory();
 
-const PROGRAM = `
-import { Redlock } from './lib/core/redlock.ts';
-import { createMemoryNodes } from './lib/testing/index.ts';
-const redlock = new Redlock(createMemoryNodes(3), {
-  restartGuard: false,
-  onEvent: async ({ type }) => { throw new Error('listener of ' + type); },
-});
-redlock.open();
-for (let round = 0; round < 10; round += 1) await redlock.withLock('a', () => undefined);
-await redlock.close();
-process.stdout.write('closed');
-`;
-
 describe('a listener', () => {
   afterEach(() => void jest.restoreAllMocks());
-
-  it('that rejects does not end the process', () => {
-    const loader = ['--import', './test/support/typescript-loader.mjs'];
-    const { status, stdout } = spawnSync(
-      process.execPath,
-      ['--unhandled-rejections=strict', ...loader, '--input-type=module', '--eval', PROGRAM],
-      { encoding: 'utf8', timeout: 25_000, env: { ...process.env, NODE_OPTIONS: '' } },
-    );
-    expect({ status, stdout }).toEqual({ status: 0, stdout: 'closed' });
-  });
 
   it('of a lock that others took is called when the releases are on their way, so that it delays no other caller', async () => {
     const cluster = await newCluster();
@@ -76,38 +49,4 @@ describe('a listener', () => {
       expect(warning).toHaveBeenCalledTimes(1);
     },
   );
-});
-
-describe('whatever goes wrong between the last vote and the hand-over, nothing is held', () => {
-  afterEach(() => void jest.restoreAllMocks());
-
-  const fails = (): never => {
-    throw new Error('no clock');
-  };
-  it.each([
-    ['when the lock starts', () => jest.spyOn(HeldLock.prototype, 'start'), undefined],
-    [
-      'when the grant is reported',
-      () => jest.spyOn(Acquisition.prototype, 'waitedMs', 'get'),
-      undefined,
-    ],
-    [
-      'with a token from elsewhere',
-      () => jest.spyOn(Acquisition.prototype, 'waitedMs', 'get'),
-      { issue: async () => 7 },
-    ],
-  ] as const)('%s', async (_, where, tokens) => {
-    const cluster = await newCluster();
-    const onEvent = (_event: LockEvent) => undefined;
-    const { redlock } = await cluster.process({ onEvent, ...(tokens && { tokens }) });
-    const { signal } = new AbortController();
-    where().mockImplementationOnce(fails);
-    const failed = redlock.acquire('a', { signal, wait: 100 });
-    expect(await cluster.failure(failed)).toMatchObject({ message: 'no clock' });
-    await cluster.advance(10);
-    expect([redlock.heldKeys, cluster.holders('a')]).toEqual([[], 0]);
-    const sinceMs = cluster.nowMs;
-    await cluster.settle(redlock.drain(5_000));
-    expect([cluster.nowMs - sinceMs, getEventListeners(signal, 'abort')]).toEqual([0, []]);
-  });
 });

@@ -76,24 +76,6 @@ describe('a server that was demoted while the connections to its address stay', 
     expect(locks.map(({ isHeld }) => isHeld)).toEqual([true, true, true]);
     await Promise.all([held, ...locks].map((lock) => lock.release()));
   });
-
-  it('is asked about once a second as long as it stays one, and reported once', async () => {
-    const [replica, primary] = servers as [RedisServer, RedisServer];
-    const { path, redlock, events } = await openBehindAddress({ ...guarded, restartGuard: false });
-    await follow(replica, primary);
-    const before = path.connections;
-    const untilMs = performance.now() + 4_000;
-    let calls = 0;
-    for (; performance.now() < untilMs; calls += 1)
-      await redlock.acquire(`key${calls % 9}`, { wait: 0 }).catch(() => sleep(5));
-    // Two at a time, for commands and for hints.
-    expect((path.connections - before) / 2).toBeGreaterThan(1);
-    expect((path.connections - before) / 2).toBeLessThan(6);
-    expect(events.filter((type) => type !== 'node-left')).toEqual(['node-joined', 'node-failing']);
-    await promote(replica);
-    await (await redlock.acquire('a', { wait: '5s' })).release();
-    await eventually(() => expect(events.at(-1)).toBe('node-joined'));
-  });
 });
 
 describe('an address that leads to another primary', () => {
@@ -134,21 +116,5 @@ describe('an address that leads to another primary', () => {
     const clients = await Promise.all([from, to].map((server) => ask(server, 'CLIENT', 'LIST')));
     const counts = clients.map((list) => list.trim().split('\n').length - 1);
     expect(counts).toEqual(isReached ? [0, 2] : [2, 0]);
-  });
-
-  it('is looked for by all nodes in turn under constant load, without a word and without a failed call', async () => {
-    const paths = await Promise.all(servers.map((server) => ForgetfulPath.open(server)));
-    for (const path of paths) closing(path);
-    const events: string[] = [];
-    const nodes = paths.map(({ url }) => new RedisLockNode(url));
-    const redlock = await openRedlock(nodes, {
-      maxConnectionAge: '1s',
-      onEvent: ({ type }) => void (type.startsWith('node-') && events.push(type)),
-    });
-    const untilMs = performance.now() + 4_000;
-    const { calls, errors } = await load(redlock, 0, () => performance.now() > untilMs);
-    expect([errors, calls > 500]).toEqual([[], true]);
-    expect(paths.map(({ connections }) => connections > 1)).toEqual([true, true]);
-    expect(events).toEqual(['node-joined', 'node-joined']);
   });
 });

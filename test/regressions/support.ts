@@ -1,8 +1,6 @@
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { Cluster } from '../unit/core/support/cluster.ts';
 
@@ -55,25 +53,9 @@ export function blockEventLoop(ms: number): void {
   while (performance.now() < untilMs);
 }
 
-/** Bytes in use after everything unreachable was collected. */
-export async function settledHeapBytes(): Promise<number> {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  for (let pass = 0; pass < 4; pass += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    collect();
-  }
-  return process.memoryUsage().heapUsed;
-}
-
 interface Target {
   readonly host: string;
   readonly port: number;
-}
-
-interface Flow {
-  readonly sockets: readonly Socket[];
-  subscribes: boolean;
 }
 
 /**
@@ -84,7 +66,7 @@ export class ForgetfulPath {
   /** How many have been made. */
   connections = 0;
   readonly #server: Server;
-  readonly #flows = new Set<Flow>();
+  readonly #flows = new Set<readonly Socket[]>();
 
   private constructor(
     server: Server,
@@ -109,25 +91,22 @@ export class ForgetfulPath {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Forgets the connections of now: all of them, or those on which a client subscribed. */
-  forget(which: 'all' | 'subscribers'): void {
-    for (const { sockets, subscribes } of this.#flows) {
-      if (which === 'subscribers' && !subscribes) continue;
+  /** Forgets the connections of now. */
+  forget(): void {
+    for (const sockets of this.#flows) {
       for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
     }
   }
 
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const { sockets } of this.#flows) for (const socket of sockets) socket.destroy();
+    for (const sockets of this.#flows) for (const socket of sockets) socket.destroy();
     await closed;
   }
 
   #accept(client: Socket, upstream: Socket, delayMs: number): void {
     this.connections += 1;
-    const flow: Flow = { sockets: [client, upstream], subscribes: false };
-    this.#flows.add(flow);
-    client.on('data', (data) => (flow.subscribes ||= /subscribe/i.test(String(data))));
+    this.#flows.add([client, upstream]);
     client.on('error', () => undefined).on('close', () => upstream.destroy());
     upstream.on('error', () => undefined).on('close', () => client.destroy());
     client.pipe(later(delayMs)).pipe(upstream).pipe(later(delayMs)).pipe(client);
@@ -142,32 +121,4 @@ function later(delayMs: number): PassThrough {
       done();
     };
   return stream;
-}
-
-/** Draws from the chance of a cluster, so that a seed repeats a whole run. */
-export class Draw {
-  readonly #cluster: Cluster;
-
-  constructor(cluster: Cluster) {
-    this.#cluster = cluster;
-  }
-
-  /** An integer from 0 to `limit` - 1. */
-  below(limit: number): number {
-    return Math.floor(this.#cluster.environment.random.fraction() * limit);
-  }
-
-  chance(probability: number): boolean {
-    return this.#cluster.environment.random.fraction() < probability;
-  }
-
-  one<Item>(items: readonly Item[]): Item {
-    return items[this.below(items.length)]!;
-  }
-
-  /** So many of the items, each once, sorted. */
-  some(items: readonly string[], count: number): string[] {
-    const rest = [...items];
-    return Array.from({ length: count }, () => rest.splice(this.below(rest.length), 1)[0]!).sort();
-  }
 }

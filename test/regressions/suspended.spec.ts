@@ -19,36 +19,6 @@ describe('a suspend of the operating system', () => {
     expect(signal.reason).toEqual(lost);
     expect(eventsOf(events, 'lost').map(({ error }) => error)).toEqual([lost]);
   });
-
-  it('that the validity outlasts costs no lock', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ ttl: 60_000 });
-    const lock = await cluster.settle(redlock.acquire('a'));
-    cluster.environment.suspend(20_000);
-    expect(lock.isHeld).toBe(true);
-    await cluster.advance(100);
-    expect(lock.isHeld).toBe(true);
-  });
-
-  it('that is over costs a caller who comes afterwards nothing of its wait', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    cluster.environment.suspend(20_000);
-    const lock = await cluster.settle(redlock.acquire('a', { wait: '1s' }));
-    expect(lock.isHeld).toBe(true);
-  });
-
-  it('ends what is only kept for minHold: a caller who comes afterwards finds the key free', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    const kept = await cluster.settle(redlock.acquire('a', { minHold: '2s' }));
-    await cluster.settle(kept.release());
-    const busy = await rejection(cluster.settle(redlock.acquire('a', { wait: 0 })));
-    expect(busy).toMatchObject({ code: 'LOCK_BUSY' });
-    cluster.environment.suspend(20_000);
-    const lock = await cluster.settle(redlock.acquire('a', { wait: 0 }));
-    expect(lock.isHeld).toBe(true);
-  });
 });
 
 describe('a step of the wall clock alone', () => {

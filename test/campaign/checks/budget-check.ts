@@ -4,8 +4,6 @@ import { dueBy, lateBy } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding } from './run-verdict.ts';
 
-type Measure = 'longestAcquireOverrunMs' | 'longestReleaseMs' | 'longestCloseMs';
-
 /** Something that must end in time as long as its process runs. */
 interface Task {
   readonly process: string;
@@ -20,26 +18,10 @@ interface Task {
 }
 
 /** Acquires, releases and closes end within their budgets, and all end. */
-export function checkBudgets(facts: RunFacts): Finding<Measure> {
-  const acquires = checkTasks(facts, acquiresOf(facts));
-  const releases = checkTasks(facts, releasesOf(facts));
-  const closes = checkTasks(facts, closesOf(facts));
-  return {
-    violations: [acquires, releases, closes].flatMap(({ violations }) => violations),
-    measures: {
-      longestAcquireOverrunMs: acquires.longestMs,
-      longestReleaseMs: releases.longestMs,
-      longestCloseMs: closes.longestMs,
-    },
-  };
-}
-
-function checkTasks(
-  { processes }: RunFacts,
-  tasks: readonly Task[],
-): { readonly violations: CampaignViolation[]; readonly longestMs: number } {
+export function checkBudgets(facts: RunFacts): Finding {
+  const { processes } = facts;
+  const tasks = [...acquiresOf(facts), ...releasesOf(facts), ...closesOf(facts)];
   const violations: CampaignViolation[] = [];
-  let longestMs = 0;
   for (const { process: name, key, what, rule, dueAt, limitMs, endedAt } of tasks) {
     const process = processes.get(name)!;
     if (endedAt === undefined) {
@@ -50,12 +32,11 @@ function checkTasks(
       continue;
     }
     const lateMs = lateBy(process, dueAt, endedAt, limitMs);
-    longestMs = Math.max(longestMs, lateMs);
     if (lateMs <= limitMs) continue;
     const message = `${what} ended at ${ms(endedAt)}, ${ms(lateMs)} after ${ms(dueAt)} although ${ms(limitMs)} are enough, not counting when its process did not run`;
     violations.push({ rule, key, process: name, at: endedAt, message });
   }
-  return { violations, longestMs };
+  return { violations, measures: {} };
 }
 
 function acquiresOf({ calls, limits, processes }: RunFacts): Task[] {

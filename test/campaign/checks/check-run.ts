@@ -22,11 +22,12 @@ export function checkRun(events: readonly CampaignEvent[], limits: RunLimits): R
   const history = checkLockHistory(facts);
   const records = checkRecords(facts);
   const refusals = checkRefusals(facts);
-  const budgets = checkBudgets(facts);
   const progress = checkProgress(facts, keyTimelines(facts));
   const activity = checkActivity(facts);
-  const withMeasures = [history, records, refusals, budgets, progress, activity];
-  const withoutMeasures = [checkAccesses(facts), checkGuards(facts), checkNodeReports(facts)];
+  const withMeasures = [history, records, refusals, progress, activity];
+  const withoutMeasures = [checkAccesses, checkBudgets, checkGuards, checkNodeReports].map(
+    (check) => check(facts),
+  );
   const broken = [...withMeasures, ...withoutMeasures].flatMap(({ violations }) => violations);
   // What processes and the campaign wrote down because it must never happen.
   const problems = facts.of('problem').map(({ kind, process, at, message }) => ({
@@ -43,7 +44,6 @@ export function checkRun(events: readonly CampaignEvent[], limits: RunLimits): R
       ...records.measures,
       ...history.measures,
       ...progress.measures,
-      ...budgets.measures,
     },
   };
 }

@@ -4,14 +4,13 @@ import { describeGrant, ms } from '../../history/holding.ts';
 import { brokenVotes } from './double-votes.ts';
 import { touching, type Interval } from './intervals.ts';
 import { unguardedQuorum } from './node-health.ts';
-import { lateBy } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { Finding } from './run-verdict.ts';
 
 const OVERLAP = 'overlapping-validity';
 
 /** Everything that a history of locks promises, see test/history. */
-export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 'latestLossMs'> {
+export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs'> {
   const { overlapMs, overlaps, lossToleranceMs } = facts.limits;
   const found = checkHistory(withAllStalls(facts), { lossToleranceMs });
   const beside = overlapsOf(found);
@@ -29,8 +28,6 @@ export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 
     const because = (reason = ''): Finding['violations'] => [
       { rule, key, at, message: `${message}${reason && `; ${reason}`}` },
     ];
-    // A model that knows of one holder at a time cannot hold where two may overlap.
-    if (mayOverlap && rule === 'fenced-mutex') return [];
     if (!mayOverlap || rule !== OVERLAP) return because();
     const { from, to } = beside.get(earlierHolder)!;
     if (to - from > overlapMs) return because();
@@ -44,7 +41,6 @@ export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs' | 
         (longest, { overlapMs: overlappedMs = 0 }) => Math.max(longest, overlappedMs),
         0,
       ),
-      latestLossMs: latestLossMs(facts),
     },
   };
 }
@@ -70,14 +66,6 @@ function withAllStalls({ lockHistory, processes }: RunFacts): LockHistoryEvent[]
     }
   }
   return others;
-}
-
-function latestLossMs({ holdings, processes, limits }: RunFacts): number {
-  return holdings.reduce((latest, { granted, lost, validUntil }) => {
-    if (!lost) return latest;
-    const process = processes.get(granted.process)!;
-    return Math.max(latest, lateBy(process, validUntil, lost.at, limits.lossToleranceMs));
-  }, 0);
 }
 
 /**

@@ -68,11 +68,8 @@ export interface RunMeasures {
   readonly outages: OutageCounts;
   /** Writes that the unfenced view took after an access of a newer token. */
   readonly unfencedStaleWrites: number;
-  /** Writes on the unfenced view whose number does not follow from the one before. */
-  readonly unfencedLostUpdates: number;
   /** Accesses that the fenced view refused. */
   readonly fencedRefusals: number;
-  readonly fencedWritesAccepted: number;
   /** For how long two holders of one key were both inside their validity. */
   readonly longestOverlapMs: number;
   /** For how long a free key was asked for while a quorum was healthy, less what is excused. */
@@ -81,12 +78,6 @@ export interface RunMeasures {
   readonly excusedIdleShare: number;
   /** From the moment on which a quorum could vote again to the next grant of a key that was asked for, less what is excused. */
   readonly longestRecoveryMs: number;
-  /** How long after the end of its validity a holder was notified of its loss, less the time in which its process did not run. */
-  readonly latestLossMs: number;
-  /** How much longer than its wait an acquire took, less the same. */
-  readonly longestAcquireOverrunMs: number;
-  readonly longestReleaseMs: number;
-  readonly longestCloseMs: number;
 }
 
 /** What one check contributes. */

@@ -170,28 +170,21 @@ export class LinkConnection {
         this.#clientLeft();
         this.#requests.carry('reset');
       });
-    let isConnected = false;
     this.#server
-      .on('connect', () => (isConnected = true))
       .on('data', (bytes: Buffer) => {
         if (this.#swallowsReplies || this.isForgotten) counts.lostChunks += 1;
         else this.#replies.carry(bytes);
       })
       .on('end', () => this.#replies.carry(this.#swallowsReplies ? 'reset' : 'end'))
-      .on('error', () => {
-        if (!isConnected) counts.unreachable += 1;
-        this.#replies.carry('reset');
-      });
+      .on('error', () => this.#replies.carry('reset'));
   }
 
   #writeRequest(bytes: Buffer): boolean {
     const { counts } = this.#link;
     const server = this.#server;
-    counts.requestBytes += bytes.length;
     if (!this.#link.takeResetAfterRequest()) return server.write(bytes);
     // The server meets the end of the stream only behind the request: it does what it is asked, and then closes.
     counts.resets += 1;
-    counts.resetsAfterRequest += 1;
     this.#noteCut();
     this.#swallowsReplies = true;
     this.#requests.stop();
@@ -213,13 +206,11 @@ export class LinkConnection {
       this.#noteCut();
       return this.#client.write(this.#garbage());
     }
-    counts.replyBytes += bytes.length;
     return this.#client.write(bytes);
   }
 
   #cut(part: Buffer): boolean {
     const { counts } = this.#link;
-    counts.replyBytes += part.length;
     counts.truncatedChunks += 1;
     counts.resets += 1;
     this.#noteCut();

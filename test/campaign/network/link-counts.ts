@@ -1,23 +1,14 @@
 const NOTHING = {
   /** Accepted, also when they were reset right away. */
   connections: 0,
-  /** Connections to the target that could not be made; those of the clients are then reset. */
-  unreachable: 0,
-  /** Bytes handed to the target. */
-  requestBytes: 0,
-  /** Bytes handed to clients. */
-  replyBytes: 0,
   /** Chunks; a chunk is what was read from a socket at once, which for commands and replies of locks is one or a few whole ones. */
   heldChunks: 0,
-  delayedChunks: 0,
   /** Also the replies that `resetAfterRequest` swallowed. */
   lostChunks: 0,
   truncatedChunks: 0,
   garbledChunks: 0,
   /** Connections that the link reset for whatever reason; not those where it only passed on a reset of one of the ends. */
   resets: 0,
-  /** Those of them that were reset by `resetAfterRequest`. */
-  resetsAfterRequest: 0,
   /** Connections that the link has forgotten. */
   forgotten: 0,
 };

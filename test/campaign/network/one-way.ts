@@ -82,7 +82,6 @@ export class OneWay {
         counts.heldChunks += counted;
         break;
       case 'delay':
-        counts.delayedChunks += counted;
         break;
       case 'pass':
         this.#deliver(cargo);

@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describeVerdict } from '../checks/describe-verdict.ts';
 import type { FinishedRun } from '../run/campaign.ts';
 
 const FOLDER = 'node_modules/.cache/campaign';
+const SHOWN_VIOLATIONS = 10;
 
-/** For people: one line for a run that went well, and the whole story of one that did not, of which the history is kept. */
+/** For people: one line for a run that went well, and what was broken in one that did not, of which the history is kept. */
 export function describeFinishedRun(run: FinishedRun): string {
   const { schedule, seed, control, result, failure, tries } = run;
   const name = control ? `control '${control.name}' in '${schedule.name}'` : schedule.name;
@@ -18,7 +18,9 @@ export function describeFinishedRun(run: FinishedRun): string {
   const again = `npm run faults -- --only '${(control ?? schedule).name}' --seed ${seed}`;
   return [
     `FAILED  ${name} (seed ${seed}): ${failure}`,
-    ...(result && !control ? [describeVerdict(result, result.history)] : []),
+    ...(control ? [] : (result?.violations ?? []))
+      .slice(0, SHOWN_VIOLATIONS)
+      .map(({ rule, message }) => `- ${rule}: ${message.replaceAll(/\s*\n\s*/g, ' ')}`),
     `The same schedule again, as far as real processes repeat themselves: ${again}`,
     ...(result ? [`Its history: ${keepHistory(name, seed, result.history)}`] : []),
   ].join('\n');

@@ -33,14 +33,13 @@ export async function runCampaign(
   plan: readonly PlannedRun[],
   parallel: number,
   onFinished: (finished: FinishedRun, done: number) => void,
-  play = runSchedule,
 ): Promise<FinishedRun[]> {
   const finished = new Map<PlannedRun, FinishedRun>();
   const lanes = async (runs: readonly PlannedRun[], count: number): Promise<void> => {
     const left = runs.values();
     const lane = async (): Promise<void> => {
       for (const planned of left) {
-        const run = await carryOut(planned, play);
+        const run = await carryOut(planned);
         finished.set(planned, run);
         onFinished(run, finished.size);
       }
@@ -56,11 +55,11 @@ export async function runCampaign(
   return plan.map((planned) => finished.get(planned)!);
 }
 
-async function carryOut(planned: PlannedRun, play: typeof runSchedule): Promise<FinishedRun> {
+async function carryOut(planned: PlannedRun): Promise<FinishedRun> {
   const { schedule, seed, control } = planned;
   for (let tries = 1; ; tries += 1) {
     try {
-      const result = await play(schedule, { seed, edits: control?.edits ?? [] });
+      const result = await runSchedule(schedule, { seed, edits: control?.edits ?? [] });
       if (control === undefined && provesNothing(result) && tries < MOST_TRIES) continue;
       return { ...planned, result, failure: judge(result, control), tries };
     } catch (error) {

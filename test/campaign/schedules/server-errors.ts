@@ -69,6 +69,7 @@ const names = (conditions: readonly ErrorCondition[]): string =>
 export const serverErrorSchedules: readonly Schedule[] = [
   {
     name: 'error replies of a minority',
+    quick: true,
     what: `two servers at a time: ${names(refusing)}`,
     ...onMinority(refusing),
   },

@@ -1,41 +1,32 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { eventually } from '../../support/eventually.ts';
-import { type RedisServer, startRedisServers } from '../../support/redis-servers/index.ts';
-import { LockClient } from './lock-client.ts';
+import { useRedisServers } from '../../support/redis-servers/use-redis-servers.ts';
+import { redisNodes, useRedlocks } from '../../support/use-redlocks.ts';
 
 const KILLS = 3;
+const openRedlock = useRedlocks();
+const servers = useRedisServers(1, {
+  own: true,
+  appendonly: true,
+  args: ['--appendfsync', 'always'],
+});
 
-describe('a lock on a single server that syncs always, without restart guard', () => {
-  let server: RedisServer;
-  let holder: LockClient;
-  let other: LockClient;
-  beforeEach(async () => {
-    const args = ['--appendfsync', 'always'];
-    [server] = (await startRedisServers(1, { appendonly: true, args })) as [RedisServer];
-    const settings = { ttl: 20_000, nodeTimeout: 1_500, restartGuard: false };
-    [holder, other] = await Promise.all([
-      LockClient.start([server.url], settings),
-      LockClient.start([server.url], settings),
-    ]);
-  });
-  afterEach(async () => {
-    await server.stop();
-    const complaints = await Promise.all([holder.finish(), other.finish()]);
-    if (complaints.join('') !== '') throw new Error(complaints.join('\n'));
-  });
-
-  it('stays with its holder when the server is killed, and tokens go on growing', async () => {
-    const { token } = await holder.acquire('key', 20_000);
-    for (let kill = 0; kill < KILLS; kill += 1) {
-      await server.kill();
-      expect((await other.acquire('key')).outcome).toBe('QUORUM_UNAVAILABLE');
-      await server.restart({ keepData: true });
-      await eventually(async () => expect((await other.acquire('key')).outcome).toBe('LOCK_BUSY'));
-    }
-    await eventually(async () =>
-      expect(await holder.extend('key')).toMatchObject({ outcome: 'done', token }),
-    );
-    await holder.release('key');
-    expect((await other.acquire('key', 20_000)).token).toBeGreaterThan(token!);
-  });
+it('a lock on a single server that syncs always, without restart guard, stays with its holder when that is killed, and tokens go on growing', async () => {
+  const [server] = servers;
+  const settings = { ttl: 20_000, nodeTimeout: 1_500 };
+  const holder = await openRedlock(redisNodes(servers), settings);
+  const other = await openRedlock(redisNodes(servers), settings);
+  const lock = await holder.acquire('key');
+  const refusal = () => other.acquire('key', { wait: 0 }).catch(({ code }) => code as string);
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    await server!.kill();
+    expect(await refusal()).toBe('QUORUM_UNAVAILABLE');
+    await server!.restart({ keepData: true });
+    await eventually(async () => expect(await refusal()).toBe('LOCK_BUSY'));
+  }
+  await eventually(() => lock.extend());
+  await lock.release();
+  const next = await other.acquire('key', { wait: '20s' });
+  expect(next.token.value).toBeGreaterThan(lock.token.value);
+  await next.release();
 });

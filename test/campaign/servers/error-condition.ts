@@ -13,8 +13,6 @@ export interface ErrorCondition {
    * - `momentary`: over at once; ACQUIRE may fail meanwhile. `end` has nothing to do.
    */
   readonly kind: 'refuses' | 'silent' | 'momentary';
-  /** Matches what the server said, in the message of the failed vote; of `refuses` only. */
-  readonly error?: RegExp;
   /** The server forgets locks and fences: their holder repairs it, and without a guard others may be faster. */
   readonly forgets?: boolean;
   /** Clients lose their connections, and for as long as it lasts they get no new ones. */

@@ -22,8 +22,6 @@ export function loadingCondition(loadingMs: number): ErrorCondition {
       kind: 'refuses',
       beginsGuard: true,
       isOffline: true,
-      // The client asks no server to vote that says in the handshake that it is loading.
-      error: /ECONNREFUSED|connection was closed|still loading its data/,
     },
     async (server) => {
       const prefix = `filler:${randomBytes(8).toString('hex')}:`;

@@ -10,7 +10,7 @@ import type { RunContext } from '../world/run-context.ts';
 import type { Violation } from './violations.ts';
 
 /** What only holds when keys live as long as they should. */
-const NEED_TIMING: readonly Violation['rule'][] = ['overlapping-validity', 'fenced-mutex'];
+const NEED_TIMING: readonly Violation['rule'][] = ['overlapping-validity'];
 
 /** After its system slept a process finds out when it looks. */
 const IN_TIME: readonly Violation['rule'][] = ['late-loss', 'untold-loss'];

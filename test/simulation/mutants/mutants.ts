@@ -25,7 +25,7 @@ export interface Mutant {
 }
 
 const GROUPS: Readonly<Record<string, readonly Violation['rule'][]>> = {
-  overlap: ['overlapping-validity', 'fenced-mutex'],
+  overlap: ['overlapping-validity'],
   tokens: ['duplicate-token', 'decreasing-token'],
 };
 

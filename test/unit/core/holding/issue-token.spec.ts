@@ -81,12 +81,6 @@ describe('a token source', () => {
     },
   );
 
-  it('is no work that a shutdown waits for', async () => {
-    const { cluster, redlock } = await acquiring(() => new Promise(() => undefined));
-    await cluster.advance(10);
-    expect([cluster.holders('a') > 0, redlock.heldKeys]).toEqual([true, []]);
-  });
-
   it('is interrupted by close at once, as the acquire is', async () => {
     const { cluster, redlock, failed, isFree } = await acquiring(
       () => new Promise(() => undefined),
@@ -96,22 +90,6 @@ describe('a token source', () => {
     await cluster.settle(redlock.close());
     expect(await failed).toMatchObject({ code: 'REDLOCK_CLOSED' });
     expect([cluster.nowMs - startedAtMs < 10, await isFree()]).toEqual([true, true]);
-  });
-
-  it('is interrupted by the signal of the call, and nothing is held', async () => {
-    const process = await newProcess({
-      tokens: { issue: () => new Promise(() => undefined) },
-      minHold: '2s',
-    });
-    const controller = new AbortController();
-    const failed = process.cluster.failure(
-      process.redlock.acquire('a', { signal: controller.signal }),
-    );
-    await process.cluster.advance(10);
-    controller.abort('stop');
-    expect(await failed).toBe('stop');
-    await process.cluster.advance(10);
-    expect(process.cluster.holders('a')).toBe(0);
   });
 });
 

@@ -113,68 +113,6 @@ describe('an attempt', () => {
     expect(released()).toEqual(['0:1', '1:1', '2:1']);
   });
 
-  it.each([
-    [20, 0, 'stale:300000:310000 stale:200000:310000 -', 340_001],
-    [20, 0, 'stale:5300000:4310000 stale:200000:4310000 -', 5_310_001],
-    // Not further above the clock of a node, or callers that do the same would drive each other on.
-    [20, 0, 'stale:5300000:4100000 stale:200000:4100000 -', 5_300_001],
-    [900, 0, 'stale:300000:310000 stale:200000:310000 -', 1_300_001],
-    // A quarter of what a restart guard allows for clocks that differ.
-    [20, 80, 'stale:300000:310000 stale:200000:310000 -', 310_001],
-    [20, 800, 'stale:300000:310000 stale:200000:310000 -', 340_001],
-    [20, 800, 'stale:300000:220000 stale:200000:220000 -', 320_001],
-  ])(
-    'is ahead of a floor by two round trips, in which that moves on: %i ms, guard %i ms, %s',
-    async (roundTripMs, restartGuardMs, answers, ballot) => {
-      const { answer, requests, set } = begin(100, 3, roundTripMs);
-      Object.assign(set, { options: { ...set.options, restartGuardMs } });
-      answer(answers);
-      answer('- - -');
-      expect([...requests].map((request) => request.ballot)).toEqual([100, ballot]);
-    },
-  );
-
-  it.each(['yes yes -', 'held:x:9 held:x:9 -', 'refused refused refused'])(
-    'reports its end once, and after what decided it: %s',
-    async (answers) => {
-      const { outcome, ends, answer, environment } = begin(100);
-      answer(answers);
-      expect(ends).toEqual([]);
-      await outcome;
-      expect(ends).toHaveLength(1);
-      await environment.advance(1_000);
-      expect(ends).toHaveLength(1);
-    },
-  );
-
-  it.each([
-    ['yes held:x:9 held:x:9', [0]],
-    ['yes held:x:9 held:y:9', [0]],
-    ['refused refused yes', []],
-    ['yes yes -', []],
-  ])(
-    'says that others want the key before it gives its votes back: %s',
-    async (answers, refused) => {
-      const { outcome, answer, refusals, released } = begin(100);
-      answer(answers);
-      await outcome;
-      expect([refusals, released().length]).toEqual([refused, answers.startsWith('yes y') ? 0 : 1]);
-    },
-  );
-
-  it('makes no further ballot when it was cancelled, or has no time left', async () => {
-    const cancelled = begin(100);
-    cancelled.answer('yes - -');
-    cancelled.attempt.cancel();
-    expect(await cancelled.outcome).toMatchObject({ kind: 'failed', isCancelled: true });
-    expect(cancelled.released()).toEqual(['0:1!', '1:1!', '2:1!']);
-    const late = begin(100);
-    late.answer('- stale:300 yes');
-    await late.environment.advance(300);
-    expect(await late.outcome).toMatchObject({ kind: 'failed', isCancelled: false });
-    expect([late.requests.size, late.released()]).toEqual([1, ['0:1!', '2:1!']]);
-  });
-
   it('has for its second ballot what the first one left', async () => {
     const { set, outcome, answer, environment, requests } = begin(100);
     await environment.advance(200);
@@ -185,15 +123,6 @@ describe('an attempt', () => {
     await environment.advance(1);
     expect(await outcome).toMatchObject({ kind: 'failed', endedAtMs, timeoutMs: 100 });
     expect(requests.size).toBe(2);
-  });
-
-  it('reports every floor that it learns', async () => {
-    const { outcome, answer, floors } = begin(100);
-    answer('stale:300 held:x:9:700 yes');
-    answer('held:x:9:800 held:x:9:600 -');
-    await outcome;
-    expect(Math.max(...floors.slice(0, 2))).toBeGreaterThanOrEqual(700);
-    expect(floors.at(-1)).toBe(800);
   });
 });
 
@@ -228,53 +157,5 @@ describe('tokens', () => {
     for (let round = 0; round < 2; round += 1)
       await cluster.settle((await cluster.settle(waiter.redlock.acquire('a'))).release());
     expect(waiter.nodes[0]!.asked('acquire')).toHaveLength(3);
-  });
-});
-
-describe('the round trip', () => {
-  it.each(['yes yes -', 'held:x:9 held:x:9 -', 'yes held:x:9 stale:5'])(
-    'is measured by the answers "%s": who always loses must learn of a short one, too',
-    async (texts) => {
-      const { set, environment, answer } = begin(100);
-      await environment.advance(8);
-      answer(texts);
-      expect(set.roundTripMs).toBe(8);
-    },
-  );
-
-  it.each(['refused refused -', 'yes - -'])('is not measured by "%s"', async (texts) => {
-    const { set, environment, answer, outcome } = begin(100);
-    await environment.advance(8);
-    answer(texts);
-    await environment.advance(300);
-    await outcome;
-    expect(set.roundTripMs).toBe(2);
-  });
-});
-
-describe('a process far from the nodes, beside near ones', () => {
-  const newCluster = clusterFactory();
-
-  it('gets a key that they take all the time, and leave free for half of it', async () => {
-    const cluster = await newCluster(3);
-    const far = await cluster.process({ latencyMs: 20 });
-    const near = [await cluster.process(), await cluster.process(), await cluster.process()];
-    let isOver = false;
-    const takeAgain = async ({ redlock }: LockProcess) => {
-      while (!isOver) {
-        await redlock.withLock('key', () => undefined, { wait: '1m' });
-        await new Promise((resolve) => void cluster.environment.timers.set(() => resolve(0), 9));
-      }
-    };
-    const taking = near.map(takeAgain);
-    const outcomes: string[] = [];
-    for (let call = 0; call < 20; call += 1) {
-      const granted = far.redlock.withLock('key', () => 'granted', { wait: '1s' });
-      outcomes.push(await cluster.settle(granted.catch(({ code }: { code: string }) => code)));
-      await cluster.advance(60);
-    }
-    isOver = true;
-    await cluster.settle(Promise.all(taking));
-    expect(outcomes.filter((outcome) => outcome === 'granted').length).toBeGreaterThan(15);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockBusyError } from '../../../../lib/core/errors.ts';
 import type { Lock } from '../../../../lib/core/lock.ts';
 import { clusterFactory, processFactory, rejection } from '../support/cluster.ts';
-import type { Cluster, LockProcess } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
 const newProcess = processFactory();
@@ -100,49 +100,6 @@ describe('between processes', () => {
     await cluster.settle(redlock.acquire('a'));
     expect(cluster.nowMs - startedAtMs).toBeGreaterThan(3_990);
     expect(cluster.nowMs - startedAtMs).toBeLessThan(4_200);
-  });
-
-  it('a longer lease of a few nodes delays no caller, although they are the first to answer', async () => {
-    const cluster = await newCluster(5);
-    const { redlock, nodes } = await cluster.process({ wait: '1m' });
-    cluster.occupy('a', [0, 1], 4_000);
-    cluster.occupy('a', [2], 20_000);
-    for (const node of nodes.slice(3)) node.latencyMs = 4;
-    const startedAtMs = cluster.nowMs;
-    await cluster.settle(redlock.acquire('a'));
-    expect(cluster.nowMs - startedAtMs).toBeLessThan(4_200);
-  });
-
-  it('a process with many waiters lets another one go first, however slow that is and whatever one node knows', async () => {
-    const cluster = await newCluster(3);
-    const busy = await cluster.process({ wait: '1m' });
-    const other = await cluster.process({ wait: '1m', latencyMs: 6 });
-    // The last node that answers does not know of the other.
-    busy.nodes[1]!.latencyMs = 2.2;
-    busy.nodes[2]!.latencyMs = 4;
-    other.nodes[1]!.listen = () => undefined;
-    /** Grants in order: when, and whether it was the other. */
-    const grants: { atMs: number; isOther: boolean }[] = [];
-    const caller = async ({ redlock }: LockProcess): Promise<void> => {
-      while (grants.length < 300) {
-        await redlock.withLock('a', async () => {
-          grants.push({ atMs: cluster.nowMs, isOther: redlock === other.redlock });
-          await sleep(cluster, 2);
-        });
-      }
-    };
-    const callers = Array.from({ length: 12 }, () => caller(busy));
-    await cluster.settle(Promise.all([...callers, caller(other)]));
-    let [rows, rowSinceMs, longestMs] = [0, 0, 0];
-    // After its last one, the other waits no more.
-    const last = grants.findLastIndex(({ isOther }) => isOther);
-    for (const [index, { atMs, isOther }] of grants.slice(0, last).entries()) {
-      if (isOther) continue;
-      if (grants[index - 1]?.isOther !== false) [rows, rowSinceMs] = [rows + 1, atMs];
-      longestMs = Math.max(longestMs, atMs - rowSinceMs);
-    }
-    expect(rows).toBeGreaterThan(20);
-    expect(longestMs).toBeLessThan(40 + 5);
   });
 });
 
