@@ -147,7 +147,7 @@ describe('an error of a lock under @Fenced', () => {
     const { seats, locks } = await start();
     await locks.acquire('seat:12A');
     await expect(seats.book('12A')).rejects.toThrow(
-      /^SeatService\.book: Lock "seat:12A" is held by another call of this process/,
+      /^SeatService\.book: Lock "seat:12A" is held by this process/,
     );
   });
 

@@ -91,7 +91,7 @@ describe('each option', () => {
   ])('%s: %p is refused with option, value and fix (%i nodes)', (option, options, nodeCount) => {
     const error = refused(options, nodeCount);
     expect([error.option, error.code]).toEqual([option, 'REDLOCK_CONFIG']);
-    expect(error.message).toMatch(/^Option '.+' can't be .+: .{10,}\.$/);
+    expect(error.message).toMatch(/^Option '.+' can't be .+: .+\.$/);
   });
 
   it('is used as given', () => {

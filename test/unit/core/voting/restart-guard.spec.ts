@@ -85,7 +85,6 @@ describe('nodes that restart without their data', () => {
       message: 'may not vote for 1.5 s more: it started or joined 1.5 s ago (restart guard)',
     }));
     expect(error).toMatchObject({ causes });
-    expect((error as Error).message).toContain('Nothing is broken');
   });
 
   it.each([
