@@ -72,7 +72,15 @@ export type FencedKey = string | readonly string[] | FencedKeyFunction;
 
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
-/** @throws FencedUsageError when `key` can't work for any call */
+/** @throws FencedUsageError when `key` is none, as where `@Fenced` has no parentheses: what it decorates would run unlocked */
+export function checkFencedKey(key: unknown): void {
+  if (typeof key === 'function' || isListOfTexts([key].flat())) return;
+  throw new FencedUsageError(
+    "@Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.",
+  );
+}
+
+/** @throws FencedUsageError when a template is malformed */
 export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
   if (typeof key === 'function') {
     const name = 'the key function';
@@ -83,13 +91,7 @@ export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
         where,
       );
   }
-  const templates: unknown = typeof key === 'string' ? [key] : key;
-  if (!isListOfTexts(templates)) {
-    throw new FencedUsageError(
-      `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
-    );
-  }
-  const compiled = templates.map((template) => compileKeyTemplate(template, where));
+  const compiled = [key].flat().map((template) => compileKeyTemplate(template, where));
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));

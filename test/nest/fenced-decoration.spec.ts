@@ -70,7 +70,7 @@ describe('@Fenced at decoration', () => {
     expect(decorate).toThrow(expect.objectContaining({ option, where: 'Seats.other' }));
   });
 
-  it.each(['seat:{}', 'seat:{id}', 'seat:{0', 'seat:0}', '{0..a}', '{01}', undefined, {}, [], [1]])(
+  it.each(['seat:{}', 'seat:{id}', 'seat:{0', 'seat:0}', '{0..a}', '{01}'])(
     'refuses the template %j',
     (template) => {
       const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
@@ -78,6 +78,10 @@ describe('@Fenced at decoration', () => {
       expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
     },
   );
+
+  it.each([undefined, {}, [], [1], Seats.prototype])('refuses the key %j', (key) => {
+    expect(() => fenced(key)).toThrow(FencedUsageError);
+  });
 });
 
 describe('the template of @Fenced', () => {

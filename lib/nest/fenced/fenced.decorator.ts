@@ -1,5 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
-import { compileFencedKey, type FencedKey } from '../made-keys.ts';
+import { checkFencedKey, compileFencedKey, type FencedKey } from '../made-keys.ts';
 import {
   copyAppearance,
   injectRunner,
@@ -50,6 +50,7 @@ export function Fenced<
   const Key extends FencedKey,
   const Options extends FencedOptions = FencedOptions,
 >(key: Key, options?: Options): FencedDecorator<Key, Options> {
+  checkFencedKey(key);
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
     const where = methodName(target, propertyKey);
     try {

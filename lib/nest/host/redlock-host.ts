@@ -139,9 +139,8 @@ export class RedlockHost
 function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
   // No value is shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
-    const shown = Array.isArray(inputs) ? 'an empty array' : kindOf(inputs);
-    const fix = "give an array of Redis servers, for example ['redis://localhost:6379']";
-    throw new RedlockConfigError('nodes', undefined, fix, shown);
+    const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
+    throw new RedlockConfigError('nodes', undefined, fix, kindOf(inputs));
   }
   const nodes = inputs.map((input: NodeInput, index) =>
     isLockNode(input)
