@@ -122,7 +122,7 @@ describe('start of the application', () => {
     const nodes = createMemoryNodes(3);
     nodes[1]!.server.kill();
     setTimeout(() => nodes[1]!.server.restart({ keepData: true }), 100);
-    const { recorder } = await start({ nodes, strict: true, startupTimeout: 100 });
+    const { recorder } = await start({ nodes, strict: true, startupTimeout: 1_000 });
     expect(recorder.warnings).not.toContain('error');
   });
 
