@@ -1,5 +1,3 @@
-import { systemEnvironment } from './system-environment.ts';
-
 /** What went wrong, for `switch`. Closed: a new code is a breaking change. */
 export type RedlockErrorCode =
   | 'LOCK_BUSY'
@@ -106,14 +104,11 @@ export class LockBusyError extends RedlockError {
     /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
   ) {
-    const holder = isHeldHere ? 'by another call of this process' : 'by another holder';
-    const hint = isHeldHere ? ' If none is running, look for a missing release(), or minHold.' : '';
-    const remaining =
-      holderRemainingMs === undefined
-        ? ''
-        : ` The holder's lease runs ${Math.ceil(holderRemainingMs)} ms more unless extended.`;
+    const holder = isHeldHere ? 'this process (a call that runs, or forgot release())' : 'another';
+    const leftMs = Math.ceil(holderRemainingMs ?? Number.NaN);
+    const lease = leftMs >= 0 ? `, whose lease runs ${leftMs} ms more unless extended` : '';
     super(
-      `Lock ${quoteKeys(keys)} is held ${holder} (waited ${Math.round(waitedMs)} ms).${remaining} Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').${hint}`,
+      `Lock ${quoteKeys(keys)} is held by ${holder}${lease}; waited ${Math.round(waitedMs)} ms. Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').`,
       keys,
     );
   }
@@ -137,28 +132,15 @@ export class QuorumUnavailableError extends RedlockError {
      */
     readonly causes: readonly NodeCause[],
     /** What helps, at the end of the message. */
-    advice = quorumAdvice(quorum, nodeCount, causes),
-    /** What was missing, at the beginning of the message. */
-    lack = `No quorum ${keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start'} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote`,
+    advice = "Retry, or wait longer ('wait'); where it stays, mend what is named here.",
   ) {
-    super(`${lack}. ${listOf(causes)}. ${advice}`, keys);
+    const subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start';
+    super(
+      `No quorum ${subject} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${listOf(causes)}. ${advice}`,
+      keys,
+    );
   }
 }
-
-function quorumAdvice(quorum: number, nodeCount: number, causes: readonly NodeCause[]): string {
-  if (causes[0]?.address === 'this process')
-    return "The servers are not at fault: retry, wait longer ('wait'), or start fewer acquires at once.";
-  const taken = causes.filter(({ message }) => message.startsWith('WRONGTYPE ')).length;
-  if (nodeCount - taken < quorum)
-    return 'Other data have the name of this lock there, so no retry helps: use another key or keyPrefix, or take them away.';
-  const faults = causes.filter(({ reason }) => FAULTS.has(reason)).length;
-  const isGuarded = causes.some(({ reason }) => reason === 'quarantined');
-  return isGuarded && nodeCount - faults >= quorum
-    ? "Nothing is broken: these servers vote when their restart guard is over. Retry then, or wait longer ('wait')."
-    : 'Check these servers, then retry.';
-}
-
-const FAULTS: ReadonlySet<string> = new Set(['unreachable', 'timeout', 'error', 'overloaded']);
 
 /** Why a held lock ended before its release. */
 export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'short';
@@ -184,33 +166,21 @@ export class LockLostError extends RedlockError {
     readonly causes: readonly NodeCause[] = [],
     /** What the protected work returned, when it had finished all the same. */
     readonly result?: unknown,
-    message = lossMessage(keys, reason, token),
+    message = lossMessage(keys, reason, token, causes),
   ) {
     super(message, keys);
   }
-}
-
-/** @param isExtended whether it is extended by itself, or was to be extended */
-export function lossOf(
-  { keys, reason, token, causes }: Pick<LockLostError, 'keys' | 'reason' | 'token' | 'causes'>,
-  isExtended: boolean,
-): LockLostError {
-  const expired = causes.length > 0 ? `${LOSS.expired} (${listOf(causes)})` : LOSS.expired;
-  const why = reason !== 'expired' ? LOSS[reason] : isExtended ? expired : NOT_EXTENDED;
-  const message = lossMessage(keys, reason, token, why);
-  return new LockLostError(keys, reason, token, causes, undefined, message);
 }
 
 function lossMessage(
   keys: readonly string[],
   reason: LockLossReason,
   token: number,
-  why = LOSS[reason],
+  causes: readonly NodeCause[],
 ): string {
-  const lock = `Lock ${quoteKeys(keys)} (token ${token})`;
-  if (reason === 'short')
-    return `${lock} is still held, but ${why}. Stop before that step, or extend the lock.`;
-  return `${lock} was lost: ${why}. Stop the work; a fenced resource rejects further writes with this token once a newer holder has claimed it.`;
+  const end = reason === 'short' ? 'is still held, but' : 'was lost:';
+  const answers = causes.length > 0 ? ` (${listOf(causes)})` : '';
+  return `Lock ${quoteKeys(keys)} (token ${token}) ${end} ${LOSS[reason]}${answers}. Stop before the next step; a fence refuses this token once a newer holder has claimed.`;
 }
 
 /** An error of its own for each who receives one loss: users add to errors, and its stack leads to where it is thrown. */
@@ -219,13 +189,11 @@ export function sameLoss(loss: LockLostError, result?: unknown): LockLostError {
   return new LockLostError(keys, reason, token, causes, result, message);
 }
 
-const NOT_EXTENDED = 'its ttl was over, and it is not extended (extend: false)';
-
 const LOSS: Record<LockLossReason, string> = {
-  expired: 'its validity ended before a quorum extended it',
+  expired: 'its ttl was over, and no quorum had extended it',
   suspended: 'the operating system was suspended while its validity ended',
   taken: 'too few nodes still hold it to form a quorum',
-  closed: "the application shut down, and 'shutdownTimeout' was over, while it was held",
+  closed: "the application shut down, and 'shutdownTimeout' was over",
   short: 'less validity is left than the next step needs',
 };
 
@@ -247,37 +215,14 @@ export class StaleTokenError extends RedlockError {
     readonly currentHolder?: string,
     options?: ErrorOptions,
   ) {
-    const seen = currentToken === undefined ? '' : `: the resource has seen ${currentToken}`;
+    const of = currentHolder === '' ? ' (of no holder: see maxAge of the fence)' : '';
+    const seen = currentToken === undefined ? '' : `: the resource has seen ${currentToken}${of}`;
     super(
-      `Stale fencing token ${token} for '${key}'${seen}. ${staleAdvice(token, currentToken, currentHolder)} Nothing was written; do not retry with this token.`,
+      `Stale fencing token ${token} for '${key}'${seen}. Nothing was written: undo what this holder did elsewhere, and take the lock again for a new token.`,
       [key],
       options,
     );
   }
-}
-
-function staleAdvice(token: string, currentToken?: string, currentHolder?: string): string {
-  const [ownDays, days] = [daysAhead(token), daysAhead(currentToken)];
-  // Where our own number is ahead as well, it comes from another issuer, and is no time.
-  if (days > 1 && !(ownDays > 1))
-    return `That is ${Math.floor(days)} days ahead of the clock here. If that clock is right, every holder until then is refused: while the key is out of use, set its number to one of now: ${repairOf(systemEnvironment.clock.wallMicros())}`;
-  if (currentHolder === '')
-    return 'That number is of no holder: it is the oldest that the maxAge of the fence admits, or a repaired row, and this token is not newer. Take the lock again for a new one.';
-  const other =
-    token === currentToken
-      ? 'Another holder has the same number, and came first'
-      : 'A newer holder exists';
-  return `${other}. Undo what this holder did elsewhere (for example refund).`;
-}
-
-/** Without the key, which may come from outside: a statement is there to be copied. Nor does the error know the table. */
-function repairOf(nowMicros: number): string {
-  return `UPDATE redlock_fence SET token = ${nowMicros}, holder = '' WHERE resource = …, or in Redis HSET fence:{…} t ${nowMicros} h '' (or the table and the prefix that you gave the fence).`;
-}
-
-/** Of a number that is a time in microseconds. */
-function daysAhead(token?: string): number {
-  return (Number(token) - systemEnvironment.clock.wallMicros()) / 86_400_000_000;
 }
 
 /** Wrong wiring or wrong use in code; the message says whether anything ran or was written. */
@@ -305,21 +250,13 @@ export class RedlockConfigError extends RedlockError {
   }
 }
 
-const CLOSED_CALL =
-  'It is not held; another process, or the next start of this one, can serve the call.';
-const CLOSED_START =
-  'No lock is held. If the application was not meant to stop, look for what closed it while it started.';
-
 /** The service is shutting down, or shut: no new locks. */
 export class RedlockClosedError extends RedlockError {
   readonly code = 'REDLOCK_CLOSED';
 
   constructor(keys: readonly string[]) {
-    const [refused, advice] =
-      keys.length > 0
-        ? [`Lock ${quoteKeys(keys)} was not acquired`, CLOSED_CALL]
-        : ['The start ended', CLOSED_START];
-    super(`${refused}: the lock service is closed or shutting down. ${advice}`, keys);
+    const what = keys.length > 0 ? `Lock ${quoteKeys(keys)} was not acquired` : 'The start ended';
+    super(`${what}: the lock service is closed or shutting down. Nothing is held.`, keys);
   }
 }
 

@@ -1,6 +1,14 @@
 import { RedlockConfigError } from '../core/errors.ts';
-import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
-import { durationMs, type Duration } from '../core/options/duration.ts';
+import { durationMs } from '../core/options/duration.ts';
+import {
+  callback,
+  checkOptionNames,
+  checkOptions,
+  choice,
+  duration,
+  kindOf,
+  number,
+} from '../core/options/option-names.ts';
 import type { FenceKeys, FenceOptions, FenceTransactionOptions, IsolationLevel } from './fence.ts';
 
 /** Of every fence in an SQL database. */
@@ -44,27 +52,18 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
 
 /** @throws RedlockConfigError about `option` for a listener that can't be called; none may be given */
 export function checkListener(option: string, listener: unknown): void {
-  if (listener !== undefined && typeof listener !== 'function') refuseListener(option, listener);
-}
-
-/** @throws RedlockConfigError */
-export function refuseListener(option: string, listener: unknown): never {
-  const fix = 'give a function, which is called when it happens';
-  const shown = listener instanceof Promise ? 'a promise' : kindOf(listener);
-  throw new RedlockConfigError(option, listener, fix, shown);
+  if (listener !== undefined) callback(listener, option);
 }
 
 export const DEFAULT_ATTEMPTS = 10;
 
-const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
-
-const TRANSACTION_OPTIONS = [
-  'keys',
-  'isolationLevel',
-  'attempts',
-  'lockTimeout',
-  'idleInTransactionTimeout',
-] as const;
+const TRANSACTION_OPTIONS = {
+  keys: (value: unknown) => value as FenceKeys['keys'],
+  isolationLevel: choice('read committed', 'repeatable read', 'serializable'),
+  attempts: number(1, Number.MAX_SAFE_INTEGER),
+  lockTimeout: duration(1),
+  idleInTransactionTimeout: duration(1),
+};
 
 /**
  * The keys that the options of a call name.
@@ -91,43 +90,18 @@ const NONE: TransactionOptions = { attempts: DEFAULT_ATTEMPTS };
 /**
  * Read once: nothing may change what was checked, for the level stands in SQL as text.
  *
- * @throws RedlockConfigError when they are no object, have another name, or a value that is none of it
+ * @throws RedlockConfigError when they are no object, or have another name or a wrong value
  */
 export function transactionOptions(
   options: FenceTransactionOptions | undefined,
 ): TransactionOptions {
   if (options === undefined) return NONE;
-  checkOptionNames('fence.transaction', options, TRANSACTION_OPTIONS);
-  const { attempts = DEFAULT_ATTEMPTS, isolationLevel } = options;
-  const { keys, lockTimeout, idleInTransactionTimeout } = options;
-  if (!Number.isInteger(attempts) || attempts < 1)
-    throw new RedlockConfigError('attempts', attempts, 'give a whole number from 1');
-  if (isolationLevel !== undefined && !LEVELS.includes(isolationLevel)) refuseLevel(isolationLevel);
-  return {
-    attempts,
-    ...(keys !== undefined && { keys }),
-    ...(isolationLevel !== undefined && { isolationLevel }),
-    ...limit('lockTimeout', lockTimeout),
-    ...limit('idleInTransactionTimeout', idleInTransactionTimeout),
-  };
-}
-
-function limit<Name extends string>(
-  name: Name,
-  value: Duration | undefined,
-): { [name in Name]?: number } {
-  return value === undefined
-    ? {}
-    : ({ [name]: durationMs(name, value, 1) } as { [name in Name]: number });
-}
-
-function refuseLevel(level: unknown): never {
-  const fix = "give 'read committed', 'repeatable read' or 'serializable'";
-  throw new RedlockConfigError('isolationLevel', level, fix);
+  return { ...NONE, ...checkOptions('fence.transaction', TRANSACTION_OPTIONS, options) };
 }
 
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+/** In microseconds it is a number that JavaScript tells apart from the next one. */
+const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
 
 /** How much older than its `maxAge` a token is when its row may go: the clock of the database may go back by as much. */
 export const MARGIN_MS = HOUR_MS;
@@ -137,12 +111,5 @@ export const MARGIN_MS = HOUR_MS;
  * @throws RedlockConfigError
  */
 export function maxAgeOf({ maxAge }: Pick<FenceOptions, 'maxAge'>): number | undefined {
-  if (maxAge === undefined) return undefined;
-  const text = typeof maxAge === 'string' ? maxAge : '';
-  const [, count, unit] = /^(\d+(?:\.\d+)?)([hd])$/.exec(text) ?? [];
-  const written = Number(count) * (unit === 'd' ? DAY_MS : HOUR_MS);
-  const ageMs = Math.round(typeof maxAge === 'number' ? maxAge : written);
-  if (ageMs >= HOUR_MS && Number.isSafeInteger(ageMs * 1_000)) return ageMs;
-  const fix = "give milliseconds, or a text such as '36h' or '30d', from '1h'";
-  throw new RedlockConfigError('maxAge', maxAge, fix);
+  return maxAge === undefined ? undefined : durationMs('maxAge', maxAge, HOUR_MS, MAX_AGE_MS);
 }

@@ -1,5 +1,6 @@
 import { isRedlockError, type StaleTokenError } from '../core/errors.ts';
-import { checkListener, refuseListener } from './fence-arguments.ts';
+import { callback } from '../core/options/option-names.ts';
+import { checkListener } from './fence-arguments.ts';
 import type {
   FenceEvent,
   FenceEventListener,
@@ -30,7 +31,7 @@ export class FenceReporter {
 
   /** Also reports to `listener`, until the returned function is called. */
   observe(listener: FenceEventListener): () => void {
-    if (typeof listener !== 'function') refuseListener('listener', listener);
+    callback(listener, 'listener');
     const observer = { listener };
     this.observers.add(observer);
     return () => void this.observers.delete(observer);

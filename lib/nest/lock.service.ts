@@ -6,7 +6,8 @@ import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
 import { durationMs } from '../core/options/duration.ts';
-import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
+import { flag } from '../core/options/option-names.ts';
+import { OF_WITH_LOCK } from '../core/options/resolve-options.ts';
 import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
@@ -23,8 +24,8 @@ export interface SectionOptions extends WithLockOptions {
 }
 
 const OF_SECTION = {
-  ...OF_WITH_LOCK,
-  names: [...OF_WITH_LOCK.names, 'claim'],
+  call: 'withLock',
+  table: { ...OF_WITH_LOCK.table, claim: flag },
   checkResult: refuseLazy,
 };
 
@@ -69,15 +70,10 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    // Not by `promised`: under `@Fenced` every call comes by here.
-    try {
-      const host = hostOf(this);
-      return options?.claim === undefined
-        ? host.redlock.withLock(keys, work, options, OF_SECTION)
-        : withClaim({ locks: this, host, keys, work }, options);
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    const { redlock, claims } = this.host;
+    if (options?.claim !== true) return redlock.withLock(keys, work, options, OF_SECTION);
+    const { claim: _claim, ...own } = options;
+    return claims.run({ locks: this, keys, work, options: own });
   }
 
   /**
@@ -87,7 +83,7 @@ export class LockService {
    * @throws FencedUsageError when the call runs inside work that holds these keys already
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    return promised(() => hostOf(this).redlock.acquire(keys, options));
+    return this.host.redlock.acquire(keys, options);
   }
 
   /**
@@ -98,7 +94,7 @@ export class LockService {
    * @throws FencedUsageError as {@link acquire} does
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
-    return promised(() => hostOf(this).redlock.tryAcquire(keys, options));
+    return this.host.redlock.tryAcquire(keys, options);
   }
 
   /**
@@ -109,7 +105,7 @@ export class LockService {
    * @throws FencedUsageError for a key that {@link withLock} refuses
    */
   inspect(key: string): Promise<LockInspection> {
-    return promised(() => hostOf(this).redlock.inspect(key));
+    return this.host.redlock.inspect(key);
   }
 
   /**
@@ -117,7 +113,7 @@ export class LockService {
    * one. It may have been lost: look at `isHeld`. Work that outlives its section no longer sees the lock.
    */
   current(): Lock | undefined {
-    return hostOf(this).redlock.current();
+    return this.host.redlock.current();
   }
 
   /**
@@ -125,7 +121,7 @@ export class LockService {
    * joins it with `nested: 'join'`, and is refused without.
    */
   holds(keys: string | readonly string[]): boolean {
-    return hostOf(this).redlock.holds(keys);
+    return this.host.redlock.holds(keys);
   }
 
   /**
@@ -137,59 +133,14 @@ export class LockService {
    * means no calls, nothing else would find out that the servers are well again. While a majority leaves even a PING without
    * an answer it stays false. Nodes that restarted may still be waiting to vote.
    */
-  ready(timeoutMs: number): Promise<boolean> {
-    return promised(() => hostOf(this).redlock.ready(durationMs('timeoutMs', timeoutMs)));
+  async ready(timeoutMs: number): Promise<boolean> {
+    return this.host.redlock.ready(durationMs('timeoutMs', timeoutMs));
   }
 }
 
-/** A section of `withLock`. Not a private method: a proxy of the service, or an object that inherits from it, has none. */
-interface ClaimingCall<Result> {
-  readonly locks: LockService;
-  readonly host: RedlockHost;
-  readonly keys: string | readonly string[];
-  readonly work: (lock: Lock) => Promise<Result> | Result;
-}
-
-async function withClaim<Result>(
-  { locks, host, keys, work }: ClaimingCall<Result>,
-  { claim, ...options }: SectionOptions,
-): Promise<Result> {
-  oneOf('claim', claim, [true, false]);
-  const { redlock, claims, hasFence } = host;
-  // It says what is wrong with the work.
-  if (!claim || typeof work !== 'function')
-    return redlock.withLock(keys, work, options, OF_SECTION);
-  if (!hasFence)
-    throw new FencedUsageError(
-      'withLock with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing. Nothing was locked.',
-    );
-  return claims.run({ locks, keys, work, options });
-}
-
-/** A method that answers with a promise never throws by itself. */
-function promised<Result>(call: () => Promise<Result>): Promise<Result> {
-  try {
-    return call();
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
-
-/** How many members of a plain object or an array are looked at: enough for what handlers return, and cheap for a long list. */
-const MEMBERS_LOOKED_AT = 20;
-
-/** @throws FencedUsageError when `result`, or a member of it, goes on working after the lock has been released */
+/** @throws FencedUsageError when `result` goes on working after the lock has been released */
 function refuseLazy(result: unknown, keys: readonly string[]): void {
-  if (typeof result !== 'object' || result === null) return;
-  let found = lazyKindOf(result);
-  if (found === undefined && isPlain(result)) {
-    let left = MEMBERS_LOOKED_AT;
-    for (const name in result) {
-      found = lazyKindOf((result as Record<string, unknown>)[name]);
-      if (found !== undefined) found += ` in '${name}'`;
-      if (found !== undefined || --left === 0) break;
-    }
-  }
+  const found = lazyKindOf(result);
   if (found === undefined) return;
   throw new FencedUsageError(
     `The locked work returned ${found}: it would go on after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked work. The lock has been released.`,
@@ -203,21 +154,6 @@ function lazyKindOf(value: unknown): string | undefined {
   if (value instanceof StreamableFile) return 'a StreamableFile';
   if (Symbol.asyncIterator in value) return 'an async iterable';
   return isGeneratorObject(value) ? 'a generator' : undefined;
-}
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null || Array.isArray(value);
-}
-
-/** @throws FencedUsageError when the method was taken off the service, as by `const { withLock } = locks` */
-function hostOf(service: LockService | undefined): RedlockHost {
-  const { host } = (service ?? {}) as { readonly host?: RedlockHost };
-  if (host === undefined)
-    throw new FencedUsageError(
-      'A method of LockService was called without its service: call locks.withLock(…), not a withLock that was taken off it. Nothing was locked.',
-    );
-  return host;
 }
 
 registerCopy('LockService', LockService);

@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
 import { CALLED_BY } from '../core/holding/reentrancy.ts';
-import { normalizeKeys } from '../core/options/lock-keys.ts';
+import { kindOf } from '../core/options/option-names.ts';
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
 const PLACEHOLDER = /\{(0|[1-9]\d*)((?:\.[A-Za-z0-9_$]+)*)\}/;
@@ -29,7 +29,7 @@ export function callOption<Result>(call: () => Result, name: string, where: stri
 
 function located(cause: unknown, name: string, where: string): unknown {
   if (cause instanceof HttpException || isRedlockError(cause)) return cause;
-  const thrown = cause instanceof Error ? String(cause) : describeValue(cause);
+  const thrown = cause instanceof Error ? String(cause) : kindOf(cause);
   const message = `${where}: ${name} threw ${thrown}. The method was not run.`;
   return new FencedUsageError(message, [], { cause });
 }
@@ -47,27 +47,13 @@ export function keysMade(made: unknown, name: string, where: string): readonly s
   const keys: unknown = Array.isArray(made) ? Array.from<unknown>(made) : [made];
   if (isListOfTexts(keys) && !keys.includes('')) return keys;
   throw new FencedUsageError(
-    `${where}: ${name} returned ${describeKeys(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
+    `${where}: ${name} returned ${kindOf(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
   );
 }
 
 /** Marks the options of a call whose keys `@Fenced` has made. Not enumerable: no log or comparison shows it. */
 export function calledBy<Options extends object>(where: string, options: Options): Options {
   return Object.defineProperty(options, CALLED_BY, { value: where });
-}
-
-function describeKeys(made: unknown): string {
-  if (!Array.isArray(made)) return describeValue(made);
-  const bad = made.findIndex((key) => typeof key !== 'string' || key === '');
-  return bad < 0 ? 'an empty array' : `an array with ${describeValue(made[bad])}`;
-}
-
-/** For messages: of texts and objects only what they are. */
-function describeValue(value: unknown): string {
-  if (types.isPromise(value)) return 'a promise';
-  if (value === '') return 'an empty string';
-  if (value === null || value === undefined || typeof value === 'number') return String(value);
-  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
 }
 
 /** One `{0.user.id}` of a template, and what follows up to the next one. */
@@ -78,8 +64,6 @@ interface Placeholder {
   readonly literal: string;
 }
 
-const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
-
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */
 export type FencedKeyFunction = (...args: never[]) => string | readonly string[];
 
@@ -88,7 +72,15 @@ export type FencedKey = string | readonly string[] | FencedKeyFunction;
 
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
-/** @throws FencedUsageError when `key` can't work for any call */
+/** @throws FencedUsageError when `key` is none, as where `@Fenced` has no parentheses: what it decorates would run unlocked */
+export function checkFencedKey(key: unknown): void {
+  if (typeof key === 'function' || isListOfTexts([key].flat())) return;
+  throw new FencedUsageError(
+    "@Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.",
+  );
+}
+
+/** @throws FencedUsageError when a template is malformed */
 export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
   if (typeof key === 'function') {
     const name = 'the key function';
@@ -99,23 +91,10 @@ export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
         where,
       );
   }
-  const templates: unknown = typeof key === 'string' ? [key] : key;
-  if (!isListOfTexts(templates)) {
-    throw new FencedUsageError(
-      `${where}: @Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
-    );
-  }
-  const compiled = templates.map((template) => compileKeyTemplate(template, where));
-  refuseTexts(templates);
+  const compiled = [key].flat().map((template) => compileKeyTemplate(template, where));
   const [only] = compiled;
   if (compiled.length === 1 && only !== undefined) return (args) => [only(args)];
   return (args) => compiled.map((keyOf) => keyOf(args));
-}
-
-/** What stands in the templates is in the keys of every call. @throws FencedUsageError when no such key is one */
-function refuseTexts(templates: readonly string[]): void {
-  const texts = templates.map((each) => each.replaceAll(new RegExp(PLACEHOLDER, 'g'), '…'));
-  normalizeKeys(texts);
 }
 
 /**
@@ -129,11 +108,6 @@ export function compileKeyTemplate(
   template: string,
   where: string,
 ): (args: readonly unknown[]) => string {
-  if (template === '') {
-    throw new FencedUsageError(
-      `${where}: the key template is empty. Write the name of what is locked, such as 'seat:{0}'.`,
-    );
-  }
   const [start = '', ...rest] = template.split(PLACEHOLDER);
   const placeholders: Placeholder[] = [];
   while (rest.length > 0) {
@@ -142,9 +116,7 @@ export function compileKeyTemplate(
     const text = `{${argument}${dots}}`;
     placeholders.push({ text, argument: Number(argument), path, literal });
   }
-  const literals = [start, ...placeholders.map(({ literal }) => literal)];
-  const names = placeholders.flatMap(({ path }) => path);
-  if (/[{}]/.test(literals.join('')) || names.some((name) => FORBIDDEN_NAMES.has(name))) {
+  if (/[{}]/.test(start + placeholders.map(({ literal }) => literal).join(''))) {
     throw new FencedUsageError(
       `${where}: '${template}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,
     );
@@ -173,6 +145,6 @@ function valueOf(
   if (Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value);
   throw new FencedUsageError(
-    `${where}: ${text} of the key '${template}' is ${describeValue(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
+    `${where}: ${text} of the key '${template}' is ${kindOf(value)}; it must be a non-empty string, a finite number, a bigint or a boolean. The method was not run.`,
   );
 }

@@ -85,25 +85,6 @@ export type RedlockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   readonly isGlobal?: boolean;
 };
 
-/** The names that are no options. Methods are let through: a class that makes the options may have some. */
-type OtherNames<Options> = Options extends unknown
-  ? {
-      [Name in Exclude<keyof Options, keyof RedlockModuleOptions>]: Options[Name] extends Function
-        ? never
-        : Name;
-    }[Exclude<keyof Options, keyof RedlockModuleOptions>]
-  : never;
-
-/**
- * `unknown` when a factory makes options only, else a type whose name is the message that the compiler shows: what a function
- * returns is not looked at for names too many.
- */
-export type OptionsOnly<Made> = 0 extends 1 & Awaited<Made>
-  ? unknown
-  : [OtherNames<Awaited<Made>>] extends [never]
-    ? unknown
-    : { 'RedlockModule has no such option': OtherNames<Awaited<Made>> };
-
 /** What is needed of the class `TransactionHost` of `@nestjs-cls/transactional`. */
 export interface ClsTransactionHosts {
   /** The host of one connection. */

@@ -6,8 +6,7 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { RedlockConfigError } from '../core/errors.ts';
-import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
-import { oneOf } from '../core/options/resolve-options.ts';
+import { checkOptionNames } from '../core/options/option-names.ts';
 import { copiesOf } from '../core/package-copies.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
@@ -16,7 +15,6 @@ import { LockService } from './lock.service.ts';
 import { fenceProviders, missingFenceProviders } from './module-fence.ts';
 import type {
   NodeInput,
-  OptionsOnly,
   RedlockModuleAsyncOptions,
   RedlockModuleOptions,
 } from './redlock-module-options.ts';
@@ -80,16 +78,13 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
   exports: [LockService, FencedInterceptor, FENCED_RUNNER, REDLOCK_HOST],
 })
 export class RedlockModule extends ConfigurableModuleClass {
-  /** @throws RedlockConfigError (when the application starts; for `isGlobal` at once) naming the option, its value and the fix */
+  /** @throws RedlockConfigError for a name that is no option at once, for a value when the application starts */
   static override forRoot(
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
-    const isText = options != null && typeof options !== 'object';
-    if (isText || Array.isArray(options))
-      checkOptionNames('forRoot', options, [...MODULE_OPTIONS, 'isGlobal']);
-    checkIsGlobal(options?.isGlobal);
-    const fences = options?.fence === undefined ? missingFenceProviders() : fenceProviders();
-    return withCopies(super.forRoot(options ?? {}), fences);
+    checkOptionNames('RedlockModule', options, [...Object.keys(MODULE_OPTIONS), 'isGlobal']);
+    const fences = options.fence === undefined ? missingFenceProviders() : fenceProviders();
+    return withCopies(super.forRoot(options), fences);
   }
 
   /**
@@ -97,66 +92,11 @@ export class RedlockModule extends ConfigurableModuleClass {
    *
    * @throws RedlockConfigError at once when `options` don't say where they come from
    */
-  static override forRootAsync<Made extends RedlockModuleOptions | Promise<RedlockModuleOptions>>(
-    options: RedlockModuleAsyncOptions & {
-      readonly useFactory?: (...dependencies: any[]) => Made & OptionsOnly<Made>;
-    },
-  ): DynamicModule {
-    checkAsyncOptions(options);
-    return withCopies(withMethodCheck(super.forRootAsync(options), options), fenceProviders());
+  static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
+    if (!options.useFactory && !options.useClass && !options.useExisting)
+      throw new RedlockConfigError('useFactory', undefined, 'give it, useClass or useExisting');
+    return withCopies(super.forRootAsync(options), fenceProviders());
   }
-}
-
-const SOURCES = ['useFactory', 'useClass', 'useExisting'] as const;
-const ASYNC_OPTIONS = [...SOURCES, 'inject', 'imports', 'provideInjectionTokensFrom', 'isGlobal'];
-
-function checkAsyncOptions(options: RedlockModuleAsyncOptions): void {
-  const misplaced = Object.keys(options ?? {}).find((name) => MODULE_OPTIONS.includes(name));
-  if (misplaced !== undefined) {
-    const fix = `return it from useFactory, as in forRootAsync({ useFactory: () => ({ ${misplaced}: … }) })`;
-    throw new RedlockConfigError(misplaced, undefined, fix, 'given here');
-  }
-  checkOptionNames('forRootAsync', options, ASYNC_OPTIONS);
-  const given = SOURCES.filter((name) => options[name] != null);
-  const [source = 'useFactory', second] = given;
-  const fix = 'give one of useFactory, useClass and useExisting';
-  if (given.length === 0) throw new RedlockConfigError(source, undefined, fix);
-  if (second !== undefined)
-    throw new RedlockConfigError(second, undefined, fix, `given beside ${source}`);
-  // useExisting may be any token.
-  if (source !== 'useExisting' && typeof options[source] !== 'function') {
-    const what = source === 'useClass' ? 'the class' : 'a function that returns the options';
-    throw new RedlockConfigError(source, undefined, `give ${what}`, kindOf(options[source]));
-  }
-  checkIsGlobal(options.isGlobal);
-}
-
-function checkIsGlobal(isGlobal: unknown): void {
-  if (isGlobal !== undefined) oneOf('isGlobal', isGlobal, [true, false]);
-}
-
-/** Without it the class that makes the options would fail as "is not a function", which names neither the class nor us. */
-function withMethodCheck(
-  definition: DynamicModule,
-  options: RedlockModuleAsyncOptions,
-): DynamicModule {
-  const source = options.useClass === undefined ? 'useExisting' : 'useClass';
-  const maker = options[source];
-  if (maker === undefined) return definition;
-  const checked: FactoryProvider = {
-    provide: REDLOCK_MODULE_OPTIONS,
-    useFactory: (instance: { createRedlockOptions?: () => unknown }) => {
-      if (typeof instance?.createRedlockOptions === 'function')
-        return instance.createRedlockOptions();
-      const fix = 'it needs a method createRedlockOptions() that returns the options';
-      throw new RedlockConfigError(source, undefined, fix, instance?.constructor?.name);
-    },
-    inject: [maker],
-  };
-  const others = (definition.providers ?? []).filter(
-    (each) => !('provide' in each) || each.provide !== REDLOCK_MODULE_OPTIONS,
-  );
-  return { ...definition, providers: [...others, checked] };
 }
 
 function withCopies(definition: DynamicModule, fences: FactoryProvider[]): DynamicModule {

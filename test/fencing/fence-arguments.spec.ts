@@ -37,17 +37,11 @@ describe('a fence that is made with anything but its client', () => {
     expect(inspect(error)).not.toContain('hunter2');
   });
 
-  it('names the Pool where there is a Client', () => {
-    expect(refusalOf(() => factories['postgresFence']!(new Client())).message).toMatch(
-      /a Pool of pg/,
-    );
-  });
-
-  it('names the promise pool where there is one with callbacks', async () => {
-    const pool = mysql.createPool({});
-    expect(refusalOf(() => factories['mysqlFence']!(pool)).message).toMatch(/mysql2\/promise/);
-    expect(() => factories['mysqlFence']!(pool.promise())).not.toThrow();
-    pool.end();
+  it.each([
+    ['postgresFence', new Client('postgres://a:hunter2@b/c')],
+    ['mysqlFence', mysql.createPool({})],
+  ])('%s refuses a client that looks alike', (name, client) => {
+    expect(refusalOf(() => factories[name]!(client)).option).toBe(name);
   });
 });
 
@@ -70,10 +64,8 @@ describe('postgresTokenSource', () => {
 
   it('refuses options that it would ignore', async () => {
     const pool = new Pool();
-    expect(refusalOf(() => make(pool, { tabel: 'x' })).message).toMatch(/it is unknown; /);
-    expect(refusalOf(() => make(pool, { onStale() {} })).message).toMatch(/takes table\./);
-    expect(refusalOf(() => make(pool, null)).message).toMatch(/give an object/);
-    expect(refusalOf(() => make(pool, { table: null })).option).toBe('table');
+    for (const options of [{ tabel: 'x' }, { onStale() {} }, null, { table: null }])
+      expect(refusalOf(() => make(pool, options)).code).toBe('REDLOCK_CONFIG');
     expect(() => make(pool, { table: 'app.numbers' })).not.toThrow();
     await pool.end();
   });
@@ -103,83 +95,37 @@ const sql = { raw() {} };
 const REQUIRED: Readonly<Record<string, object>> = { drizzleFence: { sql } };
 
 describe('a fence with a listener that is no function', () => {
-  it.each(
-    NAMES.flatMap((name) => [
-      [name, 'onStale', 'refund'] as const,
-      [name, 'onStale', Promise.resolve()] as const,
-      [name, 'onEvent', null] as const,
-      [name, 'onEvent', {}] as const,
-    ]),
-  )('%s refuses %s at once', (name, option, given) => {
-    const make = (value: unknown) =>
-      factories[name]!(client, { ...REQUIRED[name], [option]: value });
-    const error = refusalOf(() => make(given));
-    expect(error.option).toBe(option);
-    expect(error.message).toMatch(/give a function/);
-    expect(error.message).not.toContain('refund');
-    expect(() => make(undefined)).not.toThrow();
-    expect(() => make(() => undefined)).not.toThrow();
-  });
-
-  it('names the promise of a call that was meant to come later', () => {
-    const make = () => factories['pgliteFence']!(client, { onStale: Promise.resolve() });
-    expect(refusalOf(make).message).toMatch(/can't be a promise: give a function/);
-  });
-
-  it('is refused by observe, too', () => {
-    const fence = factories['pgliteFence']!(client) as fencing.Fence;
-    expect(() => fence.observe('log' as never)).toThrow(/'listener' can't be a string: give a fun/);
+  it.each(NAMES)('%s refuses it at once', (name) => {
+    const make = (listeners: object) =>
+      factories[name]!(client, { ...REQUIRED[name], ...listeners });
+    expect(refusalOf(() => make({ onStale: 'refund' })).option).toBe('onStale');
+    expect(refusalOf(() => make({ onStale: Promise.resolve() })).option).toBe('onStale');
+    expect(refusalOf(() => make({ onEvent: null })).option).toBe('onEvent');
+    const fence = make({ onStale: undefined, onEvent: () => undefined }) as fencing.Fence;
+    expect(() => fence.observe('log' as never)).toThrow(RedlockConfigError);
   });
 });
 
 describe('a fence with a dialect that it does not speak', () => {
-  it.each([
-    ['drizzleFence', ['postgres', 'sqlite', 'mariadb', 'constructor', null, 1]],
-    ['kyselyFence', ['postgres', 'mariadb', 'constructor', null, 1]],
-    ['prismaFence', ['postgres', 'sqlite', 'mariadb', 'constructor', null, 1]],
-  ])('%s refuses it at once', (name, dialects) => {
+  it.each(['drizzleFence', 'kyselyFence', 'prismaFence'])('%s refuses it at once', (name) => {
     const make = (dialect: unknown) => () =>
       factories[name]!(client, { ...REQUIRED[name], dialect });
-    for (const dialect of dialects) {
-      const error = refusalOf(make(dialect));
-      expect(error.option).toBe('dialect');
-      expect(error.message).toMatch(/the fence knows postgresql, mysql/);
-    }
+    for (const dialect of ['mariadb', 'constructor', null, 1])
+      expect(refusalOf(make(dialect)).option).toBe('dialect');
     for (const dialect of [undefined, 'postgresql', 'mysql']) expect(make(dialect)).not.toThrow();
-  });
-
-  it('is refused by SqlFence, too', () => {
-    const make = () => new fencing.SqlFence({ dialect: 'oracle' } as never);
-    expect(make).toThrow(/The fence speaks postgresql, mysql, sqlite, not 'oracle'/);
   });
 });
 
 describe('a fence with an option that there is not', () => {
-  it('is refused in Redis, where there is no table', () => {
-    const make = () => factories['redisFence']!(client, { table: 'x' });
-    expect(refusalOf(make).message).toMatch(
-      /'table' can't be given: .* takes onStale, onEvent, maxAge, key/,
-    );
-  });
-
-  it.each([[null], [['redlock_fence']], [1]])('a table is a string, not %j', (table) => {
-    expect(refusalOf(() => factories['mysqlFence']!(client, { table })).option).toBe('table');
-  });
-
-  it('refuses one that it does not know, and what is no object', async () => {
-    const pool = new Pool();
-    expect(refusalOf(() => factories['postgresFence']!(pool, { tabel: 'x' })).message).toMatch(
-      /'tabel' can't be given: it is unknown/,
-    );
-    expect(refusalOf(() => factories['postgresFence']!(pool, 'x')).message).toMatch(
-      /give an object/,
-    );
-    await pool.end();
-    const database = new PGlite();
-    expect(refusalOf(() => factories['pgliteFence']!(database, { prepared: true })).option).toBe(
-      'prepared',
-    );
-    await database.close();
+  it.each<[string, unknown]>([
+    ['redisFence', { table: 'x' }],
+    ['mysqlFence', { table: null }],
+    ['mysqlFence', { table: ['redlock_fence'] }],
+    ['postgresFence', { tabel: 'x' }],
+    ['postgresFence', 'x'],
+    ['pgliteFence', { prepared: true }],
+  ])('%s refuses %j', (name, options) => {
+    expect(refusalOf(() => factories[name]!(client, options)).code).toBe('REDLOCK_CONFIG');
   });
 
   it('says what transaction needs where it gets no work', async () => {

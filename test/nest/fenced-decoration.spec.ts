@@ -19,31 +19,10 @@ describe('@Fenced at decoration', () => {
       return Wrong;
     }).toThrow(
       expect.objectContaining({
-        message: expect.stringMatching(/^Wrong\.run is static/),
+        message: expect.stringMatching(/^Wrong\.run is static, .*experimentalDecorators/),
         where: 'Wrong.run',
       }),
     );
-  });
-
-  it('refuses generator methods, also asynchronous ones', () => {
-    expect(() => {
-      class Wrong {
-        @fenced('a')
-        *run(): Generator<number> {
-          yield 1;
-        }
-      }
-      return Wrong;
-    }).toThrow(/Wrong\.run is a generator/);
-    expect(() => {
-      class Wrong {
-        @fenced('a')
-        async *run(): AsyncGenerator<number> {
-          yield 1;
-        }
-      }
-      return Wrong;
-    }).toThrow(/Wrong\.run is a generator/);
   });
 
   it('refuses a second @Fenced, also with another decorator between', () => {
@@ -73,68 +52,36 @@ describe('@Fenced at decoration', () => {
         }
       }
       return Wrong;
-    }).toThrow(/Wrong\.run is not a method/);
+    }).toThrow(/Wrong\.run is .* no method/);
   });
 
   it.each([
-    ['ttl', { ttl: 'soon' }],
-    ['ttl', { ttl: 0 }],
     ['ttl', { ttl: 99 }],
-    ['ttl', { ttl: '10 s' }],
     ['wait', { wait: -1 }],
     ['onBusy', { onBusy: 'ignore' }],
     ['onLost', { onLost: 'throw' }],
-    ['release', { release: 'later' }],
+    ['signal', { signal: new AbortController().signal }],
+    ['claim', { claim: 'yes' }],
     ['tll', { tll: '5s' }],
-  ])('refuses a wrong option %s: %j', (option, options) => {
+  ])('refuses a wrong option %s, and names the method', (option, options) => {
     const decorate = () =>
       fenced('a', options)(Seats.prototype, 'other', { value: async () => {} });
     expect(decorate).toThrow(RedlockConfigError);
     expect(decorate).toThrow(expect.objectContaining({ option, where: 'Seats.other' }));
   });
 
-  it.each([
-    '',
-    'seat:{}',
-    'seat:{id}',
-    'seat:{0',
-    'seat:0}',
-    '{0.__proto__}',
-    '{0.a.constructor}',
-    '{0..a}',
-    '{01}',
-    'seat:{00.id}',
-  ])('refuses the template %j', (template) => {
-    const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
-    expect(decorate).toThrow(FencedUsageError);
-    expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
-  });
-
-  it.each([
-    ['#nightly', /^Seats\.other: Lock keys that start with '#'.* such as 'seat:nightly'/],
-    ['#{0}', /reserved: "#…"/],
-    ['{0}#marker', /reserved/],
-    ['a#floor:{0}', /reserved/],
-    ['x'.repeat(1_025), /^Seats\.other: A lock key has at most 1024 characters, not 1025/],
-    [`${'x'.repeat(1_024)}{0.id}`, /at most 1024 characters/],
-    ['seat:\ud83d', /half of a surrogate pair/],
-    [['seat', '#nightly'], /reserved: "#nightly"/],
-    [Array.from({ length: 1_001 }, (_, index) => `seat:${index}`), /at most 1000 keys/],
-  ])('refuses %j, which no call could lock', (key, message) => {
-    const decorate = () => fenced(key)(Seats.prototype, 'other', { value: async () => {} });
-    expect(decorate).toThrow(FencedUsageError);
-    expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
-    expect(decorate).toThrow(message);
-  });
-
-  it.each(['x'.repeat(1_024), `${'x'.repeat(1_000)}{0.customer.address.street}`, 'undefined{0}'])(
-    'takes %j, which some call can lock',
+  it.each(['seat:{}', 'seat:{id}', 'seat:{0', 'seat:0}', '{0..a}', '{01}'])(
+    'refuses the template %j',
     (template) => {
-      class Right {}
-      const decorate = () => fenced(template)(Right.prototype, 'other', { value: async () => {} });
-      expect(decorate).not.toThrow();
+      const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
+      expect(decorate).toThrow(FencedUsageError);
+      expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
     },
   );
+
+  it.each([undefined, {}, [], [1], Seats.prototype])('refuses the key %j', (key) => {
+    expect(() => fenced(key)).toThrow(FencedUsageError);
+  });
 });
 
 describe('the template of @Fenced', () => {

@@ -143,14 +143,6 @@ describe('an error of a lock under @Fenced', () => {
     },
   );
 
-  it('reads as one sentence with the method in front', async () => {
-    const { seats, locks } = await start();
-    await locks.acquire('seat:12A');
-    await expect(seats.book('12A')).rejects.toThrow(
-      /^SeatService\.book: Lock "seat:12A" is held by another call of this process/,
-    );
-  });
-
   it('names the innermost method of calls in each other', async () => {
     const { seats, locks } = await start();
     await locks.acquire('seat:12A');

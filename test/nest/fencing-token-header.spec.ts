@@ -73,8 +73,8 @@ describe('@FencingTokenHeader()', () => {
 
   it.each([
     ['nothing', '12A', 'the key function of @FencingTokenHeader returned undefined; it must'],
-    ['empty', '12A', 'the key function of @FencingTokenHeader returned an empty array; it must'],
-    ['number', '12A', 'the key function of @FencingTokenHeader returned 12; it must return a'],
+    ['empty', '12A', 'the key function of @FencingTokenHeader returned an array; it must'],
+    ['number', '12A', 'the key function of @FencingTokenHeader returned a number; it must return'],
     ['many', '12A', 'A fencing token has at most 1000 keys, as a lock has, not 1001'],
   ])(
     'answers 400 for a key that no value of the request makes, and logs nothing: %s for %s',

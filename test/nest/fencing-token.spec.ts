@@ -134,15 +134,6 @@ describe('@FencingToken()', () => {
     expect([mine, (token as FencingToken).keys]).toEqual(['mine', ['seat:1']]);
   });
 
-  it('is refused on a constructor', () => {
-    expect(() => {
-      class Wrong {
-        constructor(@FencingToken() readonly token?: FencingToken) {}
-      }
-      return Wrong;
-    }).toThrow(FencedUsageError);
-  });
-
   it('refuses to boot when a method has the parameter and no @Fenced, also by overriding', async () => {
     @Injectable()
     class Overriding extends Seats {

@@ -151,6 +151,6 @@ describe('createFencingToken', () => {
     expect([old.keys, newer.value, old < newer]).toEqual([['seat:1'], 42, true]);
     expect(old.holder).not.toBe(newer.holder);
     expect(() => createFencingToken('seat:1', 0)).toThrow(RangeError);
-    expect(() => createFencingToken([])).toThrow('A lock needs a key');
+    expect(() => createFencingToken([])).toThrow('Wrong lock key');
   });
 });

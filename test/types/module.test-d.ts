@@ -51,15 +51,6 @@ RedlockModule.forRootAsync(asyncOptions);
 RedlockModule.forRootAsync({ ...asyncOptions, isGlobal: false });
 declare const configured: RedlockModuleOptions & { describe(): string };
 RedlockModule.forRootAsync({ useFactory: () => configured });
-// @ts-expect-error no option of that name
-RedlockModule.forRootAsync({ useFactory: () => ({ nodes: ['redis://one'], waitt: 5 }) });
-// @ts-expect-error no option of that name
-RedlockModule.forRootAsync({ useFactory: async () => ({ nodes: ['redis://one'], waitt: 5 }) });
-RedlockModule.forRootAsync({
-  inject: ['URL'],
-  // @ts-expect-error no option of that name in one of two cases
-  useFactory: (url: string) => (url ? { nodes: [url], waitt: 5 } : { nodes: ['redis://one'] }),
-});
 // @ts-expect-error it is `imports`
 RedlockModule.forRootAsync({ useFactory: () => ({ nodes: [] }), import: [] });
 // @ts-expect-error not a duration

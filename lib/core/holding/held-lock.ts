@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
-import { FencedUsageError, lossOf, QuorumUnavailableError, sameLoss } from '../errors.ts';
-import type { LockLossReason, LockLostError, NodeCause } from '../errors.ts';
+import { FencedUsageError, LockLostError, QuorumUnavailableError, sameLoss } from '../errors.ts';
+import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
 import { brokenInvariant } from '../invariant.ts';
@@ -304,8 +304,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   #lossErrorOf(reason: LockLossReason, causes: readonly NodeCause[]): LockLostError {
-    const isExtended = this.settings.extend || causes.length > 0;
-    return lossOf({ keys: this.keys, reason, token: this.#tokenValue, causes }, isExtended);
+    return new LockLostError(this.keys, reason, this.#tokenValue, causes);
   }
 
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */

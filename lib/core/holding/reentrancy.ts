@@ -74,16 +74,6 @@ export function currentLock(service: object): Lock | undefined {
   return undefined;
 }
 
-/** Whether this async context is inside of a section that still runs, of whichever service. */
-export function isInSection(): boolean {
-  return innermost() !== undefined;
-}
-
-/** Whether this async context was started inside of a section, of whichever service, and has outlived it. */
-export function hasOutlivedSection(): boolean {
-  return storage.getStore() !== undefined && !isInSection();
-}
-
 /** The locks of this service that are still held and that this async context is inside of; undefined when there are none. */
 export function enclosingLocks(service: object): readonly HeldLock[] | undefined {
   if (storage.getStore() === undefined) return undefined;

@@ -1,19 +1,63 @@
-import { durationMs, type Duration } from './duration.ts';
-import { checkOptionNames } from './option-names.ts';
+import { durationMs, MAX_DURATION_MS } from './duration.ts';
 import { RedlockConfigError } from '../errors.ts';
 import type { LockEventListener } from '../events.ts';
 import { isWellFormed } from './lock-keys.ts';
+import {
+  callback,
+  checkOptions,
+  choice,
+  duration,
+  flag,
+  having,
+  number,
+  valuesOf,
+  type OptionKind,
+  type OptionTable,
+} from './option-names.ts';
 import { REDLOCK_DEFAULTS } from './options.ts';
-import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options.ts';
+import type { AcquireOptions, RedlockOptions } from './options.ts';
 import type { TokenSource } from '../fencing-token.ts';
 import { driftMs } from '../validity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
-export const MINIMUM_TTL_MS = 100;
+const MINIMUM_TTL_MS = 100;
 /** More votes cost more and add no useful fault tolerance over seven; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
-const MAXIMUM_CONCURRENT_TRIES = 100_000;
+
+const keyPrefix: OptionKind<string> = (value, option) => {
+  const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
+  if (isPlain && isWellFormed(value)) return value;
+  const fix = 'give at most 200 characters of well-formed Unicode without "#", such as "lock:"';
+  throw new RedlockConfigError(option, value, fix);
+};
+
+const tokenSource = having<TokenSource>(
+  'issue',
+  "give 'quorum' or an object with an issue() method",
+);
+const RETRY_OPTIONS = { baseDelay: duration(), maxDelay: duration() };
+
+/** What {@link RedlockOptions} may be, each by itself. */
+export const SERVICE_OPTIONS = {
+  ttl: duration(MINIMUM_TTL_MS),
+  maxTtl: duration(MINIMUM_TTL_MS),
+  wait: duration(),
+  nodeTimeout: duration(1),
+  driftFactor: number(0, 0.5, false),
+  keyPrefix,
+  extend: flag,
+  minHold: duration(),
+  restartGuard: flag,
+  tokens: (value: unknown, option: string) =>
+    value === 'quorum' ? undefined : tokenSource(value, option),
+  quorum: number(1, MAXIMUM_NODES),
+  retry: (value: unknown, option: string) =>
+    checkOptions('retry', RETRY_OPTIONS, value as object, option),
+  concurrentTries: number(1, 100_000),
+  maxConnectionAge: duration(1_000),
+  onEvent: callback,
+};
 
 /** What one acquire uses, all of it checked. */
 export interface ResolvedAcquire {
@@ -56,70 +100,71 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     const fix = `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`;
     throw new RedlockConfigError('nodes', nodeCount, fix);
   }
-  const { retry = {}, maxConnectionAge = REDLOCK_DEFAULTS.maxConnectionAge } = options;
-  checkOptionNames('retry', retry, ['baseDelay', 'maxDelay'], 'retry');
-  const minHoldMs = durationMs('minHold', options.minHold ?? REDLOCK_DEFAULTS.minHold);
-  const ttlMs = durationMs('ttl', options.ttl ?? REDLOCK_DEFAULTS.ttl, MINIMUM_TTL_MS);
-  const maxTtlMs = durationMs('maxTtl', options.maxTtl ?? ttlMs, MINIMUM_TTL_MS);
-  const guarded = boolean('restartGuard', options.restartGuard, nodeCount > 1);
+  const given = valuesOf(SERVICE_OPTIONS, options);
+  const msOf = (name: 'ttl' | 'maxConnectionAge') => durationMs(name, REDLOCK_DEFAULTS[name]);
+  const { minHold: minHoldMs = REDLOCK_DEFAULTS.minHold, nodeTimeout: nodeTimeoutMs } = given;
+  const { ttl: ttlMs = msOf('ttl'), maxTtl: maxTtlMs = ttlMs } = given;
+  const guarded = given.restartGuard ?? nodeCount > 1;
   const restartGuardMs = guarded ? maxTtlMs : 0;
-  const driftFactor = options.driftFactor ?? REDLOCK_DEFAULTS.driftFactor;
-  if (typeof driftFactor !== 'number' || !(driftFactor >= 0 && driftFactor <= 0.5)) {
-    throw new RedlockConfigError('driftFactor', driftFactor, 'give a share from 0 to 0.5');
-  }
-  const nodeTimeoutMs = optionalDuration('nodeTimeout', options.nodeTimeout, 1);
+  const majority = Math.floor(nodeCount / 2) + 1;
   const resolved: ResolvedOptions = {
     acquire: {
       ttlMs: Math.max(ttlMs, minHoldMs),
-      waitMs: durationMs('wait', options.wait ?? restartGuardMs + DEFAULT_EXTRA_WAIT_MS),
+      waitMs: given.wait ?? Math.min(restartGuardMs + DEFAULT_EXTRA_WAIT_MS, MAX_DURATION_MS),
       nodeTimeoutMs: nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs),
-      extend: boolean('extend', options.extend, REDLOCK_DEFAULTS.extend),
+      extend: given.extend ?? REDLOCK_DEFAULTS.extend,
       minHoldMs,
     },
     maxTtlMs,
-    driftFactor,
-    keyPrefix: resolveKeyPrefix(options.keyPrefix),
+    driftFactor: given.driftFactor ?? REDLOCK_DEFAULTS.driftFactor,
+    keyPrefix: given.keyPrefix ?? REDLOCK_DEFAULTS.keyPrefix,
     restartGuardMs,
-    quorum: integer('quorum', options.quorum, Math.floor(nodeCount / 2) + 1, nodeCount),
-    concurrentTries: integer(
-      'concurrentTries',
-      options.concurrentTries ?? REDLOCK_DEFAULTS.concurrentTries,
-      1,
-      MAXIMUM_CONCURRENT_TRIES,
-    ),
-    maxConnectionAgeMs: durationMs('maxConnectionAge', maxConnectionAge, 1_000),
-    tokenSource: tokenSource(options.tokens),
-    retryBaseDelayMs: optionalDuration('retry.baseDelay', retry.baseDelay),
-    retryMaxDelayMs: optionalDuration('retry.maxDelay', retry.maxDelay),
+    quorum: number(majority, nodeCount)(given.quorum ?? majority, 'quorum'),
+    concurrentTries: given.concurrentTries ?? REDLOCK_DEFAULTS.concurrentTries,
+    maxConnectionAgeMs: given.maxConnectionAge ?? msOf('maxConnectionAge'),
+    tokenSource: given.tokens,
+    retryBaseDelayMs: given.retry?.baseDelay,
+    retryMaxDelayMs: given.retry?.maxDelay,
     nodeTimeoutMs,
-    onEvent: listener(options.onEvent),
+    onEvent: given.onEvent,
   };
   checkRelations(resolved.acquire, resolved);
   return Object.freeze(resolved);
 }
 
+const { ttl, wait, extend, minHold } = SERVICE_OPTIONS;
+const ACQUIRE_OPTIONS = {
+  ttl,
+  wait,
+  extend,
+  minHold,
+  signal: having<AbortSignal>('throwIfAborted', 'give the signal of an AbortController'),
+};
+
 /** A call, by its name, and what it takes. */
 export interface OptionsOfCall {
   readonly call: string;
-  readonly names: readonly string[];
+  readonly table: OptionTable & typeof ACQUIRE_OPTIONS;
   /** Throws for a result that its work must not have. */
   readonly checkResult?: (result: unknown, keys: readonly string[]) => void;
 }
 
-export const OF_ACQUIRE: OptionsOfCall = {
-  call: 'acquire',
-  names: ['ttl', 'wait', 'extend', 'minHold', 'signal'],
-};
-export const OF_WITH_LOCK: OptionsOfCall = {
+export const OF_ACQUIRE: OptionsOfCall = { call: 'acquire', table: ACQUIRE_OPTIONS };
+export const OF_WITH_LOCK = {
   call: 'withLock',
-  names: [...OF_ACQUIRE.names, 'onLost', 'release', 'nested'],
+  table: {
+    ...ACQUIRE_OPTIONS,
+    onLost: choice('reject', 'ignore'),
+    release: choice('sent', 'confirmed'),
+    nested: choice('join'),
+  },
 };
 
 /** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
 const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, KnownCall>>();
 
 interface KnownCall {
-  /** The call that their names were checked for. */
+  /** The call that they were checked for. */
   readonly of: OptionsOfCall;
   readonly acquire: ResolvedAcquire;
 }
@@ -132,52 +177,43 @@ interface KnownCall {
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
-  of = OF_WITH_LOCK,
+  of: OptionsOfCall = OF_WITH_LOCK,
 ): ResolvedAcquire {
   if (options == null) return resolved.acquire;
   let known = resolvedCalls.get(resolved);
   if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
   let call = known.get(options);
   if (call?.of !== of) {
-    checkOptionNames(of.call, options, of.names);
-    call = { of, acquire: call?.acquire ?? resolveCall(resolved, options) };
+    call = { of, acquire: resolveCall(resolved, options, of) };
     if (Object.isFrozen(options)) known.set(options, call);
   }
   options.signal?.throwIfAborted();
   return call.acquire;
 }
 
-function resolveCall(resolved: ResolvedOptions, options: WithLockOptions): ResolvedAcquire {
+function resolveCall(
+  resolved: ResolvedOptions,
+  options: AcquireOptions,
+  { call, table }: OptionsOfCall,
+): ResolvedAcquire {
   const base = resolved.acquire;
-  const { ttl, wait, extend, minHold, signal, onLost, release, nested } = options;
-  if (signal !== undefined && typeof signal?.throwIfAborted !== 'function')
-    throw new RedlockConfigError('signal', signal, 'give the signal of an AbortController');
-  if (onLost !== undefined) oneOf('onLost', onLost, ['reject', 'ignore']);
-  if (release !== undefined) oneOf('release', release, ['sent', 'confirmed']);
-  if (nested !== undefined) oneOf('nested', nested, ['join']);
+  const { ttl, wait, extend, minHold } = checkOptions(call, table, options);
   if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
     return base;
-  const ttlMs = ttl === undefined ? base.ttlMs : durationMs('ttl', ttl, MINIMUM_TTL_MS);
-  const minHoldMs = minHold === undefined ? base.minHoldMs : durationMs('minHold', minHold);
+  const minHoldMs = minHold ?? base.minHoldMs;
+  const ttlMs = ttl ?? base.ttlMs;
   const acquire: ResolvedAcquire = {
     ttlMs: Math.max(ttlMs, minHoldMs),
-    waitMs: wait === undefined ? base.waitMs : durationMs('wait', wait),
+    waitMs: wait ?? base.waitMs,
     nodeTimeoutMs:
       ttl === undefined
         ? base.nodeTimeoutMs
         : (resolved.nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs)),
-    extend: boolean('extend', extend, base.extend),
+    extend: extend ?? base.extend,
     minHoldMs,
   };
   checkRelations(acquire, resolved);
   return acquire;
-}
-
-/** @throws RedlockConfigError unless `value` is one of `allowed` */
-export function oneOf<Value>(option: string, value: unknown, allowed: readonly Value[]): Value {
-  if (allowed.includes(value as Value)) return value as Value;
-  const choices = allowed.map((each) => JSON.stringify(each)).join(' or ');
-  throw new RedlockConfigError(option, value, `use ${choices}`);
 }
 
 function derivedNodeTimeoutMs(ttlMs: number): number {
@@ -203,51 +239,4 @@ function checkRelations(
     const fix = `with ttl ${ttlMs} ms it leaves no validity; use a smaller one`;
     throw new RedlockConfigError('driftFactor', driftFactor, fix);
   }
-}
-
-function boolean(option: string, value: boolean | undefined, fallback: boolean): boolean {
-  if (value === undefined) return fallback;
-  if (typeof value !== 'boolean') throw new RedlockConfigError(option, value, 'give true or false');
-  return value;
-}
-
-function optionalDuration(option: string, value: Duration | undefined, minMs = 0) {
-  return value === undefined ? undefined : durationMs(option, value, minMs);
-}
-
-/** Apart, because nodes are made with it before there is a service. @throws RedlockConfigError */
-export function resolveKeyPrefix(value: string | undefined): string {
-  if (value === undefined) return REDLOCK_DEFAULTS.keyPrefix;
-  const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
-  if (!isPlain || !isWellFormed(value)) {
-    const fix = 'give at most 200 characters of well-formed Unicode without "#", such as "lock:"';
-    throw new RedlockConfigError('keyPrefix', value, fix);
-  }
-  return value;
-}
-
-/** An absent one is the smallest. */
-function integer(option: string, value: number | undefined, min: number, max: number): number {
-  if (value === undefined) return min;
-  if (!Number.isInteger(value) || value < min || value > max) {
-    const fix = min === max ? `give ${min}, the only possible value` : undefined;
-    throw new RedlockConfigError(option, value, fix ?? `give an integer from ${min} to ${max}`);
-  }
-  return value;
-}
-
-function tokenSource(value: RedlockOptions['tokens']): TokenSource | undefined {
-  if (value === undefined || value === 'quorum') return undefined;
-  if (typeof value !== 'object' || value === null || typeof value.issue !== 'function') {
-    const fix = "give 'quorum' or an object with an issue() method";
-    throw new RedlockConfigError('tokens', value, fix);
-  }
-  return value;
-}
-
-function listener(value: LockEventListener | undefined): LockEventListener | undefined {
-  if (value !== undefined && typeof value !== 'function') {
-    throw new RedlockConfigError('onEvent', value, 'give a function');
-  }
-  return value;
 }

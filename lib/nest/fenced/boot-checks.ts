@@ -2,7 +2,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { FencedUsageError } from '../../core/errors.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { locateError } from './fenced.interceptor.ts';
-import { fencedDefinition, methodName } from './fenced-metadata.ts';
+import { fencedDefinition, methodName, type FencedDefinition } from './fenced-metadata.ts';
 import { lockParametersOf } from './lock-parameters.ts';
 
 /**
@@ -15,35 +15,40 @@ import { lockParametersOf } from './lock-parameters.ts';
  */
 export function checkApplication(modules: ModulesContainer, host: RedlockHost): void {
   refuseSecondModule(modules, host.addresses);
-  const unfilled: string[] = [];
-  const unstopped: string[] = [];
-  const unclaimed: string[] = [];
   for (const prototype of prototypesOf(modules)) {
     for (const key of Reflect.ownKeys(prototype)) {
       const definition = fencedDefinition(prototype, key);
-      if (definition === undefined) {
-        const { tokenParameters, signalParameters } = lockParametersOf(prototype, key);
-        if (tokenParameters.length > 0) unfilled.push(methodName(prototype, key));
-        if (signalParameters.length > 0) unstopped.push(methodName(prototype, key));
-        warnOfOverride(prototype, key, host);
-        continue;
-      }
-      if (definition.claim && !host.hasFence) unclaimed.push(methodName(prototype, key));
-      try {
-        host.checkOptions(definition.lockOptions);
-      } catch (error) {
-        locateError(error, definition.where);
-        throw error;
-      }
+      if (definition === undefined) checkUnlocked(prototype, key, host);
+      else checkLocked(definition, host);
     }
   }
-  const fix =
-    'without @Fenced. Decorators are not inherited: put @Fenced on this very method, or take the parameter decorator away.';
-  refuse(unfilled, `@FencingToken() ${fix}`);
-  refuse(unstopped, `@LockSignal() ${fix}`);
-  refuse(
-    unclaimed,
-    '@Fenced with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing.',
+}
+
+function checkLocked({ where, claim, lockOptions }: FencedDefinition, host: RedlockHost): void {
+  if (claim && !host.hasFence)
+    throw new FencedUsageError(
+      `${where}: @Fenced with claim: true needs a fence to claim at: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }).`,
+    );
+  try {
+    host.checkOptions(lockOptions);
+  } catch (error) {
+    locateError(error, where);
+    throw error;
+  }
+}
+
+function checkUnlocked(prototype: object, key: string | symbol, { logger }: RedlockHost): void {
+  const name = methodName(prototype, key);
+  const { tokenParameters, signalParameters } = lockParametersOf(prototype, key);
+  if (tokenParameters.length + signalParameters.length > 0)
+    throw new FencedUsageError(
+      `${name}: ${tokenParameters.length > 0 ? '@FencingToken()' : '@LockSignal()'} without @Fenced. Decorators are not inherited: put @Fenced on this very method.`,
+    );
+  const [, ...parents] = lineOf(prototype);
+  const overridden = parents.find((parent) => fencedDefinition(parent, key) !== undefined);
+  if (overridden === undefined) return;
+  logger.warn(
+    `${name} overrides ${methodName(overridden, key)}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well, and nested: 'join' on the one that it calls by super.`,
   );
 }
 
@@ -55,32 +60,8 @@ function refuseSecondModule(modules: ModulesContainer, addresses: readonly strin
   const container = modules as { [APPLICATION_NODES]?: readonly string[] };
   const first = (container[APPLICATION_NODES] ??= addresses);
   if (first === addresses) return;
-  const importers = importersOf(modules);
-  const where = importers.length === 0 ? '' : ` It is imported by ${importers.join(' and ')}.`;
   throw new FencedUsageError(
-    `RedlockModule is in this application twice: with the nodes ${first.join(', ')}, and with the nodes ${addresses.join(', ')}.${where} Call forRoot (or forRootAsync) once; where several modules import it, keep what it returned in a constant and import that.`,
-  );
-}
-
-/** The classes whose `@Module` imports it. Not the imports that Nest has noted: a global module is in all of them. */
-function importersOf(modules: ModulesContainer): string[] {
-  const isOurs = (imported?: { module?: { name?: string }; name?: string }): boolean =>
-    (imported?.module ?? imported)?.name === 'RedlockModule';
-  return [...modules.values()]
-    .filter(({ metatype }) => Reflect.getMetadata('imports', metatype)?.some(isOurs))
-    .map(({ name }) => name);
-}
-
-function refuse(methods: readonly string[], why: string): void {
-  if (methods.length > 0) throw new FencedUsageError(`${methods.join(', ')}: ${why}`);
-}
-
-function warnOfOverride(prototype: object, key: string | symbol, { logger }: RedlockHost): void {
-  const [, ...parents] = lineOf(prototype);
-  const overridden = parents.find((parent) => fencedDefinition(parent, key) !== undefined);
-  if (overridden === undefined) return;
-  logger.warn(
-    `${methodName(prototype, key)} overrides ${methodName(overridden, key)}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well, and nested: 'join' on the one that it calls by super.`,
+    `RedlockModule is in this application twice: with the nodes ${first.join(', ')}, and with the nodes ${addresses.join(', ')}. Call forRoot (or forRootAsync) once; where several modules import it, keep what it returned in a constant and import that.`,
   );
 }
 

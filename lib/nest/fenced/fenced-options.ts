@@ -1,8 +1,7 @@
-import { RedlockConfigError } from '../../core/errors.ts';
-import { durationMs, type Duration } from '../../core/options/duration.ts';
-import { checkOptionNames } from '../../core/options/option-names.ts';
+import type { Duration } from '../../core/options/duration.ts';
+import { callback, checkOptions, choice, flag } from '../../core/options/option-names.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
-import { MINIMUM_TTL_MS, oneOf } from '../../core/options/resolve-options.ts';
+import { OF_WITH_LOCK } from '../../core/options/resolve-options.ts';
 import { calledBy, type FencedKey } from '../made-keys.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
@@ -59,22 +58,12 @@ export interface FencedOptions {
   readonly allowInTransaction?: boolean;
 }
 
-/** Checks each option and gives durations in milliseconds; the second argument is the name, for the error. */
-const CHECKS: Readonly<Record<keyof FencedOptions, (value: unknown, name: string) => unknown>> = {
-  ttl: (value, name) => durationMs(name, value as Duration, MINIMUM_TTL_MS),
-  wait: (value, name) => durationMs(name, value as Duration),
-  signal: (value, name) => {
-    if (typeof value === 'function') return value;
-    throw new RedlockConfigError(name, value, 'give a function of the arguments of the call');
-  },
-  extend: choice(true, false),
-  minHold: (value, name) => durationMs(name, value as Duration),
+const FENCED_OPTIONS = {
+  ...OF_WITH_LOCK.table,
+  signal: callback,
   onBusy: choice('throw', 'skip'),
-  onLost: choice('reject', 'ignore'),
-  release: choice('sent', 'confirmed'),
-  nested: choice('join'),
-  claim: choice(true, false),
-  allowInTransaction: choice(true, false),
+  claim: flag,
+  allowInTransaction: flag,
 };
 
 type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransaction' | 'signalOf';
@@ -88,28 +77,14 @@ export function resolveFencedOptions(
   options: FencedOptions,
   where: string,
 ): Pick<FencedDefinition, ResolvedName> {
-  const checked: Record<string, unknown> = {};
-  checkOptionNames('@Fenced', options, Object.keys(CHECKS));
-  for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined) checked[name] = CHECKS[name as keyof FencedOptions](value, name);
-  }
-  const {
-    onBusy,
-    claim = false,
-    allowInTransaction = false,
-    signal: signalOf,
-    ...lock
-  }: FencedOptions = checked;
+  const checked = checkOptions('@Fenced', FENCED_OPTIONS, options);
+  const { onBusy, claim = false, allowInTransaction = false, signal: signalOf, ...lock } = checked;
   const skipWhenBusy = onBusy === 'skip';
   const lockOptions: WithLockOptions = skipWhenBusy
     ? { wait: 0, release: 'confirmed', ...lock }
     : lock;
   Object.freeze(calledBy(where, lockOptions));
   return { lockOptions, skipWhenBusy, claim, allowInTransaction, signalOf };
-}
-
-function choice<Value>(...allowed: readonly Value[]): (value: unknown, name: string) => Value {
-  return (value, name) => oneOf(name, value, allowed);
 }
 
 /** Methods that can be locked until they settle: not synchronous ones, streams or generators. */

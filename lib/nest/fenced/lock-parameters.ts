@@ -1,7 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import type { FencingToken as Token } from '../../core/fencing-token.ts';
-import { hasOutlivedSection, isInSection } from '../../core/holding/reentrancy.ts';
-import { methodName } from './fenced-metadata.ts';
 
 const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
 const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
@@ -23,10 +21,9 @@ export type FencingToken = Token;
  *   await this.fence.transaction(token, (client) => client.query('UPDATE seat SET taken = true'));
  * }
  * ```
- * @throws FencedUsageError on constructor parameters, and on one that has `@LockSignal()`
  */
 export function FencingToken(): ParameterDecorator {
-  return marking(TOKEN_PARAMETERS, '@FencingToken()');
+  return marking(TOKEN_PARAMETERS);
 }
 
 /**
@@ -41,10 +38,9 @@ export function FencingToken(): ParameterDecorator {
  *   await fetch(this.urlOf(id), { method: 'POST', signal });
  * }
  * ```
- * @throws FencedUsageError on constructor parameters, and on one that has `@FencingToken()`
  */
 export function LockSignal(): ParameterDecorator {
-  return marking(SIGNAL_PARAMETERS, '@LockSignal()');
+  return marking(SIGNAL_PARAMETERS);
 }
 
 /**
@@ -69,35 +65,16 @@ export function lockSignal(): AbortSignal {
 }
 
 function evaluated(name: string, decorator: string, parameter: string): FencedUsageError {
-  const declare = `it is only the default of a parameter of the method under @Fenced. There declare ${decorator} ${parameter} = ${name}, and use ${parameter}; in the work of withLock use lock.${parameter}.`;
-  if (isInSection())
-    return new FencedUsageError(
-      `${name} was evaluated inside a section that a lock protects, and gives no value: ${declare} If that stands there, the method called is not under @Fenced: put it there, or pass the value on. What stood before it has run.`,
-    );
-  if (hasOutlivedSection())
-    return new FencedUsageError(
-      `${name} was evaluated in work that has outlived its section, whose lock no longer protects it, and gives no value: ${declare} Await such work in the section, so that the lock is held until it ends. What stood before it has run.`,
-    );
   return new FencedUsageError(
-    `${name} was evaluated: this call holds no lock, and the method was not run. It is the default of a parameter under ${decorator}, in a method under @Fenced; in a unit test, pass a value for that parameter.`,
+    `${name} was evaluated, and gives no value: it is only the default of a parameter of a method under @Fenced, ${decorator} ${parameter} = ${name}. Use that parameter, or lock.${parameter} in the work of withLock; in a unit test, pass a value.`,
   );
 }
 
-function marking(kind: symbol, name: string): ParameterDecorator {
+function marking(kind: symbol): ParameterDecorator {
   return (target, propertyKey, index) => {
-    if (propertyKey === undefined) {
-      throw new FencedUsageError(
-        `${name} is for parameters of methods under @Fenced: a constructor runs before any lock is held.`,
-      );
-    }
-    const { tokenParameters, signalParameters } = lockParametersOf(target, propertyKey);
-    const others = kind === TOKEN_PARAMETERS ? signalParameters : tokenParameters;
-    if (others.includes(index))
-      throw new FencedUsageError(
-        `${methodName(target, propertyKey)}: @FencingToken() and @LockSignal() are on one parameter. Give each a parameter of its own.`,
-      );
-    const indices = [...indicesOf(kind, target, propertyKey), index];
-    Reflect.defineMetadata(kind, indices, target, propertyKey);
+    // Nest can't make a parameter of a constructor, which has no name; its default fails.
+    const indices = [...indicesOf(kind, target, propertyKey!), index];
+    Reflect.defineMetadata(kind, indices, target, propertyKey!);
   };
 }
 

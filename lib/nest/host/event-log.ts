@@ -1,5 +1,5 @@
 import type { Logger } from '@nestjs/common';
-import { listOf, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import { listOf, quoteKeys } from '../../core/errors.ts';
 import type { Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
 import { inSeconds } from '../../core/options/duration.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
@@ -7,15 +7,11 @@ import type { ModuleFence } from '../redlock-module-options.ts';
 /**
  * The one listener of an application: logs what somebody on call should know of, and hands every event to the user's
  * `onEvent`. When that throws or rejects, the first error is logged, and nothing else changes.
- *
- * @throws RedlockConfigError when `onEvent` is not a function
  */
 export function eventListener(
   logger: Logger,
   onEvent: LockEventListener | undefined,
 ): LockEventListener {
-  if (onEvent !== undefined && typeof onEvent !== 'function')
-    throw new RedlockConfigError('onEvent', onEvent, 'give a function');
   let hasFailed = false;
   const failed = (error: unknown) => {
     if (hasFailed) return;

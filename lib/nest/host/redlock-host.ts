@@ -7,10 +7,17 @@ import {
 import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
 import { quoteKeys, RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
-import { durationMs, inSeconds } from '../../core/options/duration.ts';
-import type { WithLockOptions } from '../../core/options/options.ts';
-import { checkOptionNames, kindOf } from '../../core/options/option-names.ts';
-import { oneOf, resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
+import { inSeconds } from '../../core/options/duration.ts';
+import {
+  callback,
+  checkOptions,
+  duration,
+  flag,
+  having,
+  kindOf,
+} from '../../core/options/option-names.ts';
+import { REDLOCK_DEFAULTS, type WithLockOptions } from '../../core/options/options.ts';
+import { resolveAcquire, SERVICE_OPTIONS } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
 import { FenceClaims, MISSING_FENCE } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
@@ -19,10 +26,16 @@ import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
 
 /** A test finds them in docs/options.md. */
-export const MODULE_OPTIONS: readonly string[] =
-  'nodes ttl maxTtl wait nodeTimeout driftFactor keyPrefix extend minHold restartGuard tokens quorum retry concurrentTries maxConnectionAge strict startupTimeout waitForVotes shutdownTimeout isInTransaction fence onEvent'.split(
-    ' ',
-  );
+export const MODULE_OPTIONS = {
+  nodes: (value: unknown) => value,
+  ...SERVICE_OPTIONS,
+  strict: flag,
+  startupTimeout: duration(1),
+  waitForVotes: flag,
+  shutdownTimeout: duration(),
+  isInTransaction: callback,
+  fence: having<ModuleFence>('claim', 'give one such as postgresFence(pool)'),
+};
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
 export class RedlockHost
@@ -45,25 +58,19 @@ export class RedlockHost
 
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
-    checkModuleOptions(options);
-    this.fence = options.fence ?? MISSING_FENCE;
-    if (typeof this.fence.claim !== 'function')
-      throw new RedlockConfigError('fence', this.fence, 'give one such as postgresFence(pool)');
-    this.isInTransaction = options.isInTransaction;
-    if (this.isInTransaction !== undefined && typeof this.isInTransaction !== 'function')
-      throw new RedlockConfigError('isInTransaction', this.isInTransaction, 'give a function');
-    this.#onEvent = eventListener(this.logger, options.onEvent);
-    this.#nodes = createNodes(nodes, resolveKeyPrefix(options.keyPrefix));
+    const given = checkOptions('RedlockModule', MODULE_OPTIONS, options);
+    this.fence = given.fence ?? MISSING_FENCE;
+    this.isInTransaction = given.isInTransaction;
+    this.#onEvent = eventListener(this.logger, given.onEvent);
+    this.#nodes = createNodes(nodes, given.keyPrefix ?? REDLOCK_DEFAULTS.keyPrefix);
     this.addresses = this.#nodes.map(({ address }) => address);
     this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
-    const { startupTimeout = '10s', shutdownTimeout = this.#redlock.options.acquire.ttlMs } =
-      options;
     this.#start = {
-      strict: oneOf('strict', options.strict ?? false, [true, false]),
-      timeoutMs: durationMs('startupTimeout', startupTimeout, 1),
-      waitForVotes: oneOf('waitForVotes', options.waitForVotes ?? true, [true, false]),
+      strict: given.strict ?? false,
+      timeoutMs: given.startupTimeout ?? 10_000,
+      waitForVotes: given.waitForVotes ?? true,
     };
-    this.#shutdownTimeoutMs = durationMs('shutdownTimeout', shutdownTimeout);
+    this.#shutdownTimeoutMs = given.shutdownTimeout ?? this.#redlock.options.acquire.ttlMs;
   }
 
   /** Connected at the first use, which may come before Nest's init hooks, or never (a module compiled for a unit test). */
@@ -128,32 +135,12 @@ export class RedlockHost
   }
 }
 
-/** Names of options that belong elsewhere. */
-const MISPLACED = {
-  isGlobal: 'put it beside useFactory, not into what useFactory returns',
-  useFactory: 'forRoot takes the options themselves; forRootAsync takes a useFactory',
-};
-
-function checkModuleOptions(options: RedlockModuleOptions): void {
-  for (const [name, fix] of Object.entries(MISPLACED))
-    if (options != null && Object.hasOwn(options, name))
-      throw new RedlockConfigError(name, undefined, fix, 'given here');
-  const taker = 'RedlockModule (forRoot, or the factory of forRootAsync)';
-  checkOptionNames(taker, options, [...MODULE_OPTIONS, 'isGlobal']);
-  // Nodes have no default; their own check says what to give.
-  const empty = Object.entries(options).find(([name, value]) => value === null && name !== 'nodes');
-  if (empty === undefined) return;
-  const fix = 'give a value, or leave it out (or undefined) for the default';
-  throw new RedlockConfigError(empty[0], null, fix);
-}
-
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
 function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
   // No value is shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
-    const shown = Array.isArray(inputs) ? 'an empty array' : kindOf(inputs);
-    const fix = "give an array of Redis servers, for example ['redis://localhost:6379']";
-    throw new RedlockConfigError('nodes', undefined, fix, shown);
+    const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
+    throw new RedlockConfigError('nodes', undefined, fix, kindOf(inputs));
   }
   const nodes = inputs.map((input: NodeInput, index) =>
     isLockNode(input)

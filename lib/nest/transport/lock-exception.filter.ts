@@ -9,8 +9,7 @@ import {
   type RedlockErrorCode,
   type StaleTokenError,
 } from '../../core/errors.ts';
-import { checkOptionNames } from '../../core/options/option-names.ts';
-import { oneOf } from '../../core/options/resolve-options.ts';
+import { checkOptions, choice } from '../../core/options/option-names.ts';
 
 /** Options of {@link LockExceptionFilter}. */
 export interface LockExceptionFilterOptions {
@@ -104,8 +103,8 @@ export class LockExceptionFilter implements ExceptionFilter {
 
   // Nest, which makes it where a class was given to `@UseFilters`, has no options to inject.
   constructor(@Optional() options: LockExceptionFilterOptions = {}) {
-    checkOptionNames('LockExceptionFilter', options, ['busyStatus']);
-    this.#busyStatus = oneOf('busyStatus', options.busyStatus ?? 409, [409, 423]);
+    const table = { busyStatus: choice(409, 423) };
+    this.#busyStatus = checkOptions('LockExceptionFilter', table, options).busyStatus ?? 409;
   }
 
   /** What Nest calls. @throws the error itself where the transport is none of those above */

@@ -16,9 +16,10 @@ describe('durationMs', () => {
       '16.1s',
       '5m',
       '1h',
+      '2d',
     ];
     expect(given.map((value) => durationMs('ttl', value as Duration))).toEqual([
-      0, 2, 3_333, 2_147_483_647, 500, 0, 30_000, 16_100, 300_000, 3_600_000,
+      0, 2, 3_333, 2_147_483_647, 500, 0, 30_000, 16_100, 300_000, 3_600_000, 172_800_000,
     ]);
   });
 
@@ -32,16 +33,15 @@ describe('durationMs', () => {
     null,
     {},
   ];
-  const texts = ['10', '10 s', '-5s', '1e3ms', '10S', 's', '', 'Infinityms', '1d', '999999h'];
+  const texts = ['10', '10 s', '-5s', '1e3ms', '10S', 's', '', 'Infinityms', '25d', '999999h'];
 
-  it.each<unknown>([...values, ['5s'], ...texts])(
-    'refuses %p, naming option, value and fix',
-    (value) => {
+  it('refuses everything else, by the name of the option', () => {
+    for (const value of [...values, ['5s'], ...texts]) {
       const parse = () => durationMs('wait', value as Duration);
       expect(parse).toThrow(RedlockConfigError);
-      expect(parse).toThrow(/^Option 'wait' can't be .+: give milliseconds .+'30s'/);
-    },
-  );
+      expect(parse).toThrow(/^Option 'wait' can't be .+: give milliseconds, .+'30s'/);
+    }
+  });
 
   it('names the lower bound that was broken', () => {
     expect(() => durationMs('ttl', 50, 100)).toThrow(/can't be 50: .* from 100 ms/);

@@ -91,7 +91,7 @@ describe('each option', () => {
   ])('%s: %p is refused with option, value and fix (%i nodes)', (option, options, nodeCount) => {
     const error = refused(options, nodeCount);
     expect([error.option, error.code]).toEqual([option, 'REDLOCK_CONFIG']);
-    expect(error.message).toMatch(/^Option '.+' can't be .+: .{10,}\.$/);
+    expect(error.message).toMatch(/^Option '.+' can't be .+: .+\.$/);
   });
 
   it('is used as given', () => {
@@ -174,13 +174,8 @@ describe('options of one call', () => {
     expect(refusal(() => resolveAcquire(fixed, { ttl: '1s' })).option).toBe('nodeTimeout');
   });
 
-  it.each<[string, object]>([
-    ['ttl', { ttl: '31s' }],
-    ['ttl', { ttl: 5 }],
-    ['minHold', { minHold: '31s' }],
-    ['wait', { wait: 'long' }],
-    ['extend', { extend: 0 }],
-  ])('%s: %p is refused', (option, options) => {
-    expect(refusal(() => call(options as AcquireOptions)).option).toBe(option);
+  it('are refused above maxTtl, which a restarted server waits', () => {
+    for (const option of ['ttl', 'minHold'])
+      expect(refusal(() => call({ [option]: '31s' })).option).toBe(option);
   });
 });
