@@ -7,7 +7,6 @@ import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
 import { durationMs } from '../core/options/duration.ts';
 import { OF_WITH_LOCK, oneOf } from '../core/options/resolve-options.ts';
-import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
 
@@ -155,14 +154,10 @@ async function withClaim<Result>(
   { claim, ...options }: SectionOptions,
 ): Promise<Result> {
   oneOf('claim', claim, [true, false]);
-  const { redlock, claims, hasFence } = host;
+  const { redlock, claims } = host;
   // It says what is wrong with the work.
   if (!claim || typeof work !== 'function')
     return redlock.withLock(keys, work, options, OF_SECTION);
-  if (!hasFence)
-    throw new FencedUsageError(
-      'withLock with claim: true needs a fence to claim at. Give it to the module: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing. Nothing was locked.',
-    );
   return claims.run({ locks, keys, work, options });
 }
 
@@ -219,5 +214,3 @@ function hostOf(service: LockService | undefined): RedlockHost {
     );
   return host;
 }
-
-registerCopy('LockService', LockService);

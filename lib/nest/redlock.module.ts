@@ -8,12 +8,11 @@ import { ModulesContainer } from '@nestjs/core';
 import { RedlockConfigError } from '../core/errors.ts';
 import { checkOptionNames, kindOf } from '../core/options/option-names.ts';
 import { oneOf } from '../core/options/resolve-options.ts';
-import { copiesOf } from '../core/package-copies.ts';
+import { Fence } from '../fencing/fence.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { MODULE_OPTIONS, RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
-import { fenceProviders, missingFenceProviders } from './module-fence.ts';
 import type {
   NodeInput,
   OptionsOnly,
@@ -88,8 +87,8 @@ export class RedlockModule extends ConfigurableModuleClass {
     if (isText || Array.isArray(options))
       checkOptionNames('forRoot', options, [...MODULE_OPTIONS, 'isGlobal']);
     checkIsGlobal(options?.isGlobal);
-    const fences = options?.fence === undefined ? missingFenceProviders() : fenceProviders();
-    return withCopies(super.forRoot(options ?? {}), fences);
+    const definition = super.forRoot(options ?? {});
+    return options?.fence === undefined ? definition : withFence(definition);
   }
 
   /**
@@ -103,7 +102,7 @@ export class RedlockModule extends ConfigurableModuleClass {
     },
   ): DynamicModule {
     checkAsyncOptions(options);
-    return withCopies(withMethodCheck(super.forRootAsync(options), options), fenceProviders());
+    return withFence(withMethodCheck(super.forRootAsync(options), options));
   }
 }
 
@@ -159,14 +158,16 @@ function withMethodCheck(
   return { ...definition, providers: [...others, checked] };
 }
 
-function withCopies(definition: DynamicModule, fences: FactoryProvider[]): DynamicModule {
-  // An ES module application with a CommonJS feature module asks for the service by two classes.
-  const others = copiesOf('LockService').filter((copy) => copy !== LockService);
-  const services = others.map((copy) => ({ provide: copy, useExisting: LockService }));
-  const added = [...services, ...fences];
+/** Provides the fence of the module where a constructor asks for `Fence`. */
+function withFence(definition: DynamicModule): DynamicModule {
+  const provider: FactoryProvider = {
+    provide: Fence,
+    useFactory: ({ fence }: RedlockHost) => fence,
+    inject: [REDLOCK_HOST],
+  };
   return {
     ...definition,
-    providers: [...(definition.providers ?? []), ...added],
-    exports: [...(definition.exports ?? []), ...added.map(({ provide }) => provide)],
+    providers: [...(definition.providers ?? []), provider],
+    exports: [...(definition.exports ?? []), Fence],
   };
 }

@@ -1,11 +1,9 @@
 import 'reflect-metadata';
-import { Inject, Injectable, Module, Optional, Scope, type LoggerService } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { Inject, Injectable, Module, Optional, type LoggerService } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { registerCopy } from '../../lib/core/package-copies.ts';
 import {
   Fence,
   postgresFence,
@@ -110,14 +108,6 @@ describe('the fence of the module', () => {
     expect(module.get(Refunds, { strict: false }).refunded).toEqual(['seat:2']);
   });
 
-  it('is one for the class of another copy of this package', async () => {
-    abstract class OtherCopy {}
-    registerCopy('Fence', OtherCopy);
-    const fence = postgresFence(database.pool);
-    const module = await start(RedlockModule.forRoot({ ...base(), fence }));
-    expect(module.get(OtherCopy)).toBe(fence);
-  });
-
   it('may be one in Redis, asked for by the token Fence', async () => {
     @Injectable()
     class Counters {
@@ -143,75 +133,17 @@ describe('the fence of the module', () => {
     }
   });
 
-  it('is missing where none was configured: with forRoot at boot, with forRootAsync at the first use', async () => {
-    await expect(start(RedlockModule.forRoot(base()))).rejects.toMatchObject({
-      code: 'FENCED_USAGE',
-      message: expect.stringMatching(
-        /^Seats asks for Fence, .*forRoot\(\{ nodes, fence: postgresFence\(pool\) \}\)/,
-      ),
-    });
-    const module = await start(RedlockModule.forRootAsync({ useFactory: base }));
-    await expect(module.get(Seats).book('3', 'ana')).rejects.toMatchObject({
-      code: 'FENCED_USAGE',
-      message: expect.stringContaining('forRoot({ nodes, fence: postgresFence(pool) })'),
-    });
-    for (const use of [
-      (fence: Fence) => fence.claim(oldToken('3')),
-      async (fence: Fence) => fence.advance({}, oldToken('3')),
-      async (fence: Fence) => fence.ddl(),
-      async (fence: Fence) => fence.observe(() => undefined),
-    ]) {
-      await expect(use(module.get(Fence))).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-    }
-    // A synchronous transaction would have committed by the time of a rejection.
-    expect(() => void module.get(Fence).advance({}, oldToken('3'))).toThrow('A fence is used');
-  });
-
-  it('is undefined when injected as optional, also for each request', async () => {
+  it('is none where none was given: Nest refuses who asks for it, unless it is optional', async () => {
     @Injectable()
     class Optimist {
-      constructor(
-        readonly modules: ModulesContainer,
-        @Optional() readonly fence?: Fence,
-        @Optional() @Inject(Fence) readonly second?: Fence,
-      ) {}
+      constructor(@Optional() readonly fence?: Fence) {}
     }
-    @Injectable({ scope: Scope.REQUEST })
-    class OptimistOfOneRequest extends Optimist {
-      @Optional() @Inject(Fence) readonly third?: Fence;
-    }
-    @Injectable({ scope: Scope.REQUEST })
-    class Pessimist {
-      constructor(@Inject(Fence) readonly fence: Fence) {}
-    }
-    const ofFactory = {
-      provide: 'fence',
-      inject: [{ token: Fence, optional: true }],
-      useFactory: (fence?: Fence) => fence ?? 'none',
-    };
-    const providers = [Optimist, OptimistOfOneRequest, Pessimist, ofFactory];
-    const module = await start(RedlockModule.forRoot(base()), providers);
-    expect(module.get(Optimist)).toMatchObject({ fence: undefined, second: undefined });
-    expect(module.get('fence')).toBe('none');
-    const optimist = await module.resolve(OptimistOfOneRequest);
-    expect([optimist.fence, optimist.second, optimist.third]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-    await expect(module.resolve(Pessimist)).rejects.toThrow(/^Pessimist asks for Fence/);
-  });
-
-  it('of an application of its own is found by the modules that import it', async () => {
-    const own = postgresFence(database.pool);
-    class OwnFence {}
-    Module({ providers: [{ provide: Fence, useValue: own }], exports: [Fence] })(OwnFence);
-    class Feature {}
-    Module({ imports: [OwnFence], providers: [Seats], exports: [Seats] })(Feature);
-    class Application {}
-    Module({ imports: [RedlockModule.forRoot(base()), Feature] })(Application);
-    const module = await start(Application, []);
-    expect(module.get(Seats, { strict: false })).toMatchObject({ fence: own });
+    await expect(start(RedlockModule.forRoot(base()))).rejects.toThrow(/argument Fence/);
+    const module = await start(RedlockModule.forRoot(base()), [Optimist]);
+    expect(module.get(Optimist).fence).toBeUndefined();
+    const late = await start(RedlockModule.forRootAsync({ useFactory: base }));
+    await expect(late.get(Seats).book('3', 'ana')).rejects.toThrow(TypeError);
+    await expect(ownerOf('3')).resolves.toBeUndefined();
   });
 
   describe('when it refuses a token', () => {

@@ -179,7 +179,6 @@ describe('withLock(key, work, { claim: true })', () => {
     let ran = 0;
     await expect(locks.withLock(key, () => (ran += 1), { claim: true })).rejects.toMatchObject({
       code: 'FENCED_USAGE',
-      message: expect.stringContaining('needs a fence to claim at'),
     });
     expect(ran).toBe(0);
   });

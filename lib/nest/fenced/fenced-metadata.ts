@@ -5,7 +5,7 @@ import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
-/** What `@Fenced` on one method means. Read across copies of the package: only add to it. */
+/** What `@Fenced` on one method means. */
 export interface FencedDefinition extends LockParameters {
   /** `Class.method`, for messages. */
   readonly where: string;
@@ -20,7 +20,7 @@ export interface FencedDefinition extends LockParameters {
   readonly signalOf: ((...args: any[]) => AbortSignal | undefined) | undefined;
 }
 
-/** What runs the methods under `@Fenced`: the application's `FencedInterceptor`, possibly of another copy of this package. */
+/** Runs the methods under `@Fenced`: the application's `FencedInterceptor`. */
 export interface FencedRunner {
   /**
    * @param args of the call; the token and the signal are written into them
@@ -29,7 +29,7 @@ export interface FencedRunner {
   run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;
 }
 
-const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
+const FENCED = Symbol('nestjs-fenced-lock/fenced');
 
 /** `Class.method`, for messages. */
 export function methodName(target: object, propertyKey: string | symbol): string {

@@ -12,7 +12,7 @@ import type { WithLockOptions } from '../../core/options/options.ts';
 import { checkOptionNames, kindOf } from '../../core/options/option-names.ts';
 import { oneOf, resolveAcquire, resolveKeyPrefix } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
-import { FenceClaims, MISSING_FENCE } from '../module-fence.ts';
+import { FenceClaims } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
@@ -30,7 +30,8 @@ export class RedlockHost
 {
   readonly logger = new Logger('RedlockModule');
   readonly addresses: readonly string[];
-  readonly fence: ModuleFence;
+  /** Undefined where the module was given none. */
+  readonly fence: ModuleFence | undefined;
   readonly claims = new FenceClaims(this);
   readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
@@ -46,8 +47,8 @@ export class RedlockHost
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
     checkModuleOptions(options);
-    this.fence = options.fence ?? MISSING_FENCE;
-    if (typeof this.fence.claim !== 'function')
+    this.fence = options.fence;
+    if (this.fence !== undefined && typeof this.fence.claim !== 'function')
       throw new RedlockConfigError('fence', this.fence, 'give one such as postgresFence(pool)');
     this.isInTransaction = options.isInTransaction;
     if (this.isInTransaction !== undefined && typeof this.isInTransaction !== 'function')
@@ -73,13 +74,13 @@ export class RedlockHost
       // When the start fails in between, nobody closes it; calls keep the process alive by themselves.
       for (const node of this.#nodes) node.holdProcess?.(false);
       this.#redlock.open();
-      if (this.hasFence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
+      if (this.fence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
     }
     return this.#redlock;
   }
 
   get hasFence(): boolean {
-    return this.fence !== MISSING_FENCE;
+    return this.fence !== undefined;
   }
 
   /** @throws RedlockConfigError when the options of a method don't fit those of the module */
@@ -95,7 +96,7 @@ export class RedlockHost
   async onApplicationBootstrap(): Promise<void> {
     const { fence, logger } = this;
     const { signal } = this.#closing;
-    if (this.hasFence)
+    if (fence)
       await this.#starting(() => checkModuleFence(fence, this.#start.timeoutMs, logger, signal));
     for (const node of this.#nodes) node.holdProcess?.(true);
   }
