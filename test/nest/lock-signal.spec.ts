@@ -16,7 +16,6 @@ import {
 import { createMemoryNodes, occupy } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { closeAll, startModule } from './support/applications.ts';
-import { Gate } from './support/critical-section.ts';
 
 const ran: unknown[] = [];
 
@@ -106,80 +105,7 @@ describe('@LockSignal()', () => {
     expect((error as Error).message).toContain(`${shown} was evaluated: this call holds no lock`);
     expect(ran).toEqual([]);
   });
-
-  it.each([
-    ['token', 'fencingToken()', '@FencingToken() token = fencingToken()'],
-    ['signal', 'lockSignal()', '@LockSignal() signal = lockSignal()'],
-  ])(
-    'the default of the %s in the body of a section says that the lock is held, and what to declare',
-    async (name, shown, declaration) => {
-      const module = await startModule({ providers: [Bodies] });
-      const error = await module
-        .get(Bodies)
-        .work(name)
-        .catch((thrown: unknown) => thrown);
-      expect(error).toBeInstanceOf(FencedUsageError);
-      const { message } = error as Error;
-      expect(message).toContain(`Bodies.work: ${shown} was evaluated inside a section`);
-      expect(message).toContain(`There declare ${declaration}, and use ${name};`);
-      expect(message).toContain('What stood before it has run.');
-      expect(message).not.toContain('no lock');
-      expect(message).not.toContain('was not run');
-      expect(ran).toEqual(['before']);
-    },
-  );
-
-  it.each([
-    ['token', 'fencingToken()', '@FencingToken() token = fencingToken()'],
-    ['signal', 'lockSignal()', '@LockSignal() signal = lockSignal()'],
-  ])(
-    'the default of the %s in work that outlives its section says so, and not that nothing was run',
-    async (name, shown, declaration) => {
-      const module = await startModule({ providers: [Bodies] });
-      const gate = new Gate();
-      const { later } = await module.get(Bodies).detach(name, gate);
-      gate.open();
-      const error = await later.catch((thrown: unknown) => thrown);
-      expect(error).toBeInstanceOf(FencedUsageError);
-      const { message } = error as Error;
-      expect(message).toContain(`${shown} was evaluated in work that has outlived its section`);
-      expect(message).toContain(`There declare ${declaration}, and use ${name};`);
-      expect(message).toContain('What stood before it has run.');
-      expect(message).not.toContain('was not run');
-      expect(ran).toEqual(['before']);
-    },
-  );
-
-  it('and so does that of a method without @Fenced, which a section calls', async () => {
-    const module = await startModule({ providers: [Bodies] });
-    await expect(module.get(Bodies).work('call')).rejects.toThrow(
-      'If that stands there, the method called is not under @Fenced: put it there, or pass the value on.',
-    );
-    expect(ran).toEqual(['before']);
-  });
 });
-
-@Injectable()
-class Bodies {
-  @Fenced('body')
-  async work(name: string): Promise<void> {
-    ran.push('before');
-    if (name === 'token') fencingToken();
-    if (name === 'signal') lockSignal();
-    if (name === 'call') await new Undecorated().send();
-  }
-
-  @Fenced('body')
-  async detach(name: string, gate: Gate): Promise<{ later: Promise<void> }> {
-    const outlives = async () => {
-      await gate.opened;
-      ran.push('before');
-      if (name === 'token') fencingToken();
-      else lockSignal();
-    };
-    return { later: outlives() };
-  }
-}
 
 class Undecorated {
   async send(_token = fencingToken(), _signal = lockSignal()): Promise<void> {

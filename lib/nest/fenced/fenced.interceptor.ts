@@ -21,17 +21,11 @@ import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
  */
 @Injectable()
 export class FencedInterceptor implements NestInterceptor, FencedRunner {
-  /** What the LockService has not, where a test replaced it. */
-  private readonly missing: readonly ('withLock' | 'holds')[];
-
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
     @Inject(REDLOCK_HOST)
     private readonly host: Pick<RedlockHost, 'claims' | 'isInTransaction'>,
-  ) {
-    const needed = ['withLock', 'holds'] as const;
-    this.missing = needed.filter((name) => typeof locks?.[name] !== 'function');
-  }
+  ) {}
 
   /**
    * Bound by hand (`@UseInterceptors`) it passes every call through: a method under `@Fenced` takes its lock itself, with the
@@ -55,9 +49,8 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       return body();
     };
     try {
-      // What a caller passed there is forged: not even the key function may see it.
+      // A caller forged what stands there: not even the key function may see it.
       writeParameters(definition, args, undefined);
-      if (this.missing.length > 0) this.refuseDouble(definition);
       keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       options = optionsOf(definition, args);
@@ -65,7 +58,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
         ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
         : await this.locks.withLock(keys, begin, options);
     } catch (error) {
-      // Its own reason, whatever it is.
+      // The caller gets its own reason, whatever it is.
       if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
       // A busy lock inside the method is the method's own error: half of its work may be done. So is that of another call.
       const isBusy = isWaiting && isBusyWith(keys, error);
@@ -73,20 +66,6 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       locateError(error, definition.where);
       throw error;
     }
-  }
-
-  private refuseDouble({ claim }: FencedDefinition): void {
-    const asksForHeld = claim || this.host.isInTransaction !== undefined;
-    // A double may have got it meanwhile.
-    const missing = this.missing.find(
-      (name) =>
-        (name === 'withLock' || asksForHeld) &&
-        typeof (this.locks as Partial<LockService> | null)?.[name] !== 'function',
-    );
-    if (missing === undefined) return;
-    throw new FencedUsageError(
-      `LockService was replaced by an object that has no ${missing}(). The method was not run. In a test, replace the nodes instead: overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.`,
-    );
   }
 
   private refuseInTransaction(definition: FencedDefinition, keys: readonly string[]): void {
@@ -100,7 +79,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   }
 }
 
-/** Whether it says that these very keys are busy. By their names: the lock service may be of another copy of the package. */
+/** Whether it says that these very keys are busy, and not those of another call. */
 function isBusyWith(keys: string | readonly string[], error: unknown): boolean {
   if (!isRedlockError(error) || error.code !== 'LOCK_BUSY') return false;
   const own = new Set([keys].flat());
