@@ -5,8 +5,9 @@ import swc from './swc.cjs';
 const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
-// databases, which take the application's connection and import no driver, and the sample. Child processes (fault campaign, process,
-// call-path, operation-counts) load the repository's packages, not those of test/nest11. The scripts of a batch run on the server, whichever client sent them.
+// databases, which take the application's connection and import no driver, and the sample; and what happens after Nest has called
+// the wrapper of a method: claims, errors, outcomes, keys. Child processes (fault campaign, process, call-path, operation-counts)
+// load the repository's packages, not those of test/nest11. The scripts of a batch run on the server, whichever client sent them.
 // All of these have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones
 // beside them (http-receiver, redis-conformance) stay.
 const SAME_ON_EVERY_NEST = [
@@ -21,6 +22,8 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/e2e/operation-counts\\.spec\\.ts$',
+  '<rootDir>/test/nest/(fenced|with-lock)-(claim|errors|outcomes)\\.spec\\.ts$',
+  '<rootDir>/test/nest/(key-template|lock-service-keys|postgres-tokens)\\.spec\\.ts$',
   '<rootDir>/test/unit/(core|testing)/',
 ];
 

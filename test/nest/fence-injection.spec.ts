@@ -1,16 +1,9 @@
 import 'reflect-metadata';
-import { Inject, Injectable, Module, Optional, type LoggerService } from '@nestjs/common';
+import { Injectable, Module, Optional, type LoggerService } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
 import pg from 'pg';
-import {
-  Fence,
-  postgresFence,
-  redisFence,
-  type FenceToken,
-  type RedisFence,
-} from '../../lib/fencing/index.ts';
+import { Fence, postgresFence, type FenceToken } from '../../lib/fencing/index.ts';
 import {
   Fenced,
   FencingToken,
@@ -19,7 +12,6 @@ import {
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
-import { startRedisServers } from '../support/redis-servers/index.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { startFencedDatabase, type FencedDatabase } from './support/fenced-database.ts';
 
@@ -108,31 +100,6 @@ describe('the fence of the module', () => {
     expect(module.get(Refunds, { strict: false }).refunded).toEqual(['seat:2']);
   });
 
-  it('may be one in Redis, asked for by the token Fence', async () => {
-    @Injectable()
-    class Counters {
-      constructor(@Inject(Fence) private readonly fence: RedisFence) {}
-
-      @Fenced('counter:{0}')
-      async set(id: string, value: string, @FencingToken() token?: FencingToken): Promise<unknown> {
-        return this.fence.write(token, [['SET', `{counter:${id}}:value`, value]]);
-      }
-    }
-    const [server] = await startRedisServers(1);
-    const client = new Redis(server!.url);
-    const id = `${process.pid}:${Date.now()}`;
-    try {
-      const options = { ...base(), fence: redisFence(client) };
-      const module = await start(RedlockModule.forRoot(options), [Counters]);
-      await expect(module.get(Counters).set(id, 'a')).resolves.toEqual(['OK']);
-      await expect(client.get(`{counter:${id}}:value`)).resolves.toBe('a');
-    } finally {
-      await client.del(`{counter:${id}}:value`, `fence:{counter:${id}}`);
-      client.disconnect();
-      await server!.stop();
-    }
-  });
-
   it('is none where none was given: Nest refuses who asks for it, unless it is optional', async () => {
     @Injectable()
     class Optimist {
@@ -175,17 +142,6 @@ describe('the fence of the module', () => {
       await fence.claim(oldToken('4')).catch(() => undefined);
       expect(events.filter(({ type }) => type === 'stale')).toHaveLength(1);
       expect(logger.lines).toHaveLength(1);
-    });
-
-    it('is not disturbed by a listener that throws or rejects', async () => {
-      // Jest fails a test in which a promise rejects without a handler.
-      const rejecting = (): any => Promise.reject(new Error('no metrics'));
-      const fence = postgresFence(database.pool, { onEvent: rejecting });
-      fence.observe(() => {
-        throw new Error('no metrics');
-      });
-      await expect(fence.claim(oldToken('6'))).resolves.toBeUndefined();
-      await new Promise((resolve) => setImmediate(resolve));
     });
 
     it('logs a compensation that failed as an error', async () => {

@@ -26,16 +26,6 @@ describe('key templates', () => {
     expect(keyOf('order:{0.id}', new Order())).toBe('order:42');
   });
 
-  it('leaves braces inside of values alone', () => {
-    expect(keyOf('seat:{0}', '{0}')).toBe('seat:{0}');
-  });
-
-  it('is refused when it is empty, with what to write', () => {
-    expect(() => keyOf('')).toThrow(
-      "Seats.book: the key template is empty. Write the name of what is locked, such as 'seat:{0}'.",
-    );
-  });
-
   it.each([
     ['seat:{1}', ['only one'], 'undefined'],
     ['seat:{0.id}', [{}], 'undefined'],
