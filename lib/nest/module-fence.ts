@@ -42,11 +42,11 @@ export class FenceClaims {
         'A claim needs a fence: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }). Nothing was locked.',
       );
     const { locks, work, options, onAcquired } = section;
-    // A copy: the caller's own may be another one by the second lock.
+    // Keys are copied: the caller's array may have changed by the second lock.
     const keys = Array.isArray(section.keys) ? [...section.keys] : section.keys;
     const { redlock } = this.#host;
     const isJoined = locks.holds(keys);
-    /** Each of another key, and followed by another lock. */
+    /** Refusals, each of another key, after which the lock is taken again. */
     const refusals: StaleTokenError[] = [];
     let isWaiting = false;
     const claimThen = async (lock: Lock): Promise<Result | undefined> => {
@@ -122,8 +122,8 @@ export class FenceClaims {
 const DAY_MICROS = 86_400_000_000;
 
 /**
- * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day,
- * and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
+ * Says whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming
+ * day, and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
  */
 function isCurable(
   { currentToken }: StaleTokenError,

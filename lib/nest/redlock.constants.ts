@@ -22,7 +22,7 @@ export const REDLOCK_NODES = Symbol('nestjs-fenced-lock/nodes');
 /** The {@link RedlockHost} of the application. */
 export const REDLOCK_HOST = Symbol('nestjs-fenced-lock/host');
 
-/** What runs the methods under `@Fenced`: the `FencedInterceptor` of the application. */
+/** Injection token of what runs the methods under `@Fenced`: the application's `FencedInterceptor`. */
 export const FENCED_RUNNER = Symbol('nestjs-fenced-lock/fenced-runner');
 
 /** Hidden property that receives the runner. Nest prints its description when the module is missing, so it says what to do. */

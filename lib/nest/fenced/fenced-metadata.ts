@@ -5,7 +5,7 @@ import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
-/** What `@Fenced` on one method means. */
+/** Everything that `@Fenced` on one method means. */
 export interface FencedDefinition extends LockParameters {
   /** `Class.method`, for messages. */
   readonly where: string;
@@ -14,7 +14,7 @@ export interface FencedDefinition extends LockParameters {
   readonly lockOptions: WithLockOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
-  /** Whether the token goes to the fence before the body. */
+  /** Brings the token to the fence before the body. */
   readonly claim: boolean;
   /** The caller's own signal, from the arguments of a call; undefined where the decorator has none. */
   readonly signalOf: ((...args: any[]) => AbortSignal | undefined) | undefined;
@@ -54,7 +54,7 @@ export function markFenced(
   Reflect.defineMetadata(FENCED, definition, target, propertyKey);
 }
 
-/** What `@Fenced` on this very method, not on one it overrides, means; undefined without it. */
+/** Reads the definition of this very method, not of one that it overrides; undefined without `@Fenced`. */
 export function fencedDefinition(
   target: object,
   propertyKey: string | symbol,
@@ -98,7 +98,7 @@ export function injectRunner(target: object): void {
   Inject(FENCED_RUNNER)(target, RUNNER_PROPERTY);
 }
 
-/** Undefined while the constructor runs, and always when the instance was not built by Nest. */
+/** Finds nothing while the constructor runs, nor ever when Nest did not build the instance. */
 export function runnerOf(instance: object | undefined): FencedRunner | undefined {
   return (instance as { [RUNNER_PROPERTY]?: FencedRunner } | undefined)?.[RUNNER_PROPERTY];
 }

@@ -19,7 +19,7 @@ export interface LockExceptionFilterOptions {
   readonly busyStatus?: 409 | 423;
 }
 
-/** What a caller is answered over every transport; over HTTP with the status beside it. */
+/** Answer to a caller over every transport; over HTTP with the status beside it. */
 export interface LockExceptionAnswer {
   /** What went wrong, for programs. */
   readonly code: RedlockErrorCode;
@@ -27,9 +27,9 @@ export interface LockExceptionAnswer {
   readonly message: string;
   /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
   readonly retryAfterSeconds?: number;
-  /** Of a stale token: its key. */
+  /** Key of a stale token. */
   readonly key?: string;
-  /** Of a stale token: the refused token, decimal. The newer one is for its holder only. */
+  /** Refused token, decimal. The newer one is for its holder only. */
   readonly token?: string;
 }
 

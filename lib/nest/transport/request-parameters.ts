@@ -15,12 +15,12 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  * Gives an HTTP handler the token its caller sent in the header `Fencing-Token`, for the resource that the function names
  * (without one: name the keys in the call to the fence).
  *
- * It only reads. What refuses a stale caller is the handler's own `fence.transaction(token, …)`; a check before the handler,
- * in a guard or a pipe, comes too early to stop a late write.
+ * The decorator only reads. A stale caller is refused by the handler's own `fence.transaction(token, …)`; a check before the
+ * handler, in a guard or a pipe, comes too early to stop a late write.
  *
- * Answers 428 when the header is missing, and 400 when it is malformed, when no fence can have the resource, and when the number
- * is more than a day ahead of this process's clock: it would lock out all holders until then, and nodes grant no such number.
- * It answers 400, too, when the function makes no key of the request, or more than a lock can have. The text says so, and names the method, which does not run.
+ * The answer is 428 when the header is missing, and 400 when it is malformed, when the number is more than a day ahead of this
+ * process's clock (it would lock out all holders until then, and nodes grant no such number), and when the function makes no key
+ * of the request, or more than a lock can have. The method does not run then.
  *
  * @example
  * ```ts
