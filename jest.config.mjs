@@ -19,6 +19,7 @@ export const LONG_SPECS = [
   'test/fencing/stress/mariadb-stress.spec.ts',
   'test/fencing/stress/postgres-stress.spec.ts',
   'test/fencing/wrong-stores.spec.ts',
+  'test/nest/one-copy.spec.ts',
   'test/nest/vote-wait.spec.ts',
   'test/regressions/moved-servers.spec.ts',
   'test/regressions/nothing-left.spec.ts',

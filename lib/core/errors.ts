@@ -48,7 +48,7 @@ export abstract class RedlockError extends Error {
   abstract readonly code: RedlockErrorCode;
   /** The lock keys concerned; empty when there is none. */
   readonly keys: readonly string[];
-  /** The called method with `@Fenced` or `@FencingTokenHeader`, `Class.method`; else absent. The message begins with it. */
+  /** The called method with `@Fenced`, `Class.method`; else absent. The message begins with it. */
   declare where?: string;
   /** @internal */
   declare readonly [BRAND]: true;

@@ -1,6 +1,5 @@
 import type { StaleTokenError } from '../core/errors.ts';
 import type { Duration } from '../core/options/duration.ts';
-import { registerCopy } from '../core/package-copies.ts';
 
 /**
  * What the fence takes as a token. A `FencingToken` is one; so is what another service received over HTTP, whose
@@ -200,5 +199,3 @@ export interface SqlFenceOptions extends FenceOptions {
   /** Name of the table, with its schema when needed. @default 'redlock_fence' */
   readonly table?: string;
 }
-
-registerCopy('Fence', Fence);

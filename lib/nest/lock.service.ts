@@ -8,7 +8,6 @@ import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts
 import { durationMs } from '../core/options/duration.ts';
 import { flag } from '../core/options/option-names.ts';
 import { OF_WITH_LOCK } from '../core/options/resolve-options.ts';
-import { registerCopy } from '../core/package-copies.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
 
@@ -155,5 +154,3 @@ function lazyKindOf(value: unknown): string | undefined {
   if (Symbol.asyncIterator in value) return 'an async iterable';
   return isGeneratorObject(value) ? 'a generator' : undefined;
 }
-
-registerCopy('LockService', LockService);

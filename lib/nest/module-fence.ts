@@ -1,79 +1,11 @@
-import { Scope, type FactoryProvider } from '@nestjs/common';
-import { INQUIRER } from '@nestjs/core';
 import { FencedUsageError, isRedlockError, type StaleTokenError } from '../core/errors.ts';
-import { copiesOf } from '../core/package-copies.ts';
-import type { Fence } from '../fencing/fence.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
-import { REDLOCK_HOST } from './redlock.constants.ts';
 import type { FencingToken } from '../core/fencing-token.ts';
 import type { Lock } from '../core/lock.ts';
 import type { WithLockOptions } from '../core/options/options.ts';
 import { resolveAcquire, type ResolvedOptions } from '../core/options/resolve-options.ts';
 import type { LockService } from './lock.service.ts';
-
-const NO_FENCE =
-  'but RedlockModule was given none: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }), from nestjs-fenced-lock/fencing.';
-
-function refuse(): never {
-  throw new FencedUsageError(`A fence is used, ${NO_FENCE} Nothing was written.`);
-}
-
-const reject = async (): Promise<never> => refuse();
-
-/** Stands where a fence was asked for and none was given: nothing is written. */
-export const MISSING_FENCE: Fence = {
-  transaction: reject,
-  // At once: a synchronous transaction would not wait for a rejection.
-  advance: refuse,
-  claim: reject,
-  prune: reject,
-  check: reject,
-  ddl: refuse,
-  observe: refuse,
-};
-
-/** The fence of the module for constructors that ask for `Fence`: the class of this copy of the package, or of another. */
-export function fenceProviders(): FactoryProvider[] {
-  return copiesOf('Fence').map((fence) => ({
-    provide: fence,
-    useFactory: (host: RedlockHost) => host.fence,
-    inject: [REDLOCK_HOST],
-  }));
-}
-
-/**
- * In the place of {@link fenceProviders} where the module has no fence. Nest makes what is transient only for those who ask for it,
- * so the others start without one.
- */
-export function missingFenceProviders(): FactoryProvider[] {
-  return copiesOf('Fence').map((fence) => ({
-    provide: fence,
-    scope: Scope.TRANSIENT,
-    useFactory: (asking?: object | null) => {
-      // In a provider that is made for each request, Nest takes no error for an answer.
-      if (asking && optionalDependencies(asking.constructor).includes(fence)) return undefined;
-      throw new FencedUsageError(
-        `${asking?.constructor?.name || 'A provider'} asks for Fence, ${NO_FENCE}`,
-      );
-    },
-    inject: [{ token: INQUIRER, optional: true }],
-  }));
-}
-
-/** What a class asks for under `@Optional()`, by the metadata of Nest's decorators. */
-function optionalDependencies(type: Function): unknown[] {
-  const read = <Entry>(key: string): Entry[] =>
-    (Reflect.getMetadata(key, type) as Entry[] | undefined) ?? [];
-  const parameters = [...read<unknown>('design:paramtypes')];
-  for (const { index, param } of read<{ index: number; param: unknown }>('self:paramtypes'))
-    parameters[index] = param;
-  const names = read<string>('optional:properties_metadata');
-  const properties = read<{ key: string; type: unknown }>('self:properties_metadata');
-  return [
-    ...read<number>('optional:paramtypes').map((index) => parameters[index]),
-    ...properties.filter(({ key }) => names.includes(key)).map((property) => property.type),
-  ];
-}
+import type { ModuleFence } from './redlock-module-options.ts';
 
 /** A section under a lock whose token is at the module's fence before its work begins. */
 export interface ClaimedSection<Result> {
@@ -99,22 +31,28 @@ export class FenceClaims {
    * Runs a section. Where the claim is refused although the lock is still held, the resource has seen a number that is ahead of
    * us: then the lock is taken once more, with a number above that one, for each key at most once.
    *
+   * @throws FencedUsageError when the module was given no fence; nothing was locked
    * @throws StaleTokenError when that can't help: a newer holder reached the resource
    * @throws what `withLock` throws
    */
   async run<Result>(section: ClaimedSection<Result>): Promise<Result> {
+    const { fence } = this.#host;
+    if (fence === undefined)
+      throw new FencedUsageError(
+        'A claim needs a fence: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }). Nothing was locked.',
+      );
     const { locks, work, options, onAcquired } = section;
-    // A copy: the caller's own may be another one by the second lock.
+    // Keys are copied: the caller's array may have changed by the second lock.
     const keys = Array.isArray(section.keys) ? [...section.keys] : section.keys;
     const { redlock } = this.#host;
     const isJoined = locks.holds(keys);
-    /** Each of another key, and followed by another lock. */
+    /** Refusals, each of another key, after which the lock is taken again. */
     const refusals: StaleTokenError[] = [];
     let isWaiting = false;
     const claimThen = async (lock: Lock): Promise<Result | undefined> => {
       isWaiting = false;
       onAcquired?.();
-      const refusal = await this.#claim(lock, options.signal);
+      const refusal = await this.#claim(fence, lock, options.signal);
       if (!refusal) return work(lock);
       const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
       if (isFinal || !isCurable(refusal, options, redlock.options)) throw refusal;
@@ -149,7 +87,11 @@ export class FenceClaims {
    * @throws LockLostError when the lock was lost meanwhile
    * @throws the reason of `callerSignal` when that aborts meanwhile
    */
-  async #claim(lock: Lock, callerSignal?: AbortSignal): Promise<StaleTokenError | undefined> {
+  async #claim(
+    fence: ModuleFence,
+    lock: Lock,
+    callerSignal?: AbortSignal,
+  ): Promise<StaleTokenError | undefined> {
     const { token, signal } = lock;
     if (this.#claimed.has(token)) return undefined;
     lock.ensure();
@@ -163,7 +105,7 @@ export class FenceClaims {
     });
     try {
       callerSignal?.throwIfAborted();
-      await Promise.race([this.#host.fence.claim(token), ended]);
+      await Promise.race([fence.claim(token), ended]);
     } catch (error) {
       const isRefused = isRedlockError(error) && error.code === 'STALE_TOKEN';
       if (isRefused && lock.isHeld) return error as StaleTokenError;
@@ -180,8 +122,8 @@ export class FenceClaims {
 const DAY_MICROS = 86_400_000_000;
 
 /**
- * Whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming day,
- * and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
+ * Says whether another lock would have a token above the one that the resource has seen: nodes vote for numbers of the coming
+ * day, and a source of tokens gives its next one all the same. With `minHold` the released lock is kept from everybody for a while.
  */
 function isCurable(
   { currentToken }: StaleTokenError,

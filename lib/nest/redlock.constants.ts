@@ -1,13 +1,8 @@
 /**
- * Injection tokens and hidden property names. All come from the global symbol registry, because one process may load this
- * package twice (as ES module and as CommonJS), and both copies must mean the same thing.
- */
-
-/**
  * Options given to `RedlockModule.forRoot`. Nest prints the description where the bare class was imported, and where a dependency of
  * `forRootAsync` is missing.
  */
-export const REDLOCK_MODULE_OPTIONS = Symbol.for(
+export const REDLOCK_MODULE_OPTIONS = Symbol(
   'nestjs-fenced-lock/module-options: import RedlockModule.forRoot({ nodes }), not RedlockModule alone; forRootAsync also needs imports: [the module that exports what it injects]',
 );
 
@@ -22,15 +17,15 @@ export const REDLOCK_MODULE_OPTIONS = Symbol.for(
  *   .compile();
  * ```
  */
-export const REDLOCK_NODES = Symbol.for('nestjs-fenced-lock/nodes');
+export const REDLOCK_NODES = Symbol('nestjs-fenced-lock/nodes');
 
 /** The {@link RedlockHost} of the application. */
-export const REDLOCK_HOST = Symbol.for('nestjs-fenced-lock/host');
+export const REDLOCK_HOST = Symbol('nestjs-fenced-lock/host');
 
-/** What runs the methods under `@Fenced`: the `FencedInterceptor` of the application. */
-export const FENCED_RUNNER = Symbol.for('nestjs-fenced-lock/fenced-runner');
+/** Injection token of what runs the methods under `@Fenced`: the application's `FencedInterceptor`. */
+export const FENCED_RUNNER = Symbol('nestjs-fenced-lock/fenced-runner');
 
 /** Hidden property that receives the runner. Nest prints its description when the module is missing, so it says what to do. */
-export const RUNNER_PROPERTY = Symbol.for(
+export const RUNNER_PROPERTY = Symbol(
   '@Fenced: import RedlockModule.forRoot({ nodes }) from nestjs-fenced-lock',
 );

@@ -7,12 +7,11 @@ import {
 import { ModulesContainer } from '@nestjs/core';
 import { RedlockConfigError } from '../core/errors.ts';
 import { checkOptionNames } from '../core/options/option-names.ts';
-import { copiesOf } from '../core/package-copies.ts';
+import { Fence } from '../fencing/fence.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { MODULE_OPTIONS, RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
-import { fenceProviders, missingFenceProviders } from './module-fence.ts';
 import type {
   NodeInput,
   RedlockModuleAsyncOptions,
@@ -83,8 +82,8 @@ export class RedlockModule extends ConfigurableModuleClass {
     options: RedlockModuleOptions & { readonly isGlobal?: boolean },
   ): DynamicModule {
     checkOptionNames('RedlockModule', options, [...Object.keys(MODULE_OPTIONS), 'isGlobal']);
-    const fences = options.fence === undefined ? missingFenceProviders() : fenceProviders();
-    return withCopies(super.forRoot(options), fences);
+    const definition = super.forRoot(options);
+    return options.fence === undefined ? definition : withFence(definition);
   }
 
   /**
@@ -95,18 +94,20 @@ export class RedlockModule extends ConfigurableModuleClass {
   static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
     if (!options.useFactory && !options.useClass && !options.useExisting)
       throw new RedlockConfigError('useFactory', undefined, 'give it, useClass or useExisting');
-    return withCopies(super.forRootAsync(options), fenceProviders());
+    return withFence(super.forRootAsync(options));
   }
 }
 
-function withCopies(definition: DynamicModule, fences: FactoryProvider[]): DynamicModule {
-  // An ES module application with a CommonJS feature module asks for the service by two classes.
-  const others = copiesOf('LockService').filter((copy) => copy !== LockService);
-  const services = others.map((copy) => ({ provide: copy, useExisting: LockService }));
-  const added = [...services, ...fences];
+/** Provides the fence of the module where a constructor asks for `Fence`. */
+function withFence(definition: DynamicModule): DynamicModule {
+  const provider: FactoryProvider = {
+    provide: Fence,
+    useFactory: ({ fence }: RedlockHost) => fence,
+    inject: [REDLOCK_HOST],
+  };
   return {
     ...definition,
-    providers: [...(definition.providers ?? []), ...added],
-    exports: [...(definition.exports ?? []), ...added.map(({ provide }) => provide)],
+    providers: [...(definition.providers ?? []), provider],
+    exports: [...(definition.exports ?? []), Fence],
   };
 }

@@ -22,7 +22,6 @@ const LAYERS: Readonly<Record<string, Layer>> = {
       'core/errors.ts',
       'core/fencing-token.ts',
       'core/options/lock-keys.ts',
-      'core/package-copies.ts',
     ],
     packages: ['node:'],
   },

@@ -6,7 +6,6 @@ import Database from 'better-sqlite3';
 import { sqliteFence } from '../../lib/fencing/index.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { RedlockConfigError, type ModuleFence } from '../../lib/index.ts';
-import { checkModuleFence } from '../../lib/nest/host/startup.ts';
 import { Gate } from './support/critical-section.ts';
 import { closeAll, closeLater, redlockInMemory } from './support/applications.ts';
 
@@ -76,14 +75,6 @@ describe('an application that starts with a fence', () => {
     await isChecking.opened;
     await app.close();
     await expect(started).rejects.toMatchObject({ code: 'REDLOCK_CLOSED' });
-  });
-
-  it('keeps no timer after the answer', async () => {
-    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
-    const before = timers().length;
-    const fence = { claim: async () => undefined, check: async () => [] };
-    await checkModuleFence(fence, 60_000, { warn() {} }, new AbortController().signal);
-    expect(timers()).toHaveLength(before);
   });
 
   it('starts with a fence that can not be checked', async () => {

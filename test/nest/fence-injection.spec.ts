@@ -1,18 +1,9 @@
 import 'reflect-metadata';
-import { Inject, Injectable, Module, Optional, Scope, type LoggerService } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { Injectable, Module, Optional, type LoggerService } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
 import pg from 'pg';
-import { registerCopy } from '../../lib/core/package-copies.ts';
-import {
-  Fence,
-  postgresFence,
-  redisFence,
-  type FenceToken,
-  type RedisFence,
-} from '../../lib/fencing/index.ts';
+import { Fence, postgresFence, type FenceToken } from '../../lib/fencing/index.ts';
 import {
   Fenced,
   FencingToken,
@@ -21,7 +12,6 @@ import {
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
-import { startRedisServers } from '../support/redis-servers/index.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 import { startFencedDatabase, type FencedDatabase } from './support/fenced-database.ts';
 
@@ -110,108 +100,17 @@ describe('the fence of the module', () => {
     expect(module.get(Refunds, { strict: false }).refunded).toEqual(['seat:2']);
   });
 
-  it('is one for the class of another copy of this package', async () => {
-    abstract class OtherCopy {}
-    registerCopy('Fence', OtherCopy);
-    const fence = postgresFence(database.pool);
-    const module = await start(RedlockModule.forRoot({ ...base(), fence }));
-    expect(module.get(OtherCopy)).toBe(fence);
-  });
-
-  it('may be one in Redis, asked for by the token Fence', async () => {
-    @Injectable()
-    class Counters {
-      constructor(@Inject(Fence) private readonly fence: RedisFence) {}
-
-      @Fenced('counter:{0}')
-      async set(id: string, value: string, @FencingToken() token?: FencingToken): Promise<unknown> {
-        return this.fence.write(token, [['SET', `{counter:${id}}:value`, value]]);
-      }
-    }
-    const [server] = await startRedisServers(1);
-    const client = new Redis(server!.url);
-    const id = `${process.pid}:${Date.now()}`;
-    try {
-      const options = { ...base(), fence: redisFence(client) };
-      const module = await start(RedlockModule.forRoot(options), [Counters]);
-      await expect(module.get(Counters).set(id, 'a')).resolves.toEqual(['OK']);
-      await expect(client.get(`{counter:${id}}:value`)).resolves.toBe('a');
-    } finally {
-      await client.del(`{counter:${id}}:value`, `fence:{counter:${id}}`);
-      client.disconnect();
-      await server!.stop();
-    }
-  });
-
-  it('is missing where none was configured: with forRoot at boot, with forRootAsync at the first use', async () => {
-    await expect(start(RedlockModule.forRoot(base()))).rejects.toMatchObject({
-      code: 'FENCED_USAGE',
-      message: expect.stringMatching(
-        /^Seats asks for Fence, .*forRoot\(\{ nodes, fence: postgresFence\(pool\) \}\)/,
-      ),
-    });
-    const module = await start(RedlockModule.forRootAsync({ useFactory: base }));
-    await expect(module.get(Seats).book('3', 'ana')).rejects.toMatchObject({
-      code: 'FENCED_USAGE',
-      message: expect.stringContaining('forRoot({ nodes, fence: postgresFence(pool) })'),
-    });
-    for (const use of [
-      (fence: Fence) => fence.claim(oldToken('3')),
-      async (fence: Fence) => fence.advance({}, oldToken('3')),
-      async (fence: Fence) => fence.ddl(),
-      async (fence: Fence) => fence.observe(() => undefined),
-    ]) {
-      await expect(use(module.get(Fence))).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-    }
-    // A synchronous transaction would have committed by the time of a rejection.
-    expect(() => void module.get(Fence).advance({}, oldToken('3'))).toThrow('A fence is used');
-  });
-
-  it('is undefined when injected as optional, also for each request', async () => {
+  it('is none where none was given: Nest refuses who asks for it, unless it is optional', async () => {
     @Injectable()
     class Optimist {
-      constructor(
-        readonly modules: ModulesContainer,
-        @Optional() readonly fence?: Fence,
-        @Optional() @Inject(Fence) readonly second?: Fence,
-      ) {}
+      constructor(@Optional() readonly fence?: Fence) {}
     }
-    @Injectable({ scope: Scope.REQUEST })
-    class OptimistOfOneRequest extends Optimist {
-      @Optional() @Inject(Fence) readonly third?: Fence;
-    }
-    @Injectable({ scope: Scope.REQUEST })
-    class Pessimist {
-      constructor(@Inject(Fence) readonly fence: Fence) {}
-    }
-    const ofFactory = {
-      provide: 'fence',
-      inject: [{ token: Fence, optional: true }],
-      useFactory: (fence?: Fence) => fence ?? 'none',
-    };
-    const providers = [Optimist, OptimistOfOneRequest, Pessimist, ofFactory];
-    const module = await start(RedlockModule.forRoot(base()), providers);
-    expect(module.get(Optimist)).toMatchObject({ fence: undefined, second: undefined });
-    expect(module.get('fence')).toBe('none');
-    const optimist = await module.resolve(OptimistOfOneRequest);
-    expect([optimist.fence, optimist.second, optimist.third]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-    await expect(module.resolve(Pessimist)).rejects.toThrow(/^Pessimist asks for Fence/);
-  });
-
-  it('of an application of its own is found by the modules that import it', async () => {
-    const own = postgresFence(database.pool);
-    class OwnFence {}
-    Module({ providers: [{ provide: Fence, useValue: own }], exports: [Fence] })(OwnFence);
-    class Feature {}
-    Module({ imports: [OwnFence], providers: [Seats], exports: [Seats] })(Feature);
-    class Application {}
-    Module({ imports: [RedlockModule.forRoot(base()), Feature] })(Application);
-    const module = await start(Application, []);
-    expect(module.get(Seats, { strict: false })).toMatchObject({ fence: own });
+    await expect(start(RedlockModule.forRoot(base()))).rejects.toThrow(/argument Fence/);
+    const module = await start(RedlockModule.forRoot(base()), [Optimist]);
+    expect(module.get(Optimist).fence).toBeUndefined();
+    const late = await start(RedlockModule.forRootAsync({ useFactory: base }));
+    await expect(late.get(Seats).book('3', 'ana')).rejects.toThrow(TypeError);
+    await expect(ownerOf('3')).resolves.toBeUndefined();
   });
 
   describe('when it refuses a token', () => {
@@ -243,17 +142,6 @@ describe('the fence of the module', () => {
       await fence.claim(oldToken('4')).catch(() => undefined);
       expect(events.filter(({ type }) => type === 'stale')).toHaveLength(1);
       expect(logger.lines).toHaveLength(1);
-    });
-
-    it('is not disturbed by a listener that throws or rejects', async () => {
-      // Jest fails a test in which a promise rejects without a handler.
-      const rejecting = (): any => Promise.reject(new Error('no metrics'));
-      const fence = postgresFence(database.pool, { onEvent: rejecting });
-      fence.observe(() => {
-        throw new Error('no metrics');
-      });
-      await expect(fence.claim(oldToken('6'))).resolves.toBeUndefined();
-      await new Promise((resolve) => setImmediate(resolve));
     });
 
     it('logs a compensation that failed as an error', async () => {

@@ -189,28 +189,4 @@ describe('an error of a lock under @Fenced', () => {
     expect(own).toEqual(Object.assign(new Error('own'), { code: 'LOCK_BUSY' }));
     expect(own.stack).toBe(stack);
   });
-
-  it.each([0, 30])(
-    'is without a method outside of @Fenced, and its stack leads to the call: wait %i',
-    async (wait) => {
-      const { locks, nodes } = await start();
-      await locks.acquire('seat:12A');
-      const calls = [
-        () => locks.acquire('seat:12A', { wait }),
-        () => locks.withLock('seat:12A', () => 'booked', { wait }),
-      ];
-      const unlock = async (call: () => Promise<unknown>) => void (await call());
-      for (const code of ['LOCK_BUSY', 'QUORUM_UNAVAILABLE']) {
-        for (const call of calls) {
-          const error = await callOfTheTest(() => unlock(call));
-          expect(error.code).toBe(code);
-          expect(Object.keys(error)).not.toContain('where');
-          expect(error.message).toMatch(/"seat:12A"/);
-          expect(error.stack).toMatch(/\n +at (async )?unlock[^]*callOfTheTest/);
-        }
-        for (const node of nodes) node.server.kill();
-        await new Promise((resolve) => setTimeout(resolve, 600));
-      }
-    },
-  );
 });

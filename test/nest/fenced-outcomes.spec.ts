@@ -112,22 +112,6 @@ describe('what a method under @Fenced resolves to', () => {
     });
   });
 
-  it('says of a loss without extend that its ttl was over, also to its signal', async () => {
-    const { reports } = await start();
-    let reason: unknown;
-    const error = await reports
-      .runUnextended(async () => {
-        const signal = reports.currentSignal();
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-        reason = signal.reason;
-        return 'late';
-      })
-      .catch((thrown: unknown) => thrown);
-    const message = /was lost: its ttl was over, and no quorum had extended it\. Stop before /;
-    expect(error).toMatchObject({ message: expect.stringMatching(message), result: 'late' });
-    expect(reason).toMatchObject({ reason: 'expired', message: expect.stringMatching(message) });
-  });
-
   it("is the result after a loss with onLost: 'ignore'", async () => {
     const { nodes, reports } = await start();
     const work = reports.runIgnoringLoss(() => loseLock(nodes, reports.currentSignal()));

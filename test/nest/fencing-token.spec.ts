@@ -67,13 +67,6 @@ describe('@FencingToken()', () => {
     expect(Object.isFrozen(token)).toBe(true);
   });
 
-  it('grows from call to call', async () => {
-    const module = await startModule({ providers: [Seats] });
-    const first = await module.get(Seats).book('1', 'ana');
-    const second = await module.get(Seats).book('1', 'ana');
-    expect(second!.value).toBeGreaterThan(first!.value);
-  });
-
   it('replaces what a caller passes', async () => {
     const module = await startModule({ providers: [Seats] });
     const token = await module.get(Seats).book('1', 'ana', forged);
@@ -87,29 +80,6 @@ describe('@FencingToken()', () => {
     expect(token).not.toBe(forged);
     expect(seatId).toBe('7');
     expect(seenByKey).toEqual([undefined, '7']);
-  });
-
-  it('fills a parameter far behind the arguments of the call', async () => {
-    @Injectable()
-    class Far {
-      @Fenced('far')
-      async run(_a?: 1, _b?: 2, _c?: 3, @FencingToken() token?: FencingToken): Promise<boolean> {
-        return token !== undefined;
-      }
-    }
-    const far = await startModule({ providers: [Far] });
-    await expect(far.get(Far).run()).resolves.toBe(true);
-  });
-
-  it('gives nested use of a held key the same token, without waiting for itself', async () => {
-    const module = await startModule({ providers: [Seats] });
-    const [outer, inner] = await module.get(Seats).outer('1');
-    expect(inner).toBe(outer);
-  });
-
-  it('gives one token for several keys', async () => {
-    const module = await startModule({ providers: [Seats] });
-    await expect(module.get(Seats).both('1')).resolves.toEqual(['a:1', 'b:1']);
   });
 
   it('fills each parameter of a method that it marks, and none of a method that this one overrides', async () => {

@@ -1,18 +1,8 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
-import {
-  Controller,
-  Get,
-  Injectable,
-  Param,
-  UseGuards,
-  type ExecutionContext,
-  type INestApplication,
-} from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
-  ClientSignal,
   Fenced,
   FencedUsageError,
   FencingToken,
@@ -25,8 +15,7 @@ import {
 } from '../../lib/index.ts';
 import { createMemoryNodes, occupy } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
-import { closeAll, closeLater, startModule } from './support/applications.ts';
-import { Gate } from './support/critical-section.ts';
+import { closeAll, startModule } from './support/applications.ts';
 
 const ran: unknown[] = [];
 
@@ -163,61 +152,5 @@ describe('the signal option of @Fenced', () => {
       cause: expect.any(TypeError),
     });
     expect([ran, await module.get(LockService).inspect('x')]).toMatchObject([[], { holder: null }]);
-  });
-
-  it('with @ClientSignal() ends when the client hangs up, and not when it was answered', async () => {
-    const entered = new Gate();
-    const arrived = new Gate();
-    const signals: AbortSignal[] = [];
-
-    /** Takes until the client has hung up. */
-    class SlowGuard {
-      async canActivate(context: ExecutionContext): Promise<boolean> {
-        const { req } = context.switchToHttp().getResponse<{ req: IncomingMessage }>();
-        if (!req.url!.endsWith('late')) return true;
-        arrived.open();
-        await eventually(() => expect(req.socket.destroyed).toBe(true));
-        return true;
-      }
-    }
-
-    @Controller()
-    @UseGuards(SlowGuard)
-    class ReportController {
-      @Get(':id')
-      async read(@Param('id') id: string, @ClientSignal() signal: AbortSignal): Promise<string> {
-        signals.push(signal);
-        if (id === 'held') {
-          entered.open();
-          return this.locked(id, signal);
-        }
-        return id;
-      }
-
-      @Fenced('report:{0}', { signal: (_id, signal) => signal, wait: '1m' })
-      async locked(id: string, _signal: AbortSignal): Promise<string> {
-        return id;
-      }
-    }
-
-    const nodes = createMemoryNodes(3);
-    const module = await startModule({ controllers: [ReportController] }, { nodes });
-    const app: INestApplication = closeLater(module.createNestApplication());
-    await app.listen(0, '127.0.0.1');
-    const url = await app.getUrl();
-    await using _other = await occupy(nodes, 'report:held');
-    expect(await (await fetch(`${url}/answered`)).text()).toBe('answered');
-    const hungUp = request(`${url}/held`).on('error', () => undefined);
-    hungUp.end();
-    await entered.opened;
-    hungUp.destroy();
-    const left = request(`${url}/late`).on('error', () => undefined);
-    left.end();
-    await arrived.opened;
-    left.destroy();
-    await eventually(() => expect(signals[2]?.reason).toMatchObject({ status: 499 }));
-    const message = 'The client closed the connection before it had its answer.';
-    await eventually(() => expect(signals[1]?.reason).toMatchObject({ message }));
-    expect(signals[0]?.aborted).toBe(false);
   });
 });

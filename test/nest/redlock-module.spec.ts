@@ -9,7 +9,6 @@ import {
   type RedlockModuleOptions,
   type RedlockOptionsFactory,
 } from '../../lib/index.ts';
-import { registerCopy } from '../../lib/core/package-copies.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { closeAll, closeLater, redlockInMemory, silentLogger } from './support/applications.ts';
 
@@ -113,22 +112,6 @@ describe('RedlockModule', () => {
     class ImportingModule {}
     const module = await start(ImportingModule);
     await expect(module.get(Seats).book()).resolves.toBe('booked');
-  });
-
-  it('answers to the LockService class of another copy of the package', async () => {
-    @Injectable()
-    class OtherLockService {}
-    registerCopy('LockService', OtherLockService);
-    @Injectable()
-    class Feature {
-      constructor(readonly locks: OtherLockService) {}
-    }
-    @Module({ providers: [Feature] })
-    class FeatureModule {}
-    const module = await start(redlockInMemory(), FeatureModule);
-    expect(module.get(Feature, { strict: false }).locks).toBe(
-      module.get(LockService, { strict: false }),
-    );
   });
 
   describe('in an application twice', () => {

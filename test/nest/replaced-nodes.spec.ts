@@ -114,17 +114,6 @@ describe('nodes in memory that several applications are given', () => {
     for (const node of shared) node.failNext({ error: 'OOM' }, { command: 'acquire' });
     await expect(fourth.acquire('b', { wait: 0 })).rejects.toThrow('OOM');
   });
-
-  it('refuse to be opened twice by hand, and say what to give instead', async () => {
-    const [node] = createMemoryNodes(1);
-    const open = () => node!.open({ opened() {}, closed() {}, turn() {}, listening() {} });
-    open();
-    expect(open).toThrow(expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'nodes' }));
-    expect(open).toThrow('createMemoryNodes(nodes.map((node) => node.server))');
-    await node!.close();
-    expect(open).not.toThrow();
-    await node!.close();
-  });
 });
 
 describe('what is no replacement', () => {

@@ -1,12 +1,11 @@
 import 'reflect-metadata';
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService, RedlockClosedError } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { closeAll, compileModule, startModule } from './support/applications.ts';
 import { Gate } from './support/critical-section.ts';
-import { Recorder } from './support/recorder.ts';
 
 @Injectable()
 class Reports {
@@ -24,7 +23,6 @@ class Reports {
 
 describe('shutdown', () => {
   afterEach(closeAll);
-  afterEach(() => Logger.overrideLogger(false));
 
   it('lets a held section finish, refuses new locks meanwhile, and ends after it', async () => {
     const module = await startModule({ providers: [Reports] });
@@ -62,37 +60,6 @@ describe('shutdown', () => {
     const lock = await next.get(LockService).tryAcquire('report');
     expect(lock).not.toBeNull();
     await lock?.release();
-  });
-
-  it('says for which locks it waits, and how long, and nothing when none is held', async () => {
-    const module = await startModule({ providers: [Reports] }, { shutdownTimeout: '3s' });
-    const recorder = new Recorder();
-    Logger.overrideLogger(recorder);
-    const reports = module.get(Reports);
-    const gate = new Gate();
-    const running = reports.run(gate);
-    await untilHeld(reports);
-    const closing = module.close();
-    await recorder.said('The shutdown waits up to 3 s for work that holds the lock "report".');
-    gate.open();
-    await Promise.all([running, closing]);
-    recorder.lines.length = 0;
-    await (await startModule({ providers: [Reports] })).close();
-    expect(recorder.lines.filter((line) => line.includes('shutdown'))).toEqual([]);
-  });
-
-  it('with a shutdownTimeout of 0 says nothing of waiting', async () => {
-    const module = await startModule({ providers: [Reports] }, { shutdownTimeout: 0 });
-    const recorder = new Recorder();
-    Logger.overrideLogger(recorder);
-    const reports = module.get(Reports);
-    const gate = new Gate();
-    const ended = reports.run(gate).catch(() => undefined);
-    await untilHeld(reports);
-    await module.close();
-    gate.open();
-    await ended;
-    expect(recorder.lines.filter((line) => line.includes('waits'))).toEqual([]);
   });
 
   it('closes an application that never used a lock, nor was initialised', async () => {

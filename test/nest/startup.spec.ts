@@ -38,23 +38,12 @@ describe('start of the application', () => {
     expect(recorder.lines.join('\n')).toContain('Locks over 3 nodes, quorum 2');
   });
 
-  it('logs how long a new node may not vote yet', async () => {
-    const nodes = createMemoryNodes(3, { fresh: true });
-    const { recorder } = await start({ nodes, waitForVotes: false });
-    expect(recorder.lines.join('\n')).toMatch(/memory:\d+ joined; .* votes in \d+ ms/);
-  });
-
   it('is refused when one server is listed under two names', async () => {
     const boot = start({
       nodes: serversWith({ runId: 'one' }, { runId: 'two' }, { runId: 'one' }),
     });
     await expect(boot).rejects.toThrow(RedlockConfigError);
     await expect(boot).rejects.toThrow(/same server as memory:/);
-  });
-
-  it('is refused for a replica and for cluster mode, both in one report', async () => {
-    const boot = start({ nodes: serversWith({ role: 'slave' }, { clusterEnabled: true }, {}) });
-    await expect(boot).rejects.toThrow(/2 errors.*replica.*cluster mode/s);
   });
 
   it('warns of what is risky, once, with the fix', async () => {
@@ -65,14 +54,6 @@ describe('start of the application', () => {
     expect(recorder.warnings.match(/2 warnings/g)).toHaveLength(1);
     expect(recorder.warnings).toContain('set maxmemory-policy noeviction');
     expect(recorder.warnings).toContain('restartGuard: true');
-  });
-
-  it('warns of a failover of one server that has a replica, and no longer with the restart guard', async () => {
-    const nodes = () => serversWith({ connectedReplicas: 1 });
-    const { recorder } = await start({ nodes: nodes() });
-    expect(recorder.warnings).toMatch(/a failover hands a held lock .*restartGuard: true/);
-    const guarded = await start({ nodes: nodes(), restartGuard: true });
-    expect(guarded.recorder.warnings).toBe('');
   });
 
   it('goes on without a minority of nodes, and says which', async () => {
@@ -86,28 +67,6 @@ describe('start of the application', () => {
     nodes[1]!.restart({ keepData: true });
     const joined = `log Node ${nodes[1]!.address} joined.`;
     await eventually(() => expect(recorder.lines).toContain(joined));
-  });
-
-  it('does not hang on a frozen node', async () => {
-    const nodes = createMemoryNodes(3);
-    nodes[1]!.server.freeze();
-    const { recorder, locks } = await start({ nodes, restartGuard: false });
-    expect(recorder.warnings).toContain(nodes[1]!.address);
-    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
-  });
-
-  it('waits for the facts of a quorum as long as the timeout lasts, and little longer for the rest', async () => {
-    const nodes = createMemoryNodes(3);
-    const delaysMs = [1_200, 1_300, 60_000];
-    for (const [index, node] of nodes.entries()) {
-      const examine = node.examine.bind(node);
-      node.examine = (settle) => void setTimeout(() => examine(settle), delaysMs[index]).unref();
-    }
-    const { recorder, locks } = await start({ nodes, restartGuard: false });
-    expect(recorder.warnings).toContain('no answer yet');
-    expect(recorder.warnings).toContain(nodes[2]!.address);
-    expect(recorder.warnings).not.toContain(nodes[1]!.address);
-    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
   });
 
   it('is refused with strict when a node is missing', async () => {
@@ -205,14 +164,6 @@ describe('start of the application', () => {
       await expect(starting).rejects.toMatchObject({ code: 'REDLOCK_CLOSED', keys: [] });
     },
   );
-
-  it('is refused for what is unsafe in the servers that answer, also where others are away', async () => {
-    const nodes = serversWith({ role: 'slave' }, {}, {});
-    for (const node of nodes.slice(1)) node.server.kill();
-    const boot = start({ nodes, startupTimeout: 100 });
-    await expect(boot).rejects.toThrow(RedlockConfigError);
-    await expect(boot).rejects.toThrow(/is a replica.*1 of 3 nodes answer/s);
-  });
 
   const hasAddress = (node?: { readonly address: string }) =>
     expect.objectContaining({ address: node?.address });

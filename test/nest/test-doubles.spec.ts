@@ -4,7 +4,7 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService, RedlockModule } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
-import { closeAll, closeLater, redlockInMemory, silentLogger } from './support/applications.ts';
+import { closeAll, closeLater, silentLogger } from './support/applications.ts';
 
 class Mail {
   async send(): Promise<string> {
@@ -34,19 +34,6 @@ describe('a method under @Fenced among test doubles', () => {
     bodyRuns = 0;
   });
 
-  const startWith = async (double: unknown) => {
-    const module = await Test.createTestingModule({
-      imports: [redlockInMemory()],
-      providers: [Reports, Mail],
-    })
-      .setLogger(silentLogger)
-      .overrideProvider(LockService)
-      .useValue(double)
-      .compile();
-    return closeLater(await module.init());
-  };
-  const withLock = async (_keys: unknown, work: (lock: unknown) => unknown) => work({});
-
   it.each([{}, 5, () => undefined])('says that %p runs no methods', async (double) => {
     const module = await Test.createTestingModule({ providers: [Reports] })
       .useMocker((token) => (token === Mail ? new Mail() : double))
@@ -60,16 +47,6 @@ describe('a method under @Fenced among test doubles', () => {
       ),
     });
     expect(bodyRuns).toBe(0);
-  });
-
-  it('runs no method by a LockService that has not what the call needs', async () => {
-    for (const double of [{}, { withLock: 5 }, { holds: () => true }]) {
-      const module = await startWith(double);
-      await expect(module.get(Reports).build('monday')).rejects.toThrow(TypeError);
-    }
-    expect(bodyRuns).toBe(0);
-    const module = await startWith({ withLock });
-    expect(await module.get(Reports).build('monday')).toBe('sent');
   });
 
   it('locks by the module, beside a mocker for everything else', async () => {

@@ -5,7 +5,7 @@ import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
-/** What `@Fenced` on one method means. Read across copies of the package: only add to it. */
+/** Everything that `@Fenced` on one method means. */
 export interface FencedDefinition extends LockParameters {
   /** `Class.method`, for messages. */
   readonly where: string;
@@ -14,13 +14,13 @@ export interface FencedDefinition extends LockParameters {
   readonly lockOptions: WithLockOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
-  /** Whether the token goes to the fence before the body. */
+  /** Brings the token to the fence before the body. */
   readonly claim: boolean;
   /** The caller's own signal, from the arguments of a call; undefined where the decorator has none. */
   readonly signalOf: ((...args: any[]) => AbortSignal | undefined) | undefined;
 }
 
-/** What runs the methods under `@Fenced`: the application's `FencedInterceptor`, possibly of another copy of this package. */
+/** Runs the methods under `@Fenced`: the application's `FencedInterceptor`. */
 export interface FencedRunner {
   /**
    * @param args of the call; the token and the signal are written into them
@@ -29,7 +29,7 @@ export interface FencedRunner {
   run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;
 }
 
-const FENCED = Symbol.for('nestjs-fenced-lock/fenced');
+const FENCED = Symbol('nestjs-fenced-lock/fenced');
 
 /** `Class.method`, for messages. */
 export function methodName(target: object, propertyKey: string | symbol): string {
@@ -54,7 +54,7 @@ export function markFenced(
   Reflect.defineMetadata(FENCED, definition, target, propertyKey);
 }
 
-/** What `@Fenced` on this very method, not on one it overrides, means; undefined without it. */
+/** Reads the definition of this very method, not of one that it overrides; undefined without `@Fenced`. */
 export function fencedDefinition(
   target: object,
   propertyKey: string | symbol,
@@ -98,7 +98,7 @@ export function injectRunner(target: object): void {
   Inject(FENCED_RUNNER)(target, RUNNER_PROPERTY);
 }
 
-/** Undefined while the constructor runs, and always when the instance was not built by Nest. */
+/** Finds nothing while the constructor runs, nor ever when Nest did not build the instance. */
 export function runnerOf(instance: object | undefined): FencedRunner | undefined {
   return (instance as { [RUNNER_PROPERTY]?: FencedRunner } | undefined)?.[RUNNER_PROPERTY];
 }

@@ -49,7 +49,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       return body();
     };
     try {
-      // What a caller passed there is forged: not even the key function may see it.
+      // A caller forged what stands there: not even the key function may see it.
       writeParameters(definition, args, undefined);
       keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
@@ -58,7 +58,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
         ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
         : await this.locks.withLock(keys, begin, options);
     } catch (error) {
-      // Its own reason, whatever it is.
+      // The caller gets its own reason, whatever it is.
       if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
       // A busy lock inside the method is the method's own error: half of its work may be done. So is that of another call.
       const isBusy = isWaiting && isBusyWith(keys, error);
@@ -79,7 +79,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
   }
 }
 
-/** Whether it says that these very keys are busy. By their names: the lock service may be of another copy of the package. */
+/** Says whether `error` means that these very keys are busy, and not those of another call. */
 function isBusyWith(keys: string | readonly string[], error: unknown): boolean {
   if (!isRedlockError(error) || error.code !== 'LOCK_BUSY') return false;
   const own = new Set([keys].flat());
@@ -115,11 +115,11 @@ export function locateError(error: unknown, where: string): void {
     error.message = `${where}: ${message}`;
     stack = stack.replace(message, () => error.message);
   }
-  // After an `await` these are the frames of the callers that wait for the promise.
+  // Frames after an `await` are those of the callers that wait for the promise.
   const here: { stack?: string } = {};
   Error.captureStackTrace?.(here, locateError);
   const frames = (here.stack ?? '').split('\n').slice(2);
-  // Between timers Node runs the promises in frames of its own, which the error may have as well.
+  // Node runs promises between timers in frames of its own, which the error may have as well.
   const callers = frames.filter((frame) => !frame.includes('(node:internal/'));
   const [caller] = callers;
   if (caller !== undefined && !stack.includes(caller)) stack = [stack, ...callers].join('\n');

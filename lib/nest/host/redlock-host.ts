@@ -19,7 +19,7 @@ import {
 import { REDLOCK_DEFAULTS, type WithLockOptions } from '../../core/options/options.ts';
 import { resolveAcquire, SERVICE_OPTIONS } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
-import { FenceClaims, MISSING_FENCE } from '../module-fence.ts';
+import { FenceClaims } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
@@ -43,7 +43,8 @@ export class RedlockHost
 {
   readonly logger = new Logger('RedlockModule');
   readonly addresses: readonly string[];
-  readonly fence: ModuleFence;
+  /** Undefined where the module was given none. */
+  readonly fence: ModuleFence | undefined;
   readonly claims = new FenceClaims(this);
   readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
@@ -59,7 +60,7 @@ export class RedlockHost
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
     const given = checkOptions('RedlockModule', MODULE_OPTIONS, options);
-    this.fence = given.fence ?? MISSING_FENCE;
+    this.fence = given.fence;
     this.isInTransaction = given.isInTransaction;
     this.#onEvent = eventListener(this.logger, given.onEvent);
     this.#nodes = createNodes(nodes, given.keyPrefix ?? REDLOCK_DEFAULTS.keyPrefix);
@@ -80,13 +81,13 @@ export class RedlockHost
       // When the start fails in between, nobody closes it; calls keep the process alive by themselves.
       for (const node of this.#nodes) node.holdProcess?.(false);
       this.#redlock.open();
-      if (this.hasFence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
+      if (this.fence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
     }
     return this.#redlock;
   }
 
   get hasFence(): boolean {
-    return this.fence !== MISSING_FENCE;
+    return this.fence !== undefined;
   }
 
   /** @throws RedlockConfigError when the options of a method don't fit those of the module */
@@ -102,7 +103,7 @@ export class RedlockHost
   async onApplicationBootstrap(): Promise<void> {
     const { fence, logger } = this;
     const { signal } = this.#closing;
-    if (this.hasFence)
+    if (fence)
       await this.#starting(() => checkModuleFence(fence, this.#start.timeoutMs, logger, signal));
     for (const node of this.#nodes) node.holdProcess?.(true);
   }

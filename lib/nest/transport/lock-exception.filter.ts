@@ -1,13 +1,14 @@
 import { Catch, Logger, Optional, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import type { ServerResponse } from 'node:http';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
 import { throwError } from 'rxjs';
 import {
-  isRedlockError,
-  type LockBusyError,
-  type LockLostError,
+  LockBusyError,
+  LockLostError,
+  QuorumUnavailableError,
+  RedlockClosedError,
+  StaleTokenError,
   type RedlockError,
   type RedlockErrorCode,
-  type StaleTokenError,
 } from '../../core/errors.ts';
 import { checkOptions, choice } from '../../core/options/option-names.ts';
 
@@ -17,7 +18,7 @@ export interface LockExceptionFilterOptions {
   readonly busyStatus?: 409 | 423;
 }
 
-/** What a caller is answered over every transport; over HTTP with the status beside it. */
+/** Answer to a caller over every transport; over HTTP with the status beside it. */
 export interface LockExceptionAnswer {
   /** What went wrong, for programs. */
   readonly code: RedlockErrorCode;
@@ -25,52 +26,34 @@ export interface LockExceptionAnswer {
   readonly message: string;
   /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
   readonly retryAfterSeconds?: number;
-  /** Of a stale token: its key. */
+  /** Key of a stale token. */
   readonly key?: string;
-  /** Of a stale token: the refused token, decimal. The newer one is for its holder only. */
+  /** Refused token, decimal. The newer one is for its holder only. */
   readonly token?: string;
 }
 
-type Meaning = readonly [status: number, error: string, message: string];
+type Meaning = readonly [status: number, message: string];
 
-/** What the errors mean to a caller. Wrong use and wrong options are faults of the application, and stay what they are. */
+/** Wrong use and wrong options are missing: faults of the application stay what they are. */
 const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
-  LOCK_BUSY: [409, 'Conflict', 'Another call is using this resource. Try again later.'],
+  LOCK_BUSY: [409, 'Another call is using this resource. Try again later.'],
   LOCK_LOST: [
     409,
-    'Conflict',
     'The lock was lost before the work ended. Find out what was done before you try again.',
   ],
   STALE_TOKEN: [
     412,
-    'Precondition Failed',
     'The resource has seen a newer token; nothing was written. Do not repeat the call with this token.',
   ],
-  QUORUM_UNAVAILABLE: [503, 'Service Unavailable', 'Locks are unavailable. Try again later.'],
-  REDLOCK_CLOSED: [503, 'Service Unavailable', 'This server is shutting down. Try again.'],
+  QUORUM_UNAVAILABLE: [503, 'Locks are unavailable. Try again later.'],
+  REDLOCK_CLOSED: [503, 'This server is shutting down. Try again.'],
 };
 
-/** A shutdown that ended the work: another server has it from now on. */
+/** A shutdown ended the work: another server has it from now on. */
 const CUT_OFF: Meaning = [
   503,
-  'Service Unavailable',
   'This server shut down before the work ended. Find out what was done, then try again.',
 ];
-
-function isCutOff(error: RedlockError): boolean {
-  return error.code === 'LOCK_LOST' && (error as LockLostError).reason === 'closed';
-}
-
-function meaningOf(error: RedlockError): Meaning {
-  return isCutOff(error) ? CUT_OFF : MEANINGS[error.code]!;
-}
-
-/** Matches by code, because `instanceof` fails for an error of another copy of this package. */
-class AnyLockError {
-  static [Symbol.hasInstance](error: unknown): boolean {
-    return isRedlockError(error) && MEANINGS[error.code] !== undefined;
-  }
-}
 
 /**
  * Answers lock errors as what they are instead of as an internal server error:
@@ -96,7 +79,7 @@ class AnyLockError {
  * app.useGlobalFilters(new LockExceptionFilter());
  * ```
  */
-@Catch(AnyLockError)
+@Catch(LockBusyError, LockLostError, StaleTokenError, QuorumUnavailableError, RedlockClosedError)
 export class LockExceptionFilter implements ExceptionFilter {
   readonly #logger = new Logger('LockExceptionFilter');
   readonly #busyStatus: number;
@@ -107,14 +90,13 @@ export class LockExceptionFilter implements ExceptionFilter {
     this.#busyStatus = checkOptions('LockExceptionFilter', table, options).busyStatus ?? 409;
   }
 
-  /** What Nest calls. @throws the error itself where the transport is none of those above */
+  /** Called by Nest. @throws the error itself where the transport is none of those above */
   catch(error: RedlockError, host: ArgumentsHost): unknown {
-    const transport = host.getType<string>();
-    const answer = answerOf(error);
+    const [status, answer] = answerOf(error);
     if (error.code === 'QUORUM_UNAVAILABLE') this.#logger.warn(error.message);
-    switch (transport) {
+    switch (host.getType<string>()) {
       case 'http':
-        return this.#respond(host.switchToHttp().getResponse(), error, answer);
+        return this.#respond(host.switchToHttp().getResponse(), status, answer);
       case 'graphql': {
         const { message, ...extensions } = answer;
         throw Object.assign(new Error(message, { cause: error }), { extensions });
@@ -128,44 +110,44 @@ export class LockExceptionFilter implements ExceptionFilter {
     }
   }
 
-  /** By Node's own response, which Express extends and Fastify keeps in `raw`; in a middleware of Fastify there is only that. */
-  #respond(response: HttpResponse, error: RedlockError, answer: LockExceptionAnswer): void {
+  #respond(response: HttpResponse, status: number, answer: LockExceptionAnswer): void {
     const raw = response.raw ?? response;
     if (raw.headersSent) {
       // The status has left already. A body that breaks off shows that something is wrong; one that ends does not.
-      this.#logger.warn(`${error.message} The answer had begun, and was broken off.`);
+      this.#logger.warn(`${answer.message} The answer had begun, and was broken off.`);
       raw.destroy();
       return;
     }
-    const [status, name] = meaningOf(error);
     const statusCode = answer.code === 'LOCK_BUSY' ? this.#busyStatus : status;
-    const body = { statusCode, error: statusCode === 423 ? 'Locked' : name, ...answer };
-    const { retryAfterSeconds } = answer;
-    if (response.header === undefined) {
-      if (retryAfterSeconds !== undefined) raw.setHeader('Retry-After', String(retryAfterSeconds));
-      raw.setHeader('Content-Type', 'application/json; charset=utf-8');
-      raw.statusCode = statusCode;
-      raw.end(JSON.stringify(body));
-      return;
+    const body = { statusCode, error: STATUS_CODES[statusCode], ...answer };
+    const retryAfter = answer.retryAfterSeconds && String(answer.retryAfterSeconds);
+    if (response.header) {
+      if (retryAfter) response.header('Retry-After', retryAfter);
+      response.status(statusCode).send(body);
+    } else {
+      const headers = {
+        'Content-Type': 'application/json',
+        ...(retryAfter && { 'Retry-After': retryAfter }),
+      };
+      raw.writeHead(statusCode, headers).end(JSON.stringify(body));
     }
-    if (retryAfterSeconds !== undefined) response.header('Retry-After', String(retryAfterSeconds));
-    response.status(statusCode).send(body);
   }
 }
 
-function answerOf(error: RedlockError): LockExceptionAnswer {
+function answerOf(error: RedlockError): [status: number, LockExceptionAnswer] {
   const { code } = error;
-  const [, , message] = meaningOf(error);
-  if (code === 'STALE_TOKEN') {
-    const { key, token } = error as StaleTokenError;
-    return { code, message, key, token };
+  const isCutOff = error instanceof LockLostError && error.reason === 'closed';
+  const [status, message] = isCutOff ? CUT_OFF : MEANINGS[code]!;
+  if (error instanceof StaleTokenError) {
+    const { key, token } = error;
+    return [status, { code, message, key, token }];
   }
-  if (code === 'LOCK_LOST' && !isCutOff(error)) return { code, message };
-  const leftMs = code === 'LOCK_BUSY' ? ((error as LockBusyError).holderRemainingMs ?? 0) : 0;
-  return { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) };
+  if (status !== 503 && code !== 'LOCK_BUSY') return [status, { code, message }];
+  const leftMs = (error instanceof LockBusyError && error.holderRemainingMs) || 0;
+  return [status, { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) }];
 }
 
-/** Express and Fastify name `header`, `status` and `send` the same. */
+/** Express and Fastify name `header`, `status` and `send` the same; a middleware of Fastify has Node's response only. */
 interface HttpResponse extends ServerResponse {
   readonly raw?: ServerResponse;
   header?(name: string, value: string): unknown;
@@ -178,9 +160,9 @@ interface WebSocketClient {
   emit(event: string, data: unknown): void;
 }
 
-/** A WebSocket of `ws` has an `emit`, too, but that one is local. */
+/** A WebSocket of `ws` has a `readyState`, and its `emit` is local. */
 function emit(client: WebSocketClient, data: object): void {
-  const isNative = typeof client.readyState === 'number';
-  if (isNative) client.send(JSON.stringify({ event: 'exception', data }));
+  if (typeof client.readyState === 'number')
+    client.send(JSON.stringify({ event: 'exception', data }));
   else client.emit('exception', data);
 }

@@ -1,14 +1,11 @@
-import { types } from 'node:util';
+import type { ServerResponse } from 'node:http';
 import { createParamDecorator, HttpException, type ExecutionContext } from '@nestjs/common';
-import { FencedUsageError } from '../../core/errors.ts';
 import {
   checkKeyList,
   FENCING_TOKEN_HEADER,
   parseFencingTokenHeader,
   type ReceivedFencingToken,
 } from '../../fencing/fencing-token-header.ts';
-import { locateError } from '../fenced/fenced.interceptor.ts';
-import { methodName } from '../fenced/fenced-metadata.ts';
 import { callOption, keysMade } from '../made-keys.ts';
 
 /** Names the resource of a request, from the request of the HTTP adapter (Express or Fastify). */
@@ -18,12 +15,12 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  * Gives an HTTP handler the token its caller sent in the header `Fencing-Token`, for the resource that the function names
  * (without one: name the keys in the call to the fence).
  *
- * It only reads. What refuses a stale caller is the handler's own `fence.transaction(token, …)`; a check before the handler,
- * in a guard or a pipe, comes too early to stop a late write.
+ * The decorator only reads. A stale caller is refused by the handler's own `fence.transaction(token, …)`; a check before the
+ * handler, in a guard or a pipe, comes too early to stop a late write.
  *
- * Answers 428 when the header is missing, and 400 when it is malformed, when no fence can have the resource, and when the number
- * is more than a day ahead of this process's clock: it would lock out all holders until then, and nodes grant no such number.
- * It answers 400, too, when the function makes no key of the request, or more than a lock can have. The text says so, and names the method, which does not run.
+ * The answer is 428 when the header is missing, and 400 when it is malformed, when the number is more than a day ahead of this
+ * process's clock (it would lock out all holders until then, and nodes grant no such number), and when the function makes no key
+ * of the request, or more than a lock can have. The method does not run then.
  *
  * @example
  * ```ts
@@ -32,28 +29,13 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  *   await this.fence.transaction(token, (tx) => tx.query('UPDATE seat SET taken = true'));
  * }
  * ```
- * @throws FencedUsageError at decoration when `resource` is no function; for a request for which it throws, or returns a promise
+ * @throws FencedUsageError for a request for which `resource` throws
  */
 export function FencingTokenHeader(
   resource?: ResourceOfRequest,
   options: FencingTokenHeaderOptions = {},
 ): ParameterDecorator {
-  const decorate = receivedToken({ resource, options });
-  return (target, propertyKey, index) => {
-    if (resource !== undefined && typeof resource !== 'function')
-      throw located(
-        new FencedUsageError(
-          '@FencingTokenHeader takes a function of the request, such as (request) => `seat:${request.params.id}`, or nothing.',
-        ),
-        methodName(target, String(propertyKey)),
-      );
-    decorate(target, propertyKey, index);
-  };
-}
-
-function located<Thrown>(error: Thrown, where: string): Thrown {
-  locateError(error, where);
-  return error;
+  return receivedToken({ resource, options });
 }
 
 /** Options of {@link FencingTokenHeader}. */
@@ -100,18 +82,15 @@ const receivedToken = createParamDecorator(
 
 const KEY_FUNCTION = 'the key function of @FencingTokenHeader';
 
-/** @throws HttpException where values of the request may be the reason that there are no keys; the caller's fault is no defect here */
+/** @throws HttpException where the request makes no keys: that is its fault, and no defect here */
 function resourceKeys(make: () => unknown, where: string): readonly string[] {
-  let isMade = false;
+  const made = callOption(make, KEY_FUNCTION, where);
   try {
-    const made = callOption(make, KEY_FUNCTION, where);
-    isMade = !types.isPromise(made);
     const keys = keysMade(made, KEY_FUNCTION, where);
     checkKeyList(keys);
     return keys;
   } catch (error) {
-    const { message } = located(error as Error, where);
-    throw isMade ? new HttpException(message, 400, { cause: error }) : error;
+    throw new HttpException((error as Error).message, 400, { cause: error });
   }
 }
 
@@ -129,7 +108,10 @@ function resourceKeys(make: () => unknown, where: string): readonly string[] {
  */
 export const ClientSignal: () => ParameterDecorator = createParamDecorator(
   (_data: unknown, context: ExecutionContext): AbortSignal => {
-    const response = context.switchToHttp().getResponse<HttpResponse>();
+    // Fastify keeps Node's response in `raw`.
+    const response = context
+      .switchToHttp()
+      .getResponse<ServerResponse & { raw?: ServerResponse }>();
     const stream = response.raw ?? response;
     const controller = new AbortController();
     const closed = () => {
@@ -144,15 +126,3 @@ export const ClientSignal: () => ParameterDecorator = createParamDecorator(
 );
 
 const HUNG_UP = 'The client closed the connection before it had its answer.';
-
-interface ResponseStream {
-  readonly closed: boolean;
-  readonly destroyed: boolean;
-  readonly writableFinished: boolean;
-  once(event: 'close', listener: () => void): unknown;
-}
-
-/** Fastify keeps Node's response in `raw`. */
-interface HttpResponse extends ResponseStream {
-  readonly raw?: ResponseStream;
-}

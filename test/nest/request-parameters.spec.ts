@@ -1,0 +1,143 @@
+import 'reflect-metadata';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import {
+  Controller,
+  Get,
+  Param,
+  Put,
+  UseGuards,
+  type ExecutionContext,
+  type INestApplication,
+} from '@nestjs/common';
+import type { TestingModule } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  ClientSignal,
+  Fenced,
+  FencingTokenHeader,
+  type ReceivedFencingToken,
+} from '../../lib/index.ts';
+import { createMemoryNodes, occupy } from '../../lib/testing/index.ts';
+import { eventually } from '../support/eventually.ts';
+import { closeAll, closeLater, startModule } from './support/applications.ts';
+
+interface Request {
+  readonly params: { readonly id: string; readonly how: string };
+}
+
+const made: Record<string, (id: string) => unknown> = {
+  right: (id) => ['row:1', `seat:${id}`],
+  nothing: () => undefined,
+  empty: () => [],
+  number: () => 12,
+  many: () => Array.from({ length: 1_001 }, (_each, index) => `seat:${index}`),
+  rejecting: async () => Promise.reject(new Error('no such seat')),
+  throwing: () => (undefined as unknown as { id: string }).id,
+};
+const ran: string[] = [];
+const signals: AbortSignal[] = [];
+const ended: unknown[] = [];
+
+/** Takes until the client has hung up. */
+class SlowGuard {
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const { params, socket } = context
+      .switchToHttp()
+      .getRequest<Request & { socket: IncomingMessage['socket'] }>();
+    if (params.id !== 'late') return true;
+    ran.push('late');
+    await once(socket, 'close');
+    return true;
+  }
+}
+
+@Controller()
+class SeatsController {
+  @Put(':id/:how')
+  async assign(
+    @Param('how') how: string,
+    @FencingTokenHeader(({ params }: Request) => made[params.how]!(params.id) as string)
+    token: ReceivedFencingToken,
+  ): Promise<ReceivedFencingToken> {
+    ran.push(how);
+    return token;
+  }
+
+  @Get(':id')
+  @UseGuards(SlowGuard)
+  async read(@Param('id') id: string, @ClientSignal() signal: AbortSignal): Promise<string> {
+    signals.push(signal);
+    return this.locked(id, signal).catch((error: unknown) => {
+      ended.push(error);
+      throw error;
+    });
+  }
+
+  @Fenced('seat:{0}', { signal: (_id, signal) => signal, wait: '1m' })
+  async locked(id: string, _signal: AbortSignal): Promise<string> {
+    return id;
+  }
+}
+
+async function onFastify(module: TestingModule): Promise<INestApplication> {
+  const { FastifyAdapter } = await import('@nestjs/platform-fastify');
+  return module.createNestApplication(new FastifyAdapter());
+}
+
+// The installed Fastify is that of Nest 12.
+const adapters = typeof require === 'function' ? ['Express'] : ['Express', 'Fastify'];
+
+describe.each(adapters)('on %s', (adapter) => {
+  afterEach(closeAll);
+  afterEach(() => {
+    for (const list of [ran, signals, ended]) list.splice(0);
+  });
+
+  async function start(nodes = createMemoryNodes(3)): Promise<string> {
+    const module = await startModule({ controllers: [SeatsController] }, { nodes });
+    const app: INestApplication =
+      adapter === 'Express' ? module.createNestApplication() : await onFastify(module);
+    await closeLater(app).listen(0, '127.0.0.1');
+    return app.getUrl();
+  }
+
+  it('@FencingTokenHeader() gives the token for the keys of the request, or an answer', async () => {
+    const url = await start();
+    const put = async (how: string, headers = { 'Fencing-Token': '41;holder' } as object) => {
+      const response = await fetch(`${url}/12A/${how}`, {
+        method: 'PUT',
+        headers: headers as Record<string, string>,
+      });
+      return [response.status, await response.json()];
+    };
+    const keys = ['row:1', 'seat:12A'];
+    expect(await put('right')).toEqual([200, { value: '41', keys, holder: 'holder' }]);
+    expect(ran.splice(0)).toEqual(['right']);
+    const answer = (message: string) => ({ message: expect.stringContaining(message) });
+    expect(await put('right', {})).toMatchObject([428, answer('Fencing-Token')]);
+    expect(await put('right', { 'Fencing-Token': '12' })).toMatchObject([400, answer('holder')]);
+    for (const how of ['nothing', 'empty', 'number', 'many', 'rejecting'])
+      expect(await put(how)).toMatchObject([400, answer('key')]);
+    expect(await put('throwing')).toMatchObject([500, answer('Internal server error')]);
+    expect(ran).toEqual([]);
+  });
+
+  it('@ClientSignal() ends the wait when the client hangs up, and not when it was answered', async () => {
+    const nodes = createMemoryNodes(3);
+    const url = await start(nodes);
+    await using _other = await occupy(nodes, 'seat:held');
+    expect(await (await fetch(`${url}/answered`)).text()).toBe('answered');
+    const hungUp = request(`${url}/held`).on('error', () => undefined);
+    hungUp.end();
+    await eventually(() => expect(signals).toHaveLength(2));
+    hungUp.destroy();
+    await eventually(() => expect(ended).toMatchObject([{ status: 499 }]));
+    const left = request(`${url}/late`).on('error', () => undefined);
+    left.end();
+    await eventually(() => expect(ran).toEqual(['late']));
+    left.destroy();
+    await eventually(() => expect(signals[2]?.reason).toMatchObject({ status: 499 }));
+    expect(signals[0]?.aborted).toBe(false);
+  });
+});
