@@ -8,7 +8,7 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 // databases, which take the application's connection and import no driver, and the sample. Child processes (fault campaign, process,
 // call-path, operation-counts) load the repository's packages, not those of test/nest11. The scripts of a batch run on the server, whichever client sent them.
 // All of these have run in `npm test` or `npm run test:stress`. Two of the wrong stores do touch Nest and ioredis; the right ones
-// beside them (http-receiver, redis-conformance) stay.
+// beside them (http-receiver, redis-fence) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
   '<rootDir>/test/architecture/call-path\\.spec\\.ts$',
