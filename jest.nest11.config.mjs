@@ -9,7 +9,7 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 // errors, outcomes, keys. Faults of networks and failovers say nothing of a client that e2e and contract don't. Child processes
 // (fault campaign, call-path, operation-counts) load the repository's packages, not those of test/nest11. The scripts of a batch
 // run on the server, whichever client sent them. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
-// (http-receiver, redis-conformance) stay.
+// (http-receiver, redis-fence) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
   '<rootDir>/test/architecture/call-path\\.spec\\.ts$',

@@ -1,13 +1,7 @@
 import { FencedUsageError, quoteKeys } from '../core/errors.ts';
 import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
-import {
-  checkKeyList,
-  isFenceKey,
-  MAX_KEY_BYTES,
-  shownValue,
-  tokenDecimal,
-} from './fencing-token-header.ts';
+import { checkKeyList, isFenceKey, MAX_KEY_BYTES, tokenDecimal } from './fencing-token-header.ts';
 
 /** One row of the fence: this holder's token for this key. */
 export interface FenceClaim {
@@ -42,7 +36,6 @@ export function fenceClaims(
       `A fencing token is needed, but it is ${kindOf(token)}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,
     );
   }
-  if ('token' in token) throw unusable('This is a lock: pass its token, lock.token.', token.keys);
   checkKeyList(token.keys);
   if (keys !== undefined) checkKeyList(keys);
   const { holder } = token;
@@ -71,8 +64,9 @@ function unusable(why: string, keys?: readonly string[]): FencedUsageError {
 function decimalToken({ value, holder, keys }: FenceToken): string {
   const decimal = tokenDecimal(value);
   if (decimal === undefined) {
+    const shown = typeof value === 'number' ? value : kindOf(value);
     throw unusable(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${shownValue(value)}. ${AS_GIVEN}`,
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${shown}. ${AS_GIVEN}`,
       keys,
     );
   }
@@ -96,7 +90,6 @@ export function checkFenceKey(key: unknown): void {
 function checkKey(key: string, granted: readonly string[]): void {
   checkFenceKey(key);
   if (granted.length > 0 && !granted.includes(key)) {
-    granted.forEach(checkFenceKey);
     throw unusable(
       `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together.`,
       [key],

@@ -5,12 +5,13 @@ import type { FenceClaim } from './fence-claim.ts';
 /** What a fence transaction holds. */
 export interface HeldClaims {
   readonly claims: readonly FenceClaim[];
-  /** Those of them that were claimed again inside, and so taken as claimed. */
-  readonly covered?: Set<FenceClaim>;
+  /** Whether some of them were claimed again inside, and so taken as claimed. */
+  isCovering?: boolean;
 }
 
 /** One run of a fence transaction's work. */
-interface Frame extends HeldClaims {
+interface Frame {
+  readonly held: HeldClaims;
   readonly of: FenceContext;
   readonly outer: Frame | undefined;
   /** Work that was not awaited outlives its transaction. */
@@ -40,7 +41,7 @@ export class FenceContext {
    * can be awaited, such as the query of a query builder, runs inside.
    */
   run<Result>(held: HeldClaims, work: () => Promise<Result> | Result): Promise<Result> | Result {
-    const frame: Frame = { ...held, of: this, outer: storage.getStore(), isOver: false };
+    const frame: Frame = { held, of: this, outer: storage.getStore(), isOver: false };
     const end = () => {
       frame.isOver = true;
     };
@@ -56,14 +57,14 @@ export class FenceContext {
     }
   }
 
-  /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens; they note what they cover. */
+  /** Whether the transactions around this call hold the rows of all `claims`, with the same tokens; they note it. */
   covers(claims: readonly FenceClaim[]): boolean {
     const held = claims.map((claim) => this.#held(claim));
     const isCovered = held.every((each, index) => {
       const claim = claims[index]!;
       return each?.claim.token === claim.token && each.claim.holder === claim.holder;
     });
-    if (isCovered) for (const each of held) each?.frame.covered?.add(each.claim);
+    if (isCovered) for (const each of held) if (each) each.frame.held.isCovering = true;
     return isCovered;
   }
 
@@ -89,7 +90,7 @@ export class FenceContext {
   #held({ key }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
     for (const frame of frames()) {
       if (frame.of.database !== this.database || frame.of.table !== this.table) continue;
-      const claim = frame.claims.find((each) => each.key === key);
+      const claim = frame.held.claims.find((each) => each.key === key);
       if (claim) return { claim, frame };
     }
     return undefined;

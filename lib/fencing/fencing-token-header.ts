@@ -1,10 +1,7 @@
 import { FencedUsageError } from '../core/errors.ts';
 import { isWellFormed, MAX_KEYS } from '../core/options/lock-keys.ts';
-import { kindOf } from '../core/options/option-names.ts';
 
 export const MAX_KEY_BYTES = 2_500;
-
-const MOST_SHOWN = 40;
 
 /**
  * The HTTP header that carries a token to another service: `Fencing-Token: 1795228058941046;f3c9…`.
@@ -48,29 +45,10 @@ export function fencingTokenHeader(token: HeaderToken | undefined): Record<strin
   const text = typeof holder === 'string' ? `${tokenDecimal(value)};${holder}` : '';
   if (parseFencingTokenHeader(text)?.holder !== holder || holder === undefined) {
     throw new FencedUsageError(
-      `No request may leave a locked section without its fencing token, but ${faultOf(token)}. Pass the token of the lock (a positive integer and its holder).`,
+      'No request may leave a locked section without its fencing token: pass that of the lock, whose value is a positive integer, and its holder.',
     );
   }
   return { [FENCING_TOKEN_HEADER]: text };
-}
-
-/** Shows numbers only: what was given by mistake could be a secret. */
-function faultOf(token: HeaderToken | undefined | null): string {
-  if (typeof token !== 'object' || token === null) return `it is ${kindOf(token)}`;
-  const { value, holder } = token;
-  if (tokenDecimal(value) === undefined) {
-    const shown = shownValue(value);
-    return `its value is ${/^-?\d[\d.]*…?$/.test(shown) ? shown : kindOf(value)}`;
-  }
-  if (holder === '') return 'its holder is empty';
-  return `its holder is ${typeof holder === 'string' ? 'not what a lock gives' : kindOf(holder)}`;
-}
-
-/** Of a token, for messages. An object may have no text. */
-export function shownValue(value: unknown): string {
-  if (!DECIMALS.has(typeof value)) return kindOf(value);
-  const text = String(value);
-  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text;
 }
 
 /**

@@ -44,8 +44,12 @@ export type { PostgresTokenSource } from './drivers/postgres-token-source.ts';
 export { prismaFence } from './orms/prisma-fence.ts';
 export type { PrismaDatabase, PrismaFenceOptions, PrismaTransaction } from './orms/prisma-fence.ts';
 export { redisFence } from './drivers/redis-fence.ts';
-export type { RedisWriteCommand } from './drivers/redis-fence-script.ts';
-export type { RedisFence, RedisFenceClient, RedisFenceOptions } from './drivers/redis-fence.ts';
+export type {
+  RedisFence,
+  RedisFenceClient,
+  RedisFenceOptions,
+  RedisWriteCommand,
+} from './drivers/redis-fence.ts';
 export type {
   PlaceholderStyle,
   SqlDialect,

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -33,12 +32,6 @@ const CLIENTS: Readonly<Record<string, (pool: pg.Pool) => Client>> = {
     select: (tx) => tx.execute(sql`SELECT 1`),
   }),
 };
-
-// Without a listener the end of the session would be an uncaught exception, and fail the test.
-it('the listener of these tests is the one of the documentation', () => {
-  const page = readFileSync('docs/fencing/postgresql.md', 'utf8');
-  expect(page).toContain("pool.on('connect', (client) => client.on('error', () => undefined));");
-});
 
 it.each(Object.keys(CLIENTS))(
   'a session that ends while the work does something else ends the work, not the process: %s',

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
-import { PGlite } from '@electric-sql/pglite';
 import { describe, expect, it } from '@jest/globals';
+import Database from 'better-sqlite3';
 import mysql from 'mysql2';
 import { Client, Pool } from 'pg';
 import * as fencing from '../../lib/fencing/index.ts';
@@ -127,13 +127,41 @@ describe('a fence with an option that there is not', () => {
   ])('%s refuses %j', (name, options) => {
     expect(refusalOf(() => factories[name]!(client, options)).code).toBe('REDLOCK_CONFIG');
   });
+});
 
-  it('says what transaction needs where it gets no work', async () => {
-    const database = new PGlite();
-    const fence = fencing.pgliteFence(database);
-    const token = { value: 1, keys: ['a'], holder: 'me' };
-    const call = fence.transaction(token, undefined as never);
-    await expect(call).rejects.toThrow(/needs the work to do, as a function/);
-    await database.close();
+describe('a call of a fence with wrong options', () => {
+  const database = new Database(':memory:');
+  const fence = fencing.sqliteFence(database);
+  database.exec(fence.ddl());
+  const token = { value: 1, keys: ['account'], holder: 'me' };
+
+  // An option that is ignored would promise what does not hold; a level stands in SQL, where it could be any statement.
+  it.each<unknown>([
+    { isolationLevel: 'serializable; drop table account; --' },
+    { isolationLevel: 'SERIALIZABLE' },
+    { isolationLevel: ['serializable'] },
+    { isolation: 'serializable' },
+    { attempts: null },
+    { lockTimeout: '1; drop table account; --' },
+    { lockTimeout: '1s' },
+    { keys: 'account' },
+    null,
+    'serializable',
+  ])('is refused, and writes nothing: %j', async (options) => {
+    const code = expect.stringMatching(/^(REDLOCK_CONFIG|FENCED_USAGE)$/);
+    const call = fence.transaction(token, () => 'ran', options as never);
+    await expect(call).rejects.toMatchObject({ code });
+    expect(database.prepare('SELECT * FROM redlock_fence').all()).toEqual([]);
   });
+
+  it.each([{ key: ['account'] }, null, 'x'])(
+    'is refused where it takes keys: %j',
+    async (options) => {
+      const refusal = { code: 'REDLOCK_CONFIG' };
+      await expect(fence.claim(token, options as never)).rejects.toMatchObject(refusal);
+      expect(() => fence.advance(database, token, options as never)).toThrow(
+        expect.objectContaining(refusal),
+      );
+    },
+  );
 });

@@ -171,26 +171,19 @@ describe('the fencing token header', () => {
   });
 
   it.each([
-    [undefined, 'it is undefined'],
-    [null, 'it is null'],
-    ['17;h', 'it is a string'],
-    [{ value: 0, holder: 'h' }, 'its value is 0'],
-    [{ value: -1.5, holder: 'h' }, 'its value is -1.5'],
-    [{ value: 'hunter2', holder: 'h' }, 'its value is a string'],
-    [{ value: '9'.repeat(60), holder: 'h' }, `its value is ${'9'.repeat(40)}…`],
-    [{ token: 17 }, 'its value is undefined'],
-    [{ value: 2 ** 53, holder: 'h' }, 'its value is 9007199254740992'],
-    [{ value: Object.create(null), holder: 'h' }, 'its value is an object'],
-    [{ value: { toString: () => '5' }, holder: 'h' }, 'its value is an object'],
-    [{ value: Symbol('hunter2'), holder: 'h' }, 'its value is a symbol'],
-    [{ value: 1, holder: '' }, 'its holder is empty'],
-    [{ value: 1, holder: Object.create(null) }, 'its holder is an object'],
-    [{ value: 1, holder: 'hunter2\r\nX: 1' }, 'its holder is not what a lock gives'],
-    [{ value: 1, holder: 'h ' }, 'its holder is not what a lock gives'],
-    [{ value: 1 }, 'its holder is undefined'],
-  ])('cannot be made from %p, and says why without what may be secret', (token, why) => {
+    undefined,
+    '17;h',
+    { value: 0, holder: 'h' },
+    { value: 'hunter2', holder: 'h' },
+    { value: 2 ** 53, holder: 'h' },
+    { value: Object.create(null), holder: 'h' },
+    { value: 1, holder: '' },
+    { value: 1, holder: 'hunter2\r\nX: 1' },
+    { value: 1, holder: 'h ' },
+    { value: 1 },
+  ])('cannot be made from %p, and shows nothing of what may be secret', (token) => {
     expect(() => fencingTokenHeader(token as never)).toThrow(
-      `No request may leave a locked section without its fencing token, but ${why}. Pass the token of the lock (a positive integer and its holder).`,
+      'No request may leave a locked section without its fencing token: pass that of the lock, whose value is a positive integer, and its holder.',
     );
   });
 });

@@ -3,15 +3,8 @@ import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/mysql2';
 import knexModule from 'knex';
 import { createPool, type Pool, type PoolConnection, type PoolOptions } from 'mysql2/promise';
-import { DataSource } from 'typeorm';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
-import {
-  drizzleFence,
-  knexFence,
-  mysqlFence,
-  typeormFence,
-  type Fence,
-} from '../../lib/fencing/index.ts';
+import { drizzleFence, knexFence, mysqlFence, type Fence } from '../../lib/fencing/index.ts';
 import { useMariadb } from '../support/databases/use-databases.ts';
 
 describe('mysqlFence', () => {
@@ -81,19 +74,6 @@ describe('mysqlFence', () => {
         const knex = knexModule({ client: 'mysql2', connection: database.url });
         return [knexFence(knex), (tx) => (text: string) => tx.raw(text), () => knex.destroy()];
       },
-      TypeORM: async () => {
-        const source = await new DataSource({ type: 'mariadb', url: database.url }).initialize();
-        return [
-          typeormFence(source),
-          (tx) => (text: string) => tx.query(text),
-          () => source.destroy(),
-        ];
-      },
-      Drizzle: async (pool) => [
-        drizzleFence(drizzle(pool), { sql, dialect: 'mysql' }),
-        (tx) => (text: string) => tx.execute(text),
-        () => undefined,
-      ],
     };
 
     it.each(Object.keys(clients))('%s does not report success', async (name) => {
@@ -137,14 +117,6 @@ describe('mysqlFence', () => {
     });
   });
 
-  it('notices that a statement of the work has committed the transaction', async () => {
-    const fence = mysqlFence(database.pool);
-    const work = fence.transaction(token(1), (tx) =>
-      tx.query('CREATE TABLE IF NOT EXISTS implicit_commit (id INT)'),
-    );
-    await expect(work).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-  });
-
   it.each(['REPEATABLE-READ', 'SERIALIZABLE'])(
     'tries again under innodb_snapshot_isolation at %s',
     async (level) => {
@@ -166,20 +138,6 @@ describe('mysqlFence', () => {
       }, `SET SESSION innodb_snapshot_isolation = ON, SESSION tx_isolation = '${level}'`);
     },
   );
-
-  it('tries the work again when a row changed after its snapshot', async () => {
-    await withPool(async (pool) => {
-      let runs = 0;
-      await mysqlFence(pool).transaction(token(1), async (tx) => {
-        runs += 1;
-        await tx.query('SELECT n FROM item WHERE id = ?', [a()]);
-        // A writer without a fence.
-        if (runs === 1) await database.pool.query('UPDATE item SET n = 5 WHERE id = ?', [a()]);
-        await tx.query('UPDATE item SET n = n + 1 WHERE id = ?', [a()]);
-      });
-      expect([runs, await stored(a())]).toEqual([2, 6]);
-    }, 'SET SESSION innodb_snapshot_isolation = ON');
-  });
 
   describe('under NO_BACKSLASH_ESCAPES', () => {
     const mode = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_BACKSLASH_ESCAPES')";
@@ -207,29 +165,6 @@ describe('mysqlFence', () => {
         expect(rows).toEqual([]);
       }, mode);
     });
-
-    it('holds for Knex', async () => {
-      const knex = knexModule({
-        client: 'mysql2',
-        connection: database.url,
-        pool: {
-          afterCreate: (connection: any, done: (error: unknown) => void) =>
-            connection.query(mode, done),
-        },
-      });
-      try {
-        for (const each of strange) {
-          const keys = [`${key}${each}`];
-          await knexFence(knex).claim(token(2, keys));
-          await expect(knexFence(knex).claim(token(1, keys))).rejects.toMatchObject({
-            code: 'STALE_TOKEN',
-            key: keys[0],
-          });
-        }
-      } finally {
-        await knex.destroy();
-      }
-    });
   });
 
   it('refuses an advance on a pool without autocommit, whose first statement begins a transaction', async () => {
@@ -253,16 +188,6 @@ describe('mysqlFence', () => {
       await expect(withPool(work, `SET NAMES ${characterSet}`)).resolves.toBe('written');
     },
   );
-
-  it('says that the dialect was forgotten', async () => {
-    await withPool(async (pool) => {
-      const fence = drizzleFence(drizzle(pool) as never, { sql });
-      await expect(fence.claim(token(1))).rejects.toMatchObject({
-        code: 'FENCED_USAGE',
-        message: expect.stringContaining('dialect'),
-      });
-    });
-  });
 
   it.each([{ rowsAsArray: true }, { nestTables: true }, { nestTables: '_' }])(
     'works on a pool with %j',

@@ -91,7 +91,7 @@ describe.each([{}, { prepared: true }])(
         const renaming = postgresFence(database.pool, { ...options, table: 'renaming_fence' });
         const work = (client: { query(sql: string): Promise<unknown> }) => client.query(WRITE);
         const write = renaming.transaction(token(30, ['a', 'b']), work);
-        await expect(write).rejects.toThrow(/without the row/);
+        await expect(write).rejects.toThrow(/one row for each key/);
         await expect(owner()).resolves.toBeNull();
       } finally {
         await database.pool.query('DROP TABLE renaming_fence');

@@ -138,37 +138,30 @@ describe('fence.transaction and transactions of one’s own on one pool', () => 
     await expect(failed).rejects.toThrow('own');
   });
 
-  it.each([
-    ['FEHLER', undefined, 1],
-    ['FATAL', undefined, 2],
-    ['FATAL', '57P01', 2],
-    ['FATAL', '25P03', 2],
-  ])(
-    'keeps a connection after a refusal in whatever language: %s, %s',
-    async (severity, code, connections) => {
-      const pool = new pg.Pool({ connectionString: database.url, max: 1 });
-      let connected = 0;
-      pool.on('connect', (client) => {
-        connected += 1;
-        const query = client.query.bind(client) as (...all: any[]) => any;
-        // As the server words it under lc_messages; the other fields are in no language.
-        client.query = (...all: any[]) =>
-          Promise.resolve(query(...all)).catch((error: object) => {
-            throw Object.assign(error, { severity, ...(code && { code }) });
-          });
+  it('throws the connection of a claim away whose session was ended, and keeps that of a refused one', async () => {
+    const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+    let connected = 0;
+    pool.on('connect', () => void (connected += 1));
+    try {
+      const alone = postgresFence(pool);
+      await alone.claim(token(2));
+      await expect(alone.claim(token(1))).rejects.toEqual(stale);
+      expect(connected).toBe(1);
+      await inPostgres(elsewhere, async (client) => {
+        await fence.advance(client, token(2));
+        const waiting = alone.claim(token(3));
+        waiting.catch(() => undefined);
+        await lockIsAwaited(elsewhere);
+        const ended = 'SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted';
+        await elsewhere.query(ended);
+        await expect(waiting).rejects.toMatchObject({ code: '57P01' });
       });
-      try {
-        await fence.claim(token(2));
-        await expect(postgresFence(pool).claim(token(1))).rejects.toMatchObject({
-          code: code ?? 'STALE_TOKEN',
-        });
-        await pool.query('SELECT 1');
-        expect(connected).toBe(connections);
-      } finally {
-        await pool.end();
-      }
-    },
-  );
+      await alone.claim(token(3));
+      expect(connected).toBe(2);
+    } finally {
+      await pool.end();
+    }
+  });
 
   describe('on a connection whose last user left a transaction open', () => {
     const uses: Record<string, (alone: Fence<any>, pool: pg.Pool) => Promise<unknown>> = {

@@ -105,18 +105,4 @@ describe('postgresFence with prepared statements', () => {
     }
     await expect(owner()).resolves.toBe('owner 12');
   });
-
-  it('names the migration when the table is missing, and works once it is there', async () => {
-    const fence = postgresFence(pool, { prepared: true, table: 'prepared_fence' });
-    await expect(write(fence, 1)).rejects.toThrow(/CREATE TABLE IF NOT EXISTS prepared_fence/);
-    await pool.query(fence.ddl());
-    await write(fence, 1);
-    await expect(owner()).resolves.toBe('owner 1');
-  });
-
-  it.each(['yes', 1, null])('refuses %j for the option', (value) => {
-    expect(() => postgresFence(pool, { prepared: value as unknown as boolean })).toThrow(
-      expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'prepared' }),
-    );
-  });
 });

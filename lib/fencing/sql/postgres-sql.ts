@@ -1,4 +1,4 @@
-import { listOfClaims, TextCache } from './sql-executor.ts';
+import { listOfClaims } from './sql-executor.ts';
 import type { FenceSql } from './dialect.ts';
 
 /** In front of the facts in the error by which PostgreSQL refuses a stale token. */
@@ -6,9 +6,6 @@ export const POISON_PREFIX = 'redlock:stale:';
 
 /** In the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
-
-/** A text that is the same object is also found faster by others. */
-const texts = new TextCache();
 
 /** The row of a claim in a list of VALUES. */
 export function postgresFenceRow(key: string, token: string, holder: string): string {
@@ -67,9 +64,7 @@ export const postgresFenceSql: FenceSql = {
 
   clock: CLOCK,
 
-  advance: (table, count, maxAgeMs) => [
-    texts.get(`${count} ${maxAgeMs} ${table}`, () => advance(table, count, maxAgeMs)),
-  ],
+  advance: (table, count, maxAgeMs) => [advance(table, count, maxAgeMs)],
 
   // No savepoint: it would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit any more.
   checkMark: ([row]) =>

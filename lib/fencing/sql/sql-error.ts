@@ -83,13 +83,6 @@ export function isMissingTableError(error: unknown): boolean {
   return hasCode(facts, MISSING_TABLE) || hasMessage(facts, /no such table/i);
 }
 
-export function isSyntaxError(error: unknown): boolean {
-  const facts = sqlErrorFacts(error);
-  return (
-    hasCode(facts, ['42601', '1064', 'ER_PARSE_ERROR']) || hasMessage(facts, /: syntax error$/)
-  );
-}
-
 function hasCode(facts: readonly SqlErrorFacts[], wanted: readonly string[]): boolean {
   return facts.some(({ codes }) => wanted.some((code) => codes.has(code)));
 }

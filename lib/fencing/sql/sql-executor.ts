@@ -79,14 +79,6 @@ export function renderStatement(statement: SqlStatement, style: PlaceholderStyle
   return { sql, parameters };
 }
 
-export function runStatement(
-  executor: SqlExecutor,
-  statement: SqlStatement,
-): Promise<readonly SqlRow[]> {
-  const { sql, parameters } = renderStatement(statement, executor.placeholder);
-  return executor.query(sql, parameters);
-}
-
 /** What the drivers of a dialect take, where nothing between translates it. */
 export function driverPlaceholder(dialect: SqlDialect): PlaceholderStyle {
   return dialect === 'postgresql' ? 'numbered' : 'question-mark';
@@ -117,42 +109,45 @@ export function dialectOf<Dialect extends SqlDialect>(
 /** Statements of one transaction, each of which may depend on the rows of those before it. */
 export type SqlSteps<Result> = Generator<SqlStatement, Result, readonly SqlRow[]>;
 
-/** Runs the statements one after the other; errors of a statement are thrown where it was given. */
-export async function runSteps<Result>(
+/**
+ * Runs the statements one after the other; errors of a statement are thrown where it was given. Where `run` answers at once it does
+ * so without an `await`: nothing else can use the connection in between.
+ */
+export function runSteps<Result>(
+  run: (statement: SqlStatement) => readonly SqlRow[] | Promise<readonly SqlRow[]>,
+  steps: SqlSteps<Result>,
+): Promise<Result> | Result {
+  const goOn = (next: IteratorResult<SqlStatement, Result>): Promise<Result> | Result => {
+    let step = next;
+    while (step.done !== true) {
+      let rows: ReturnType<typeof run>;
+      try {
+        rows = run(step.value);
+      } catch (error) {
+        step = steps.throw(error);
+        continue;
+      }
+      if (rows instanceof Promise)
+        return rows.then(
+          (known) => goOn(steps.next(known)),
+          (error) => goOn(steps.throw(error)),
+        );
+      step = steps.next(rows);
+    }
+    return step.value;
+  };
+  return goOn(steps.next());
+}
+
+/** The same on a connection or transaction of a driver. */
+export async function runStepsOn<Result>(
   executor: SqlExecutor,
   steps: SqlSteps<Result>,
 ): Promise<Result> {
-  let step = steps.next();
-  while (step.done !== true) {
-    let rows: readonly SqlRow[];
-    try {
-      rows = await runStatement(executor, step.value);
-    } catch (error) {
-      step = steps.throw(error);
-      continue;
-    }
-    step = steps.next(rows);
-  }
-  return step.value;
-}
-
-/** The same without an `await`: nothing else can use the connection in between. */
-export function runStepsNow<Result>(
-  run: (statement: SqlStatement) => readonly SqlRow[],
-  steps: SqlSteps<Result>,
-): Result {
-  let step = steps.next();
-  while (step.done !== true) {
-    let rows: readonly SqlRow[];
-    try {
-      rows = run(step.value);
-    } catch (error) {
-      step = steps.throw(error);
-      continue;
-    }
-    step = steps.next(rows);
-  }
-  return step.value;
+  return runSteps(async (statement) => {
+    const { sql, parameters } = renderStatement(statement, executor.placeholder);
+    return executor.query(sql, parameters);
+  }, steps);
 }
 
 export function claimParameters(
@@ -162,31 +157,11 @@ export function claimParameters(
   return claims.flatMap(({ key, token, holder }) => [encode(key), token, encode(holder)]);
 }
 
-/**
- * A list of SQL, with what `each` makes of the placeholders of every claim.
- * @param first the position of the first parameter
- */
+/** A list of SQL, with what `each` makes of the placeholders of every claim. */
 export function listOfClaims(
   count: number,
   each: (key: string, token: string, holder: string) => string,
-  first = 1,
 ): string {
-  const positions = Array.from({ length: count }, (_none, index) => first + index * 3);
+  const positions = Array.from({ length: count }, (_none, index) => 1 + index * 3);
   return positions.map((at) => each(`$${at}`, `$${at + 1}`, `$${at + 2}`)).join(', ');
-}
-
-const MAX_TEXTS = 200;
-
-/** Texts made once for each key. Bounded, for statements that vary: those that come when it is full are made each time. */
-export class TextCache {
-  private readonly texts = new Map<string, string>();
-
-  /** @param make may throw; then nothing is kept */
-  get(key: string, make: () => string): string {
-    const known = this.texts.get(key);
-    if (known !== undefined) return known;
-    const text = make();
-    if (this.texts.size < MAX_TEXTS) this.texts.set(key, text);
-    return text;
-  }
 }

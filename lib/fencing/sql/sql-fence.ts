@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { FencedUsageError, quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
 import {
   DEFAULT_ATTEMPTS,
   keysOf,
@@ -7,13 +7,7 @@ import {
   transactionOptions,
   type TransactionOptions,
 } from '../fence-arguments.ts';
-import {
-  advanceFence,
-  fenceError,
-  checkTransaction,
-  outsideTransaction,
-  refuseEnded,
-} from './advance-fence.ts';
+import { advanceFence, fenceError, outsideTransaction, refuseEnded } from './advance-fence.ts';
 import type {
   Fence,
   FenceEventListener,
@@ -33,7 +27,7 @@ import {
   type SqlSteps,
   type CommitCheck,
   type SqlDialect,
-  runSteps,
+  runStepsOn,
 } from './sql-executor.ts';
 import { checkFence } from '../upkeep/check-fence.ts';
 import { pruneFence } from '../upkeep/prune-fence.ts';
@@ -92,26 +86,15 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
   ): Promise<Result> {
     const settled = transactionOptions(options);
     const claims = this.claimsOf(token, settled.keys);
-    if (typeof work !== 'function')
-      throw new FencedUsageError(
-        'transaction needs the work to do, as a function: transaction(token, async (tx) => {}). Nothing was written.',
-        claims.map(({ key }) => key),
-      );
     this.context.refuseNested(claims);
-    const covered = new Set<FenceClaim>();
-    const call: FenceCall<Transaction, Result> = {
-      of: this,
-      claims,
-      work,
-      options: settled,
-      covered,
-    };
+    const call: FenceCall<Transaction, Result> = { of: this, claims, work, options: settled };
     const attempt = async () => {
+      delete call.refusal;
+      call.isCovering = false;
       try {
         return await this.attempt(call);
       } catch (error) {
-        const again = claims.filter((claim) => covered.delete(claim));
-        if (again.length > 0) await this.claimAgain(again, error);
+        if (call.isCovering) await this.claimAgain(claims, error);
         throw error;
       }
     };
@@ -137,26 +120,24 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     const { autocommit } = this.adapter;
     return this.retrying(claims, () =>
       autocommit
-        ? runSteps<unknown>(autocommit, advanceFence(this.table, claims))
+        ? runStepsOn<unknown>(autocommit, advanceFence(this.table, claims))
         : this.attempt({ of: this, claims, work: () => undefined, isClaim: true }),
     );
   }
 
   /**
-   * Makes the claims that were rolled back with the transaction that covered them: later reads rely on them. An older holder that
-   * waited for the row comes first, so earlier reads may be outdated.
+   * Makes the claims again that were rolled back with the transaction that covered them: later reads rely on them. An older holder
+   * that waited for the row comes first, so earlier reads may be outdated.
    */
   private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
-    try {
-      await this.claimNow(claims);
-    } catch (failure) {
+    await this.claimNow(claims).catch((failure: unknown) => {
       // A token that is stale writes no more.
       if (isStaleTokenError(failure)) return;
       throw new AggregateError(
         [error, failure],
-        `The transaction for ${quoteKeys(claims.map(({ key }) => key))} was rolled back with the claims made in it, and they could not be made again: what was read after them may be outdated. Claim and read again before you use it. Why both failed is in errors.`,
+        `The claims of ${quoteKeys(claims.map(({ key }) => key))} were rolled back with the transaction around them, and could not be made again. Claim and read again.`,
       );
-    }
+    });
   }
 
   async prune(): Promise<number> {
@@ -267,14 +248,13 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     options?: FenceKeys,
   ): Promise<void> {
     const claims = this.claimsOf(token, keysOf('fence.advance', options));
-    checkTransaction('advance', transaction, claims);
-    const isInside = this.adapter.isTransaction(transaction);
+    const isInside = this.adapter.isTransaction(Object(transaction) as Transaction);
     // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
     const call = openCalls.get(transaction as object);
     const advancing = async () => {
       try {
-        await runSteps(this.adapter.executor(transaction), advanceFence(this.table, claims));
+        await runStepsOn(this.adapter.executor(transaction), advanceFence(this.table, claims));
       } catch (error) {
         if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
         throw error;
@@ -290,13 +270,12 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
     const { dialect, checksAtCommit } = this.adapter;
     const commit: CommitCheck = {};
     const settings = transactionSettings(options, dialect);
-    delete call.refusal;
     const run = async (transaction: Transaction): Promise<Result> => {
       openCalls.set(transaction as object, call);
       try {
         const executor = this.adapter.executor(transaction);
         for (const setting of settings) await executor.query(setting, []);
-        const rows = await runSteps(executor, advanceFence(this.table, claims));
+        const rows = await runStepsOn(executor, advanceFence(this.table, claims));
         const fenceSql = fenceSqlOf(dialect);
         if (fenceSql.mark && !isClaim) await executor.query(fenceSql.mark, []);
         const result = await this.context.run(call, () => work(transaction));
@@ -315,7 +294,7 @@ export class SqlFence<Transaction> extends TableFence<Transaction> {
 
   protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
     const { adapter } = this;
-    const run = (transaction: Transaction) => runSteps(adapter.executor(transaction), steps());
+    const run = (transaction: Transaction) => runStepsOn(adapter.executor(transaction), steps());
     return adapter.run(run, PLAIN_READS[adapter.dialect], {});
   }
 }

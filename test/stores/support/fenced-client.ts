@@ -30,15 +30,18 @@ const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 
 /**
  * Tests: the client passes the conformance kit, refuses stale tokens in every kind of transaction, and refuses `advance` outside.
  * @param levels of isolation that the database has
+ * @param isAged whether the fence has a `maxAge`
  */
 export function itFences(
   name: string,
   open: () => FencedClient | Promise<FencedClient>,
-  { levels = LEVELS } = {},
+  { levels = LEVELS, isAged = true } = {},
 ): void {
   itConforms(name, async () => {
     const { fence, accounts, close } = await open();
-    return { store: fencedAccounts(fence, accounts), close };
+    const store = fencedAccounts(fence, accounts);
+    if (!isAged) for (const hook of ['maxAge', 'prune']) Reflect.deleteProperty(store, hook);
+    return { store, close };
   });
 
   it(`${name}: a stale token is refused and rolled back at every level, in transactions of the user too; advance is refused outside and after them`, async () => {
