@@ -18,7 +18,7 @@ check() {
     cd "$work"
     rm -f pan* ./*.trail
     spin -a "$@" "$models/$model.pml" >spin.log
-    gcc -O1 -w -DSAFETY -DMEMLIM=4000 -o pan pan.c
+    gcc -O1 -w -DSAFETY -DCOLLAPSE -DMEMLIM=4000 -o pan pan.c
     ./pan -E -m1000000 >pan.log 2>&1
   ) || { cat "$work"/*.log >&2; exit 1; }
   if grep -Eq 'max search depth too small|out of memory|memory limit|aborted' "$work/pan.log"; then
@@ -36,7 +36,7 @@ check() {
     failed=1
     cat "$work/pan.log"
   fi
-  printf '%-12s %-62s %-7s %9d states %4d s  %s\n' "$model" "$*" "$seen" \
+  printf '%-19s %-62s %-7s %9d states %4d s  %s\n' "$model" "$*" "$seen" \
     "$(awk '/states, stored/ { print $1; exit }' "$work/pan.log")" "$((SECONDS - started))" "$verdict"
 }
 
@@ -50,6 +50,27 @@ check breaks fenced-lock -DEQUAL_BALLOT_ACCEPTED
 check breaks fenced-lock -DHOLDER_PER_PROCESS
 check breaks fenced-lock -DFLOOR_LOST
 
+in_time() { local expected=$1; shift; check "$expected" fenced-lock-in-time "$@"; }
+in_time holds -DEND=4 -DEXTEND -DKEPT
+in_time holds -DEND=4 -DRESTARTS=1
+in_time holds -DEND=4 -DRESTARTS=1 -DGATE
+in_time holds -DEND=8 -DTTL=1 -DRETENTION=4 -DGATE
+
+in_time breaks -DEND=4 -DVALID_FROM_ANSWER
+in_time breaks -DEND=4 -DFAST_SERVER
+in_time breaks -DEND=4 -DKEPT -DKEPT_OVER_LOCK
+in_time breaks -DEND=4 -DKEPT -DKEPT_ABOVE_FLOOR
+in_time breaks -DEND=4 -DRESTARTS=1 -DNO_GUARD
+in_time breaks -DEND=4 -DRESTARTS=1 -DSHORT_GUARD
+in_time breaks -DEND=4 -DRESTARTS=1 -DEXTEND -DEXTEND_IN_GUARD
+in_time breaks -DEND=4 -DRESTARTS=1 -DNO_LIMIT
+in_time breaks -DEND=4 -DRESTARTS=1 -DFAR_BALLOT
+in_time breaks -DEND=4 -DRESTARTS=1 -DBACK_AT_RESTART
+in_time breaks -DEND=4 -DRESTARTS=1 -DGATE -DGATE_AFTER_JOIN
+in_time breaks -DEND=7 -DTTL=1 -DRETENTION=4 -DSHORT_FLOOR
+in_time breaks -DEND=8 -DTTL=1 -DRETENTION=4 -DNO_CLOCK_LIMIT
+in_time breaks -DEND=7 -DTTL=1 -DRETENTION=4 -DCLOCK_BACK
+
 check breaks counters -DMAX
 check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK
 check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK -DNO_EXPIRY
@@ -62,6 +83,7 @@ if [ "${1:-}" = --all ]; then
   check holds fenced-lock -DSERVERS=5 -DEXTEND
   check holds fenced-lock -DBALLOTS=4 -DEXTEND -DREBALLOT
   check holds counters -DATTEMPTS=3 -DCOUNTS=2 -DHOLDER_WRITE_BACK
+  in_time holds -DEND=5 -DRESTARTS=1 -DKEPT
 fi
 
 if [ "$failed" -ne 0 ]; then

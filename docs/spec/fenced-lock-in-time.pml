@@ -28,7 +28,8 @@
  *   BACK_AT_RESTART     the clock of a server goes back across a restart
  *   SHORT_FLOOR         a floor ends with its lock
  *   NO_CLOCK_LIMIT      a key without a floor takes every ballot
- *   CLOCK_BACK          the clock of a server goes back by more than half the retention after a floor has ended
+ *   CLOCK_BACK          the clocks of a quorum go back by more than half the retention after floors have ended (one alone does not
+ *                       break it: the other servers of a quorum refuse)
  *   GATE_AFTER_JOIN     a gate stays when a server is joined after it lost its marker and its floors
  */
 #ifndef ATTEMPTS
@@ -113,7 +114,7 @@ byte now = 1;
 byte newest;    /* the newest token whose grant is complete */
 short granted;  /* bit T: token T was granted */
 byte restarts;
-bit hasGoneBack;
+byte setBack; /* how many servers */
 
 #define IS_OPEN(a) (attempts[a].ballot != 0 && !attempts[a].isGranted && !attempts[a].isReleased)
 #define YES(n, field, a) ((servers[n].field >> (a)) & 1)
@@ -397,7 +398,7 @@ end:
       :: a == 0 -> JOIN()
 #endif
 #ifdef CLOCK_BACK
-      :: a == 0 && !hasGoneBack && CLOCK(n) > BACK_BY -> hasGoneBack = 1; servers[n].back = BACK_BY
+      :: a == 0 && setBack < QUORUM && servers[n].back == 0 -> setBack++; servers[n].back = BACK_BY
 #endif
       fi;
       d_step {

@@ -70,14 +70,14 @@ describe('over SQLite,', () => {
 
   it('advance and advanceSync with what is no transaction are refused', async () => {
     await refusesOutside(fence);
-    expect(() => fence.advanceSync(undefined as never, token)).toThrow(/advanceSync needs/);
+    expect(() => fence.advanceSync(undefined as never, token)).toThrow(/outside a transaction/);
     expect(() => fence.advanceSync({} as never, token)).toThrow(/outside a transaction/);
   });
 
   it('unknown options and wrong values are refused', async () => {
     await refusesAll(fence);
     expect(() => fence.advanceSync(database, token, { key: [] } as never)).toThrow(
-      /it is unknown; fence\.advanceSync takes keys/,
+      /it is unknown; fence\.advance takes keys/,
     );
     await expect(fence.transaction(token, () => 0, { lockTimeout: '1s' })).rejects.toThrow(
       /SQLite has one isolation level/,

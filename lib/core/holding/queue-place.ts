@@ -153,7 +153,8 @@ export class QueuePlace extends Deadline {
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
     const { nowMs, roundTripMs } = this.#set;
-    this.#record.wasNamed(nowMs, ms);
+    // Leases say how long they run, turns of others do not.
+    this.#record.wasNamed(nowMs, ms > this.#set.options.maxTtlMs ? -1 : ms);
     if (foreign === undefined) return;
     const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
     this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };

@@ -162,12 +162,14 @@ export class Verdict {
     // One that a node named while no quorum could be asked is no answer.
     const hadQuorum = this.#tooLate !== undefined && this.#set.lastQuorumAtMs > arrivedAtMs;
     if (hadQuorum && this.#tooLate?.votes.held) return true;
-    const recentMs = Math.max(2 * settings.nodeTimeoutMs, POLL_MS);
-    return records.some(
-      ({ named, trying }) =>
-        (named !== undefined && nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs)) ||
-        trying?.attempt?.isAnsweredSince(arrivedAtMs) === true,
-    );
+    return records.some(({ named, trying }) => {
+      if (trying?.attempt?.isAnsweredSince(arrivedAtMs) === true) return true;
+      if (named === undefined) return false;
+      // Word of a lease that runs comes no more often than this process asks.
+      const pollMs = Number.isFinite(named.freeAtMs) ? POLL_MS : 0;
+      const recentMs = Math.max(2 * settings.nodeTimeoutMs, pollMs);
+      return nowMs <= Math.min(named.atMs + recentMs, named.freeAtMs);
+    });
   }
 
   #busy(nowMs: number, waitedMs: number): LockBusyError {

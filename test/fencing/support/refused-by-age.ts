@@ -24,7 +24,7 @@ export const tooOld = (ageHours = AGE_HOURS) =>
     code: 'STALE_TOKEN',
     currentHolder: '',
     currentToken: expect.stringMatching(new RegExp(`^${String(timeOf(ageHours)).slice(0, 8)}`)),
-    message: expect.stringMatching(/oldest that the maxAge/),
+    message: expect.stringMatching(/maxAge of the fence/),
   });
 export const usage = (why: RegExp) =>
   expect.objectContaining({ code: 'FENCED_USAGE', message: expect.stringMatching(why) });
