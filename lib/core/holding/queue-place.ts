@@ -17,13 +17,11 @@ export const GRACE_OF_SET_MS = 40;
 const LEAST_SLACK_MS = 10;
 
 /** Limits the jitter after a moment that several processes wait for. */
-export const MAX_JITTER_MS = 40;
-const MAX_JITTER_DOUBLINGS = 5;
+const MAX_JITTER_MS = 40;
 
 /** Keeps processes apart that wait for the same moment. */
-export function jitterMs(failures: number, roundTripMs: number, random: number): number {
-  const ceilingMs = roundTripMs * 2 ** Math.min(failures, MAX_JITTER_DOUBLINGS);
-  return Math.min(random * ceilingMs, MAX_JITTER_MS);
+export function jitterMs(roundTripMs: number, random: number): number {
+  return random * Math.min(roundTripMs, MAX_JITTER_MS);
 }
 
 /**
@@ -52,7 +50,8 @@ export class QueuePlace extends Deadline {
     this.#set = set;
     this.#record = record;
     this.#names = new NodeNames(set.options.keyPrefix, [record.key], set.marker);
-    let graceMs = record.sets?.size ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
+    const isForSet = (record.trying ?? record.first)!.keys.length > 1;
+    let graceMs = isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
     // Grace grows in few steps, because a node takes another text for another process.
     while (graceMs < 4 * set.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
@@ -167,8 +166,8 @@ export class QueuePlace extends Deadline {
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
     // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);
-    const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());
-    this.#record.mayBeFree(nowMs + apartMs);
+    const apartMs = isKept ? 0 : jitterMs(roundTripMs, environment.random.fraction());
+    this.#record.mayBeFree(nowMs, nowMs + apartMs);
   }
 }
 

@@ -20,7 +20,7 @@ beforeEach(() => {
   [a, b] = [table.use('a'), table.use('b')];
 });
 
-const caller = (ticket: number, isImpatient = false) => new Caller(ticket, woken, isImpatient);
+const caller = (ticket: number) => new Caller(ticket, woken);
 const callers = (...tickets: number[]) => tickets.map((ticket) => caller(ticket));
 /** Grants and frees it at once. */
 function grant(record: KeyRecord): void {
@@ -59,15 +59,13 @@ describe('the line of a key', () => {
     const inLine: Caller[] = [];
     for (let step = 0; step < 500; step += 1) {
       const ticket = random.fraction() < 0.5 ? step : Math.floor(random.fraction() * step);
-      const isImpatient = random.fraction() < 0.3;
       const at = Math.floor(random.fraction() * inLine.length);
       if (random.fraction() < 0.45) for (const one of inLine.splice(at, 1)) a.leave(one);
       else if (!inLine.some((one) => one.ticket === ticket)) {
-        inLine.push(caller(ticket, isImpatient));
+        inLine.push(caller(ticket));
         a.enter(inLine.at(-1)!);
       }
       expect(line(a)).toEqual(inLine.map((one) => one.ticket).sort((x, y) => x - y));
-      expect(a.impatient).toBe(inLine.filter((one) => one.isImpatient).length);
       expect(inLine.every(({ place }) => place === a)).toBe(true);
     }
   });
@@ -99,34 +97,23 @@ describe('the line of a key', () => {
     expect([woken, first!.place]).toEqual([[3], undefined]);
   });
 
-  it('wakes its head, or all who wait for one answer', () => {
-    for (const ticket of [1, 2, 3, 4]) a.enter(caller(ticket, ticket % 2 === 0));
-    a.wake();
-    expect(woken.splice(0)).toEqual([1]);
-    a.wakeImpatient();
-    expect(woken).toEqual([2, 4]);
+  it('wakes those who are owed an answer as long as they are and stay', () => {
+    const all = callers(1, 2, 3, 4);
+    for (const one of all) a.enter(one);
+    for (const one of all) a.owe(one, one.ticket > 1);
+    a.owe(all[1]!, false);
+    a.leave(all[2]!);
+    a.wakeOwed();
+    expect(woken).toEqual([4]);
   });
 
-  it('forgets a foreign holder with its last one: no one would learn of its release', () => {
-    const [first, second] = callers(1, 2);
-    for (const one of [first!, second!]) a.enter(one);
+  it('forgets a foreign holder with the last one who waits for the key, alone or in a set: no one would learn of its release', () => {
+    const lock = lockOf('mine');
+    table.use('a');
+    table.granted(lock, [b]);
     a.foreign = b.foreign = FOREIGN;
-    a.leave(first!);
-    expect(a.foreign).toBe(FOREIGN);
-    a.leave(second!);
-    table.drop(table.use('b'));
-    expect([a.foreign, b.foreign]).toEqual([undefined, undefined]);
-  });
-
-  it('keeps a foreign holder for sets that wait in another line', () => {
-    const [first, set] = callers(1, 2);
-    b.enter(set!);
-    a.sets = new Set([set!]);
-    a.enter(first!);
-    a.foreign = FOREIGN;
-    a.leave(first!);
-    table.drop(table.use('a'));
-    expect(a.foreign).toBe(FOREIGN);
+    for (const record of [a, b]) table.drop(record);
+    expect([a.foreign, b.foreign]).toEqual([FOREIGN, undefined]);
   });
 });
 
@@ -138,11 +125,12 @@ describe('a lock of this process', () => {
       table.use(record.key);
       table.stand(record, 1_000);
       record.enter(caller(2));
-      record.enter(caller(3, true));
+      record.enter(caller(3));
+      record.owe(record.last!, true);
     }
     table.granted(lock, [a, b]);
     const none = { trying: undefined, foreign: undefined, queued: undefined };
-    const granted = { lock, ...none, busyAtMs: 1_000 };
+    const granted = { lock, ...none, grantedAtMs: 1_000, busyUntilMs: Number.POSITIVE_INFINITY };
     expect([a, b]).toMatchObject([granted, granted]);
     expect([woken.splice(0), [...table.locks()]]).toEqual([[3, 3], [lock]]);
     for (const record of [a, b]) table.drop(record);
@@ -162,11 +150,12 @@ describe('a lock of this process', () => {
 describe('one more node that votes', () => {
   it('wakes all lines, which try after a round trip at most, and ends what was known of holders', async () => {
     await world.environment.advance(50);
-    for (const [index, record] of [a, b].entries()) record.enter(caller(index));
+    const heads = callers(0, 1);
+    for (const [index, record] of [a, b].entries()) record.enter(heads[index]!);
     a.foreign = FOREIGN;
     table.hintAll();
-    expect([a, b]).toMatchObject([{ hints: 1, foreign: undefined }, { hints: 1 }]);
-    const pauses = [a, b].map(({ hintAtMs }) => hintAtMs! - world.set.nowMs);
+    expect(a.foreign).toBeUndefined();
+    const pauses = heads.map(({ fromMs }) => fromMs! - world.set.nowMs);
     expect(pauses.every((ms) => ms >= 0 && ms <= world.set.roundTripMs)).toBe(true);
     expect([woken, table.size]).toEqual([[0, 1], 2]);
   });
@@ -228,9 +217,9 @@ describe('a row of grants', () => {
   it('lasts for 40 ms since its first grant', () => {
     const rowMs = 40;
     a.enter(caller(1));
-    a.busyAtMs = 1_000;
+    a.grantedAtMs = 1_000;
     const outcomes = [0, 5, rowMs - 0.1].map((ms) => passes([a], 1_000 + ms));
-    a.busyAtMs = 1_000 + rowMs - 0.1;
+    a.grantedAtMs = 1_000 + rowMs - 0.1;
     outcomes.push(passes([a], 1_000 + rowMs));
     // The next one begins with the next grant.
     outcomes.push(passes([a], 1_000 + rowMs));
@@ -238,12 +227,12 @@ describe('a row of grants', () => {
   });
 
   it('ends at once where nobody here waits for the key, and with a set', () => {
-    a.busyAtMs = b.busyAtMs = 1_000;
+    a.grantedAtMs = b.grantedAtMs = 1_000;
     const outcomes = [passes([a], 1_000)];
     for (const record of [a, b]) record.enter(caller(1));
     for (const records of [[b], [a, b]]) outcomes.push(passes(records, 1_000));
     // A row of one of its keys is over as well: the next one there begins with the next grant.
-    b.busyAtMs = 2_000;
+    b.grantedAtMs = 2_000;
     outcomes.push(passes([b], 2_000));
     expect(outcomes).toEqual([true, false, true, false]);
   });
@@ -293,7 +282,10 @@ describe('what is remembered of a key that no one uses', () => {
     a.outage = {} as never;
     grant(a);
     table.drop(a);
-    expect(table.use('a')).toMatchObject({ outage: undefined, busyAtMs: Number.NEGATIVE_INFINITY });
+    expect(table.use('a')).toMatchObject({
+      outage: undefined,
+      busyUntilMs: Number.NEGATIVE_INFINITY,
+    });
     await world.environment.advance(6_000);
     table.drop(a);
     expect(table.size).toBe(1);

@@ -61,6 +61,7 @@ describe('the ticket of a process', () => {
     for (const roundTripMs of [1, 2, 10, 100]) {
       world.set.roundTripMs = roundTripMs;
       const other = table.use(`key${roundTripMs}`);
+      other.enter(new Caller(1));
       table.stand(other, world.set.nowMs);
       members.push((world.node.waiting.at(-1)!.request as WaitRequest).member);
     }

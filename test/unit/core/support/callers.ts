@@ -1,24 +1,26 @@
 import type { HeldLock } from '../../../../lib/core/holding/held-lock.ts';
-import type { KeyRecord, Waiter } from '../../../../lib/core/holding/key-table.ts';
+import type { KeyLine, KeyRecord, Waiter } from '../../../../lib/core/holding/key-table.ts';
 
 /** A caller in line that writes down what happens to it. */
 export class Caller implements Waiter {
-  place: KeyRecord | undefined;
+  place: KeyLine | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
+  readonly keys: readonly string[] = ['a'];
   readonly attempt = undefined;
   readonly ticket: number;
-  readonly isImpatient: boolean;
+  /** When it may try, by its latest wake-up. */
+  fromMs: number | undefined;
   readonly #woken: number[];
 
   /** `woken` receives its ticket whenever it is woken. */
-  constructor(ticket: number, woken: number[] = [], isImpatient = false) {
+  constructor(ticket: number, woken: number[] = []) {
     this.ticket = ticket;
-    this.isImpatient = isImpatient;
     this.#woken = woken;
   }
 
-  wake(): void {
+  wake(fromMs?: number): void {
+    this.fromMs = fromMs;
     this.#woken.push(this.ticket);
   }
 }

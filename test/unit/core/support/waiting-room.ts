@@ -97,5 +97,6 @@ export function newRoom({ concurrentTries = 512, ...options }: RedlockOptions = 
 
 /** The key `a` may be free, but for a moment it is the turn of others: who comes now tries late. */
 export function delayTries({ record, set }: ReturnType<typeof newRoom>): void {
-  Object.assign(record('a'), { hints: 1, hintAtMs: set.nowMs + 60_000 });
+  const { nowMs } = set;
+  record('a').foreign = { untilMs: nowMs + 60_000, freeAtMs: nowMs, causes: () => [] };
 }

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { KeyRecord } from '../../../../lib/core/holding/key-table.ts';
 import type { AcquireOptions, RedlockOptions } from '../../../../lib/core/options/options.ts';
 import type { Acquisition } from '../../../../lib/core/waiting/acquisition.ts';
 import { lockOf } from '../support/callers.ts';
@@ -11,8 +12,12 @@ beforeEach(() => {
 });
 
 /** The key may be free, as the nodes said. */
-const free = (key: string) => room.record(key).mayBeFree(room.set.nowMs);
-const keyOf = ({ place }: Acquisition) => place?.key;
+const free = (key: string) => {
+  const record = room.record(key);
+  record.mayBeFree(room.set.nowMs, room.set.nowMs);
+  room.table.drop(record);
+};
+const keyOf = ({ place }: Acquisition) => (place as KeyRecord | undefined)?.key;
 /** A split vote: nobody is named. */
 const SPLIT = [held(0, 'x'), held(0, 'y'), ACCEPTED];
 
@@ -263,7 +268,7 @@ describe('a caller whose try failed', () => {
       { retry: {} },
       8,
     ],
-    ['a quarantine', [{ kind: 'quarantined', remainingMs: 700 }], {}, 705],
+    ['a quarantine', [{ kind: 'quarantined', remainingMs: 700 }], {}, 703],
   ])('pauses for %s at most', async (_, replies, options, ms) => {
     room = newRoom({ wait: '1m', ...options });
     room.chance(1);

@@ -40,7 +40,7 @@ describe('the admission', () => {
     const { enter, exit, woken } = lobby(1);
     enter('ab');
     exit();
-    expect([enter('c'), enter('b'), woken]).toEqual(['', 'b', ['b']]);
+    expect([enter('c'), enter('b'), woken]).toEqual(['', 'b', ['b', 'b']]);
   });
 
   it('lets callers inside a section, and those whose turn it is, go first, in order', () => {

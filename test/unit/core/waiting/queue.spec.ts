@@ -382,15 +382,3 @@ describe('nodes that refuse the channel', () => {
     expect(await grantedAfterMs()).toBeLessThan(10);
   });
 });
-
-describe('a moment for a try', () => {
-  it('of a clock that has been turned back since, as fake ones are, keeps nobody waiting', async () => {
-    const room = newRoom();
-    const record = room.record('a');
-    room.table.hintAll();
-    record.hintAtMs = room.set.nowMs + 3_600_000;
-    void room.call('a');
-    await room.advance(50);
-    expect(room.tries()).toEqual(['a']);
-  });
-});
