@@ -8,7 +8,7 @@ import { describe, expect, it } from '@jest/globals';
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 113;
 const MOST_LINES_OF_LIB = 16_749;
-const MOST_LINES_OF_TEST = 45_242;
+const MOST_LINES_OF_TEST = 45_243;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

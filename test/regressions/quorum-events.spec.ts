@@ -22,6 +22,7 @@ describe.each([
   it('is said once when it begins, and once when it ends, with the calls that failed meanwhile', async () => {
     const process = await cluster.process();
     const { redlock, events } = process;
+    await eventually(() => expect(eventsOf(events, 'node-joined')).toHaveLength(size));
     const dying = cluster.servers.slice(0, needed);
     for (const [index, server] of dying.entries()) {
       await server.kill();
