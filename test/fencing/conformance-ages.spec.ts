@@ -102,6 +102,25 @@ const WRONG: readonly (readonly [name: string, found: RegExp, new () => Aged])[]
     },
   ],
   [
+    'looks at the age of a token, and then at its row, and is slow to answer most times',
+    /all the while/,
+    class extends Aged {
+      #answers = 0;
+      protected override async check(ticket: FenceTicket): Promise<void> {
+        try {
+          this.checkAge(ticket);
+        } catch (error) {
+          this.#answers += 1;
+          if (this.#answers % 3 !== 0) await sleep(40);
+          throw error;
+        }
+        await sleep(5);
+        this.checkRow(ticket);
+        this.keep(ticket);
+      }
+    },
+  ],
+  [
     'writes when its row is as it was',
     /paused .* that was pruned$/,
     class extends Aged {

@@ -163,7 +163,7 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** @throws LockLostError (reason `short`), FencedUsageError */
   ensureLeft(ms: number): void {
     this.#lease.checkAsked(ms);
-    if (this.validityMs < ms) throw this.#lossErrorOf('short', []);
+    if (this.validityMs < ms) throw new LockLostError(this.keys, 'short', this.#tokenValue);
   }
 
   /** Where its time is over though no timer has said so yet, it is lost; or released, if it was only kept. */
@@ -257,7 +257,7 @@ export class HeldLock implements Lock, ExtensionTarget {
     if (this.state === 'kept') return this.#free();
     const { nowMs } = this.#set;
     if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
-    const error = this.#lossErrorOf(reason, causes);
+    const error = new LockLostError(this.keys, reason, this.#tokenValue, causes);
     const wasGiven = this.state !== 'granted';
     const joined = [...(this.#joined ?? [])];
     // Ends all of them at once; their listeners run later.
@@ -301,10 +301,6 @@ export class HeldLock implements Lock, ExtensionTarget {
   /** Proves to itself that it is still held, soon: a clock has moved. */
   extendSoon(): void {
     this.#lease.extendSoon();
-  }
-
-  #lossErrorOf(reason: LockLossReason, causes: readonly NodeCause[]): LockLostError {
-    return new LockLostError(this.keys, reason, this.#tokenValue, causes);
   }
 
   /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */

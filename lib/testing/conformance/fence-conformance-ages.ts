@@ -21,7 +21,8 @@ const ROUNDS = 3;
 /** How long the crowd goes on when its keys may be forgotten, in microseconds. */
 const AFTERWARDS = 100_000n;
 
-const MOST_HALVES = 24;
+/** Tries for the edge of age: those whose answer takes long tell nothing new. */
+const MOST_TRIES = 100;
 
 /** How much younger than the oldest admitted token the first key is that a prune must keep, and how often further the next ones are. */
 const LEAST_YOUNGER_MS = 1_000;
@@ -108,10 +109,11 @@ export class FenceAges {
       isRefused(this.store, this.store.claim(ticket(`${resource}:${ageMs}`, timeOf(ageMs))));
     const isRight = (await refuses(refusedMs)) && !(await refuses(admittedMs));
     demand(isRight, 'it does not refuse the tokens that are older than its maxAge, and these only');
-    for (let count = 0; count < MOST_HALVES && refusedMs - admittedMs > 1; count += 1) {
+    for (let count = 0; count < MOST_TRIES && refusedMs - admittedMs > 1; count += 1) {
       const [middleMs, startMs] = [(refusedMs + admittedMs) / 2, performance.now()];
       // A token may become too old on its way.
-      if (await refuses(middleMs)) refusedMs = middleMs + performance.now() - startMs;
+      if (await refuses(middleMs))
+        refusedMs = Math.min(refusedMs, middleMs + performance.now() - startMs);
       else admittedMs = middleMs;
     }
     return (this.edge = { admittedMs, refusedMs });
