@@ -100,7 +100,7 @@ export function transactionOptions(
 }
 
 const HOUR_MS = 3_600_000;
-/** In microseconds it is a number that JavaScript tells apart from the next one. */
+/** Microseconds are numbers that JavaScript tells apart from the next one. */
 const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
 
 /** How much older than its `maxAge` a token is when its row may go: the clock of the database may go back by as much. */

@@ -12,7 +12,7 @@ export interface FenceClaim {
 }
 
 const AS_GIVEN = 'Pass the token as the lock gave it, or as it was received.';
-/** In 2001; what is smaller is no time in microseconds. */
+/** Time in 2001; smaller tokens are no times in microseconds. */
 export const FIRST_TIME = '1000000000000000';
 /** An empty one is no holder: it marks rows that were repaired. */
 const HOLDER = /^[\x20-\x7e]{1,255}$/;

@@ -38,7 +38,7 @@ const tokenSource = having<TokenSource>(
 );
 const RETRY_OPTIONS = { baseDelay: duration(), maxDelay: duration() };
 
-/** What {@link RedlockOptions} may be, each by itself. */
+/** Kinds of {@link RedlockOptions}, each by itself. */
 export const SERVICE_OPTIONS = {
   ttl: duration(MINIMUM_TTL_MS),
   maxTtl: duration(MINIMUM_TTL_MS),

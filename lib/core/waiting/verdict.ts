@@ -155,7 +155,7 @@ export class Verdict {
     return records.some(({ named }) => (named?.atMs ?? 0) > arrivedAtMs);
   }
 
-  /** What is reported when nothing conclusive was found: its votes were split, or a node answered others a moment ago. */
+  /** Says whether it is contention when nothing conclusive was found: its votes were split, or a node answered others a moment ago. */
   #isInUse(nowMs: number): boolean {
     const { records, settings, arrivedAtMs } = this.#subject;
     if (this.#contention !== undefined) return true;

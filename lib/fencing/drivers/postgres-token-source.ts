@@ -69,7 +69,7 @@ export function postgresTokenSource(
         return token;
       };
       try {
-        // At the stricter levels, which may be the database's own, issuers of one key abort each other instead of waiting.
+        // Issuers of one key would abort each other at a stricter level, which may be the database's own.
         return await runPostgresTransaction(pool, raise, 'read committed');
       } catch (error) {
         throw fenceError(error, { dialect: 'postgresql', name: table }, claims);

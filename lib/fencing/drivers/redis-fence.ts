@@ -23,7 +23,7 @@ export interface RedisFenceClient {
   };
 }
 
-/** One command that writes: its name, its key, and the rest. */
+/** Command that writes: its name, its key, and the rest. */
 export type RedisWriteCommand = readonly [
   name: string,
   key: string,
@@ -32,7 +32,7 @@ export type RedisWriteCommand = readonly [
 
 /** Options of {@link redisFence}. */
 export interface RedisFenceOptions extends FenceOptions {
-  /** In front of the names of the fences. @default 'fence:' */
+  /** Text in front of the names of the fences. @default 'fence:' */
   readonly keyPrefix?: string;
 }
 
@@ -75,7 +75,7 @@ export interface RedisFence {
  *
  * Tokens are compared as decimal text, by length and then by digits: Lua numbers can't tell 2^53 from 2^53 + 1.
  *
- * Where tokens have an age, a fence expires when its own is an hour too old: then it refuses nothing that is not refused anyway. The
+ * A fence whose tokens have an age expires when its own is an hour too old: then it refuses nothing that is not refused anyway. The
  * expiry is set whenever a fence is seen, for somebody may have changed it.
  */
 const SCRIPT = `
@@ -194,7 +194,7 @@ type Storable = string | number | Buffer;
 type StoredCommand = readonly [name: Storable, key: Storable, ...parameters: Storable[]];
 
 /**
- * As it is sent: a copy. The client would make text of anything: '' of undefined, '[object Object]' of an object.
+ * Copies the command as it is sent. The client would make text of anything: '' of undefined, '[object Object]' of an object.
  * @throws FencedUsageError
  */
 function storedCommand(command: RedisWriteCommand, claims: readonly FenceClaim[]): StoredCommand {

@@ -14,7 +14,7 @@ import { postgresFenceSql } from './postgres-sql.ts';
  * statement by statement on one connection; the last one returns a row `(resource, token, holder)`, all text, for each claim:
  * what the fence holds afterwards. A claim whose row shows another token or holder is stale.
  *
- * With a `maxAgeMs` a claim whose token is older, by the clock of the database behind its wait for the row, is stale, too: the rows
+ * A claim whose token is older than `maxAgeMs`, by the clock of the database behind its wait for the row, is stale, too: the rows
  * have the oldest token that is admitted as text in `oldest`, or the statement fails.
  */
 export interface FenceSql {

@@ -82,7 +82,7 @@ export class ConnectionSource {
     const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
     this.#template = templateOf(input, refused);
     const options = this.#template.options as RedisOptions;
-    // With another one the select of ioredis ends the process.
+    // ioredis ends the process by its select of another one.
     if (options.db != null && !(Number.isInteger(options.db) && options.db >= 0))
       throw refused('a node with a wrong db', 'give the number of a database, from 0');
     this.address = addressOf(options);
@@ -165,7 +165,7 @@ function optionsOf(text: string, refused: Refusal): RedisOptions {
     // An '@' behind the host ends a password that is not encoded, whose beginning was taken for the host.
     if (isRedis && !/[@#]/.test(url.pathname + url.search + url.hash)) return parsed(url.href);
   } catch {
-    // Its message may quote the password.
+    // Messages of URL may quote the password.
   }
   throw refused(
     'this URL',

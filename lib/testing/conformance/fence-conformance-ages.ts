@@ -36,7 +36,7 @@ interface Edge {
 
 const timeOf = (ageMs: number): bigint => BigInt(Math.floor((Date.now() - ageMs) * 1_000));
 
-/** What a store owes that refuses tokens for their age, and forgets them. */
+/** Cases of a store that refuses tokens for their age, and forgets them. */
 export class FenceAges {
   private edge: Edge | undefined;
 
@@ -125,7 +125,7 @@ export class FenceAges {
     };
   }
 
-  /** On a key that has a text, and whose newest token has become too old. */
+  /** Steps on a key that has a text, and whose newest token has become too old. */
   private onOldKey(steps: (newest: bigint) => readonly FenceStep[]): FenceStep {
     return async (store, resource) => {
       const { admittedMs } = await this.findEdge(resource);
@@ -194,7 +194,7 @@ export class FenceAges {
     }
   }
 
-  /** What the older one saw comes back, for the newer one's token is gone. */
+  /** Brings back what the older one saw, for the newer one's token is gone. */
   private async interleave(resource: string, gateMs: number): Promise<void> {
     const { admittedMs } = await this.findEdge(resource);
     const newest = timeOf(admittedMs - LIFE_MS);
