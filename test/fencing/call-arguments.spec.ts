@@ -6,7 +6,6 @@ import { pgliteFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts
 const token = { value: 1, keys: ['account'], holder: 'me' };
 
 // Options that are ignored would promise what does not hold; a level stands in SQL, where it could be any statement.
-
 const WRONG: readonly unknown[] = [
   { isolationLevel: 'serializable; drop table account; --' },
   { isolationLevel: 'SERIALIZABLE' },
@@ -52,27 +51,11 @@ async function refusesAll(fence: Fence): Promise<void> {
   ).resolves.toBe('admitted');
 }
 
-const OUTSIDE = [undefined, null, 'tx', {}, () => undefined];
-
-async function refusesOutside(fence: Fence): Promise<void> {
-  for (const given of OUTSIDE) {
-    // That of SQLite throws at once.
-    const error = await refusalOf((async () => fence.advance(given, token))());
-    expect(error).toMatchObject({ code: 'FENCED_USAGE', keys: ['account'] });
-  }
-}
-
 describe('over SQLite,', () => {
   const database = new Database(':memory:');
   const fence = sqliteFence(database);
   beforeAll(() => void database.exec(fence.ddl()));
   afterAll(() => void database.close());
-
-  it('advance and advanceSync with what is no transaction are refused', async () => {
-    await refusesOutside(fence);
-    expect(() => fence.advanceSync(undefined as never, token)).toThrow(/outside a transaction/);
-    expect(() => fence.advanceSync({} as never, token)).toThrow(/outside a transaction/);
-  });
 
   it('unknown options and wrong values are refused', async () => {
     await refusesAll(fence);
@@ -91,10 +74,6 @@ describe('over PGlite,', () => {
   beforeAll(() => database.exec(fence.ddl()));
   beforeEach(() => database.query('DELETE FROM redlock_fence'));
   afterAll(() => database.close());
-
-  it('advance with what is no transaction is refused', async () => {
-    await expect(refusesOutside(fence)).resolves.toBeUndefined();
-  });
 
   it('unknown options and wrong values are refused', () =>
     expect(refusesAll(fence)).resolves.toBeUndefined());

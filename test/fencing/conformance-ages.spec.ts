@@ -90,18 +90,6 @@ const WRONG: readonly (readonly [name: string, found: RegExp, new () => Aged])[]
     },
   ],
   [
-    'looks at the age of a token, and then at its row',
-    /all the while/,
-    class extends Aged {
-      protected override async check(ticket: FenceTicket): Promise<void> {
-        this.checkAge(ticket);
-        await sleep(5);
-        this.checkRow(ticket);
-        this.keep(ticket);
-      }
-    },
-  ],
-  [
     'looks at the age of a token, and then at its row, and is slow to answer most times',
     /all the while/,
     class extends Aged {

@@ -183,6 +183,18 @@ describe('@Fenced(key, { claim: true })', () => {
       },
     );
 
+    it('does not when its lock is over, also where no timer has said so yet', async () => {
+      const { fence, seats } = await start();
+      const claim = fence.claim.bind(fence);
+      await claim(seen(1));
+      fence.claim = (token) =>
+        claim(token).finally(() => {
+          for (const startMs = performance.now(); performance.now() - startMs < 400;);
+        });
+      await expect(seats.impatient(id)).rejects.toThrow(StaleTokenError);
+      expect([seats.ran, claims().length]).toEqual([0, 2]);
+    });
+
     it('does so for each key of a set', async () => {
       const { fence, seats } = await start();
       await fence.claim({ ...seen(1), keys: [`row:${id}`] });

@@ -24,8 +24,8 @@ class Reports {
   }
 
   @Fenced('outer', { onBusy: 'skip' })
-  async outerThatFailsInside(): Promise<string | undefined> {
-    return this.run();
+  async outerThatFailsInside(inside = () => this.run()): Promise<string | undefined> {
+    return inside();
   }
 
   @Fenced('report', { extend: false, onLost: 'ignore', wait: 0 })
@@ -94,6 +94,8 @@ describe('what a method under @Fenced resolves to', () => {
     const { reports, locks } = await start();
     await locks.acquire('report');
     await expect(reports.outerThatFailsInside()).rejects.toThrow(LockBusyError);
+    const own = new LockBusyError(['outer'], 0, undefined);
+    await expect(reports.outerThatFailsInside(() => Promise.reject(own))).rejects.toBe(own);
   });
 
   it('is QuorumUnavailableError in an outage, also with skip: no one else is known to do the work', async () => {
