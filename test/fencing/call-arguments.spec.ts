@@ -1,7 +1,6 @@
-import { PGlite } from '@electric-sql/pglite';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
-import { pgliteFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts';
+import { sqliteFence, type Fence } from '../../lib/fencing/index.ts';
 
 const token = { value: 1, keys: ['account'], holder: 'me' };
 
@@ -66,15 +65,4 @@ describe('over SQLite,', () => {
       /SQLite has one isolation level/,
     );
   });
-});
-
-describe('over PGlite,', () => {
-  const database = new PGlite();
-  const fence = pgliteFence(database);
-  beforeAll(() => database.exec(fence.ddl()));
-  beforeEach(() => database.query('DELETE FROM redlock_fence'));
-  afterAll(() => database.close());
-
-  it('unknown options and wrong values are refused', () =>
-    expect(refusesAll(fence)).resolves.toBeUndefined());
 });

@@ -59,7 +59,7 @@ function itChecks({ open, run, wrong }: Target): void {
 
 const IN_POSTGRES: Wrong = [
   ['resource text COLLATE "C"', 'resource char(80)', /differ in a blank|one row for each key/],
-  ['token bigint', 'token numeric(20, 2)', /refuses the newest token/],
+  ['token bigint', 'token numeric(20, 2)', /refuses the first token/],
 ];
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) =>
@@ -98,12 +98,21 @@ describe('on PostgreSQL', () => {
     }
   });
 
-  it('finds a trigger that keeps a newer token out', async () => {
-    await target.run(target.open('triggered').ddl());
-    await target.run(`CREATE FUNCTION lower_token() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.token := 5; RETURN NEW; END';
-      CREATE TRIGGER lower_token BEFORE INSERT OR UPDATE ON triggered FOR EACH ROW EXECUTE FUNCTION lower_token()`);
-    const message = expect.stringMatching(/refuses the newest token/);
-    expect(await target.open('triggered').check()).toEqual([{ severity: 'error', message }]);
+  it.each([
+    [
+      'keeps tokens out',
+      'BEFORE INSERT OR UPDATE',
+      'NEW.token := 5; RETURN NEW',
+      /refuses the first/,
+    ],
+    ['forgets', 'AFTER UPDATE', 'DELETE FROM forgets; RETURN NULL', /admits an older token/],
+  ])('finds a trigger that %s', async (name, when, body, found) => {
+    const table = name.split(' ')[0]!;
+    await target.run(target.open(table).ddl());
+    await target.run(`CREATE FUNCTION change_${table}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN ${body}; END';
+      CREATE TRIGGER changes ${when} ON ${table} FOR EACH ROW EXECUTE FUNCTION change_${table}()`);
+    const message = expect.stringMatching(found);
+    expect(await target.open(table).check()).toEqual([{ severity: 'error', message }]);
   });
 
   it('finds that the clock of the process is far from that of the database', async () => {
@@ -112,7 +121,7 @@ describe('on PostgreSQL', () => {
     expect(await fence.check()).toEqual([]);
     const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() - 2 * 86_400_000);
     try {
-      const message = expect.stringMatching(/refuses the newest token/);
+      const message = expect.stringMatching(/refuses the first token/);
       expect(await fence.check()).toEqual([{ severity: 'error', message }]);
     } finally {
       clock.mockRestore();
@@ -144,7 +153,7 @@ describe('on MariaDB', () => {
       /keeps what was rolled back|outside a transaction/,
     ],
     ['VARBINARY(2500)', 'VARCHAR(700)', /differ in case for one|one row for each key/],
-    ['token BIGINT', 'token DOUBLE', /refuses the newest token/],
+    ['token BIGINT', 'token DOUBLE', /refuses the first token/],
     [' PRIMARY KEY', '', /one row for each key/],
     [
       /NOT NULL PRIMARY KEY([^]*)''\n\)/,
@@ -182,7 +191,7 @@ describe('on SQLite', () => {
   const wrong: Wrong = [
     ['TEXT NOT NULL', 'TEXT COLLATE NOCASE NOT NULL', /differ in case for one/],
     ['TEXT NOT NULL', 'TEXT COLLATE RTRIM NOT NULL', /differ in a blank for one/],
-    ['token INTEGER', 'token REAL', /refuses the newest token/],
+    ['token INTEGER', 'token REAL', /refuses the first token/],
   ];
   itChecks({
     open: (table) => sqliteFence(database, { table }),

@@ -161,9 +161,9 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
     const [outcome, ...replies] = Array.isArray(reply) ? (reply as unknown[]) : [];
     if (outcome === 'OK') return replies;
     if (outcome !== 'STALE')
-      throw usage(
-        claims,
+      throw new FencedUsageError(
         'No answer says whether the token was refused: the client is inside MULTI, or is a pipeline. Give redisFence a client that sends each command at once.',
+        keysIn(claims),
       );
     const [index, currentToken, currentHolder] = replies as [number, string, string];
     throw new StaleTokenError(claims[index - 1]!.key, token, currentToken, currentHolder);
@@ -183,12 +183,7 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   };
 }
 
-function usage(claims: readonly FenceClaim[], why: string): FencedUsageError {
-  return new FencedUsageError(
-    why,
-    claims.map(({ key }) => key),
-  );
-}
+const keysIn = (claims: readonly FenceClaim[]): string[] => claims.map(({ key }) => key);
 
 type Storable = string | number | Buffer;
 type StoredCommand = readonly [name: Storable, key: Storable, ...parameters: Storable[]];
@@ -205,9 +200,9 @@ function storedCommand(command: RedisWriteCommand, claims: readonly FenceClaim[]
     // Bytes that are no Buffer mean nothing to ioredis.
     if (types.isUint8Array(value)) return Buffer.from(value);
     const shown = Number.isNaN(value) ? 'NaN' : kindOf(value);
-    throw usage(
-      claims,
+    throw new FencedUsageError(
       `${name} takes strings, numbers and bytes, not ${shown}. Nothing was written.`,
+      keysIn(claims),
     );
   });
   return stored as unknown as StoredCommand;

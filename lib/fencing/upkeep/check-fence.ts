@@ -18,6 +18,7 @@ interface Trial {
 /** Lists of claims, each in a transaction that is rolled back. A refusal comes last: on PostgreSQL it ends the transaction. */
 const TRIALS: readonly (readonly Trial[])[] = [
   [
+    { key: 'a', isNewer: false, wrong: 'it refuses the first token of a key' },
     { key: 'a', isNewer: true, wrong: 'it refuses the newest token of a key' },
     { key: 'A', isNewer: false, wrong: 'it takes two keys that differ in case for one' },
     { key: 'a ', isNewer: false, wrong: 'it takes two keys that differ in a blank for one' },
@@ -69,7 +70,7 @@ function* tried(
     const token = String(now + Number(isNewer));
     let isAdmitted = true;
     try {
-      yield* advanceFence(table, [{ key: prefix + key, token, holder: 'check' }]);
+      yield* advanceFence(table, [{ key: prefix + key, token, holder: token }]);
     } catch (error) {
       // PostgreSQL may name another key in its refusal, which then comes as it was sent.
       const isAnswer = isRedlockError(error) || staleFactsOf(error).length > 0;

@@ -102,10 +102,10 @@ function* deletePage(
 ): SqlSteps<{ readonly deleted: number; readonly last: string | undefined }> {
   const sql = PRUNE_SQL[dialect];
   const isOld = `token >= ${FIRST_TIME} AND token < CAST($1 AS ${sql.integer})`;
-  const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS is_old FROM ${name}
+  const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS expired FROM ${name}
 WHERE resource > ${sql.key('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
   const rows = yield { sql: page, parameters: [limit, after] };
-  const old = rows.filter((row) => Number(row['is_old']) === 1).map(shownKey);
+  const old = rows.filter((row) => Number(row['expired']) === 1).map(shownKey);
   const [verb, index] = sql.delete;
   const rowsOf = (keys: readonly string[]): string =>
     `FROM ${name} AS f ${index} WHERE resource IN (${keys.map((_key, at) => sql.key(`$${at + 2}`)).join(', ')}) AND ${isOld}`;

@@ -3,7 +3,7 @@ import { drizzle as drizzleMysql } from 'drizzle-orm/mysql2';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { pgTable, text as textColumn } from 'drizzle-orm/pg-core';
 import knexModule, { type Knex } from 'knex';
-import { Kysely, MysqlDialect, PostgresDialect } from 'kysely';
+import { CamelCasePlugin, Kysely, MysqlDialect, PostgresDialect } from 'kysely';
 import { createPool as createCallbackPool } from 'mysql2';
 import { createPool, type PoolConnection } from 'mysql2/promise';
 import pg from 'pg';
@@ -132,6 +132,7 @@ export function kyselyDatabase<Tables>(
   dialect: 'postgresql' | 'mysql',
 ): Kysely<Tables> {
   return new Kysely<Tables>({
+    plugins: [new CamelCasePlugin()],
     dialect:
       dialect === 'mysql'
         ? new MysqlDialect({ pool: createCallbackPool(mysqlSettings(url)) })
