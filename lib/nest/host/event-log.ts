@@ -89,7 +89,7 @@ function warningOf(event: LockEvent): string | undefined {
     case 'node-left':
       return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks go on while a quorum is connected.' : ''}`;
     case 'configurations-differ':
-      return `Another process locks over ${shownNodes(event.other)}, this one over ${shownNodes(event.own)} (both are known to ${event.address}): two holders of one lock are possible. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
+      return `Within a day a process has joined with ${shownNodes(event.other)}, this one has ${shownNodes(event.own)} (both are known to ${event.address}): if that process still runs, two holders of one lock are possible. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
     case 'node-failing':
       return `Node ${event.address} does not vote: ${event.reason}`;
     case 'release-delayed':

@@ -67,7 +67,8 @@ const CUT_OFF: Meaning = [
  * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
  *
  * All other errors pass it by, also `FencedUsageError` and `RedlockConfigError`, which are faults of the application. A lock
- * that is busy is not logged; an outage is one warning without a stack.
+ * that is busy is not logged; an outage is one warning without a stack, as is every error in a microservice, whose events have
+ * nobody to answer.
  *
  * Over GraphQL the error has the answer in its `extensions`; a microservice and a WebSocket gateway answer
  * `{ status: 'error', ...answer }`, the gateway as the event `exception`. Nest applies global filters to controllers,
@@ -93,8 +94,11 @@ export class LockExceptionFilter implements ExceptionFilter {
   /** Called by Nest. @throws the error itself where the transport is none of those above */
   catch(error: RedlockError, host: ArgumentsHost): unknown {
     const [status, answer] = answerOf(error);
-    if (error.code === 'QUORUM_UNAVAILABLE') this.#logger.warn(error.message);
-    switch (host.getType<string>()) {
+    const transport = host.getType<string>();
+    // Nobody reads the answer to an event.
+    if (error.code === 'QUORUM_UNAVAILABLE' || transport === 'rpc')
+      this.#logger.warn(error.message);
+    switch (transport) {
       case 'http':
         return this.#respond(host.switchToHttp().getResponse(), status, answer);
       case 'graphql': {

@@ -151,7 +151,7 @@ function checkServer(options: RedisOptions, refused: Refusal): void {
   if (!host && !path) throw refused('an object without a host', FORMS);
   if (host && (typeof host !== 'string' || /[/@\s]/.test(host)))
     throw refused('a node with a wrong host', `give a name or an IP address; ${FORMS}`);
-  if (path && (typeof path !== 'string' || path.includes('://')))
+  if (path && (typeof path !== 'string' || /:.*[/@]/.test(path)))
     throw refused('a node with a wrong path', `give the path of a socket; ${FORMS}`);
 }
 

@@ -127,6 +127,7 @@ describe('refused', () => {
     [{ sentinels: [{ host: 'h', port: 1 }], name: 'm', password: 'hunter2' }, /independent/],
     [new Cluster([{ host: 'h', port: 1 }], { lazyConnect: true }), /independent masters/],
     [{ path: 'redis://ana:hunter2@h' }, /wrong path/],
+    ['/:hunter2@127.0.0.1:6379', /wrong path/],
     [{ path: 5 }, /wrong path/],
     [{ host: 5 }, /wrong host/],
     ...['redis://ana:hunter2@h', 'ana:hunter2@h', 'h hunter2', 'hunter2/2', ' '].flatMap((host) =>
