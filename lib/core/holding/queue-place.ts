@@ -102,7 +102,17 @@ export class QueuePlace extends Deadline {
   /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
   standBy(keptMs: number): void {
     const { alarms, nowMs } = this.#set;
-    if (this.#kept === 0 && this.dueMs > nowMs + keptMs + 1) alarms.set(this, keptMs + 1, nowMs);
+    const pauseMs = keptMs + this.#afterTurnMs;
+    if (this.#kept === 0 && this.dueMs > nowMs + pauseMs) alarms.set(this, pauseMs, nowMs);
+  }
+
+  /**
+   * Sets ask apart: two that have each other's key would else change places at the same moment again and again. With a random pause
+   * up to four round trips, one has both turns for a round trip at every second change.
+   */
+  get #afterTurnMs(): number {
+    if (!this.#record.sets?.size) return 1;
+    return 1 + jitterMs(2, this.#set.roundTripMs, this.#set.environment.random.fraction());
   }
 
   onDeadline(): void {
@@ -141,7 +151,7 @@ export class QueuePlace extends Deadline {
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
     this.#isHeldFor(freeInMs);
-    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + 1, nowMs);
+    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + this.#afterTurnMs, nowMs);
   }
 
   /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */

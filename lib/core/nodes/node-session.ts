@@ -206,12 +206,13 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Stands in line there, once it has joined. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
-    if (this.state !== 'voting') return;
+    if (this.state !== 'voting' || this.votesAtMs > this.#set.nowMs) return;
     this.node.listen(this.#set.channel);
     this.node.wait(request, settle);
   }
 
   turn(lockName: string, keptMs: number): void {
+    if (this.votesAtMs > this.#set.nowMs) return;
     this.#listener.turn(this, lockName, keptMs);
   }
 

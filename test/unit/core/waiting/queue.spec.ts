@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Redlock } from '../../../../lib/core/redlock.ts';
 import type { AcquireOptions } from '../../../../lib/core/options/options.ts';
 import { clusterFactory } from '../support/cluster.ts';
 import type { Cluster, LockProcess, ProcessOptions } from '../support/cluster.ts';
@@ -79,5 +80,45 @@ describe('a place in line', () => {
       expect(await grantedAfterMs(1)).toBeLessThan(ms);
       for (const node of nodes) node.resume();
     }
+  });
+});
+
+describe('servers in quarantine', () => {
+  it('give nobody a turn, since they do not vote, and sets do not exchange turns again and again', async () => {
+    const cluster = await newCluster(5);
+    const options = { ttl: 2_000, maxTtl: 2_000, restartGuard: true, wait: 3_000 };
+    const processes: LockProcess[] = [];
+    for (let count = 0; count < 4; count += 1) processes.push(await cluster.process(options));
+    await cluster.advance(2_000);
+    const [, second, third, holder] = processes.map(({ redlock }) => redlock);
+    const waitsMs: [single: number[], sets: number[]] = [[], []];
+    const ask = async (redlock: Redlock | undefined, ...keys: string[]) => {
+      const askedAtMs = cluster.nowMs;
+      const lock = await redlock!.acquire(keys);
+      waitsMs[keys.length === 1 ? 0 : 1].push(cluster.nowMs - askedAtMs);
+      await lock.release();
+    };
+    for (let round = 0; round < 5; round += 1) {
+      const used = await cluster.settle(holder!.acquire('used'));
+      const free = await cluster.settle(third!.acquire('free', { wait: 0 }));
+      for (const server of cluster.servers.slice(3)) server.flush();
+      // Sets are first in the line of the free key, which they can't have yet.
+      const asked = [ask(third, 'free', 'used')];
+      await cluster.advance(12);
+      await cluster.settle(free.release());
+      for (const { redlock } of processes.slice(0, 2)) asked.push(ask(redlock, 'free', 'used'));
+      await cluster.advance(20);
+      asked.push(ask(second, 'free'));
+      await cluster.advance(40);
+      asked.push(ask(third, 'free'));
+      await cluster.advance(800);
+      await cluster.settle(used.release());
+      await cluster.settle(Promise.all(asked));
+      await cluster.advance(2_500);
+    }
+    expect(waitsMs.map(({ length }) => length)).toEqual([10, 15]);
+    expect(Math.max(...waitsMs[0])).toBeLessThan(250);
+    // The other key was in use for 870 ms of it. Sets that take turns at the same moments would wait for longer than 1,800 ms.
+    expect(Math.max(...waitsMs[1])).toBeLessThan(1_500);
   });
 });
