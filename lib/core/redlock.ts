@@ -202,7 +202,7 @@ export class Redlock {
    * them: then it is not.
    */
   exceed(keys: readonly string[], token: number): void {
-    this.#room.table.sawToken(normalizeKeys(keys), token);
+    this.#room.table.sawFloor(normalizeKeys(keys), token);
   }
 
   /** See `LockService.inspect`. */

@@ -107,10 +107,6 @@ export class RedisLockNode implements port.LockNode {
     this.#commands.connection?.flush();
   }
 
-  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
-    return this.#commands.connection?.withdraw(request) ?? false;
-  }
-
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     this.#send(INSPECT_CALL, request, settle);
     this.flush();

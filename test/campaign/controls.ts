@@ -163,8 +163,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'burst of free keys',
     caughtBy: ['false-outage', 'broken-promise'],
     file: 'lib/core/waiting/admission.ts',
-    find: 'if (this.#inUse < this.#limit && ',
-    replace: 'if (',
+    find: 'const isNext = this.#inUse < this.limit && ',
+    replace: 'const isNext = ',
   }),
   broken('failing-node-not-reported', {
     claim: 'a node that refuses every vote is not reported',
@@ -179,7 +179,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'contention',
     caughtBy: ['false-outage'],
     file: 'lib/core/waiting/verdict.ts',
-    find: "if (answer === 'busy' && (slots === undefined || this.#wasNamed))",
-    replace: "if (answer === 'busy' && this.#wasNamed && slots !== undefined)",
+    find: "if (answer === 'busy' && (slots === undefined || hasLost))",
+    replace: "if (answer === 'busy' && hasLost && slots !== undefined)",
   }),
 ];

@@ -3,7 +3,6 @@ import { FencedUsageError, LockLostError, QuorumUnavailableError, sameLoss } fro
 import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
-import { brokenInvariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
@@ -70,8 +69,6 @@ export class HeldLock implements Lock, ExtensionTarget {
   #timer: Alarm | undefined;
 
   constructor(room: LockRoom, { keys, records, settings }: GrantedCall, grant: Granted) {
-    if (grant.accepts < room.set.quorum)
-      throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
     this.holder = grant.holder;
     this.ballot = grant.ballot;

@@ -150,10 +150,8 @@ export class Lease extends Deadline {
     else
       this.#nextExtensionMs =
         nowMs + (nodeTimeoutMs / 2) * (1 + this.#set.environment.random.fraction());
-    if (outcome.quarantineMs !== undefined) {
-      const againAtMs = nowMs + Math.max(1, outcome.quarantineMs);
-      this.#nextExtensionMs = Math.min(this.#nextExtensionMs, againAtMs);
-    }
+    const againAtMs = nowMs + Math.max(1, outcome.quarantineMs);
+    this.#nextExtensionMs = Math.min(this.#nextExtensionMs, againAtMs);
     this.#apply(outcome);
     this.#arm();
   }

@@ -17,13 +17,11 @@ export const GRACE_OF_SET_MS = 40;
 const LEAST_SLACK_MS = 10;
 
 /** Limits the jitter after a moment that several processes wait for. */
-export const MAX_JITTER_MS = 40;
-const MAX_JITTER_DOUBLINGS = 5;
+const MAX_JITTER_MS = 40;
 
 /** Keeps processes apart that wait for the same moment. */
-export function jitterMs(failures: number, roundTripMs: number, random: number): number {
-  const ceilingMs = roundTripMs * 2 ** Math.min(failures, MAX_JITTER_DOUBLINGS);
-  return Math.min(random * ceilingMs, MAX_JITTER_MS);
+export function jitterMs(roundTripMs: number, random: number): number {
+  return random * Math.min(roundTripMs, MAX_JITTER_MS);
 }
 
 /**
@@ -52,7 +50,8 @@ export class QueuePlace extends Deadline {
     this.#set = set;
     this.#record = record;
     this.#names = new NodeNames(set.options.keyPrefix, [record.key], set.marker);
-    let graceMs = record.sets?.size ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
+    const isForSet = (record.trying ?? record.first)!.keys.length > 1;
+    let graceMs = isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
     // Grace grows in few steps, because a node takes another text for another process.
     while (graceMs < 4 * set.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
@@ -107,12 +106,13 @@ export class QueuePlace extends Deadline {
   }
 
   /**
-   * Sets ask apart: two that have each other's key would else change places at the same moment again and again. With a random pause
-   * up to four round trips, one has both turns for a round trip at every second change.
+   * Sets ask apart: two that have each other's key would change places at the same moment again and again. With a random pause
+   * of up to four round trips, one of them has both turns for a round trip at every second change.
    */
   get #afterTurnMs(): number {
-    if (!this.#record.sets?.size) return 1;
-    return 1 + jitterMs(2, this.#set.roundTripMs, this.#set.environment.random.fraction());
+    const { roundTripMs, environment } = this.#set;
+    const isForSet = (this.#record.trying ?? this.#record.first)?.keys.length !== 1;
+    return isForSet ? 1 + jitterMs(4 * roundTripMs, environment.random.fraction()) : 1;
   }
 
   onDeadline(): void {
@@ -162,9 +162,9 @@ export class QueuePlace extends Deadline {
   /** Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before. */
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
-    const { nowMs, roundTripMs } = this.#set;
+    const { nowMs, roundTripMs, options } = this.#set;
     // Leases say how long they run, turns of others do not.
-    this.#record.wasNamed(nowMs, ms > this.#set.options.maxTtlMs ? -1 : ms);
+    if (ms <= options.maxTtlMs) this.#record.wasNamed(nowMs, ms, options.acquire.nodeTimeoutMs);
     if (foreign === undefined) return;
     const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
     this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };
@@ -178,8 +178,8 @@ export class QueuePlace extends Deadline {
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
     // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);
-    const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());
-    this.#record.mayBeFree(nowMs + apartMs);
+    const apartMs = isKept ? 0 : jitterMs(roundTripMs, environment.random.fraction());
+    this.#record.mayBeFree(nowMs, nowMs + apartMs);
   }
 }
 

@@ -51,7 +51,6 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
   #unanswered = 0;
   #answered = 0;
   #confirmed = 0;
-  #othersWait = false;
   #isDone = false;
   #isWaiting = false;
 
@@ -101,7 +100,6 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if ((mayHold & (1 << session.index)) === 0) continue;
       if (session.release(request, ttlMs, nowMs, this)) isCollected = true;
     }
-    if (pass && isAwaited) this.#room.table.standBehind(records, nowMs);
     if (isCollected) this.#set.flushLater(this, !isPatient);
     // After those that wait have looked, and before the code of users goes on, which may take its time.
     if (isWanted) void NOW.then(() => NOW.then(() => this.#set.flush()));
@@ -129,10 +127,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#answered += 1;
     this.#unanswered &= ~(1 << index);
     if (reply.kind === 'failed') this.#failed(address, reply.reason, reply.message);
-    else {
-      this.#confirmed += 1;
-      if (reply.othersWait === true) this.#othersWait = true;
-    }
+    else this.#confirmed += 1;
     if (this.#confirmed >= this.#set.quorum || this.#answered === this.#notified) this.onDeadline();
   }
 
@@ -141,7 +136,7 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
     this.#isDone = true;
     this.#set.answers.cancel(this);
     this.#set.openReleases -= 1;
-    const { keys, records } = this.#lock;
+    const { keys } = this.#lock;
     const { onEnd } = this.#room;
     if (this.#confirmed < Math.min(this.#set.quorum, this.#notified)) {
       for (const { address, index } of this.#set.sessions)
@@ -153,7 +148,6 @@ export class ReleaseRound extends Deadline implements Collected, ReleaseCollecto
       if (this.#context === undefined) emit();
       else this.#context.runInAsyncScope(emit);
     }
-    for (const record of records) record.othersWait = this.#othersWait;
     this.#resolve?.();
     onEnd();
   }

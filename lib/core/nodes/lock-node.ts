@@ -25,8 +25,6 @@ export interface LockNode {
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean;
   /** Hands all that was collected to the socket, in one write. */
   flush(): void;
-  /** Takes a vote back whose bytes have not left: true when it will never be sent. Its `settle` is not called then. */
-  withdraw(request: AcquireRequest | ExtendRequest): boolean;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
   /** Stands in line for a lock of one key, collected as votes are. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): boolean;

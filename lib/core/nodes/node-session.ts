@@ -112,13 +112,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return false;
   }
 
-  /** Takes a vote back whose bytes have not left; false when the node may receive it. */
-  withdraw(vote: VoteRequest): boolean {
-    if (!this.node.withdraw(vote)) return false;
-    this.#sentAtMs.pop();
-    return true;
-  }
-
   /**
    * Notifies the node that the lock is over, and returns whether that leaves with the next flush. What can't be delivered is
    * repeated until `lifeMs` has passed.

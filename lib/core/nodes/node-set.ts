@@ -120,7 +120,7 @@ export class NodeSet {
     this.#bootAheadMs = this.#readBootAheadMs() - BOOT_STEP_MS;
     const nowMs = () => this.nowMs;
     this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
-    this.budgets = new Deadlines(environment, nowMs);
+    this.budgets = new Deadlines(environment, nowMs, { awaitsAnswers: true });
     this.alarms = new Deadlines(environment, nowMs, { background: true });
     this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
     this.sessions = nodes.map((node, index) => new NodeSession(index, node, this, listener));

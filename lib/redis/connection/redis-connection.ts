@@ -139,13 +139,6 @@ export class RedisConnection implements ScriptCommandOwner {
     return mayWait;
   }
 
-  /** Takes back what was collected for this request. False when there is no such command: it was written. */
-  withdraw(request: unknown): boolean {
-    const index = this.#collected.findIndex((command) => command.request === request);
-    if (index >= 0) this.#collected.splice(index, 1);
-    return index >= 0;
-  }
-
   /** Writes what was collected. From here on its outcome is unknown until the answer comes. */
   flush(): void {
     const commands = this.#collected;

@@ -6,7 +6,7 @@ const FLUSH_AT = 32;
 
 /** One request on a connection. */
 export interface MemoryCommand {
-  /** By which it can be withdrawn. */
+  /** A vote or a release: may be collected. */
   readonly request?: unknown;
   /** It waits for others also where no answer is due. */
   readonly isPatient?: boolean;
@@ -64,13 +64,6 @@ export class MemoryConnection implements MemoryServerClient {
     const waits = mayWait && command.request !== undefined;
     if (!waits) this.flush();
     return waits;
-  }
-
-  /** Takes back what was collected for this request. */
-  withdraw(request: unknown): boolean {
-    const { length } = this.#collected;
-    this.#collected = this.#collected.filter((command) => command.request !== request);
-    return this.#collected.length < length;
   }
 
   flush(): void {

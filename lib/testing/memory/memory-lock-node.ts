@@ -121,10 +121,6 @@ export class MemoryLockNode implements port.LockNode {
     this.#connection?.flush();
   }
 
-  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
-    return this.#connection?.withdraw(request) ?? false;
-  }
-
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     this.#send('inspect', () => this.server.inspect(request), settle);
   }
@@ -239,7 +235,7 @@ export class MemoryLockNode implements port.LockNode {
     else this.#timers.set(deliver, this.latencyMs / 2, true);
   }
 
-  /** With a request it may be collected, so that it can be withdrawn: true then. */
+  /** With a request it may be collected: true then. */
   #send<Reply>(
     name: MemoryCommandName,
     run: () => Reply,

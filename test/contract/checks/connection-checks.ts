@@ -108,22 +108,6 @@ export const connectionChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'connection: a collected vote can be withdrawn: it never arrives and is never settled',
-    async run(harness) {
-      const [first, second] = [harness.names('a'), harness.names('b')];
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
-      const replies: unknown[] = [];
-      const [sent, unsent] = [voteOf(first, 'first', ballot), voteOf(second, 'second', ballot)];
-      for (const vote of [sent, unsent]) client.node.acquire(vote, (reply) => replies.push(reply));
-      expect(client.node.withdraw(sent)).toBe(false);
-      expect(client.node.withdraw(unsent)).toBe(true);
-      expect(client.node.withdraw(unsent)).toBe(false);
-      expect(await client.inspect(second)).toMatchObject({ holder: null, floor: 0 });
-      expect(replies).toEqual([{ kind: 'accepted' }]);
-    },
-  },
-  {
     name: 'connection: a join, a look and the facts write first what was collected',
     async run(harness) {
       const client = await ContractClient.joined(harness);

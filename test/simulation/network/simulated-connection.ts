@@ -89,13 +89,6 @@ export class SimulatedConnection implements ServerPeer {
     });
   }
 
-  /** Takes back what has not been written. */
-  withdraw(request: unknown): boolean {
-    const before = this.#collected.length;
-    this.#collected = this.#collected.filter((command) => command.request !== request);
-    return this.#collected.length < before;
-  }
-
   /** One write: what it carries travels together, and is answered together. */
   flush(): void {
     const packet = this.#collected;
