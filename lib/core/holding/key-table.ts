@@ -1,9 +1,8 @@
-import type { NodeCause } from '../errors.ts';
+import type { LockLossReason, NodeCause } from '../errors.ts';
 import { brokenInvariant } from '../invariant.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
-import type { HeldLock } from './held-lock.ts';
 import { jitterMs, passOn, POLL_MS, QueuePlace } from './queue-place.ts';
 
 /** Keys whose floors are remembered. */
@@ -23,6 +22,24 @@ export interface Waiter {
   nextInLine: Waiter | undefined;
   /** Something changed: it looks again whether it can try, which it may from `fromMs` on, if that is given. */
   wake(fromMs?: number): void;
+}
+
+/** A lock of this process, as its keys know it. */
+export interface KeyLock {
+  readonly keys: readonly string[];
+  /** It is lost or released, though nodes may still have it. */
+  readonly isEnding: boolean;
+  /** Its holder, or a section that joined it, has not released it. */
+  readonly isUsed: boolean;
+  /** Its holder has it. */
+  readonly isGiven: boolean;
+  /** How long the nodes keep it as far as this process knows. */
+  readonly occupiedMs: number;
+  /** Where its time is over though no timer has said so yet, it ends. */
+  noticeEnd(): void;
+  /** Proves to itself that it is still held, soon: a clock has moved. */
+  extendSoon(): void;
+  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
 }
 
 /** Callers of this process that wait for one key, in the order of their arrival. */
@@ -95,7 +112,7 @@ export interface ForeignHolder {
 export class KeyRecord extends KeyLine {
   readonly key: string;
   /** Held here: also while it is only kept for `minHold`. */
-  lock: HeldLock | undefined = undefined;
+  lock: KeyLock | undefined = undefined;
   grantedAtMs = 0;
   /** Whose try for a lock with this key is under way. One at a time in this process. */
   trying: Waiter | undefined = undefined;
@@ -181,7 +198,7 @@ export class KeyTable {
     // One key for nearly every lock: an array that grows takes several times the memory.
     const records = [this.use(keys[0]!)];
     for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
-    for (const { lock } of records) if (lock?.state === 'kept') lock.noticeEnd();
+    for (const { lock } of records) if (lock?.isEnding) lock.noticeEnd();
     return records;
   }
 
@@ -201,13 +218,13 @@ export class KeyTable {
   }
 
   /** Every lock once. */
-  locks(): Set<HeldLock> {
-    const locks = new Set<HeldLock>();
+  locks(): Set<KeyLock> {
+    const locks = new Set<KeyLock>();
     for (const { lock } of Object.values(this.#records)) if (lock !== undefined) locks.add(lock);
     return locks;
   }
 
-  granted(lock: HeldLock, records: readonly KeyRecord[]): void {
+  granted(lock: KeyLock, records: readonly KeyRecord[]): void {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
@@ -223,7 +240,7 @@ export class KeyTable {
   }
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
-  freed(lock: HeldLock, records: readonly KeyRecord[]): void {
+  freed(lock: KeyLock, records: readonly KeyRecord[]): void {
     const { nowMs } = this.#set;
     for (const record of records) {
       if (record.lock !== lock) continue;

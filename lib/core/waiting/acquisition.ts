@@ -51,11 +51,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   signal: AbortSignal | undefined = undefined;
   attempt: Attempt | undefined = undefined;
   latest: FailedAttempt | undefined = undefined;
+  /** Ends what its caller waits for after the grant. */
+  onCancel: (() => void) | undefined = undefined;
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
   #state: AcquisitionState = 'looking';
-  #abort: AbortController | undefined;
   #resolve: ((lock: HeldLock) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
   /** No try of its own before this. Undefined at first: a time is an object of its own, which many callers never need. */
@@ -100,15 +101,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   cancel(error: unknown): void {
     this.cancelled ??= { error };
     this.attempt?.cancel();
-    this.#abort?.abort(error);
+    this.onCancel?.();
     this.wake();
-  }
-
-  /** Aborted by `cancel`; for what has to be interrupted after the grant. */
-  whenCancelled(): AbortSignal {
-    this.#abort = new AbortController();
-    if (this.cancelled !== undefined) this.#abort.abort(this.cancelled.error);
-    return this.#abort.signal;
   }
 
   wake(fromMs?: number): void {
