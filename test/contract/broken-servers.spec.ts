@@ -7,37 +7,6 @@ import { createMemoryHarness } from './memory-harness.ts';
 
 /** Which checks must notice which broken server: the contract is worth only what it catches. */
 const CAUGHT: readonly (readonly [typeof MemoryLockServer, ...checks: string[]])[] = [
-  [broken.GateSurvivesJoin, 'gate: a larger guard closes it'],
-  [
-    broken.GateOfAnyStart,
-    'gate: one that belongs to the data of another server opens nothing here',
-    'gate: a restart that keeps all data closes it',
-  ],
-  [
-    broken.GateTooWide,
-    'gate: whatever is accepted is remembered for R past the ballot and past the clock',
-  ],
-  [
-    broken.GateTooLow,
-    'gate: it lets no ballot through that the clock refuses, up to its end and after it',
-  ],
-  [
-    broken.GateForgetsEarly,
-    'gate: whatever is accepted is remembered for R past the ballot and past the clock',
-    'clock: a ballot that a gate accepted is refused for good, also after a step back of R/2',
-  ],
-  [
-    broken.GateForgetsSteps,
-    'clock: a step back while a gate is open ends no floor sooner than R past its ballot',
-  ],
-  [
-    broken.GateFromQuarantine,
-    'clock: a gate from a jump ahead during the quarantine does not end it',
-  ],
-  [
-    broken.GateStaysOpen,
-    'clock: a ballot that a gate accepted is refused for good, also after a step back of R/2',
-  ],
   [
     broken.NeverRestores,
     'abandon: where there was no floor none stays',

@@ -11,7 +11,7 @@ import type {
   WaitRequest,
 } from '../../lib/core/nodes/lock-node.ts';
 import { MemoryLockServer } from '../../lib/testing/index.ts';
-import { pairsOf, type Gate } from '../../lib/testing/memory/memory-state.ts';
+import { pairsOf } from '../../lib/testing/memory/memory-state.ts';
 
 /** Forgets nothing: an abandoned attempt keeps blocking with its ballot. */
 export class NeverRestores extends MemoryLockServer {
@@ -213,89 +213,6 @@ export class FloorsDieWithLocks extends MemoryLockServer {
       if (reply.kind === 'accepted' && floor)
         this.state.floors.set(pair.floor, floor, request.ttlMs);
     }
-    return reply;
-  }
-}
-
-/** A marker that changes leaves the gate as it was. */
-export class GateSurvivesJoin extends MemoryLockServer {
-  override join(request: JoinRequest): JoinReply {
-    const gate = this.state.gates.get(request.markerName);
-    const reply = super.join(request);
-    if (gate !== undefined) this.state.gates.set(request.markerName, gate, 37_500);
-    return reply;
-  }
-}
-
-/** Believes the gate of any start, and keeps it over a restart. */
-export class GateOfAnyStart extends GateSurvivesJoin {
-  override acquire(request: AcquireRequest): AcquireReply {
-    const gate = this.state.gates.get(request.names.marker);
-    const { runId } = this.state;
-    if (gate !== undefined) this.state.gates.replace(request.names.marker, { ...gate, runId });
-    return super.acquire(request);
-  }
-}
-
-/** The same with a gate that is changed after each vote. */
-abstract class ChangesGate extends MemoryLockServer {
-  protected abstract change(gate: Gate): Gate;
-
-  override acquire(request: AcquireRequest): AcquireReply {
-    const { marker } = request.names;
-    const wasOpen = this.state.gates.get(marker) !== undefined;
-    const reply = super.acquire(request);
-    const gate = this.state.gates.get(marker);
-    if (gate !== undefined && !wasOpen) this.state.gates.replace(marker, this.change(gate));
-    return reply;
-  }
-}
-
-/** One number instead of two: further ahead than floors are kept for. */
-export class GateTooWide extends ChangesGate {
-  protected override change(gate: Gate): Gate {
-    return { ...gate, high: gate.low + 450_000_000 };
-  }
-}
-
-/** As low as the clock was when the gate was opened. */
-export class GateTooLow extends ChangesGate {
-  protected override change(gate: Gate): Gate {
-    return { ...gate, low: gate.low - 126_000 };
-  }
-}
-
-/** It lets ballots through that are ahead, and keeps their floors as if they were not. */
-export class GateForgetsEarly extends ChangesGate {
-  protected override change(gate: Gate): Gate {
-    return { ...gate, floorEndMs: gate.floorEndMs - 75_000 };
-  }
-}
-
-/** The floors it lets through live from now on, wherever the clock was when the gate was opened. */
-export class GateForgetsSteps extends MemoryLockServer {
-  override acquire(request: AcquireRequest): AcquireReply {
-    const { marker } = request.names;
-    const gate = this.state.gates.get(marker);
-    const floorEndMs = this.state.nowMs() + 675_000;
-    if (gate !== undefined) this.state.gates.replace(marker, { ...gate, floorEndMs });
-    return super.acquire(request);
-  }
-}
-
-/** It lets ballots through that belong to the quarantine. */
-export class GateFromQuarantine extends ChangesGate {
-  protected override change(gate: Gate): Gate {
-    return { ...gate, low: gate.low - 60_000_000 };
-  }
-}
-
-/** A gate without an end. */
-export class GateStaysOpen extends MemoryLockServer {
-  override acquire(request: AcquireRequest): AcquireReply {
-    const reply = super.acquire(request);
-    const gate = this.state.gates.get(request.names.marker);
-    if (gate !== undefined) this.state.gates.set(request.names.marker, gate, null);
     return reply;
   }
 }
