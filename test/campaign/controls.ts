@@ -114,8 +114,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'event loop blocked during votes',
     caughtBy: ['false-outage'],
     file: 'lib/core/nodes/deadlines.ts',
-    find: 'if (!this.#awaitsAnswers || lateMs <= Math.min(LATE_MS, line.delayMs / 4)) {',
-    replace: 'if (lateMs > -Infinity) {',
+    find: 'if (first === undefined || nowMs - first.dueMs <= TIMER_ERROR_MS)',
+    replace: 'if (nowMs > -Infinity)',
   }),
   broken('no-heartbeat', {
     claim: 'nothing looks after idle connections',
@@ -170,8 +170,8 @@ export const CONTROLS: readonly Control[] = [
     claim: 'a node that refuses every vote is not reported',
     schedule: 'one of 3 never votes',
     caughtBy: ['wrong-node-report'],
-    file: 'lib/core/nodes/node-session.ts',
-    find: "this.#set.emit({ type: 'node-failing', address: this.address, reason });",
+    file: 'lib/core/nodes/node-health.ts',
+    find: "this.#set.emit({ type: 'node-failing', address: this.#address, reason });",
     replace: 'void reason;',
   }),
   broken('contention-called-an-outage', {

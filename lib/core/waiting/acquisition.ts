@@ -172,7 +172,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   wake(): void {
     if (!this.#isAsleep) return;
     this.#isAsleep = false;
-    this.#room.set.budgets.cancel(this);
+    this.#room.set.answers.cancel(this);
     // What wakes several callers finishes first.
     void NOW.then(() => this.#goOn(this.#room.set.nowMs));
   }
@@ -345,12 +345,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** The only wait there is: until it is woken, cancelled, or the time has come. */
   #sleep(untilMs: number, nowMs: number): void {
-    const { budgets } = this.#room.set;
     this.#isAsleep = true;
-    // Callers with the same budget share a timer.
-    if (untilMs === this.arrivedAtMs + this.#budgetMs)
-      budgets.set(this, this.#budgetMs, this.arrivedAtMs, nowMs);
-    else budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
+    this.#room.set.answers.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
   }
 
   /** It is owed one conclusive answer, for which it waits a node timeout at least. */
@@ -377,7 +373,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #leave(): void {
     const { table, admission, set } = this.#room;
     this.#isAsleep = false;
-    if (this.line !== undefined) set.budgets.cancel(this);
+    set.answers.cancel(this);
     if (this.#isCandidate) admission.withdraw(this);
     this.place?.leave(this);
     for (const record of this.records) {

@@ -145,7 +145,7 @@ export class Verdict {
     if (this.#set.lastQuorumAtMs > endedAtMs) return false;
     if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
     // Nodes that have been away for long are not waited for.
-    const remade = this.#set.sessions.map(({ reported }) => reported !== 'failing');
+    const remade = this.#set.sessions.map(({ health }) => health.reported !== 'failing');
     if (longestAgeMs === 0 && votes.isPossibleWith(remade)) return false;
     return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
   }
