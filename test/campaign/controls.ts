@@ -137,9 +137,9 @@ export const CONTROLS: readonly Control[] = [
     claim: 'nothing looks after the connection for releases of others',
     schedule: 'subscriber connections forgotten',
     caughtBy: ['broken-promise'],
-    file: 'lib/redis/connection/redis-subscriber.ts',
-    find: 'this.link.open(this.#silenceLimitMs);',
-    replace: 'this.link.open(2 ** 30);',
+    file: 'lib/redis/redis-lock-node.ts',
+    find: 'this.#subscriber.open(this.#settings!.silenceLimitMs);',
+    replace: 'this.#subscriber.open(2 ** 30);',
   }),
   broken('stalls-not-written-down', {
     claim: 'the network does not write down when it, or a server, did not run',

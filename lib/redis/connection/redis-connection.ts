@@ -33,7 +33,6 @@ const { timers, random } = systemEnvironment;
 /** A command in the queue of ioredis, as far as the parser of replies uses it. */
 interface QueuedCommand {
   readonly name: string;
-  readonly args: readonly unknown[];
   resolve(reply: unknown): void;
   reject(error: unknown): void;
 }
@@ -311,7 +310,6 @@ function guardReplies(owner: RedisConnection): void {
   const { commandQueue, stream } = client as unknown as ClientInternals;
   const shift = commandQueue.shift.bind(commandQueue);
   let isBroken = false;
-  let confirmed = 0;
   const broken = (message: string) => {
     isBroken = true;
     owner.drop(message);
@@ -322,13 +320,9 @@ function guardReplies(owner: RedisConnection): void {
     if (kind === 'message' && push.length === 3)
       return owner.onMessage?.(textOf(push[1]), textOf(push[2]));
     const command = commandQueue.peekFront()?.command;
-    const isSubscription = command !== undefined && /^(un)?subscribe$/.test(command.name);
+    const isSubscription = command?.name === 'subscribe';
     if (command === undefined || (isSubscription && kind !== command.name))
       return broken('the server sent a reply to no request');
-    // One reply for each name.
-    confirmed += 1;
-    if (isSubscription && confirmed < command.args.length) return undefined;
-    confirmed = 0;
     shift();
     return command.resolve(isSubscription ? push[2] : reply);
   };
@@ -337,9 +331,9 @@ function guardReplies(owner: RedisConnection): void {
     if (item === undefined) broken(errorMessage(error));
     else item.command.reject(error);
   };
-  const standIn = { command: { name: 'reply', args: [], resolve, reject } };
+  const standIn = { command: { name: 'reply', resolve, reject } };
   const ignore = () => undefined;
-  const unread = { command: { name: 'reply', args: [], resolve: ignore, reject: ignore } };
+  const unread = { command: { name: 'reply', resolve: ignore, reject: ignore } };
   commandQueue.shift = () => {
     // To empty the queue, ioredis first takes its listeners from the socket.
     if (stream.listenerCount('data') === 0) return shift();
