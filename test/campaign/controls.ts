@@ -114,7 +114,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'event loop blocked during votes',
     caughtBy: ['false-outage'],
     file: 'lib/core/nodes/deadlines.ts',
-    find: 'if (first === undefined || nowMs - first.dueMs <= TIMER_ERROR_MS)',
+    find: 'if (!isLate || this.#background)',
     replace: 'if (nowMs > -Infinity)',
   }),
   broken('no-heartbeat', {

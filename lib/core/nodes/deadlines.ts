@@ -29,8 +29,9 @@ export class Alarm extends Deadline {
 /**
  * Deadlines in a heap, with one timer for the first. The timer of a deadline that was cancelled stays, and is set again when it fires.
  *
- * When the event loop was blocked, timers run before the sockets are read; so those that fire late call what was due after the
- * next poll: answers that have arrived are known then. Exactly once, so that a loop which is always late still ends its waits.
+ * When the event loop was blocked, timers run before the sockets are read; so those that end a wait for answers and fire late call
+ * what was due after the next poll: what has arrived is known then. Exactly once, so that a loop which is always late still ends
+ * its waits.
  */
 export class Deadlines {
   readonly #environment: Environment;
@@ -45,7 +46,7 @@ export class Deadlines {
   /** Deadlines are being called, or will be after the next poll; then the timer is set again. */
   #isFiring = false;
 
-  /** @param background they don't keep the process alive */
+  /** @param background they don't keep the process alive, and end no wait for answers */
   constructor(environment: Environment, nowMs: () => number, background = false) {
     this.#environment = environment;
     this.#nowMs = nowMs;
@@ -103,7 +104,8 @@ export class Deadlines {
   #fire(): void {
     const nowMs = this.#nowMs();
     const [first] = this.#heap;
-    if (first === undefined || nowMs - first.dueMs <= TIMER_ERROR_MS) return this.#call(nowMs);
+    const isLate = first !== undefined && nowMs - first.dueMs > TIMER_ERROR_MS;
+    if (!isLate || this.#background) return this.#call(nowMs);
     this.#isFiring = true;
     // Something else may block between the poll and this: what becomes due meanwhile has a poll of its own.
     this.#environment.afterPoll(() => this.#call(nowMs));

@@ -144,9 +144,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
   onDeadline(): void {
     const [waitingSinceMs] = this.#sentAtMs;
     if (waitingSinceMs === undefined) return;
-    const { nowMs, alarms, lastQuorumAtMs } = this.#set;
+    const { nowMs, answers, lastQuorumAtMs } = this.#set;
     const dueInMs = Math.ceil(waitingSinceMs + this.#timeoutMs - nowMs);
-    alarms.set(this, dueInMs > 0 ? dueInMs : this.#timeoutMs, nowMs);
+    answers.set(this, dueInMs > 0 ? dueInMs : this.#timeoutMs, nowMs);
     if (dueInMs > 0) return;
     this.isSilent = true;
     const alone = lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
@@ -209,7 +209,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    for (const deadline of [this, this.#joinAlarm]) this.#set.alarms.cancel(deadline);
+    this.#set.answers.cancel(this);
+    this.#set.alarms.cancel(this.#joinAlarm);
     this.health.close();
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -231,7 +232,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     const connection = this.#connection;
     const { vote } = collector;
     if (this.#sentAtMs.push(nowMs) === 1 && this.position === -1)
-      this.#set.alarms.set(this, this.#timeoutMs, nowMs);
+      this.#set.answers.set(this, this.#timeoutMs, nowMs);
     const settle = (reply: VoteReply) => {
       const isAskedAgain = connection === this.#connection && this.#answered(vote, reply);
       // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.

@@ -53,7 +53,7 @@ export class NodeSet {
   readonly marker: string;
   /** Beginning of all holders of this service. */
   readonly mark: string;
-  /** Deadlines of callers, and of requests whose answer a caller awaits. */
+  /** Deadlines of callers, of requests whose answer a caller awaits, and of nodes that owe an answer. */
   readonly answers: Deadlines;
   /** Deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
