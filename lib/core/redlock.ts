@@ -87,7 +87,7 @@ export class Redlock {
   /** Why a node has not joined; undefined when it has. */
   problemOf(node: LockNode): string | undefined {
     const session = this.#set.sessions.find((each) => each.node === node);
-    return session?.state === 'voting' ? undefined : session?.problem;
+    return session?.state === 'voting' ? undefined : session?.health.problem;
   }
 
   /** Whether it refuses new locks, for good. */

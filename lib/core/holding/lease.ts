@@ -37,6 +37,8 @@ export class Lease extends Deadline {
   #suspendedMs: number;
   /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
   readonly #leadMs: number;
+  /** Locks look at themselves together at multiples of it, so that their extensions leave as one message. */
+  readonly #stepMs: number;
   /** What each node answered to the last extension, when it failed. */
   #failure: (() => NodeCause[]) | undefined;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
@@ -49,8 +51,7 @@ export class Lease extends Deadline {
     this.validUntilMs = validUntilMs;
     this.#suspendedMs = set.suspendedMs;
     this.#leadMs = Math.max(4, lock.settings.ttlMs / 200);
-    // Also the step of its delays, so that thousands of locks share a timer.
-    this.earlyMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
+    this.#stepMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
   }
 
   /** @throws FencedUsageError when `ms` is no number of milliseconds, or the lock never has so much validity left */
@@ -95,7 +96,7 @@ export class Lease extends Deadline {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    if (this.line !== undefined) this.#set.alarms.cancel(this);
+    this.#set.alarms.cancel(this);
     // A node that has to be joined again would be asked once more, after the release.
     for (const extension of this.#open ?? []) extension.cancel();
   }
@@ -107,7 +108,7 @@ export class Lease extends Deadline {
       this.validityEnded();
       return;
     }
-    if (nowMs >= this.#nextExtensionMs - 2 * this.earlyMs) {
+    if (nowMs >= this.#nextExtensionMs - this.#stepMs) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }
@@ -135,9 +136,9 @@ export class Lease extends Deadline {
   #arm(): void {
     if (this.#ended) return;
     const { nowMs } = this.#set;
-    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs) - nowMs;
-    const stepMs = delayMs > 2 * this.earlyMs ? this.earlyMs : 1;
-    this.#set.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), nowMs);
+    const dueMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs);
+    const stepMs = dueMs - nowMs > 2 * this.#stepMs ? this.#stepMs : 1;
+    this.#set.alarms.set(this, Math.max(1, Math.floor(dueMs / stepMs) * stepMs - nowMs), nowMs);
   }
 
   async #extendInRhythm(): Promise<void> {

@@ -230,8 +230,6 @@ export interface NodeFacts {
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
-  /** After how many seconds it closes idle clients, 0 = never; undefined where our user may not know. */
-  readonly idleTimeoutS?: number | undefined;
   /** Why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */

@@ -18,9 +18,8 @@ const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 const BEAT_MS = 1_000;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
+/** Time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
-/** Time since boot comes in steps of 10 ms, and is read after the other clock. */
-const BOOT_CLOCK_ERROR_MS = 25;
 
 /** What the layers above do when something changes at the nodes. */
 export interface NodeSetListener {
@@ -52,14 +51,10 @@ export class NodeSet {
   readonly marker: string;
   /** Beginning of all holders of this service. */
   readonly mark: string;
-  /** Deadlines of requests whose answer a caller awaits. */
+  /** Deadlines of callers, of requests whose answer a caller awaits, and of nodes that owe an answer. */
   readonly answers: Deadlines;
-  /** Deadlines of waiting callers. */
-  readonly budgets: Deadlines;
   /** Deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
-  /** Deadlines of nodes that owe an answer. */
-  readonly silences: Deadlines;
   /** How many releases may still be confirmed. */
   openReleases = 0;
   /** Typical time until a quorum has answered; a guess until measured. */
@@ -75,7 +70,7 @@ export class NodeSet {
   /** Configurations of other processes that were reported. */
   readonly #conflicts = new Set<string>();
   #wallAheadMs: number;
-  #bootAheadMs: number;
+  readonly #bootAheadMs: number;
   readonly #collected: Collected[] = [];
   #flushed: Promise<void> | undefined;
   readonly #flushAll = this.flush.bind(this);
@@ -105,14 +100,13 @@ export class NodeSet {
     this.#listener = listener;
     const addresses = nodes.map(({ address }) => address);
     this.#configuration = configurationText(addresses, options.quorum);
-    this.#wallAheadMs = environment.clock.wallAheadMs();
-    // So that a suspend is never taken to be shorter than it was.
-    this.#bootAheadMs = this.#readBootAheadMs() - BOOT_STEP_MS;
+    const { clock } = environment;
+    this.#wallAheadMs = clock.wallMicros() / 1000 - clock.monotonicMs();
+    // Pauses between the two readings, and the steps, make a suspend longer, never shorter: here and where it is computed.
+    this.#bootAheadMs = clock.sinceBootMs() - BOOT_STEP_MS - clock.monotonicMs();
     const nowMs = () => this.nowMs;
-    this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
-    this.budgets = new Deadlines(environment, nowMs, { awaitsAnswers: true });
-    this.alarms = new Deadlines(environment, nowMs, { background: true });
-    this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
+    this.answers = new Deadlines(environment, nowMs);
+    this.alarms = new Deadlines(environment, nowMs, true);
     this.sessions = nodes.map((node, index) => new NodeSession(index, node, this, listener));
   }
 
@@ -127,10 +121,16 @@ export class NodeSet {
    * the clock since boot, which counts suspended time on Linux, is asked.
    */
   get checkedNowMs(): number {
-    const wallAheadMs = this.environment.clock.wallAheadMs();
-    const stepMs = wallAheadMs - this.#wallAheadMs;
+    const { clock } = this.environment;
+    const monotonicMs = clock.monotonicMs();
+    const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
+    if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
+      const aheadMs = -clock.monotonicMs() + clock.sinceBootMs();
+      this.suspendedMs = Math.max(this.suspendedMs, aheadMs - this.#bootAheadMs);
+      // Not at once: a getter may have looked at the clock.
+      this.environment.endOfTick(() => this.#clockMoved());
+    }
     this.#wallAheadMs = wallAheadMs;
-    if (stepMs > NOTICED_STEP_MS || stepMs < -NOTICED_STEP_MS) this.#clockStepped();
     return this.nowMs;
   }
 
@@ -148,31 +148,27 @@ export class NodeSet {
 
   /** A quorum has joined, and is not known to be silent. */
   get isAnswering(): boolean {
-    const answering = this.sessions.filter(
-      ({ state, isSilent }) => state === 'voting' && !isSilent,
-    );
-    return answering.length >= this.quorum;
+    const silent = this.sessions.filter(({ state, isSilent }) => state !== 'voting' || isSilent);
+    return this.sessions.length - silent.length >= this.quorum;
   }
 
   /** Nodes that don't vote now, as far as that was reported, and why. */
   get missingVotes(): NodeCause[] {
-    return this.sessions.flatMap(
-      ({ address, reported, votesAtMs, state, isSilent, problem }): NodeCause[] => {
-        const leftMs = votesAtMs - this.nowMs;
-        const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
-        if (reported !== 'joined')
-          return [{ address, reason: refuses, message: problem, elapsedMs: 0 }];
-        const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
-        return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
-      },
-    );
+    return this.sessions.flatMap(({ address, health, votesAtMs, state, isSilent }): NodeCause[] => {
+      const leftMs = votesAtMs - this.nowMs;
+      const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
+      if (health.reported !== 'joined')
+        return [{ address, reason: refuses, message: health.problem, elapsedMs: 0 }];
+      const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+      return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
+    });
   }
 
   /** Says whether so many nodes are failing or in quarantine that no quorum votes. */
   get isQuorumAway(): boolean {
     const { nowMs } = this;
     const away = this.sessions.filter(
-      ({ reported, votesAtMs }) =>
+      ({ health: { reported }, votesAtMs }) =>
         reported === 'failing' || (reported === 'joined' && votesAtMs > nowMs),
     );
     return this.sessions.length - away.length < this.quorum;
@@ -303,31 +299,12 @@ export class NodeSet {
     this.flush();
     this.#leaveExit?.();
     await Promise.all(this.sessions.map((session) => session.close()));
-    for (const deadlines of [this.answers, this.budgets, this.alarms, this.silences])
-      deadlines.close();
+    for (const deadlines of [this.answers, this.alarms]) deadlines.close();
   }
 
-  #clockStepped(): void {
-    const bootAheadMs = this.#readBootAheadMs();
-    const missedMs = bootAheadMs - this.#bootAheadMs;
-    const isSuspend = missedMs > BOOT_CLOCK_ERROR_MS;
-    if (isSuspend) {
-      this.#bootAheadMs = bootAheadMs - BOOT_STEP_MS;
-      this.suspendedMs += missedMs;
-    }
-    // Not at once: a getter may have looked at the clock.
-    this.environment.endOfTick(() => {
-      this.#listener.clockMoved();
-      if (!isSuspend) return;
-      for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
-    });
-  }
-
-  #readBootAheadMs(): number {
-    const { clock } = this.environment;
-    const read = () => clock.sinceBootMs() - clock.monotonicMs();
-    // A process that pauses between the two finds too little; hardly twice in a row.
-    return Math.max(read(), read());
+  #clockMoved(): void {
+    this.#listener.clockMoved();
+    for (const deadlines of [this.alarms, this.answers]) deadlines.callDue();
   }
 
   #listenerFailed(error: unknown): void {

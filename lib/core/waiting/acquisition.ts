@@ -109,7 +109,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
     if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
     this.#state = 'looking';
-    this.#room.set.budgets.cancel(this);
+    this.#room.set.answers.cancel(this);
     // What wakes several callers finishes first.
     void NOW.then(() => this.#look(this.#room.set.nowMs));
   }
@@ -215,7 +215,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** The only wait there is: until it is woken, cancelled, or the time has come. */
   #sleep(untilMs: number, nowMs: number): void {
-    this.#room.set.budgets.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
+    this.#room.set.answers.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
   }
 
   #try(nowMs: number, deadlineMs: number): void {
@@ -334,7 +334,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #leave(): void {
     const { table, admission, set } = this.#room;
     this.#state = 'done';
-    if (this.line !== undefined) set.budgets.cancel(this);
+    set.answers.cancel(this);
     if (this.place !== undefined) {
       admission.withdraw(this);
       this.place.leave(this);

@@ -52,7 +52,7 @@ function isStillTrue(
   if (lastQuorumAtMs > endedAtMs) return false;
   if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
   // Connections that are being made count only at the end; nodes that have been away for long are not waited for.
-  const remade = sessions.map(({ reported }) => reported !== 'failing');
+  const remade = sessions.map(({ health }) => health.reported !== 'failing');
   if (longestAgeMs === 0 && votes.isPossibleWith(remade)) return false;
   return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
 }

@@ -58,6 +58,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: votes are collected while an answer is due, and written by flush or by 32 of them',
+    needs: ['batches'],
     async run(harness) {
       const client = await ContractClient.joined(harness);
       const votes = await Promise.all(
@@ -86,6 +87,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: a release never overtakes an acquire that is still collected',
+    needs: ['batches'],
     async run(harness) {
       const [first, second] = [harness.names('a'), harness.names('b')];
       const client = await ContractClient.joined(harness);
@@ -154,6 +156,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: what was only collected when the connection broke was not sent',
+    needs: ['batches'],
     async run(harness) {
       const names = harness.names('a', 'b');
       const client = await ContractClient.joined(harness);
