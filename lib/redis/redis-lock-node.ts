@@ -100,7 +100,7 @@ export class RedisLockNode implements port.LockNode {
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
-    return this.#send(RELEASE_CALL, request, settle, request.mayWait);
+    return this.#send(RELEASE_CALL, request, settle);
   }
 
   flush(): void {
@@ -151,10 +151,9 @@ export class RedisLockNode implements port.LockNode {
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-    isPatient?: boolean,
   ): boolean {
     const { connection } = this.#commands;
-    if (connection !== undefined) return connection.send(call, request, settle, isPatient);
+    if (connection !== undefined) return connection.send(call, request, settle);
     settle(this.#notConnected() as Reply);
     return false;
   }

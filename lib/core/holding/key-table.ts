@@ -1,9 +1,8 @@
-import type { NodeCause } from '../errors.ts';
+import type { LockLossReason, NodeCause } from '../errors.ts';
 import { brokenInvariant, isThorough } from '../invariant.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
-import type { HeldLock } from './held-lock.ts';
 import { jitterMs, passOn, QueuePlace } from './queue-place.ts';
 
 /** Records kept for nothing but what they remember of floors. */
@@ -36,11 +35,29 @@ export interface ForeignHolder {
   readonly causes: () => NodeCause[];
 }
 
+/** A lock of this process, as its keys know it. */
+export interface KeyLock {
+  readonly keys: readonly string[];
+  /** It is lost or released, though nodes may still have it. */
+  readonly isEnding: boolean;
+  /** Its holder, or a section that joined it, has not released it. */
+  readonly isUsed: boolean;
+  /** Its holder has it. */
+  readonly isGiven: boolean;
+  /** How long the nodes keep it as far as this process knows. */
+  readonly occupiedMs: number;
+  /** Where its time is over though no timer has said so yet, it ends. */
+  noticeEnd(): void;
+  /** Proves to itself that it is still held, soon: a clock has moved. */
+  extendSoon(): void;
+  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
+}
+
 /** Everything this process knows of one key. */
 export class KeyRecord {
   readonly key: string;
   /** Held here: also while it is only kept for `minHold`. */
-  lock: HeldLock | undefined = undefined;
+  lock: KeyLock | undefined = undefined;
   /** Whose try for a lock with this key is under way. One at a time in this process. */
   trying: Waiter | undefined = undefined;
   foreign: ForeignHolder | undefined = undefined;
@@ -207,7 +224,7 @@ export class KeyTable {
     // One key for nearly every lock: an array that grows takes several times the memory.
     const records = [this.use(keys[0]!)];
     for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
-    for (const { lock } of records) if (lock?.state === 'kept') lock.noticeEnd();
+    for (const { lock } of records) if (lock?.isEnding) lock.noticeEnd();
     return records;
   }
 
@@ -227,13 +244,13 @@ export class KeyTable {
   }
 
   /** Every lock once. */
-  locks(): Set<HeldLock> {
-    const locks = new Set<HeldLock>();
+  locks(): Set<KeyLock> {
+    const locks = new Set<KeyLock>();
     for (const { lock } of Object.values(this.#records)) if (lock !== undefined) locks.add(lock);
     return locks;
   }
 
-  granted(lock: HeldLock, records: readonly KeyRecord[]): void {
+  granted(lock: KeyLock, records: readonly KeyRecord[]): void {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
@@ -248,7 +265,7 @@ export class KeyTable {
   }
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
-  freed(lock: HeldLock, records: readonly KeyRecord[]): void {
+  freed(lock: KeyLock, records: readonly KeyRecord[]): void {
     for (const record of records) {
       if (record.lock === lock) record.lock = undefined;
     }

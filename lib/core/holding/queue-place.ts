@@ -86,7 +86,7 @@ export class QueuePlace extends Deadline {
       lifeMs: QUEUE_LIFE_MS,
     };
     session.wait(request, (reply) => this.#answered(round, session, reply));
-    this.#set.flushLater(undefined, false);
+    this.#set.flushLater();
   }
 
   /** Notes that this node keeps the key for this process. */
@@ -177,7 +177,7 @@ export class QueuePlace extends Deadline {
 export function passOn(set: NodeSet, session: NodeSession, key: string): void {
   const names = new NodeNames(set.options.keyPrefix, [key], set.marker);
   const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
-  if (session.release(request, 0, set.nowMs)) set.flushLater(undefined, false);
+  if (session.release(request, 0, set.nowMs)) set.flushLater();
 }
 
 function countOf(bits: number): number {

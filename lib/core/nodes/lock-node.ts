@@ -185,8 +185,6 @@ export interface ReleaseRequest {
   readonly granted: boolean;
   /** Names the process that waits longest; otherwise a lock that was held is kept for its own process for a moment. */
   readonly pass: boolean;
-  /** A request is expected to follow in this tick: collect it, also where nothing else is on its way. */
-  readonly mayWait?: boolean;
 }
 
 export type ReleaseReply =

@@ -16,8 +16,6 @@ import { QuorumWatch } from './quorum-watch.ts';
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 const BEAT_MS = 1_000;
-/** A vote that is sent so soon after a release comes from the same tick, most likely. */
-export const FOLLOWS_WITHIN_MS = 1;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
 const BOOT_STEP_MS = 10;
@@ -68,12 +66,6 @@ export class NodeSet {
   roundTripMs = 2;
   /** How long the system was suspended, as far as it was noticed. */
   suspendedMs = 0;
-  /** When the last release of a held lock was due. */
-  releasedAtMs = Number.NEGATIVE_INFINITY;
-  /** A vote followed it at once, so that the next release waits for the next vote: they leave together. */
-  isReleaseFollowed = false;
-  /** A release has waited behind work of a user: until then releases leave at once. */
-  releasesLeaveUntilMs = Number.NEGATIVE_INFINITY;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
   /** When a try for a lock last found no quorum, if none has found one since. */
@@ -85,12 +77,10 @@ export class NodeSet {
   #wallAheadMs: number;
   #bootAheadMs: number;
   readonly #collected: Collected[] = [];
+  #flushed: Promise<void> | undefined;
   readonly #flushAll = this.flush.bind(this);
   #isFlushDue = false;
-  #isFlushAwaited = false;
-  #flushed: Promise<void> | undefined;
   #leaveExit: (() => void) | undefined;
-  #resolveFlushed: (() => void) | undefined;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
@@ -234,13 +224,9 @@ export class NodeSet {
     this.alarms.set(this.#beat, BEAT_MS, nowMs);
   }
 
-  /**
-   * A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. Not awaited
-   * is what nobody who asks `whenFlushed` waits for.
-   */
-  flushLater(collected?: Collected, isAwaited = true): void {
+  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
+  flushLater(collected?: Collected): void {
     if (collected !== undefined) this.#collected.push(collected);
-    if (isAwaited) this.#isFlushAwaited = true;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     this.environment.endOfTick(this.#flushAll);
@@ -249,27 +235,20 @@ export class NodeSet {
   /** Hands everything that was collected to the sockets now. */
   flush(): void {
     if (!this.#isFlushDue) return;
-    this.#isFlushDue = this.#isFlushAwaited = false;
+    this.#isFlushDue = false;
+    this.#flushed = undefined;
     for (const { node } of this.sessions) node.flush();
     const { nowMs } = this;
     for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
-    this.#resolveFlushed?.();
-    this.#flushed = this.#resolveFlushed = undefined;
   }
 
   /** Resolves when what is collected now has left; undefined when nothing is. */
-  whenFlushed(): Promise<void> | undefined {
-    if (!this.#isFlushAwaited) return undefined;
+  get flushed(): Promise<void> | undefined {
+    if (!this.#isFlushDue) return undefined;
     this.#flushed ??= new Promise((resolve) => {
-      this.#resolveFlushed = resolve;
+      this.#collected.push({ sent: () => resolve() });
     });
     return this.#flushed;
-  }
-
-  /** Runs `callback` once everything collected has left, or at once. User code may block, so bytes go first. */
-  afterFlush(callback: () => void): void {
-    if (this.#isFlushDue) this.#collected.push({ sent: callback });
-    else callback();
   }
 
   /** A quorum answered after `elapsedMs`. */
@@ -302,18 +281,22 @@ export class NodeSet {
     }
   }
 
-  /** A listener that throws, or rejects, must not change what happens to a lock. */
+  /**
+   * Runs the listener in the context in which this package was loaded, never in that of a request. One that throws, or rejects,
+   * must not change what happens to a lock.
+   */
   emit(event: LockEvent): void {
-    try {
-      const result: unknown = this.options.onEvent?.(event);
-      // An async function is assignable to a listener.
-      if (typeof result === 'object' && result !== null && 'then' in result)
-        Promise.resolve(result).catch((error: unknown) => this.#listenerFailed(error));
-    } catch (error) {
-      this.#listenerFailed(error);
-    }
-    if ('address' in event || event.type === 'unavailable')
-      inModuleContext(() => this.watch.look(event));
+    inModuleContext(() => {
+      try {
+        const result: unknown = this.options.onEvent?.(event);
+        // An async function is assignable to a listener.
+        if (typeof result === 'object' && result !== null && 'then' in result)
+          Promise.resolve(result).catch((error: unknown) => this.#listenerFailed(error));
+      } catch (error) {
+        this.#listenerFailed(error);
+      }
+      if ('address' in event || event.type === 'unavailable') this.watch.look(event);
+    });
   }
 
   async close(): Promise<void> {

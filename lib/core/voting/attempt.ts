@@ -1,7 +1,6 @@
 import type { NodeCause } from '../errors.ts';
 import { isThorough } from '../invariant.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
-import { FOLLOWS_WITHIN_MS } from '../nodes/node-set.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
@@ -133,7 +132,6 @@ export class Attempt implements RoundOwner {
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
     this.#round = new VoteRound(this.#set, vote, this);
-    if (nowMs - this.#set.releasedAtMs < FOLLOWS_WITHIN_MS) this.#set.isReleaseFollowed = true;
     // In whole milliseconds: rounds of one timeout share a timer.
     this.#round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }

@@ -42,13 +42,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** What may cancel it. */
   signal: AbortSignal | undefined = undefined;
   attempt: Attempt | undefined = undefined;
+  /** Ends what its caller waits for after the grant. */
+  onCancel: (() => void) | undefined = undefined;
   /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
   readonly #budgetMs: number;
   /** Without a try until then it needs the rest of its time for one. */
   readonly #tryAtLatestMs: number;
-  #abort: AbortController | undefined;
   #resolve: ((lock: HeldLock) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
   /** Waits to be woken. */
@@ -158,15 +159,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   cancel(error: unknown): void {
     this.cancelled ??= { error };
     this.attempt?.cancel();
-    this.#abort?.abort(error);
+    this.onCancel?.();
     this.wake();
-  }
-
-  /** Aborted by `cancel`; for what has to be interrupted after the grant. */
-  whenCancelled(): AbortSignal {
-    this.#abort = new AbortController();
-    if (this.cancelled !== undefined) this.#abort.abort(this.cancelled.error);
-    return this.#abort.signal;
   }
 
   wake(): void {

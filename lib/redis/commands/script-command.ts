@@ -29,7 +29,7 @@ export interface ScriptCall<Request, Reply> {
   readonly digest: string;
   /** Votes go by a digest that no server but the one that was joined knows. */
   readonly isVote: boolean;
-  /** Never written before its tick ends: others of its kind follow, and no caller waits for one. */
+  /** Never written before its tick ends: others follow, and no caller waits for one. */
   readonly isPatient: boolean;
   /** Its name in a batch; undefined where it goes alone. */
   readonly letter: string | undefined;
@@ -130,7 +130,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     script,
     digest,
     isVote,
-    isPatient: letter === 'e' || letter === 'w',
+    isPatient: letter === 'e' || letter === 'r' || letter === 'w',
     letter,
     encode,
     parse,

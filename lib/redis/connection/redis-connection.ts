@@ -129,11 +129,10 @@ export class RedisConnection implements ScriptCommandOwner {
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-    isPatient = call.isPatient,
   ): boolean {
     this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const isDue = length === 1 && !isPatient && this.#internals.commandQueue.length === 0;
+    const isDue = length === 1 && !call.isPatient && this.#internals.commandQueue.length === 0;
     const mayWait = length < MOST_REQUESTS && !isDue;
     if (!mayWait) this.flush();
     return mayWait;

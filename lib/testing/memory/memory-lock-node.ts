@@ -113,8 +113,7 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
-    const run = () => this.server.release(request);
-    return this.#send('release', run, settle, request, request.mayWait);
+    return this.#send('release', () => this.server.release(request), settle, request);
   }
 
   flush(): void {
@@ -134,7 +133,7 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
-    return this.#send('wait', () => this.server.wait(request), settle, request, true);
+    return this.#send('wait', () => this.server.wait(request), settle, request);
   }
 
   listen(channel: string): void {
@@ -245,7 +244,6 @@ export class MemoryLockNode implements port.LockNode {
     run: () => Reply,
     settle: (reply: Reply) => void,
     request?: object,
-    isPatient?: boolean,
   ): boolean {
     const connection = this.#up;
     if (connection === undefined) {
@@ -255,7 +253,7 @@ export class MemoryLockNode implements port.LockNode {
     const fault = this.#takeFault(name);
     return connection.send({
       request,
-      isPatient,
+      isPatient: name === 'release' || name === 'wait',
       execute: () => executeWith(fault, run),
       settle: (reply) => settle(reply as Reply),
     });
