@@ -11,7 +11,6 @@ export const LONG_SPECS = [
   'test/contract/redis-clock.spec.ts',
   'test/docs/consumer.spec.ts',
   'test/docs/recipes.spec.ts',
-  'test/e2e/operation-counts.spec.ts',
   'test/e2e/redis-node-silence.spec.ts',
   'test/fencing/conformance-ages.spec.ts',
   'test/fencing/mariadb-conformance.spec.ts',

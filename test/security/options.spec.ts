@@ -89,12 +89,6 @@ describe('options of the service', () => {
     );
     expect(taken).toBeGreaterThan(0);
   });
-
-  it('options from JSON with __proto__ in it pollute nothing', () => {
-    const options = JSON.parse('{"ttl":"5s","__proto__":{"quorum":1,"polluted":true}}') as object;
-    expect(resolveOptions(options, 3)).toMatchObject({ quorum: 2 });
-    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
-  });
 });
 
 describe('options of one call', () => {
