@@ -19,7 +19,6 @@ export const LONG_SPECS = [
   'test/fencing/stress/postgres-stress.spec.ts',
   'test/fencing/wrong-stores.spec.ts',
   'test/nest/one-copy.spec.ts',
-  'test/nest/vote-wait.spec.ts',
   'test/regressions/moved-servers.spec.ts',
   'test/regressions/nothing-left.spec.ts',
   'test/simulation/scenarios/outcome-masks.spec.ts',
