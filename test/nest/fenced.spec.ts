@@ -313,7 +313,6 @@ describe('a key function', () => {
     ['undefined', () => undefined],
     ['a number', () => 42],
     ['a promise', async () => 'a'],
-    ['a promise that rejects', rejecting(new Error('unhandled'))],
     ['an empty string', () => ''],
     ['an empty array', () => []],
     ['an array with an empty string', () => ['a', '']],

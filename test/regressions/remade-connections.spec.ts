@@ -9,7 +9,7 @@ describe('a call without a wait, right after its connections were cut', () => {
   const cut = () => cluster.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
 
   it('waits until the votes can be asked', async () => {
-    const { redlock } = await cluster.process();
+    const { redlock } = await cluster.process({ ttl: '9s', nodeTimeout: '3s' });
     for (let round = 0; round < 10; round += 1) {
       const key = cluster.newKey();
       await cut();
