@@ -20,7 +20,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/topologies/',
-  '<rootDir>/test/nest/(claim|cls-transaction|fenced|key-template|lock-service|postgres-tokens)\\.spec\\.ts$',
+  '<rootDir>/test/nest/(claim|cls-transaction|fenced|key-template|lock-service)\\.spec\\.ts$',
   '<rootDir>/test/unit/(core|testing)/',
 ];
 
