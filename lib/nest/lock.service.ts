@@ -11,9 +11,8 @@ import { OF_SECTION, type SectionOptions } from './section.ts';
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
- * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`, and
- * so are templates. A hash tag such as `seat:{42}` is no template; for the identifier 0 write `seat:{id:0}`. Wrong options are a
- * `RedlockConfigError`.
+ * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`,
+ * wrong options a `RedlockConfigError`.
  *
  * @example
  * ```ts
