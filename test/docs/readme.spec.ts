@@ -43,36 +43,6 @@ describe('the README', () => {
     project = await writePrograms('README.md', [servers[0]!.url]);
   });
 
-  it('can be read in ten minutes: it has 150 to 200 lines', () => {
-    const { length } = readPage('README.md').text.split('\n');
-    expect(length).toBeGreaterThan(150);
-    expect(length).toBeLessThanOrEqual(201);
-  });
-
-  it('has the figures, and the day, of the measurement in docs/performance.md', () => {
-    const { text } = readPage('docs/performance.md');
-    const [, day] = /\*\*The run\.\*\* (\d{4}-\d\d-\d\d)/.exec(text)!;
-    const measured = (row: string): number => {
-      const [, , ours] = text.split(`\n| ${row}`)[1]!.split('|');
-      return Number(ours);
-    };
-    const [, paragraph] = /\n(Compared with the two raw [^]*?)\n\n/.exec(
-      readPage('README.md').text,
-    )!;
-    expect(paragraph).toContain(`(docs/performance.md), ${day})`);
-    const said = [...paragraph!.matchAll(/(\d\.\d)\s+times/g)].map(([, times]) => Number(times));
-    const rows = [
-      'acquire and release, N=1',
-      'an empty section (`withLock`), N=1',
-      'an empty section (`withLock`), N=5',
-      '64 callers, locks per second, N=1',
-      '64 callers, locks per second, N=5',
-    ].map(measured);
-    expect(said).toHaveLength(rows.length);
-    const difference = said.map((times, index) => Math.abs(times - rows[index]!));
-    expect(Math.max(...difference)).toBeLessThan(0.051);
-  });
-
   it('has a first lock that boots, locks on a server, and leaves nothing held', async () => {
     const { AppModule } = await project.load('app.module.ts');
     const { ReportService } = await project.load('report.service.ts');
@@ -194,5 +164,20 @@ describe('docs/locking.md', () => {
     expect(app.get(REDLOCK_NODES, { strict: false })).not.toHaveLength(0);
     const locks = app.get<LockService>(LockService);
     await expect(locks.withLock('seat:12A', (lock) => lock.isHeld)).resolves.toBe(true);
+  });
+});
+
+describe('docs/migration.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has an application whose lock excludes one of @anchan828/nest-redlock, which sets the same name', async () => {
+    const project = await writePrograms('docs/migration.md', [servers[0]!.url]);
+    const { AppModule, Comments } = await project.load('app.module.ts');
+    const comments = (await start(AppModule)).get(Comments);
+    await expect(comments.addComment(7, 'first')).resolves.toBe('7: first');
+    const redis = new Redis(servers[0]!.url);
+    await redis.set('projects/7/comments', 'another', 'PX', 60_000, 'NX');
+    await expect(comments.addComment(7, 'late')).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+    await redis.quit();
   });
 });
