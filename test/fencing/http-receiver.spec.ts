@@ -26,7 +26,7 @@ import {
   itConforms,
   SELECT,
   UPSERT,
-} from './support/account-stores.ts';
+} from './support/accounts.ts';
 import { httpStore, PAUSES, POOL, startInstance, type Pauses } from './support/http-resource.ts';
 
 const resource = (request: { params: { resource: string } }): string => request.params.resource;
@@ -100,9 +100,11 @@ describe('another service as the resource', () => {
       body: JSON.stringify({ text }),
     });
 
-  itConforms('a service whose two instances check in the writing transaction', async () => {
-    const urls = await Promise.all(apps.map((app) => app.getUrl()));
-    return { store: httpStore(urls, pauses), close: () => undefined };
+  itConforms({
+    'a service whose two instances check in the writing transaction': async () => {
+      const urls = await Promise.all(apps.map((app) => app.getUrl()));
+      return { store: httpStore(urls, pauses), close: () => undefined };
+    },
   });
 
   it('answers a late write that reaches the other instance with 412', async () => {

@@ -4,9 +4,9 @@ import type { FencingToken } from '../../lib/core/fencing-token.ts';
 import { redisFence, type RedisFence, type RedisWriteCommand } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { AGED, itConforms, tokenOf as tokenOfTicket } from './support/account-stores.ts';
+import { AGED, itConforms, tokenOf as tokenOfTicket } from './support/accounts.ts';
 import { EXPIRE } from './support/forget.ts';
-import { AGE, AGE_HOURS, HOUR, tokenOf, tooOld, usage } from './support/refused-by-age.ts';
+import { AGE, AGE_HOURS, HOUR, tokenOf, tooOld, usage } from './support/ages.ts';
 
 const LASTS_MS = (AGE_HOURS + 1) * HOUR;
 const token = { value: 34, keys: ['seat:{9}'], holder: 'ana' };
@@ -26,19 +26,21 @@ describe('redisFence', () => {
     aged = redisFence(redis, AGE);
   });
 
-  itConforms('the script', () => {
-    const fence = redisFence(redis, AGED);
-    const store: FenceStore = {
-      maxAge: 86_400_000,
-      prune: ({ before }) => redis.eval(EXPIRE, 0, before),
-      claim: (ticket) => fence.claim(tokenOfTicket(ticket)),
-      read: ({ resource }) => redis.get(`account:${resource}`),
-      write: async (ticket, text, pause) => {
-        await pause();
-        await fence.write(tokenOfTicket(ticket), [['SET', `account:${ticket.resource}`, text]]);
-      },
-    };
-    return { store, close: () => undefined };
+  itConforms({
+    'the script': () => {
+      const fence = redisFence(redis, AGED);
+      const store: FenceStore = {
+        maxAge: 86_400_000,
+        prune: ({ before }) => redis.eval(EXPIRE, 0, before),
+        claim: (ticket) => fence.claim(tokenOfTicket(ticket)),
+        read: ({ resource }) => redis.get(`account:${resource}`),
+        write: async (ticket, text, pause) => {
+          await pause();
+          await fence.write(tokenOfTicket(ticket), [['SET', `account:${ticket.resource}`, text]]);
+        },
+      };
+      return { store, close: () => undefined };
+    },
   });
 
   it('runs very many commands in one step, and returns their replies', async () => {

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { fenceConformance, type FenceStore } from '../../lib/testing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { createMariadbAccounts, createPostgresAccounts } from './support/account-stores.ts';
+import { createMariadbAccounts, createPostgresAccounts } from './support/accounts.ts';
 import { httpStore, startGuardedInstance, type Pauses } from './support/http-resource.ts';
 import { affectedRows, redisToNumber } from './support/wrong-other-stores.ts';
 import { SCALE } from './support/scale.ts';

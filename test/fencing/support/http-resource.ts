@@ -22,7 +22,7 @@ import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { fencingTokenHeader } from '../../../lib/fencing/fencing-token-header.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
-import { firstText, SELECT, UPSERT } from './account-stores.ts';
+import { firstText, SELECT, UPSERT } from './accounts.ts';
 
 /** Called between the check and the write of a request, by the ticket of the request. */
 export type Pauses = Map<string, () => Promise<void>>;

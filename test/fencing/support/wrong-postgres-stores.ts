@@ -3,7 +3,7 @@ import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './account-stores.ts';
+import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './accounts.ts';
 import { FORGET } from './forget.ts';
 import { inPostgres } from './hand-written-transactions.ts';
 
