@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError } from '../core/errors.ts';
 import type { FenceClaim } from './fence-claim.ts';
+import { isThenable } from './sql/sql-executor.ts';
 
 /** What a fence transaction holds. */
 export interface HeldClaims {
@@ -101,8 +102,4 @@ export class FenceContext {
 function* frames(): Generator<Frame, undefined> {
   for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer)
     if (!frame.isOver) yield frame;
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { MARGIN_MS } from '../fence-arguments.ts';
 import { FIRST_TIME } from '../fence-claim.ts';
-import { fenceSqlOf, type FenceTable } from '../sql/dialect.ts';
+import { FENCE_SQL, type FenceTable } from '../sql/dialect.ts';
 import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
 
 const KEYS_PER_TRANSACTION = 1_000;
@@ -85,7 +85,7 @@ export async function pruneFence(table: FenceTable, use: Use): Promise<number> {
 
 /** The first token that stays. */
 function* chooseLimit({ dialect }: FenceTable, ageMs: number): SqlSteps<string> {
-  const [row] = yield { sql: `SELECT ${fenceSqlOf(dialect).clock} AS now`, parameters: [] };
+  const [row] = yield { sql: `SELECT ${FENCE_SQL[dialect].clock} AS now`, parameters: [] };
   // When the clock of the database is ahead, it goes back one day: its tokens count as younger then.
   const now = Math.min(Date.now() * 1_000, Number(row!['now']));
   return String(now - ageMs * 1_000);
@@ -104,7 +104,7 @@ function* deletePage(
   const isOld = `token >= ${FIRST_TIME} AND token < CAST($1 AS ${sql.integer})`;
   const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS expired FROM ${name}
 WHERE resource > ${sql.key('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
-  const rows = yield { sql: page, parameters: [limit, after] };
+  const rows: readonly SqlRow[] = yield { sql: page, parameters: [limit, after] };
   const old = rows.filter((row) => Number(row['expired']) === 1).map(shownKey);
   const [verb, index] = sql.delete;
   const rowsOf = (keys: readonly string[]): string =>
