@@ -63,11 +63,16 @@ it('one case of the kit finds a store that forgets after 300 ms', async () => {
   await expect(failuresOf(store)).resolves.toEqual([expect.stringMatching(/fence was idle/)]);
 });
 
-it('finds tokens of 32 bits', async () => {
-  const sights = [(value: bigint) => BigInt.asUintN(32, value), upTo(2n ** 31n - 1n)];
-  const runs = sights.map((token) => failuresOf(new MemoryStore(undefined, { token })));
-  for (const failures of await Promise.all(runs))
-    expect(failures).toContainEqual(expect.stringMatching(NUMBERS));
+it.each<[string, RegExp, Sight]>([
+  ['has tokens of 32 bits', NUMBERS, { token: (value) => BigInt.asUintN(32, value) }],
+  ['stops at 2^31 - 1', NUMBERS, { token: upTo(2n ** 31n - 1n) }],
+  ['has JavaScript numbers for tokens', LARGE, { token: (value) => BigInt(Number(value)) }],
+  ['has no holders', /^of two holders/, { holder: () => '' }],
+  ['has one fence for all resources', /^resources do not know/, { resource: () => 'all' }],
+  ['takes every token for the same', /^an older claim/, { token: () => 1n, holder: () => '' }],
+])('the kit finds a store that %s', async (_name, found, sight) => {
+  const failures = await failuresOf(new MemoryStore(undefined, sight));
+  expect(failures).toContainEqual(expect.stringMatching(found));
 });
 
 it('a second instance finds a lock in the memory of one process', async () => {

@@ -36,7 +36,7 @@ const BEHIND_MS = 300;
 const WINDOWS = 15;
 const RESOURCES_PER_WINDOW = 32;
 /** Few, so that holders meet. */
-const RESOURCES_OF_CONTROL = 6;
+const RESOURCES_OF_CONTROL = 3;
 
 export const RIGHT = 'right';
 
