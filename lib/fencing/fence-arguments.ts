@@ -1,7 +1,6 @@
 import { RedlockConfigError } from '../core/errors.ts';
 import { durationMs } from '../core/options/duration.ts';
 import {
-  callback,
   checkOptionNames,
   checkOptions,
   choice,
@@ -48,11 +47,6 @@ export function refuseClient(factory: string, client: unknown, needs: string): n
 export function hasMethods(value: unknown, methods: readonly string[]): boolean {
   const known = value as Readonly<Record<string, unknown>> | null | undefined;
   return methods.every((name) => typeof known?.[name] === 'function');
-}
-
-/** @throws RedlockConfigError about `option` for a listener that can't be called; none may be given */
-export function checkListener(option: string, listener: unknown): void {
-  if (listener !== undefined) callback(listener, option);
 }
 
 export const DEFAULT_ATTEMPTS = 10;

@@ -127,7 +127,6 @@ export function sqliteFence<Database extends SqliteDatabase>(
       database,
       onlyConnection: database,
       executor: (connection) => ({
-        dialect: 'sqlite',
         placeholder: 'question-mark',
         query: (sql, parameters) => {
           if (!/^(SAVEPOINT|RELEASE) /.test(sql)) return connection.prepare(sql).all(...parameters);

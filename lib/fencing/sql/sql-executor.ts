@@ -16,8 +16,6 @@ export type SqlRow = Readonly<Record<string, unknown>>;
  * ORM is brought into this form by a few lines.
  */
 export interface SqlExecutor {
-  /** Which statements the database understands. */
-  readonly dialect: SqlDialect;
   /** How the driver writes parameters. */
   readonly placeholder: PlaceholderStyle;
   /** Runs one statement and gives its rows, an empty array when it has none. It must not swallow errors. */

@@ -66,7 +66,6 @@ const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }
  * const fence = new SqlFence<Connection>({
  *   dialect: 'postgresql',
  *   executor: (connection) => ({
- *     dialect: 'postgresql',
  *     placeholder: 'numbered',
  *     query: (sql, parameters) => connection.query(sql, parameters),
  *   }),
