@@ -149,12 +149,3 @@ it('passes a store that refuses with an error of its own when isStale tells it',
   const store = Object.assign(new OwnRefusal(own), { isStale: (error: unknown) => error === own });
   await expect(failuresOf(store)).resolves.toEqual([]);
 });
-
-it('says what to do about an error of which it does not know that it refuses', async () => {
-  const store = new OwnRefusal(new TypeError('the ticket is stale'));
-  const { cases } = await fenceConformance(store, { gateMs: 50 });
-  const failures = cases.flatMap(({ failure }) => failure ?? []);
-  expect(failures.length).toBeGreaterThan(9);
-  for (const failure of failures)
-    expect(failure).toMatch(/TypeError: the ticket is stale.* failure, not for a refusal.*isStale/);
-});
