@@ -76,13 +76,16 @@ describe('a fence over', () => {
   const stores: Record<string, () => Promise<OpenStore>> = {};
   for (const [on, clients] of Object.entries(CLIENTS) as [DatabaseName, typeof CLIENTS.SQLite][]) {
     const { dialect, levels, open: openPlace } = places[on];
+    const [first, ...others] = Object.keys(clients);
     const add = (name: string, level?: IsolationLevel): void => {
       stores[`${name} on ${on}${level ? ` at ${level}` : ''}`] = async () => {
         const { url, plain, close: closePlace } = await openPlace();
+        const { read } = plain;
         const { store, close } = await openAccounts(
           clients[name]!(url, AGED),
           dialect,
-          plain,
+          // What the database does with rows that are gone is the same for all: one of them is enough.
+          name === first ? plain : { read },
           level,
         );
         return {
@@ -94,7 +97,6 @@ describe('a fence over', () => {
         };
       };
     };
-    const [first, ...others] = Object.keys(clients);
     add(first!);
     if (SCALE < 1) continue;
     for (const name of others) add(name);

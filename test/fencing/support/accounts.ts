@@ -154,7 +154,7 @@ export interface OpenStore {
 export async function openAccounts(
   client: FencedClient | Promise<FencedClient>,
   dialect: SqlDialect,
-  plain: Plain,
+  plain: Pick<Plain, 'read'> & Partial<Plain>,
   level?: IsolationLevel,
 ): Promise<OpenStore> {
   const { fence, execute, close } = await client;
@@ -180,7 +180,7 @@ async function failuresOf(open: Open): Promise<unknown> {
   }
 }
 
-/** So many stores at once are what the connections of one server are enough for. */
+/** So many stores run at once; by name, servers alternate. */
 const LANES = 3;
 
 /** A test for each store: it passes every case of the conformance kit. Some run at once: the kit mostly waits. */
@@ -188,8 +188,8 @@ export function itConforms(stores: Readonly<Record<string, Open>>): void {
   const runs = new Map<string, Promise<unknown>>();
   const start = (): void => {
     const lanes: Promise<unknown>[] = [];
-    for (const [index, [name, open]] of Object.entries(stores).entries()) {
-      const run = Promise.resolve(lanes[index % LANES]).then(() => failuresOf(open));
+    for (const [index, name] of Object.keys(stores).sort().entries()) {
+      const run = Promise.resolve(lanes[index % LANES]).then(() => failuresOf(stores[name]!));
       runs.set(name, run);
       lanes[index % LANES] = run.catch(() => undefined);
     }
@@ -200,6 +200,6 @@ export function itConforms(stores: Readonly<Record<string, Open>>): void {
       if (runs.size === 0) start();
       await expect(runs.get(name)).resolves.toEqual([]);
     },
-    300_000,
+    600_000,
   );
 }

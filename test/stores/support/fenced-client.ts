@@ -22,7 +22,7 @@ export function itFences(
     [name]: async () => {
       const { isAged = true } = facts;
       const client = await open(facts.url(), isAged ? AGED : {});
-      const { store, close } = await openAccounts(client, dialect, plain());
+      const { store, close } = await openAccounts(client, dialect, { read: plain().read });
       if (!isAged) for (const hook of ['maxAge', 'prune']) Reflect.deleteProperty(store, hook);
       return { store, close };
     },
