@@ -1,7 +1,6 @@
 import { RedlockConfigError } from '../core/errors.ts';
 import { durationMs } from '../core/options/duration.ts';
 import {
-  callback,
   checkOptionNames,
   checkOptions,
   choice,
@@ -50,11 +49,6 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
   return methods.every((name) => typeof known?.[name] === 'function');
 }
 
-/** @throws RedlockConfigError about `option` for a listener that can't be called; none may be given */
-export function checkListener(option: string, listener: unknown): void {
-  if (listener !== undefined) callback(listener, option);
-}
-
 export const DEFAULT_ATTEMPTS = 10;
 
 const TRANSACTION_OPTIONS = {
@@ -71,8 +65,7 @@ const TRANSACTION_OPTIONS = {
  * @param call what was called, for messages
  * @throws RedlockConfigError when they are no object, or have another name
  */
-export function keysOf(call: string, options: FenceKeys | undefined): FenceKeys['keys'] {
-  if (options === undefined) return undefined;
+export function keysOf(call: string, options: FenceKeys = {}): FenceKeys['keys'] {
   checkOptionNames(call, options, ['keys']);
   return options.keys;
 }
@@ -85,18 +78,14 @@ export interface TransactionOptions extends FenceKeys {
   readonly idleInTransactionTimeout?: number;
 }
 
-const NONE: TransactionOptions = { attempts: DEFAULT_ATTEMPTS };
-
 /**
  * Read once: nothing may change what was checked, for the level stands in SQL as text.
  *
  * @throws RedlockConfigError when they are no object, or have another name or a wrong value
  */
-export function transactionOptions(
-  options: FenceTransactionOptions | undefined,
-): TransactionOptions {
-  if (options === undefined) return NONE;
-  return { ...NONE, ...checkOptions('fence.transaction', TRANSACTION_OPTIONS, options) };
+export function transactionOptions(options: FenceTransactionOptions = {}): TransactionOptions {
+  const checked = checkOptions('fence.transaction', TRANSACTION_OPTIONS, options);
+  return { attempts: DEFAULT_ATTEMPTS, ...checked };
 }
 
 const HOUR_MS = 3_600_000;

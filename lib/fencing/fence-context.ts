@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError } from '../core/errors.ts';
 import type { FenceClaim } from './fence-claim.ts';
+import { isThenable } from './sql/sql-executor.ts';
 
 /** What a fence transaction holds. */
 export interface HeldClaims {
@@ -13,13 +14,15 @@ export interface HeldClaims {
 interface Frame {
   readonly held: HeldClaims;
   readonly of: FenceContext;
-  readonly outer: Frame | undefined;
   /** Work that was not awaited outlives its transaction. */
   isOver: boolean;
 }
 
-/** Those of all fences: two of them may share the only connection. */
-const storage = new AsyncLocalStorage<Frame>();
+/** Those of all fences, the innermost first: two of them may share the only connection. */
+const storage = new AsyncLocalStorage<readonly Frame[]>();
+
+/** Around this call. */
+const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOver }) => !isOver);
 
 /**
  * Knows, in each async call, which rows of one table the transactions around it hold. Asking for them on another connection
@@ -41,13 +44,13 @@ export class FenceContext {
    * can be awaited, such as the query of a query builder, runs inside.
    */
   run<Result>(held: HeldClaims, work: () => Promise<Result> | Result): Promise<Result> | Result {
-    const frame: Frame = { held, of: this, outer: storage.getStore(), isOver: false };
+    const frame: Frame = { held, of: this, isOver: false };
     const end = () => {
       frame.isOver = true;
     };
     let result: Promise<Result> | Result | undefined;
     try {
-      result = storage.run(frame, () => {
+      result = storage.run([frame, ...frames()], () => {
         const made = work();
         return isThenable(made) ? Promise.resolve(made) : made;
       });
@@ -79,7 +82,7 @@ export class FenceContext {
     }
     const { onlyConnection } = this;
     const isBusy = (frame: Frame) => frame.of.onlyConnection === onlyConnection;
-    if (onlyConnection === undefined || ![...frames()].some(isBusy)) return;
+    if (onlyConnection === undefined || !frames().some(isBusy)) return;
     throw new FencedUsageError(
       'The enclosing transaction has the only connection; a second one would wait for it indefinitely. Bring this token to the enclosing one, fence.advance(tx, token), or begin outside its work. Nothing was written.',
       claims.map(({ key }) => key),
@@ -95,14 +98,4 @@ export class FenceContext {
     }
     return undefined;
   }
-}
-
-/** Around this call, the innermost first. */
-function* frames(): Generator<Frame, undefined> {
-  for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer)
-    if (!frame.isOver) yield frame;
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

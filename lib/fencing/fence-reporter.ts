@@ -1,6 +1,5 @@
 import { isRedlockError, type StaleTokenError } from '../core/errors.ts';
 import { callback } from '../core/options/option-names.ts';
-import { checkListener } from './fence-arguments.ts';
 import type {
   FenceEvent,
   FenceEventListener,
@@ -23,15 +22,14 @@ export class FenceReporter {
   private readonly onStale: FenceOptions['onStale'];
 
   constructor({ onStale, onEvent }: FenceOptions) {
-    checkListener('onStale', onStale);
-    checkListener('onEvent', onEvent);
+    if (onStale !== undefined) callback(onStale, 'onStale');
     this.onStale = onStale;
-    if (onEvent) this.observe(onEvent);
+    if (onEvent !== undefined) this.observe(onEvent, 'onEvent');
   }
 
   /** Also reports to `listener`, until the returned function is called. */
-  observe(listener: FenceEventListener): () => void {
-    callback(listener, 'listener');
+  observe(listener: FenceEventListener, option = 'listener'): () => void {
+    callback(listener, option);
     const observer = { listener };
     this.observers.add(observer);
     return () => void this.observers.delete(observer);

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
@@ -41,34 +41,26 @@ async function writes(run: Run): Promise<unknown[]> {
 
 const EXPECTED = [1, 1, 1, 0, 0, 1, 0, 0];
 
-describe('the column form of the documentation refuses an older token', () => {
-  const postgres = usePostgres((pool) => pool.query(`${CREATE}; ${INSERT}; ${ADD!}`));
-  const mariadb = useMariadb(async (pool) => {
-    for (const sql of [CREATE, INSERT, ADD!]) await pool.query(sql);
-  });
-  const sqlite = new Database(':memory:');
-  for (const sql of [CREATE, INSERT, ADD!]) sqlite.exec(sql);
-  afterAll(() => void sqlite.close());
-
-  it('on PostgreSQL', async () => {
-    const { pool } = postgres;
-    const run: Run = async (sql, parameters) => (await pool.query(sql, [...parameters])).rowCount;
-    expect(await writes(run)).toEqual(EXPECTED);
-    expect((await pool.query('SELECT owner FROM seat')).rows).toEqual([{ owner: 'bob' }]);
-  });
-
-  it('on MariaDB', async () => {
-    const { pool } = mariadb;
-    const run: Run = async (sql, parameters) =>
-      ((await pool.query(sql, [...parameters])) as any)[0].affectedRows;
-    expect(await writes(unnumbered(run))).toEqual(EXPECTED);
-    const [rows] = await pool.query('SELECT owner FROM seat');
-    expect(rows).toEqual([{ owner: 'bob' }]);
-  });
-
-  it('on SQLite', async () => {
-    const run: Run = (sql, parameters) => sqlite.prepare(sql).run(...parameters).changes;
-    expect(await writes(unnumbered(run))).toEqual(EXPECTED);
-    expect(sqlite.prepare('SELECT owner FROM seat').all()).toEqual([{ owner: 'bob' }]);
-  });
+const postgres = usePostgres((pool) => pool.query(`${CREATE}; ${INSERT}; ${ADD!}`));
+const mariadb = useMariadb(async (pool) => {
+  for (const sql of [CREATE, INSERT, ADD!]) await pool.query(sql);
 });
+const sqlite = new Database(':memory:');
+for (const sql of [CREATE, INSERT, ADD!]) sqlite.exec(sql);
+afterAll(() => void sqlite.close());
+
+const RUNS: Readonly<Record<string, Run>> = {
+  PostgreSQL: async (sql, parameters) => (await postgres.pool.query(sql, [...parameters])).rowCount,
+  MariaDB: unnumbered(
+    async (sql, parameters) =>
+      ((await mariadb.pool.query(sql, [...parameters])) as any)[0].affectedRows,
+  ),
+  SQLite: unnumbered((sql, parameters) => sqlite.prepare(sql).run(...parameters).changes),
+};
+
+it.each(Object.keys(RUNS))(
+  'the column form of the documentation refuses an older token on %s',
+  async (name) => {
+    expect(await writes(RUNS[name]!)).toEqual(EXPECTED);
+  },
+);

@@ -26,7 +26,7 @@ import {
   itConforms,
   SELECT,
   UPSERT,
-} from './support/account-stores.ts';
+} from './support/accounts.ts';
 import { httpStore, PAUSES, POOL, startInstance, type Pauses } from './support/http-resource.ts';
 
 const resource = (request: { params: { resource: string } }): string => request.params.resource;
@@ -100,9 +100,11 @@ describe('another service as the resource', () => {
       body: JSON.stringify({ text }),
     });
 
-  itConforms('a service whose two instances check in the writing transaction', async () => {
-    const urls = await Promise.all(apps.map((app) => app.getUrl()));
-    return { store: httpStore(urls, pauses), close: () => undefined };
+  itConforms({
+    'a service whose two instances check in the writing transaction': async () => {
+      const urls = await Promise.all(apps.map((app) => app.getUrl()));
+      return { store: httpStore(urls, pauses), close: () => undefined };
+    },
   });
 
   it('answers a late write that reaches the other instance with 412', async () => {
@@ -112,25 +114,8 @@ describe('another service as the resource', () => {
     expect((await put(0, 'seat', header(34), 'newer')).status).toBe(200);
     const late = await put(1, 'seat', header(33), 'late');
     expect(late.status).toBe(412);
-    await expect(late.json()).resolves.toEqual({
-      statusCode: 412,
-      error: 'Precondition Failed',
-      message: expect.stringContaining('nothing was written'),
-      code: 'STALE_TOKEN',
-      key: 'seat',
-      token: '33',
-    });
+    await expect(late.json()).resolves.toMatchObject({ code: 'STALE_TOKEN', key: 'seat' });
     await expect(written('seat')).resolves.toBe('newer');
-  });
-
-  it('answers a missing header with 428 and a malformed one with 400', async () => {
-    expect((await put(0, 'unfenced', {}, 'x')).status).toBe(428);
-    const tooLarge = '9223372036854775808;h';
-    // The last two: what proxies make of two headers.
-    const malformed = ['12', '0;h', '-1;h', '1.5;h', '12;', tooLarge, '12;a b', '1;a,2;b', '1;a;b'];
-    for (const text of malformed)
-      expect((await put(0, 'unfenced', { 'Fencing-Token': text }, 'x')).status).toBe(400);
-    await expect(written('unfenced')).resolves.toBeNull();
   });
 
   it('answers a number more than a day ahead of its clock with 400, which would lock out all others', async () => {
@@ -144,16 +129,18 @@ describe('another service as the resource', () => {
     const largest = { 'Fencing-Token': `${2n ** 63n - 1n};evil` };
     expect((await put(0, 'seat/dated', largest, 'x')).status).toBe(400);
   });
-
-  it.each(['a%00b', 'x'.repeat(2_501)])(
-    'answers a resource that is no key of a fence with 400: %.20s',
-    async (name) => {
-      expect((await put(0, name, { 'Fencing-Token': '1;h' }, 'x')).status).toBe(400);
-    },
-  );
 });
 
 describe('the fencing token header', () => {
+  it('is not read when it is malformed, nor for what is no key of a fence', () => {
+    // The last two: what proxies make of two headers.
+    const texts = ['12', '0;h', '-1;h', '1.5;h', '12;', '9223372036854775808;h', '12;a b'];
+    for (const text of [...texts, '1;a,2;b', '1;a;b'])
+      expect(parseFencingTokenHeader(text, ['a'])).toBeUndefined();
+    for (const key of ['a\0b', 'x'.repeat(2_501), ''])
+      expect(parseFencingTokenHeader('1;h', [key])).toBeUndefined();
+  });
+
   it('carries value and holder exactly', () => {
     const token = new FencingToken(1_795_228_058_941_046, ['a'], 'f3c9');
     expect(fencingTokenHeader(token)).toEqual({ 'Fencing-Token': '1795228058941046;f3c9' });
@@ -162,12 +149,6 @@ describe('the fencing token header', () => {
       keys: ['a'],
       holder: 'x.y',
     });
-  });
-
-  it.each(['seat', new Set(['seat']), 5])('is not read for %p in the place of an array', (keys) => {
-    expect(() => parseFencingTokenHeader('1;h', keys as never)).toThrow(
-      expect.objectContaining({ code: 'FENCED_USAGE', message: expect.stringMatching(/array/) }),
-    );
   });
 
   it.each([

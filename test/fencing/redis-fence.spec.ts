@@ -4,9 +4,9 @@ import type { FencingToken } from '../../lib/core/fencing-token.ts';
 import { redisFence, type RedisFence, type RedisWriteCommand } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { AGED, itConforms, tokenOf as tokenOfTicket } from './support/account-stores.ts';
+import { AGED, itConforms, tokenOf as tokenOfTicket } from './support/accounts.ts';
 import { EXPIRE } from './support/forget.ts';
-import { AGE, AGE_HOURS, HOUR, tokenOf, tooOld, usage } from './support/refused-by-age.ts';
+import { AGE, AGE_HOURS, HOUR, tokenOf, tooOld, usage } from './support/ages.ts';
 
 const LASTS_MS = (AGE_HOURS + 1) * HOUR;
 const token = { value: 34, keys: ['seat:{9}'], holder: 'ana' };
@@ -26,19 +26,21 @@ describe('redisFence', () => {
     aged = redisFence(redis, AGE);
   });
 
-  itConforms('the script', () => {
-    const fence = redisFence(redis, AGED);
-    const store: FenceStore = {
-      maxAge: 86_400_000,
-      prune: ({ before }) => redis.eval(EXPIRE, 0, before),
-      claim: (ticket) => fence.claim(tokenOfTicket(ticket)),
-      read: ({ resource }) => redis.get(`account:${resource}`),
-      write: async (ticket, text, pause) => {
-        await pause();
-        await fence.write(tokenOfTicket(ticket), [['SET', `account:${ticket.resource}`, text]]);
-      },
-    };
-    return { store, close: () => undefined };
+  itConforms({
+    'the script': () => {
+      const fence = redisFence(redis, AGED);
+      const store: FenceStore = {
+        maxAge: 86_400_000,
+        prune: ({ before }) => redis.eval(EXPIRE, 0, before),
+        claim: (ticket) => fence.claim(tokenOfTicket(ticket)),
+        read: ({ resource }) => redis.get(`account:${resource}`),
+        write: async (ticket, text, pause) => {
+          await pause();
+          await fence.write(tokenOfTicket(ticket), [['SET', `account:${ticket.resource}`, text]]);
+        },
+      };
+      return { store, close: () => undefined };
+    },
   });
 
   it('runs very many commands in one step, and returns their replies', async () => {
@@ -108,18 +110,6 @@ describe('redisFence', () => {
       await expect(fence.claim({ ...token, keys: [key] })).rejects.toEqual(usage(/hash slot/));
   });
 
-  it('refuses what is older than its maxAge, whether the key has a fence or not, and writes nothing', async () => {
-    const own = tokenOf('x', AGE_HOURS + 0.1);
-    await fence.claim(own);
-    for (const old of [own, tokenOf('y', AGE_HOURS + 0.1)]) {
-      await expect(aged.claim(old)).rejects.toEqual(tooOld());
-      await expect(aged.write(old, [['SET', 'data', 'x']])).rejects.toEqual(tooOld());
-    }
-    await expect(redis.exists('data', fence.fenceName('y'))).resolves.toBe(0);
-    await aged.write(tokenOf('y', AGE_HOURS - 0.1), []);
-    await fence.write(tokenOf('z', 10 * AGE_HOURS), []);
-  });
-
   it('lets a fence expire an hour after its token is too old, whatever somebody did to its expiry', async () => {
     const [old, newest, late, tooLate] = [AGE_HOURS - 1, 1, 2, AGE_HOURS + 1].map((hours) =>
       tokenOf('x', hours),
@@ -153,10 +143,5 @@ describe('redisFence', () => {
     await redis.multi({ pipeline: false });
     await expect(fence.claim(token)).rejects.toEqual(usage(/inside MULTI/));
     await redis.discard();
-  });
-
-  it('takes no client with a keyPrefix, which would miss the second key of a command', () => {
-    const prefixed = new Redis({ lazyConnect: true, keyPrefix: 'app:' });
-    expect(() => redisFence(prefixed)).toThrow(/without a keyPrefix/);
   });
 });

@@ -2,220 +2,268 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
-import { sqliteFence, type FenceEvent, type FenceToken } from '../../lib/fencing/index.ts';
+import { sqliteFence, type FenceEvent, type SqliteFence } from '../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
 import { nodeSqlite, type OpenSqlite } from './support/node-sqlite.ts';
 
-const token = (value: number): FencingToken => new FencingToken(value, ['seat'], `h${value}`);
-const stale = expect.objectContaining({ code: 'STALE_TOKEN', currentToken: '9' });
+// What only SQLite owes: one transaction at a time on a connection and a file, and synchronous ones.
+
+const now = Date.now() * 1_000;
+const token = (value: number, keys = ['seat']): FencingToken =>
+  new FencingToken(now + value, keys, `h${value}`);
+const stale = expect.objectContaining({ code: 'STALE_TOKEN', currentToken: String(now + 9) });
+const AGE = { maxAge: '1d' } as const;
+
+/** Of better-sqlite3, when nothing else is set. */
+const SYNCHRONOUS_WAIT_MS = 5_000;
+
+const uses: Readonly<Record<string, (fence: SqliteFence<OpenSqlite>) => Promise<unknown>>> = {
+  transaction: (fence) => fence.transaction(token(1), () => 'done'),
+  claim: (fence) => fence.claim(token(1)),
+  prune: (fence) => fence.prune(),
+  check: (fence) => fence.check(),
+};
+const NAMES = Object.keys(uses);
+const CALLS = ['advance', 'advanceSync'] as const;
 
 describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s', (driver) => {
   const Driver = (driver === 'better-sqlite3' ? undefined : nodeSqlite()) ?? Database;
   let folder: string;
-  let file: string;
+  let application: OpenSqlite;
+  const opened: OpenSqlite[] = [];
 
+  const open = (options?: object): OpenSqlite => {
+    const database = new Driver(join(folder, 'data.db'), options);
+    opened.push(database);
+    return database;
+  };
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'fenced-lock-sqlite-'));
-    file = join(folder, 'data.db');
-    const database = new Database(file);
-    database.exec(sqliteFence(database).ddl());
-    database.close();
+    application = open({ timeout: 0 });
+    application.exec('PRAGMA journal_mode = WAL; CREATE TABLE note (text TEXT)');
+    application.exec(sqliteFence(application).ddl());
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+  afterEach(() => {
+    jest.restoreAllMocks();
+    for (const database of opened.splice(0)) database.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const notes = () => application.prepare('SELECT text FROM note').all();
 
-  it('waits when another process holds the file longer than the busy timeout', async () => {
-    const [other, database] = [new Database(file), new Driver(file, { timeout: 5 })];
-    try {
-      const events: string[] = [];
-      const fence = sqliteFence(database, { onEvent: ({ type }) => void events.push(type) });
-      other.exec('BEGIN IMMEDIATE');
-      const waiting = fence.transaction(token(1), () => 'done', { attempts: 1 });
-      await sleep(60);
-      other.exec('COMMIT');
-      await expect(waiting).resolves.toBe('done');
-      expect(events).toEqual(['admitted']);
-    } finally {
-      other.close();
-      database.close();
+  /** A transaction of the application that waits between its statements. */
+  const writeSlowly = async (): Promise<void> => {
+    application.exec('BEGIN IMMEDIATE');
+    for (let step = 0; step < 40; step += 1) {
+      application.exec("INSERT INTO note VALUES ('step')");
+      await sleep(10);
     }
-  });
+    application.exec('COMMIT');
+  };
+
+  it.each(NAMES)(
+    'leaves the event loop free while %s waits for a transaction of this process',
+    async (name) => {
+      const fence = sqliteFence(open(), AGE);
+      const ticks = [performance.now()];
+      const timer = setInterval(() => void ticks.push(performance.now()), 10);
+      try {
+        const writing = writeSlowly();
+        await uses[name]!(fence);
+        expect(ticks.length).toBeGreaterThan(4);
+        const gaps = ticks.slice(1).map((tick, index) => tick - ticks[index]!);
+        expect(Math.max(...gaps)).toBeLessThan(SYNCHRONOUS_WAIT_MS / 2);
+        await writing;
+        expect(notes()).toHaveLength(40);
+      } finally {
+        clearInterval(timer);
+      }
+    },
+  );
+
+  it.each([
+    [1_234, 1_500, 6_000],
+    [60_000, 50_000, 70_000],
+  ])(
+    'with a busy timeout of %i ms waits for %i ms, and has given up after %i ms',
+    async (timeout, early, late) => {
+      const fenced = open({ timeout });
+      const busyTimeout = () => fenced.prepare('PRAGMA busy_timeout').all()[0].timeout;
+      const fence = sqliteFence(fenced, AGE);
+      const clock = performance.now.bind(performance);
+      let offset = 0;
+      jest.spyOn(performance, 'now').mockImplementation(() => clock() + offset);
+      let work = 0;
+      application.exec('BEGIN IMMEDIATE');
+      let settled = false;
+      const waiting = fence
+        .transaction(token(1), () => (work += 1))
+        .catch((error: unknown) => error)
+        .finally(() => (settled = true));
+      await sleep(150);
+      offset = early;
+      await sleep(150);
+      expect([settled, busyTimeout()]).toEqual([false, timeout]);
+      offset = late;
+      expect(await waiting).toMatchObject({
+        message: expect.stringMatching(/file was busy for \d+ ms: another connection/),
+        code: Driver === Database ? 'SQLITE_BUSY' : 'ERR_SQLITE_ERROR',
+        cause: { message: expect.stringMatching(/locked/) },
+      });
+      expect([work, busyTimeout()]).toEqual([0, timeout]);
+      application.exec('COMMIT');
+      await fence.transaction(token(1), () => expect(busyTimeout()).toBe(timeout));
+    },
+  );
 
   it('tries again when the file is busy at the commit, because another process reads', async () => {
-    const [other, database] = [new Database(file), new Driver(file, { timeout: 5 })];
-    try {
-      const events: FenceEvent[] = [];
-      const fence = sqliteFence(database, { onEvent: (event) => void events.push(event) });
-      other.exec('BEGIN; SELECT * FROM redlock_fence');
-      const waiting = fence.transaction(token(1), () => 'done', { attempts: 1_000 });
-      await sleep(60);
-      other.exec('COMMIT');
-      await expect(waiting).resolves.toBe('done');
-      expect(events[0]).toMatchObject({ type: 'retried' });
-    } finally {
-      other.close();
-      database.close();
-    }
+    application.exec('PRAGMA journal_mode = DELETE');
+    const events: FenceEvent[] = [];
+    const onEvent = (event: FenceEvent) => void events.push(event);
+    const fence = sqliteFence(open({ timeout: 5 }), { onEvent });
+    application.exec('BEGIN; SELECT * FROM redlock_fence');
+    const waiting = fence.transaction(token(1), () => 'done', { attempts: 1_000 });
+    await sleep(60);
+    application.exec('COMMIT');
+    await expect(waiting).resolves.toBe('done');
+    expect(events[0]).toMatchObject({ type: 'retried' });
   });
 
-  it('takes a token that came through a queue as JSON for that of its holder', async () => {
-    const database = new Driver(file);
-    try {
-      const fence = sqliteFence(database);
-      const received = JSON.parse(JSON.stringify(token(2 ** 53 - 1))) as FenceToken;
-      await fence.claim(token(2 ** 53 - 1));
-      await expect(fence.transaction(received, () => 'written')).resolves.toBe('written');
-      const forged = { ...received, holder: 'other' };
-      await expect(fence.claim(forged)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-    } finally {
-      database.close();
-    }
+  it.each(NAMES)(
+    'refuses %s while another transaction is open on its connection, and leaves that alone',
+    async (name) => {
+      const fenced = open();
+      const fence = sqliteFence(fenced, AGE);
+      fenced.exec("BEGIN; INSERT INTO note VALUES ('own')");
+      await expect(uses[name]!(fence)).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        message: expect.stringMatching(/a second one cannot be begun/),
+      });
+      fenced.exec('COMMIT');
+      expect(notes()).toHaveLength(1);
+      await uses[name]!(fence);
+    },
+  );
+
+  it('lets the fences over one connection, and over one file, take turns', async () => {
+    const database = open();
+    const [first, second, other] = [database, database, open()].map((each) => sqliteFence(each));
+    const steps: string[] = [];
+    const fences = [first!, second!, first!, other!];
+    const working = fences.map((fence, index) =>
+      fence.transaction(token(1, [`turn ${index}`]), async () => {
+        steps.push('begin');
+        await sleep(5);
+        steps.push('end');
+      }),
+    );
+    await Promise.all([...working, second!.claim(token(4))]);
+    expect(steps.join()).toBe('begin,end,begin,end,begin,end,begin,end');
   });
 
-  it('lets the fences over one connection take turns', async () => {
-    const database = new Driver(file);
-    try {
-      const [first, second] = [sqliteFence(database), sqliteFence(database)];
-      const steps: string[] = [];
-      const uses = [first, second, first].map((fence, index) =>
-        fence.transaction(token(1 + index), async () => {
-          steps.push('begin');
-          await sleep(5);
-          steps.push('end');
-        }),
-      );
-      await Promise.all([...uses, second.claim(token(4))]);
-      expect(steps).toEqual(['begin', 'end', 'begin', 'end', 'begin', 'end']);
-    } finally {
-      database.close();
-    }
+  it.each(CALLS)('checks by %s on the connection whose transaction it was given', (call) => {
+    const [first, older, newer] = [0, 0, 0].map((timeout) => open({ timeout })) as [
+      OpenSqlite,
+      OpenSqlite,
+      OpenSqlite,
+    ];
+    const fence = sqliteFence(first);
+    older.exec('BEGIN');
+    void fence[call](older, token(8));
+    const claiming = () => {
+      newer.exec('BEGIN IMMEDIATE');
+      void fence[call](newer, token(9));
+      newer.exec('COMMIT');
+    };
+    expect(claiming).toThrow(/locked/);
+    older.exec("INSERT INTO note VALUES ('older'); COMMIT");
+    claiming();
+    older.exec('BEGIN');
+    expect(() => fence[call](older, token(8))).toThrow(stale);
+    older.exec('ROLLBACK');
   });
 
-  it('checks synchronously in a synchronous transaction', async () => {
-    const database = new Driver(file);
-    try {
-      const refunds: string[] = [];
-      const fence = sqliteFence(database, { onStale: (error) => void refunds.push(error.token) });
-      await fence.claim(token(9));
-      database.exec('CREATE TABLE seat (owner TEXT)');
-      const write = (value: number): void => {
-        database.exec('BEGIN IMMEDIATE');
+  it.each(CALLS)('refuses at once what %s is to refuse, and reports it', async (call) => {
+    const database = open();
+    const events: string[] = [];
+    const onEvent = ({ type }: FenceEvent) => void events.push(type);
+    const fence = sqliteFence(database, { onEvent, onStale: () => void events.push('refund') });
+    expect(() => fence[call](database, token(1))).toThrow(/outside a transaction/);
+    expect(() => fence[call](database, undefined)).toThrow(/fencing token is needed/);
+    database.exec('BEGIN IMMEDIATE');
+    await fence[call](database, token(9));
+    await Promise.resolve();
+    expect(events).toEqual(['admitted']);
+    expect(() => fence[call](database, token(8))).toThrow(stale);
+    database.exec('ROLLBACK');
+    await Promise.resolve();
+    expect(events).toEqual(['admitted', 'stale', 'refund']);
+  });
+
+  it.each(CALLS)(
+    'rolls a transaction of the fence back in which a refusal by %s was swallowed, also a synchronous one',
+    async (call) => {
+      const fence = sqliteFence(open());
+      await fence.claim(token(9, ['other']));
+      const swallow = (tx: OpenSqlite): void => {
         try {
-          fence.advanceSync(database, token(value));
-          database.exec("INSERT INTO seat VALUES ('x'); COMMIT");
-        } catch (error) {
-          database.exec('ROLLBACK');
-          throw error;
+          void fence[call](tx, token(8, ['other']));
+        } catch {
+          // As work does that must not.
         }
       };
-      expect(() => write(8)).toThrow(stale);
-      write(9);
-      expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
-      expect(() => fence.advanceSync(database, token(10))).toThrow(/outside a transaction/);
-      await Promise.resolve();
-      expect(refunds).toEqual(['8']);
-    } finally {
-      database.close();
-    }
-  });
-
-  it.each(['advance', 'advanceSync'] as const)(
-    'checks by %s on the connection whose transaction it was given',
-    (call) => {
-      const [first, older, newer] = [0, 0, 0].map((timeout) => new Driver(file, { timeout })) as [
-        OpenSqlite,
-        OpenSqlite,
-        OpenSqlite,
-      ];
-      try {
-        const fence = sqliteFence(first);
-        older.exec('CREATE TABLE seat (owner TEXT)');
-        older.exec('BEGIN');
-        void fence[call](older, token(8));
-        const claiming = () => {
-          newer.exec('BEGIN IMMEDIATE');
-          void fence[call](newer, token(9));
-          newer.exec('COMMIT');
-        };
-        expect(claiming).toThrow(/locked/);
-        older.exec("INSERT INTO seat VALUES ('older'); COMMIT");
-        claiming();
-        older.exec('BEGIN');
-        expect(() => fence[call](older, token(8))).toThrow(stale);
-        older.exec('ROLLBACK');
-      } finally {
-        for (const database of [first, older, newer]) database.close();
-      }
+      for (const work of [swallow, async (tx: OpenSqlite) => swallow(tx)])
+        await expect(fence.transaction(token(1), work)).rejects.toEqual(stale);
+      await expect(fence.transaction(token(1), () => 'admitted')).resolves.toBe('admitted');
     },
   );
 
-  it('refuses at once what advance is to refuse, and awaits like others', async () => {
-    const database = new Driver(file);
-    try {
-      const events: string[] = [];
-      const onEvent = ({ type }: FenceEvent) => void events.push(type);
-      const fence = sqliteFence(database, { onEvent, onStale: () => void events.push('refund') });
-      expect(() => fence.advance(database, token(1))).toThrow(/outside a transaction/);
-      expect(() => fence.advance(database, undefined)).toThrow(/fencing token is needed/);
-      database.exec('BEGIN IMMEDIATE');
-      await fence.advance(database, token(9));
-      expect(events).toEqual(['admitted']);
-      expect(() => fence.advance(database, token(8))).toThrow(stale);
-      database.exec('ROLLBACK');
-      await Promise.resolve();
-      expect(events).toEqual(['admitted', 'stale', 'refund']);
-    } finally {
-      database.close();
-    }
-  });
-
-  it.each(['advance', 'advanceSync'] as const)(
-    'rolls a transaction of the fence back in which a refusal by %s was swallowed',
-    async (call) => {
-      const database = new Driver(file);
-      try {
-        const fence = sqliteFence(database);
-        await fence.claim({ value: 9, keys: ['other'], holder: 'newer' });
-        const other = { value: 8, keys: ['other'], holder: 'older' };
-        const rejected = fence.transaction(token(1), async (tx) => {
-          await (async () => fence[call](tx, other))().catch(() => undefined);
-        });
-        await expect(rejected).rejects.toEqual(stale);
-        await expect(fence.transaction(token(1), () => 'admitted')).resolves.toBe('admitted');
-      } finally {
-        database.close();
+  it('runs synchronous work with nothing in between', async () => {
+    const database = open();
+    const fence = sqliteFence(database);
+    const seen: unknown[] = [];
+    const looking = async () => {
+      for (let turn = 0; turn < 200; turn += 1) {
+        seen.push(database.inTransaction ?? database.isTransaction ?? false);
+        await Promise.resolve();
       }
-    },
-  );
+    };
+    const written = fence.transaction(token(1), (tx) => tx.exec("INSERT INTO note VALUES ('x')"));
+    await Promise.all([written, looking()]);
+    expect([notes().length, seen.includes(true)]).toEqual([1, false]);
+  });
 });
 
-it.each(['advance', 'advanceSync'] as const)(
-  'rolls a transaction of better-sqlite3 back when %s refuses',
-  (call) => {
-    const database = new Database(':memory:');
-    const fence = sqliteFence(database);
-    database.exec(`${fence.ddl()} CREATE TABLE seat (owner TEXT)`);
-    const write = database.transaction((value: number) => {
-      void fence[call](database, token(value));
-      database.exec("INSERT INTO seat VALUES ('x')");
-    });
-    write(9);
-    expect(() => write(8)).toThrow(stale);
-    expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
-  },
-);
+it.each(CALLS)('rolls a transaction of better-sqlite3 back when %s refuses', (call) => {
+  const database = new Database(':memory:');
+  const fence = sqliteFence(database);
+  database.exec(`${fence.ddl()} CREATE TABLE seat (owner TEXT)`);
+  const write = database.transaction((value: number) => {
+    void fence[call](database, token(value));
+    database.exec("INSERT INTO seat VALUES ('x')");
+  });
+  write(9);
+  expect(() => write(8)).toThrow(stale);
+  expect(database.prepare('SELECT owner FROM seat').all()).toHaveLength(1);
+});
 
 it.each([
   [{ code: 'ERR_SQLITE_ERROR', errcode: 5 }, true],
-  [{ code: 'ERR_SQLITE_ERROR', errcode: 261 }, true],
   [{ code: 'ERR_SQLITE_ERROR', errcode: 773 }, true],
   [{ code: 'ERR_SQLITE_ERROR', errcode: 19 }, false],
   [{ code: 'SQLITE_BUSY_RECOVERY' }, true],
-  [{ code: 'SQLITE_BUSY_TIMEOUT' }, true],
   [{ code: 'SQLITE_CONSTRAINT' }, false],
+  [{ code: '40001', severity: 'ERROR' }, true],
+  [{ errno: 1020, sqlState: 'HY000' }, true],
+  [{ cause: { code: '40P01', severity: 'ERROR' } }, true],
+  // No database raised these.
   [{ code: 'EIO', errno: 5 }, false],
-])('tells from %j whether the file was busy: %j', (fields, isBusy) => {
-  expect(isRetryableSqlError(Object.assign(new Error('no'), fields))).toBe(isBusy);
+  [{ code: 1020 }, false],
+  [{ meta: { code: '1213' } }, false],
+  [{ code: '40001' }, false],
+  [{ code: 'P2034' }, false],
+])('tells from %j whether the work may run again: %j', (fields, isRetryable) => {
+  expect(isRetryableSqlError(Object.assign(new Error('no'), fields))).toBe(isRetryable);
 });

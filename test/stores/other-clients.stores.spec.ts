@@ -1,13 +1,9 @@
 import { afterAll, beforeAll, describe, jest } from '@jest/globals';
 import { ConsumerProject, programsOf, removeProjects } from '../docs/consumer-project.ts';
-import {
-  createPostgresAccounts,
-  firstText,
-  SELECT,
-  UPSERT,
-} from '../fencing/support/account-stores.ts';
+import { createPostgresAccounts, plainPostgres } from '../fencing/support/accounts.ts';
+import type { OpenClient } from '../fencing/support/clients.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
-import { itFences, itNoticesTheEnd, type FencedClient } from './support/fenced-client.ts';
+import { itFences } from './support/fenced-client.ts';
 
 const PAGE = 'docs/fencing/orms.md';
 
@@ -33,39 +29,29 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
 
   // The programs make one client each, for all tests.
   const close = (): void => undefined;
-  const openPostgresJs = (): FencedClient => {
-    const { fence, sql } = ofPostgresJs;
-    return {
-      fence,
-      accounts: {
-        read: async (resource) => firstText(await sql.unsafe(SELECT.postgresql, [resource])),
-        write: (tx, resource, text) => tx.unsafe(UPSERT.postgresql, [resource, text]),
-      },
-      outside: [sql],
-      run: (work) => sql.begin(work),
-      execute: (tx, text) => tx.unsafe(text),
-      close,
-    };
+  const clients: Readonly<Record<string, OpenClient>> = {
+    'postgres.js': () => {
+      const { fence, sql } = ofPostgresJs as any;
+      return {
+        fence,
+        outside: [sql],
+        run: (work) => sql.begin(work),
+        execute: (tx, text) => tx.unsafe(text),
+        close,
+      };
+    },
+    Sequelize: () => {
+      const { fence, sequelize } = ofSequelize as any;
+      return {
+        fence,
+        outside: [sequelize],
+        run: (work) => sequelize.transaction(work),
+        execute: (transaction, text) => sequelize.query(text, { transaction }),
+        close,
+      };
+    },
   };
-  const openSequelize = (): FencedClient => {
-    const { fence, sequelize } = ofSequelize;
-    return {
-      fence,
-      accounts: {
-        read: async (resource) =>
-          firstText((await sequelize.query(SELECT.postgresql, { bind: [resource] }))[0]),
-        write: (transaction, resource, text) =>
-          sequelize.query(UPSERT.postgresql, { bind: [resource, text], transaction }),
-      },
-      outside: [sequelize],
-      run: (work) => sequelize.transaction(work),
-      execute: (transaction, text) => sequelize.query(text, { transaction }),
-      close,
-    };
-  };
-
-  itFences('postgres.js', openPostgresJs, { isAged: false });
-  itNoticesTheEnd('postgres.js', openPostgresJs);
-  itFences('Sequelize', openSequelize, { isAged: false });
-  itNoticesTheEnd('Sequelize', openSequelize);
+  const facts = { url: () => database.url, isAged: false };
+  for (const [name, open] of Object.entries(clients))
+    itFences(name, open, 'postgresql', () => plainPostgres(database.pool), facts);
 });

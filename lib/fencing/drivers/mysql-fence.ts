@@ -53,7 +53,6 @@ export function mysqlFence<Connection extends MysqlConnection>(
       dialect: 'mysql',
       database: pool,
       executor: (connection) => ({
-        dialect: 'mysql',
         placeholder: 'question-mark',
         query: async (sql, parameters) => {
           const rowShape = { rowsAsArray: false, nestTables: false };

@@ -33,7 +33,6 @@ export function pgliteFence<Transaction extends PgliteTransaction = PgliteTransa
   const needs = 'a PGlite: new PGlite()';
   checkFenceArguments('pgliteFence', database, ['transaction', 'query'], needs, options);
   const executor = (client: PgliteTransaction): SqlExecutor => ({
-    dialect: 'postgresql',
     placeholder: 'numbered',
     query: async (sql, parameters) => (await client.query(sql, [...parameters])).rows,
   });

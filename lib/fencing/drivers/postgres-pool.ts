@@ -132,7 +132,7 @@ export function postgresExecutor(
       if (isInside && client.getTransactionStatus?.() === 'I') throw outsideTransaction([]);
       return rows;
     });
-  return { dialect: 'postgresql', placeholder: 'numbered', query };
+  return { placeholder: 'numbered', query };
 }
 
 /** One name per text, of 57 characters; PostgreSQL cuts names at 63. */

@@ -1,14 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { FencedUsageError } from '../../core/errors.ts';
-import { hasMethods, checkFenceArguments, keysOf } from '../fence-arguments.ts';
-import { isBusyFileError } from '../sql/sql-error.ts';
-import { renderStatement, runSteps, type SqlSteps } from '../sql/sql-executor.ts';
+import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { checkFenceArguments, hasMethods, keysOf } from '../fence-arguments.ts';
+import { FileBusyError, isBusyFileError } from '../sql/sql-error.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
-import type { FenceClaim } from '../fence-claim.ts';
-import { isStaleTokenError } from '../fence-reporter.ts';
-import { advanceFence, outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
-import { sqliteFenceSql } from '../sql/dialect.ts';
-import { openCalls, TableFence, type FenceCall } from '../sql/sql-fence.ts';
+import { outsideTransaction } from '../sql/advance-fence.ts';
+import { SqlFence } from '../sql/sql-fence.ts';
 
 /** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
 export interface SqliteDatabase {
@@ -24,18 +20,14 @@ const SHORTEST_BUDGET_MS = 5_000;
 const SHORTEST_STEP_MS = 5;
 const LONGEST_STEP_MS = 50;
 
-/** Another connection held the file for all of the time that a transaction waited to begin. */
-class FileBusyError extends Error {}
-
 /**
  * @param startMs when the wait began
  * @returns whether the file was free
  */
-function beginNow(database: SqliteDatabase, keys: readonly string[], startMs: number): boolean {
+function beginNow(database: SqliteDatabase, startMs: number): boolean {
   if (isInSqliteTransaction(database))
     throw new FencedUsageError(
       'A transaction is open on this connection, and a second one cannot be begun. Call it when no transaction is open, or give the fence a connection of its own.',
-      keys,
     );
   const timeoutMs = busyTimeoutOf(database);
   try {
@@ -60,16 +52,6 @@ function busyTimeoutOf(database: SqliteDatabase): number {
 function fileBusy(cause: unknown, waitedMs: number): FileBusyError {
   const message = `The SQLite file was busy for ${Math.round(waitedMs)} ms: another connection, of this process or another one, has an open transaction that writes. Nothing was written. Keep transactions short, or set a longer busy timeout on the connection of the fence.`;
   return Object.assign(new FileBusyError(message, { cause }), cause);
-}
-
-function runNow<Result>(
-  database: SqliteDatabase,
-  steps: SqlSteps<Result>,
-): Promise<Result> | Result {
-  return runSteps((statement) => {
-    const { sql, parameters } = renderStatement(statement, 'question-mark');
-    return database.prepare(sql).all(...parameters);
-  }, steps);
 }
 
 function isInSqliteTransaction(database: SqliteDatabase): boolean {
@@ -139,121 +121,97 @@ export function sqliteFence<Database extends SqliteDatabase>(
 ): SqliteFence<Database> {
   const needs = 'a database of better-sqlite3 or node:sqlite';
   checkFenceArguments('sqliteFence', database, ['prepare', 'exec'], needs, options);
-  return new SqliteTableFence(database, options);
+  return new SqliteTableFence<Database>(
+    {
+      dialect: 'sqlite',
+      database,
+      onlyConnection: database,
+      executor: (connection) => ({
+        placeholder: 'question-mark',
+        query: (sql, parameters) => {
+          if (!/^(SAVEPOINT|RELEASE) /.test(sql)) return connection.prepare(sql).all(...parameters);
+          // better-sqlite3 has another method for statements without rows.
+          connection.exec(sql);
+          return [];
+        },
+      }),
+      isTransaction: isInSqliteTransaction,
+      run: (work, isolationLevel) => {
+        if (isolationLevel !== undefined)
+          throw new RedlockConfigError(
+            'isolationLevel',
+            isolationLevel,
+            'SQLite has only one, serializable: leave it out',
+          );
+        const turn = (lastTurns.get(database) ?? Promise.resolve()).then(() =>
+          inBegun(database, () => work(database)),
+        );
+        lastTurns.set(
+          database,
+          turn.catch(() => undefined),
+        );
+        return turn;
+      },
+    },
+    options,
+  );
+}
+
+/**
+ * Begins a transaction when no other connection writes. The drivers wait synchronously, and the connection that holds the file may
+ * be one of this process, which could not go on. Without an `await` between BEGIN and COMMIT unless `use` has one: what others
+ * write on this connection meanwhile would belong to it.
+ *
+ * @throws FileBusyError
+ */
+async function inBegun<Result>(
+  database: SqliteDatabase,
+  use: () => Promise<Result> | Result,
+): Promise<Result> {
+  const startMs = performance.now();
+  for (let count = 1; !beginNow(database, startMs); count += 1) {
+    const longestMs = Math.min(LONGEST_STEP_MS, SHORTEST_STEP_MS * (count + 1));
+    await delay(SHORTEST_STEP_MS + Math.random() * (longestMs - SHORTEST_STEP_MS));
+  }
+  try {
+    const used = use();
+    const result = used instanceof Promise ? await used : used;
+    database.exec('COMMIT');
+    return result;
+  } catch (error) {
+    try {
+      database.exec('ROLLBACK');
+    } catch {
+      // SQLite itself has rolled back after some errors. The error of the work says more.
+    }
+    throw error;
+  }
 }
 
 class SqliteTableFence<Database extends SqliteDatabase>
-  extends TableFence<Database>
+  extends SqlFence<Database>
   implements SqliteFence<Database>
 {
-  constructor(
-    private readonly database: Database,
-    options?: SqlFenceOptions,
-  ) {
-    super({ dialect: 'sqlite', database, onlyConnection: database }, options);
-  }
-
-  protected override inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
-    const turn = (lastTurns.get(this.database) ?? Promise.resolve()).then(use);
-    const ended = turn.catch(() => undefined);
-    lastTurns.set(this.database, ended);
-    return turn;
-  }
-
-  /** It has waited long enough. */
-  protected override mayRunAgain(error: unknown): boolean {
-    return !(error instanceof FileBusyError) && super.mayRunAgain(error);
-  }
-
   /** Not async: nothing may go on after a refusal, also where nobody waits for the promise. */
-  advance(database: Database, token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
+  override advance(
+    database: Database,
+    token: FenceToken | undefined,
+    options?: FenceKeys,
+  ): Promise<void> {
     const claims = this.claimsOf(token, keysOf('fence.advance', options));
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
-    const call = openCalls.get(database);
-    const report = (outcome: Promise<void>): Promise<void> =>
-      call?.of === this
-        ? outcome
-        : this.reporter.reporting(token, claims, 'advance', () => outcome);
     try {
-      this.advanceNow(database, claims);
+      // The statements answer at once, so nothing is left to wait for.
+      void this.advanceNow(database, token, claims);
     } catch (error) {
-      // Reported by the fence of the transaction when that has been rolled back.
-      if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
-      report(Promise.reject(error as Error)).catch(() => undefined);
+      const refused = () => Promise.reject(error as Error);
+      this.reportAdvance(database, token, claims, refused).catch(() => undefined);
       throw error;
     }
-    return report(Promise.resolve());
+    return this.reportAdvance(database, token, claims, () => Promise.resolve());
   }
 
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {
     void this.advance(database, token, options);
-  }
-
-  protected override attempt<Result>(call: FenceCall<Database, Result>): Promise<Result> {
-    const { database } = this;
-    const { claims, work, options = {}, isClaim } = call;
-    const { isolationLevel, lockTimeout, idleInTransactionTimeout } = options;
-    if ((isolationLevel ?? lockTimeout ?? idleInTransactionTimeout) !== undefined) {
-      throw new FencedUsageError(
-        'SQLite has one isolation level (serializable) and no lock timeout per transaction: leave these options out, and set the busy timeout on the connection.',
-      );
-    }
-    const checked = (result: Result): Result => {
-      if (call.refusal) throw call.refusal.error;
-      if (!isClaim) database.exec(sqliteFenceSql.checkMark());
-      return result;
-    };
-    const keys = claims.map(({ key }) => key);
-    return this.inBegun(keys, () => {
-      openCalls.set(database, call);
-      this.advanceNow(database, claims);
-      if (!isClaim) database.exec(sqliteFenceSql.mark);
-      const result = this.context.run(call, () => work(database));
-      return result instanceof Promise ? result.then(checked) : checked(result);
-    });
-  }
-
-  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
-    return this.inBegun([], () => runNow(this.database, steps()));
-  }
-
-  /**
-   * Begins a transaction when no other connection writes. The drivers wait synchronously, and the connection that holds the file may
-   * be one of this process, which could not go on. Without an `await` between BEGIN and COMMIT unless `use` has one: what others
-   * write on this connection meanwhile would belong to it.
-   *
-   * @throws FileBusyError
-   */
-  private async inBegun<Result>(
-    keys: readonly string[],
-    use: () => Promise<Result> | Result,
-  ): Promise<Result> {
-    const { database } = this;
-    const startMs = performance.now();
-    for (let count = 1; !beginNow(database, keys, startMs); count += 1) {
-      const longestMs = Math.min(LONGEST_STEP_MS, SHORTEST_STEP_MS * (count + 1));
-      await delay(SHORTEST_STEP_MS + Math.random() * (longestMs - SHORTEST_STEP_MS));
-    }
-    try {
-      const used = use();
-      const result = used instanceof Promise ? await used : used;
-      database.exec('COMMIT');
-      return result;
-    } catch (error) {
-      try {
-        database.exec('ROLLBACK');
-      } catch {
-        // SQLite itself has rolled back after some errors. The error of the work says more.
-      }
-      return refuseEnded(error);
-    } finally {
-      openCalls.delete(database);
-    }
-  }
-
-  /** @param database where the transaction is, which may be another connection than that of the fence */
-  private advanceNow(database: Database, claims: readonly FenceClaim[]): void {
-    // The statements answer at once, so nothing is left to wait for.
-    void runNow(database, advanceFence(this.table, claims));
   }
 }

@@ -79,7 +79,6 @@ export function drizzleFence<Database extends DrizzleDatabase>(
       dialect,
       database,
       executor: (transaction) => ({
-        dialect,
         placeholder: 'question-mark',
         query: async (text, parameters) => {
           // Drizzle numbers the placeholders itself: the text between them goes in raw, each value as a parameter.

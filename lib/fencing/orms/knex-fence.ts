@@ -57,7 +57,6 @@ export function knexFence<Knex extends KnexInstance>(
       dialect,
       database: knex,
       executor: (transaction) => ({
-        dialect,
         placeholder: 'question-mark',
         query: async (sql, parameters) =>
           rowsOf(await (transaction as KnexTransaction).raw(sql, [...parameters])),

@@ -71,7 +71,6 @@ export function kyselyFence<Database extends KyselyDatabase>(
       dialect,
       database,
       executor: (transaction) => ({
-        dialect,
         placeholder: driverPlaceholder(dialect),
         query: async (sql, parameters) => {
           // What `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported.

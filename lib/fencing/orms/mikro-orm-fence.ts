@@ -56,7 +56,6 @@ export function mikroOrmFence<EntityManager extends MikroOrmEntityManager>(
       dialect,
       database: entityManager,
       executor: (transaction) => ({
-        dialect,
         placeholder: 'question-mark',
         // Straight to the connection: `em.execute` would first flush pending entities, before the token is checked.
         query: (sql, parameters) =>

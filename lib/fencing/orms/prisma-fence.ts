@@ -73,7 +73,6 @@ export function prismaFence<Database extends PrismaDatabase>(
       dialect,
       database: prisma,
       executor: (transaction) => ({
-        dialect,
         placeholder: driverPlaceholder(dialect),
         query: async (sql, parameters) => {
           const client = transaction as unknown as PrismaTransaction;

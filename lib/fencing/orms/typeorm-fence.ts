@@ -53,7 +53,6 @@ export function typeormFence<DataSource extends TypeormDataSource>(
       dialect,
       database: dataSource,
       executor: (manager) => ({
-        dialect,
         placeholder: driverPlaceholder(dialect),
         // Statements of the fence begin with WITH, INSERT or SELECT: TypeORM gives the rows of these (not `[rows, count]`).
         query: async (sql, parameters) =>

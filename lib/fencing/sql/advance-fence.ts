@@ -1,6 +1,6 @@
 import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
-import { advanceStatements, fenceSqlOf, type FenceTable } from './dialect.ts';
+import { advanceStatements, FENCE_SQL, type FenceTable } from './dialect.ts';
 import type { SqlRow, SqlSteps } from './sql-executor.ts';
 import {
   isAbortedTransactionError,
@@ -27,7 +27,7 @@ export function* advanceFence(
   } catch (error) {
     throw fenceError(error, table, claims);
   }
-  checkFenceRows(rows, claims, fenceSqlOf(table.dialect).encode);
+  checkFenceRows(rows, claims, FENCE_SQL[table.dialect].encode);
   return rows;
 }
 
@@ -45,7 +45,7 @@ export function fenceError(
   const [schema] = table.includes('.') ? table.split('.') : [];
   if (isMissingTableError(error)) {
     return new FencedUsageError(
-      `The fence table '${table}' does not exist in this database, so nothing can be written under a lock. Create it in a migration${schema ? `, after the schema '${schema}'` : ''}; fence.ddl() returns this SQL:\n${fenceSqlOf(dialect).ddl(table)}`,
+      `The fence table '${table}' does not exist in this database, so nothing can be written under a lock. Create it in a migration${schema ? `, after the schema '${schema}'` : ''}; fence.ddl() returns this SQL:\n${FENCE_SQL[dialect].ddl(table)}`,
       keys,
       { cause: error },
     );

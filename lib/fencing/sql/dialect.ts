@@ -5,7 +5,7 @@ import {
   type SqlRow,
   type SqlStatement,
 } from './sql-executor.ts';
-import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import { RedlockConfigError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { postgresFenceSql } from './postgres-sql.ts';
 
@@ -105,21 +105,11 @@ ON CONFLICT (resource) DO UPDATE SET
   },
 } satisfies FenceSql;
 
-const DIALECTS: Readonly<Record<SqlDialect, FenceSql>> = {
+export const FENCE_SQL: Readonly<Record<SqlDialect, FenceSql>> = {
   postgresql: postgresFenceSql,
   mysql: mysqlFenceSql,
   sqlite: sqliteFenceSql,
 };
-
-export function fenceSqlOf(dialect: SqlDialect): FenceSql {
-  const sql = Object.hasOwn(DIALECTS, dialect) ? DIALECTS[dialect] : undefined;
-  if (sql === undefined) {
-    throw new FencedUsageError(
-      `The fence speaks ${Object.keys(DIALECTS).join(', ')}, not '${String(dialect)}'. Give one of them as the option dialect.`,
-    );
-  }
-  return sql;
-}
 
 /** The table of a fence. */
 export interface FenceTable {
@@ -133,7 +123,7 @@ export function advanceStatements(
   { dialect, name, maxAgeMs }: FenceTable,
   claims: readonly FenceClaim[],
 ): readonly SqlStatement[] {
-  const fenceSql = fenceSqlOf(dialect);
+  const fenceSql = FENCE_SQL[dialect];
   const parameters = claimParameters(claims, fenceSql.encode);
   return fenceSql.advance(name, claims.length, maxAgeMs).map((sql) => ({ sql, parameters }));
 }

@@ -44,8 +44,12 @@ function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
 const RETRYABLE = '40001 40P01 1213 ER_LOCK_DEADLOCK 1020 ER_CHECKREAD P2034'.split(' ');
 const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 
+/** Another connection held the SQLite file for all of the time that a transaction waited to begin. */
+export class FileBusyError extends Error {}
+
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */
 export function isRetryableSqlError(error: unknown): boolean {
+  if (error instanceof FileBusyError) return false;
   const facts = sqlErrorFacts(error);
   const own = facts.filter(({ isOfDatabase }) => isOfDatabase);
   return hasCode(own, RETRYABLE) || facts.some(isBusyError);

@@ -16,12 +16,13 @@ export type SqlRow = Readonly<Record<string, unknown>>;
  * ORM is brought into this form by a few lines.
  */
 export interface SqlExecutor {
-  /** Which statements the database understands. */
-  readonly dialect: SqlDialect;
   /** How the driver writes parameters. */
   readonly placeholder: PlaceholderStyle;
-  /** Runs one statement and resolves with its rows, an empty array when it has none. It must not swallow errors. */
-  query(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]>;
+  /** Runs one statement and gives its rows, an empty array when it has none. It must not swallow errors. */
+  query(
+    sql: string,
+    parameters: readonly unknown[],
+  ): Promise<readonly SqlRow[]> | readonly SqlRow[];
 }
 
 /** A statement, known when the work is done, that fails when its transaction is over. */
@@ -106,48 +107,46 @@ export function dialectOf<Dialect extends SqlDialect>(
   throw new RedlockConfigError(option, name, `the fence knows ${Object.keys(known).join(', ')}`);
 }
 
-/** Statements of one transaction, each of which may depend on the rows of those before it. */
-export type SqlSteps<Result> = Generator<SqlStatement, Result, readonly SqlRow[]>;
+/** Statements of one transaction, and work between them; each may depend on what came of those before it. */
+export type SqlSteps<Result> = Generator<SqlStatement | (() => unknown), Result, any>;
 
 /**
- * Runs the statements one after the other; errors of a statement are thrown where it was given. Where `run` answers at once it does
- * so without an `await`: nothing else can use the connection in between.
+ * Takes the steps one after the other; an error of a step is thrown where it was given. Where the driver answers at once it goes on
+ * without an `await`: nothing else can use the connection in between.
  */
 export function runSteps<Result>(
-  run: (statement: SqlStatement) => readonly SqlRow[] | Promise<readonly SqlRow[]>,
+  executor: SqlExecutor,
   steps: SqlSteps<Result>,
 ): Promise<Result> | Result {
-  const goOn = (next: IteratorResult<SqlStatement, Result>): Promise<Result> | Result => {
+  const take = (given: SqlStatement | (() => unknown)): unknown => {
+    if (typeof given === 'function') return given();
+    const { sql, parameters } = renderStatement(given, executor.placeholder);
+    return executor.query(sql, parameters);
+  };
+  const goOn = (next: IteratorResult<SqlStatement | (() => unknown), Result>): any => {
     let step = next;
     while (step.done !== true) {
-      let rows: ReturnType<typeof run>;
+      let outcome: unknown;
       try {
-        rows = run(step.value);
+        outcome = take(step.value);
       } catch (error) {
         step = steps.throw(error);
         continue;
       }
-      if (rows instanceof Promise)
-        return rows.then(
+      if (isThenable(outcome))
+        return Promise.resolve(outcome).then(
           (known) => goOn(steps.next(known)),
           (error) => goOn(steps.throw(error)),
         );
-      step = steps.next(rows);
+      step = steps.next(outcome);
     }
     return step.value;
   };
   return goOn(steps.next());
 }
 
-/** The same on a connection or transaction of a driver. */
-export async function runStepsOn<Result>(
-  executor: SqlExecutor,
-  steps: SqlSteps<Result>,
-): Promise<Result> {
-  return runSteps(async (statement) => {
-    const { sql, parameters } = renderStatement(statement, executor.placeholder);
-    return executor.query(sql, parameters);
-  }, steps);
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
 export function claimParameters(

@@ -15,19 +15,21 @@ import type {
   FenceKeys,
   FenceToken,
   FenceTransactionOptions,
+  IsolationLevel,
   SqlFenceOptions,
 } from '../fence.ts';
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
-import { fenceSqlOf, fenceTableName, type FenceTable } from './dialect.ts';
+import { FENCE_SQL, fenceTableName, type FenceTable } from './dialect.ts';
 import { isRetryableSqlError, isAbortedTransactionError } from './sql-error.ts';
 import {
-  type SqlFenceAdapter,
-  type SqlSteps,
+  runSteps,
   type CommitCheck,
   type SqlDialect,
-  runStepsOn,
+  type SqlFenceAdapter,
+  type SqlRow,
+  type SqlSteps,
 } from './sql-executor.ts';
 import { checkFence } from '../upkeep/check-fence.ts';
 import { pruneFence } from '../upkeep/prune-fence.ts';
@@ -35,49 +37,58 @@ import { pruneFence } from '../upkeep/prune-fence.ts';
 const MAX_RETRY_DELAY_MS = 200;
 
 /** One call of `transaction` or `claim`. */
-export interface FenceCall<Transaction, Result> extends HeldClaims {
-  readonly work: (transaction: Transaction) => Promise<Result> | Result;
+interface FenceCall<Transaction, Result> extends HeldClaims {
+  /** Absent: it only brings the token. */
+  readonly work?: (transaction: Transaction) => Promise<Result> | Result;
   readonly options?: Partial<TransactionOptions>;
   /** The fence that opens the transaction. */
   readonly of: object;
-  /** Only brings the token. */
-  readonly isClaim?: boolean;
   /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: Refusal;
 }
 
 /** By the transaction that a fence opened for it: the refusal by any fence dooms it. */
-export const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
+const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
 
-/** A fence that is one table, whose row locks order the holders. */
-export abstract class TableFence<Transaction> implements Fence<Transaction> {
-  protected readonly table: FenceTable;
-  protected readonly reporter: FenceReporter;
-  protected readonly context: FenceContext;
+/**
+ * The fence over any SQL database: one table, whose row locks order the holders.
+ *
+ * @example
+ * ```ts
+ * import { SqlFence, type SqlRow } from 'nestjs-fenced-lock/fencing';
+ *
+ * interface Connection {
+ *   isOpen: boolean;
+ *   query(sql: string, parameters: readonly unknown[]): Promise<SqlRow[]>;
+ * }
+ * declare const database: { transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> };
+ *
+ * const fence = new SqlFence<Connection>({
+ *   dialect: 'postgresql',
+ *   executor: (connection) => ({
+ *     placeholder: 'numbered',
+ *     query: (sql, parameters) => connection.query(sql, parameters),
+ *   }),
+ *   isTransaction: (connection) => connection.isOpen,
+ *   run: (work) => database.transaction(work),
+ * });
+ * ```
+ */
+export class SqlFence<Transaction> implements Fence<Transaction> {
+  private readonly table: FenceTable;
+  private readonly reporter: FenceReporter;
+  private readonly context: FenceContext;
 
   constructor(
-    protected readonly adapter: Pick<
-      SqlFenceAdapter<Transaction>,
-      'dialect' | 'database' | 'onlyConnection' | 'autocommit'
-    >,
+    private readonly adapter: SqlFenceAdapter<Transaction>,
     options: SqlFenceOptions = {},
   ) {
     const { dialect, database = adapter, onlyConnection } = adapter;
-    fenceSqlOf(dialect);
     const name = fenceTableName(options.table);
     this.table = { dialect, name, maxAgeMs: maxAgeOf(options) };
     this.context = new FenceContext(database, name, onlyConnection);
     this.reporter = new FenceReporter(options);
   }
-
-  /**
-   * Runs the work once in a transaction, whose first statement after its settings is the advance.
-   *
-   * @throws the refusal of the call when the work succeeded in spite of it
-   */
-  protected abstract attempt<Result>(
-    call: FenceCall<Transaction, Result>,
-  ): Promise<Result> | Result;
 
   async transaction<Result>(
     token: FenceToken | undefined,
@@ -98,30 +109,75 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
         throw error;
       }
     };
-    const run = () => this.inTurn(() => this.retrying(claims, attempt, settled.attempts));
+    const run = () => this.retrying(claims, attempt, settled.attempts);
     return this.reporter.reporting(token, claims, 'transaction', run, call);
   }
 
-  abstract advance(
+  async advance(
     transaction: Transaction,
     token: FenceToken | undefined,
     options?: FenceKeys,
-  ): Promise<void>;
+  ): Promise<void> {
+    const claims = this.claimsOf(token, keysOf('fence.advance', options));
+    const isInside = this.adapter.isTransaction(Object(transaction) as Transaction);
+    // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
+    if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
+    await this.reportAdvance(transaction, token, claims, async () => {
+      await this.advanceNow(transaction, token, claims);
+    });
+  }
+
+  /** Runs in the transaction, which may be one on another connection than that of the fence. */
+  protected advanceNow(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    claims: readonly FenceClaim[],
+  ): Promise<void> | void {
+    return runSteps(
+      this.adapter.executor(transaction),
+      this.advanceSteps(transaction, token, claims),
+    );
+  }
+
+  /** A refusal in a transaction of a fence dooms that, at once. */
+  private *advanceSteps(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    claims: readonly FenceClaim[],
+  ): SqlSteps<void> {
+    const call = openCalls.get(transaction as object);
+    try {
+      yield* advanceFence(this.table, claims);
+    } catch (error) {
+      if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
+      throw error;
+    }
+  }
+
+  /** A refusal in its own transaction is reported when that has been rolled back. */
+  protected async reportAdvance(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    claims: readonly FenceClaim[],
+    advance: () => Promise<void>,
+  ): Promise<void> {
+    if (openCalls.get(transaction as object)?.of === this) return advance();
+    await this.reporter.reporting(token, claims, 'advance', advance);
+  }
 
   async claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
     const claims = this.claimsOf(token, keysOf('fence.claim', options));
     if (this.context.covers(claims)) return;
     this.context.refuseNested(claims);
-    const run = () => this.inTurn(() => this.claimNow(claims));
-    await this.reporter.reporting(token, claims, 'claim', run);
+    await this.reporter.reporting(token, claims, 'claim', () => this.claimNow(claims));
   }
 
   private claimNow(claims: readonly FenceClaim[]): Promise<unknown> {
     const { autocommit } = this.adapter;
-    return this.retrying(claims, () =>
+    return this.retrying<unknown>(claims, () =>
       autocommit
-        ? runStepsOn<unknown>(autocommit, advanceFence(this.table, claims))
-        : this.attempt({ of: this, claims, work: () => undefined, isClaim: true }),
+        ? runSteps(autocommit, advanceFence(this.table, claims))
+        : this.attempt({ of: this, claims }),
     );
   }
 
@@ -152,9 +208,19 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     return checkFence(this.table, (steps) => this.inOwnTransaction(steps));
   }
 
+  /** Runs the statements in a transaction that does not touch the fence first. */
   private async inOwnTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
     this.context.refuseNested([]);
-    return this.inTurn(() => this.retrying([], () => this.inTransaction(steps)));
+    const level = PLAIN_READS[this.adapter.dialect];
+    return this.retrying([], () => this.begin(steps, level));
+  }
+
+  ddl(): string {
+    return FENCE_SQL[this.table.dialect].ddl(this.table.name);
+  }
+
+  observe(listener: FenceEventListener): () => void {
+    return this.reporter.observe(listener);
   }
 
   /** @throws FencedUsageError as `fenceClaims` */
@@ -165,34 +231,8 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
     return fenceClaims(token, keys, this.table.maxAgeMs);
   }
 
-  /** Runs the statements in a transaction that does not touch the fence first. */
-  protected abstract inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> | Result;
-
-  ddl(): string {
-    return fenceSqlOf(this.table.dialect).ddl(this.table.name);
-  }
-
-  observe(listener: FenceEventListener): () => void {
-    return this.reporter.observe(listener);
-  }
-
-  /** Runs one use of the fence when the connection is free for it. */
-  protected inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
-    return use();
-  }
-
-  /** Before the next attempt, a random part of it. */
-  protected longestDelayMs(count: number): number {
-    return Math.min(MAX_RETRY_DELAY_MS, 2 ** count);
-  }
-
-  /** Whether the database rolled all of it back for the sake of another transaction. */
-  protected mayRunAgain(error: unknown): boolean {
-    return isRetryableSqlError(error);
-  }
-
   /** Repeats what the database aborted for the sake of another transaction. */
-  protected async retrying<Result>(
+  private async retrying<Result>(
     claims: readonly FenceClaim[],
     attempt: () => Promise<Result> | Result,
     limit = DEFAULT_ATTEMPTS,
@@ -201,101 +241,70 @@ export abstract class TableFence<Transaction> implements Fence<Transaction> {
       try {
         return await attempt();
       } catch (error) {
-        if (count >= limit || !this.mayRunAgain(error)) throw error;
+        if (count >= limit || !isRetryableSqlError(error)) throw error;
         this.reporter.retried(claims, count, error);
-        await delay(Math.random() * this.longestDelayMs(count));
+        await delay(Math.random() * Math.min(MAX_RETRY_DELAY_MS, 2 ** count));
       }
+    }
+  }
+
+  private begin<Result>(
+    steps: (transaction: Transaction) => SqlSteps<Result>,
+    level?: IsolationLevel,
+    commit: CommitCheck = {},
+  ): Promise<Result> {
+    const { adapter } = this;
+    const run = (transaction: Transaction) =>
+      // No promise where everything was answered at once: that adapter takes it as it is.
+      runSteps(adapter.executor(transaction), steps(transaction)) as Promise<Result>;
+    return adapter.run(run, level, commit);
+  }
+
+  /** Runs the work once in a transaction, whose first statement after its settings is the advance. */
+  private async attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
+    const { dialect } = this.adapter;
+    const settings = transactionSettings(call.options ?? {}, dialect);
+    const commit: CommitCheck = {};
+    const steps = (transaction: Transaction) =>
+      this.attemptSteps(call, transaction, settings, commit);
+    return this.begin(steps, call.options?.isolationLevel, commit);
+  }
+
+  /** @throws the refusal of the call when the work succeeded in spite of it */
+  private *attemptSteps<Result>(
+    call: FenceCall<Transaction, Result>,
+    transaction: Transaction,
+    settings: readonly string[],
+    commit: CommitCheck,
+  ): SqlSteps<Result> {
+    const { claims, work } = call;
+    const { dialect, checksAtCommit } = this.adapter;
+    const fenceSql = FENCE_SQL[dialect];
+    openCalls.set(transaction as object, call);
+    try {
+      for (const sql of settings) yield { sql, parameters: [] };
+      const rows: readonly SqlRow[] = yield* advanceFence(this.table, claims);
+      if (!work) return undefined as Result;
+      if (fenceSql.mark) yield { sql: fenceSql.mark, parameters: [] };
+      const result: Result = yield () => this.context.run(call, () => work(transaction));
+      if (call.refusal) throw call.refusal.error;
+      const check = fenceSql.checkMark(rows);
+      if (checksAtCommit) commit.check = check;
+      else yield* endSteps(check);
+      return result;
+    } catch (error) {
+      throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
+    } finally {
+      openCalls.delete(transaction as object);
     }
   }
 }
 
-/**
- * The fence over any SQL database: one table, whose row locks order the holders.
- *
- * @example
- * ```ts
- * import { SqlFence, type SqlRow } from 'nestjs-fenced-lock/fencing';
- *
- * interface Connection {
- *   isOpen: boolean;
- *   query(sql: string, parameters: readonly unknown[]): Promise<SqlRow[]>;
- * }
- * declare const database: { transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> };
- *
- * const fence = new SqlFence<Connection>({
- *   dialect: 'postgresql',
- *   executor: (connection) => ({
- *     dialect: 'postgresql',
- *     placeholder: 'numbered',
- *     query: (sql, parameters) => connection.query(sql, parameters),
- *   }),
- *   isTransaction: (connection) => connection.isOpen,
- *   run: (work) => database.transaction(work),
- * });
- * ```
- */
-export class SqlFence<Transaction> extends TableFence<Transaction> {
-  constructor(
-    protected override readonly adapter: SqlFenceAdapter<Transaction>,
-    options?: SqlFenceOptions,
-  ) {
-    super(adapter, options);
-  }
-
-  async advance(
-    transaction: Transaction,
-    token: FenceToken | undefined,
-    options?: FenceKeys,
-  ): Promise<void> {
-    const claims = this.claimsOf(token, keysOf('fence.advance', options));
-    const isInside = this.adapter.isTransaction(Object(transaction) as Transaction);
-    // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
-    if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
-    const call = openCalls.get(transaction as object);
-    const advancing = async () => {
-      try {
-        await runStepsOn(this.adapter.executor(transaction), advanceFence(this.table, claims));
-      } catch (error) {
-        if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
-        throw error;
-      }
-    };
-    // By the fence of the transaction when that has been rolled back.
-    if (call?.of === this) return advancing();
-    await this.reporter.reporting(token, claims, 'advance', advancing);
-  }
-
-  protected override async attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
-    const { claims, work, options = {}, isClaim } = call;
-    const { dialect, checksAtCommit } = this.adapter;
-    const commit: CommitCheck = {};
-    const settings = transactionSettings(options, dialect);
-    const run = async (transaction: Transaction): Promise<Result> => {
-      openCalls.set(transaction as object, call);
-      try {
-        const executor = this.adapter.executor(transaction);
-        for (const setting of settings) await executor.query(setting, []);
-        const rows = await runStepsOn(executor, advanceFence(this.table, claims));
-        const fenceSql = fenceSqlOf(dialect);
-        if (fenceSql.mark && !isClaim) await executor.query(fenceSql.mark, []);
-        const result = await this.context.run(call, () => work(transaction));
-        if (call.refusal) throw call.refusal.error;
-        if (checksAtCommit) commit.check = fenceSql.checkMark(rows);
-        else if (!isClaim) await executor.query(fenceSql.checkMark(rows), []).catch(refuseEnded);
-        return result;
-      } catch (error) {
-        throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
-      } finally {
-        openCalls.delete(transaction as object);
-      }
-    };
-    return this.adapter.run(run, options.isolationLevel, commit);
-  }
-
-  protected override inTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
-    const { adapter } = this;
-    const run = (transaction: Transaction) => runStepsOn(adapter.executor(transaction), steps());
-    return adapter.run(run, PLAIN_READS[adapter.dialect], {});
+function* endSteps(sql: string): SqlSteps<void> {
+  try {
+    yield { sql, parameters: [] };
+  } catch (error) {
+    refuseEnded(error);
   }
 }
 

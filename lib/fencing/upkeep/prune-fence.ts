@@ -2,10 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { MARGIN_MS } from '../fence-arguments.ts';
 import { FIRST_TIME } from '../fence-claim.ts';
-import { fenceSqlOf, type FenceTable } from '../sql/dialect.ts';
+import { FENCE_SQL, type FenceTable } from '../sql/dialect.ts';
 import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
 
-const KEYS_PER_TRANSACTION = 1_000;
+/** MariaDB takes a list of 1,000 for a table of its own, and may look at all rows to delete those, and lock them. */
+const KEYS_PER_TRANSACTION = 500;
 
 /** What pruning says differently in each dialect. */
 interface PruneSql {
@@ -17,7 +18,6 @@ interface PruneSql {
   readonly shownKey: string;
   /** Of rows by their keys; before FROM and behind the table. */
   readonly delete: readonly [verb: string, index: string];
-  readonly keysPerDelete: number;
   /** Of a DELETE. */
   readonly end?: string;
   /** Where others may have a lock of a row: takes those that are free. */
@@ -30,7 +30,6 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
     key: (placeholder) => `CAST(${placeholder} AS text)`,
     shownKey: 'resource',
     delete: ['DELETE', ''],
-    keysPerDelete: KEYS_PER_TRANSACTION,
     lockFree: 'FOR UPDATE SKIP LOCKED',
   },
   mysql: {
@@ -40,7 +39,6 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
     shownKey: 'HEX(resource)',
     // Without the index it may look at all rows, and lock them.
     delete: ['DELETE f', 'FORCE INDEX (PRIMARY)'],
-    keysPerDelete: 100,
     lockFree: 'FOR UPDATE SKIP LOCKED',
   },
   sqlite: {
@@ -49,7 +47,6 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
     shownKey: 'resource',
     // Where DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works.
     delete: ['WITH none AS (SELECT 1) DELETE', ''],
-    keysPerDelete: KEYS_PER_TRANSACTION,
     // A statement without rows would have to be run in another way.
     end: 'RETURNING 1',
   },
@@ -85,7 +82,7 @@ export async function pruneFence(table: FenceTable, use: Use): Promise<number> {
 
 /** The first token that stays. */
 function* chooseLimit({ dialect }: FenceTable, ageMs: number): SqlSteps<string> {
-  const [row] = yield { sql: `SELECT ${fenceSqlOf(dialect).clock} AS now`, parameters: [] };
+  const [row] = yield { sql: `SELECT ${FENCE_SQL[dialect].clock} AS now`, parameters: [] };
   // When the clock of the database is ahead, it goes back one day: its tokens count as younger then.
   const now = Math.min(Date.now() * 1_000, Number(row!['now']));
   return String(now - ageMs * 1_000);
@@ -104,24 +101,20 @@ function* deletePage(
   const isOld = `token >= ${FIRST_TIME} AND token < CAST($1 AS ${sql.integer})`;
   const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS expired FROM ${name}
 WHERE resource > ${sql.key('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
-  const rows = yield { sql: page, parameters: [limit, after] };
-  const old = rows.filter((row) => Number(row['expired']) === 1).map(shownKey);
+  const rows: readonly SqlRow[] = yield { sql: page, parameters: [limit, after] };
+  let old = rows.filter((row) => Number(row['expired']) === 1).map(shownKey);
   const [verb, index] = sql.delete;
+  const last = rows.length < KEYS_PER_TRANSACTION ? undefined : shownKey(rows.at(-1)!);
   const rowsOf = (keys: readonly string[]): string =>
     `FROM ${name} AS f ${index} WHERE resource IN (${keys.map((_key, at) => sql.key(`$${at + 2}`)).join(', ')}) AND ${isOld}`;
-  let deleted = 0;
-  for (let at = 0; at < old.length; at += sql.keysPerDelete) {
-    let keys = old.slice(at, at + sql.keysPerDelete);
-    if (sql.lockFree) {
-      const free = `SELECT ${sql.shownKey} AS shown ${rowsOf(keys)} ${sql.lockFree}`;
-      keys = (yield { sql: free, parameters: [limit, ...keys] }).map(shownKey);
-    }
-    if (keys.length === 0) continue;
-    yield { sql: `${verb} ${rowsOf(keys)} ${sql.end ?? ''}`, parameters: [limit, ...keys] };
-    deleted += keys.length;
+  if (old.length > 0 && sql.lockFree) {
+    const free = `SELECT ${sql.shownKey} AS shown ${rowsOf(old)} ${sql.lockFree}`;
+    const rows: readonly SqlRow[] = yield { sql: free, parameters: [limit, ...old] };
+    old = rows.map(shownKey);
   }
-  const isLast = rows.length < KEYS_PER_TRANSACTION;
-  return { deleted, last: isLast ? undefined : shownKey(rows.at(-1)!) };
+  if (old.length > 0)
+    yield { sql: `${verb} ${rowsOf(old)} ${sql.end ?? ''}`, parameters: [limit, ...old] };
+  return { deleted: old.length, last };
 }
 
 function shownKey(row: SqlRow): string {

@@ -1,9 +1,30 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Session } from '../stress/overlapping-holders.ts';
+import { FencingToken } from '../../../lib/core/fencing-token.ts';
 import { MAX_AGE_MS, type Record } from './record.ts';
 
-/** One holder of the worst possible lock. */
+/** One holder of the worst possible lock, which gave the same resource to others at the same time. */
+export class Session {
+  readonly holder = randomUUID();
+  readonly token: FencingToken;
+  /** How many transactions it writes in. */
+  readonly writes = 1 + Math.floor(Math.random() * 3);
+
+  constructor(
+    readonly resource: string,
+    value: number,
+  ) {
+    this.token = new FencingToken(value, [resource], this.holder);
+  }
+
+  /** Between all steps, so that every interleaving comes about. */
+  async nap(): Promise<void> {
+    if (Math.random() < 0.5) await sleep(Math.random() * LONGEST_NAP_MS);
+  }
+}
 export type Holder = Session;
+
+const LONGEST_NAP_MS = 3;
 
 /** How long tokens are admitted: they are that much younger than the fence allows. */
 const LIFE_MS = 600;
@@ -14,9 +35,15 @@ const BEHIND_MS = 300;
 /** Resources are used for a while, in windows, and then idle until they are forgotten. */
 const WINDOWS = 15;
 const RESOURCES_PER_WINDOW = 32;
+/** Few, so that holders meet. */
+const RESOURCES_OF_CONTROL = 3;
 
-export const resourcesOf = (store: string): string[] =>
-  Array.from({ length: WINDOWS * RESOURCES_PER_WINDOW }, (_none, index) => `${store}-${index}`);
+export const RIGHT = 'right';
+
+export const resourcesOf = (name: string): string[] => {
+  const length = name === RIGHT ? WINDOWS * RESOURCES_PER_WINDOW : RESOURCES_OF_CONTROL;
+  return Array.from({ length }, (_none, index) => `${name}-${index}`);
+};
 
 const chance = (share: number): boolean => Math.random() < share;
 
@@ -28,12 +55,11 @@ export class Holders {
   #started = 0;
 
   constructor(
-    store: string,
+    name: string,
     private readonly total: number,
     private readonly record: Record,
-    private readonly maxNapMs = 3,
   ) {
-    this.#resources = resourcesOf(store);
+    this.#resources = resourcesOf(name);
   }
 
   get progress(): number {
@@ -48,8 +74,10 @@ export class Holders {
       const at = Math.floor(Math.random() * this.#past.length);
       return this.#past.splice(at, 1)[0];
     }
-    const window = Math.min(WINDOWS - 1, Math.floor(this.progress * WINDOWS));
-    const at = window * RESOURCES_PER_WINDOW + Math.floor(Math.random() * RESOURCES_PER_WINDOW);
+    const size = Math.min(RESOURCES_PER_WINDOW, this.#resources.length);
+    const windows = this.#resources.length / size;
+    const window = Math.min(windows - 1, Math.floor(this.progress * windows));
+    const at = window * size + Math.floor(Math.random() * size);
     return this.issue(this.#resources[at]!, chance(0.1));
   }
 
@@ -66,7 +94,7 @@ export class Holders {
     const clockMs = Date.now() - MAX_AGE_MS + youngerMs + jumpMs - behindMs;
     const value = isRepeated && last > 0 ? last : Math.max(last + 1, Math.floor(clockMs) * 1_000);
     this.#newest.set(resource, value);
-    const holder = new Session(resource, value, this.maxNapMs);
+    const holder = new Session(resource, value);
     this.record.issued(holder);
     return holder;
   }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { positiveInteger, readOptions } from '../../support/command-line.ts';
-import { judge } from '../stress/commit-order.ts';
-import { Holders, runHolders } from './holders.ts';
+import { judge } from './commit-order.ts';
+import { Holders, RIGHT, runHolders } from './holders.ts';
 import { mariadbStore } from './mariadb-store.ts';
 import { postgresStore } from './postgres-store.ts';
 import { MAX_AGE_MS, Record, type Verdict } from './record.ts';
@@ -56,15 +56,15 @@ interface Outcome extends Verdict {
   readonly pruned: number;
   readonly crashes: number;
   readonly seconds: number;
-  /** Of the same judge, for writers that do it wrong. */
-  readonly control: number;
+  /** Of the same judge, for each way of writers that do it wrong. */
+  readonly control: { readonly [way: string]: number };
   readonly errors: readonly unknown[];
 }
 
 async function stress(name: string, writes: number): Promise<Outcome> {
   const startedMs = performance.now();
   const record = new Record();
-  const holders = new Holders('right', Math.ceil(writes / WRITES_PER_HOLDER), record);
+  const holders = new Holders(RIGHT, Math.ceil(writes / WRITES_PER_HOLDER), record);
   const say = (text: string) => process.stderr.write(`${name}: ${text}\n`);
   say('starts');
   const store = await STORES[name]!(record);
@@ -102,15 +102,18 @@ async function stress(name: string, writes: number): Promise<Outcome> {
     // What is reported after the call, such as by advanceSync.
     await sleep(100);
     const verdict = record.judge(await store.history());
-    const controls = new Holders('wrong', CONTROL_HOLDERS, new Record());
-    const ignored = new Record();
-    await runHolders(controls, store.workers, ignored, (holder) => store.wrong(holder));
-    const seen = (await store.history()).filter(({ resource }) => resource.startsWith('wrong'));
-    const { outOfOrder, lostUpdates } = judge(seen);
+    const control: { [way: string]: number } = {};
+    for (const [way, run] of Object.entries(store.wrong)) {
+      const controls = new Holders(way, CONTROL_HOLDERS, new Record());
+      await runHolders(controls, store.workers, new Record(), run);
+      const history = await store.history();
+      const seen = history.filter(({ resource }) => resource.startsWith(`${way}-`));
+      const { outOfOrder, lostUpdates } = judge(seen);
+      control[way] = outOfOrder + lostUpdates;
+    }
     const { refused, pruned, crashes, unexpected, wronglyRefused } = record;
     const seconds = Math.round((performance.now() - startedMs) / 1_000);
     const errors = [...unexpected, ...wronglyRefused];
-    const control = outOfOrder + lostUpdates;
     return { ...verdict, store: name, refused, pruned, crashes, seconds, control, errors };
   } finally {
     clearInterval(saying);
@@ -138,9 +141,9 @@ async function main(): Promise<void> {
   const committed = outcomes.reduce((sum, { commits }) => sum + commits, 0);
   const wrong = outcomes.flatMap((each) => [
     ...BARS.filter((bar) => each[bar] > 0).map((bar) => `${each.store}: ${bar} is ${each[bar]}`),
-    ...(each.control === 0
-      ? [`${each.store}: the judge saw nothing wrong with writers that are`]
-      : []),
+    ...Object.entries(each.control)
+      .filter(([, count]) => count === 0)
+      .map(([way]) => `${each.store}: the judge saw nothing wrong with ${way}`),
     ...(each.pruned === 0 ? [`${each.store}: nothing was pruned`] : []),
     ...(each.crashes === 0 ? [`${each.store}: nothing crashed`] : []),
   ]);

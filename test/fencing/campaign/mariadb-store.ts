@@ -8,13 +8,13 @@ import {
 import { mysqlFence, type IsolationLevel } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import { startMariadb } from '../../support/databases/mariadb-server.ts';
-import { START, type CommittedWrite } from '../stress/commit-order.ts';
-import { retried, type Ledger } from '../stress/patterns.ts';
+import { START, type CommittedWrite } from './commit-order.ts';
+import { retried, WRONG_PATTERNS, type Ledger } from './patterns.ts';
 import { FORGET } from '../support/forget.ts';
 import { inMariadb } from '../support/hand-written-transactions.ts';
-import { resourcesOf } from './holders.ts';
+import { resourcesOf, RIGHT, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
-import { anyOf, noting, runRight, runWrong, type StressedStore } from './store.ts';
+import { anyOf, noting, runRight, wrongWays, type StressedStore } from './store.ts';
 
 const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
 const WORKERS = 16;
@@ -24,6 +24,15 @@ const LOGGED =
   '--log-bin=changes --server-id=1 --binlog-format=ROW --binlog-annotate-row-events=1 --innodb-flush-log-at-trx-commit=1 --innodb-lock-wait-timeout=20';
 
 const NOTE = /^INSERT INTO journal VALUES \('([^']*)', '([^']*)', (\d+), '([^']*)'\)/;
+
+/** Reading again behind the advance doesn't help: the first SELECT froze what this transaction sees. */
+const readBeforeAdvance = (ledger: Ledger<PoolConnection>, holder: Holder) =>
+  ledger.ownTransaction(async (connection) => {
+    await ledger.read(holder, connection);
+    await holder.nap();
+    await ledger.fence.advance(connection, holder.token);
+    await ledger.write(connection, holder, await ledger.read(holder, connection));
+  });
 
 /** Judged by the binary log. */
 export async function mariadbStore(record: Record): Promise<StressedStore> {
@@ -37,7 +46,8 @@ export async function mariadbStore(record: Record): Promise<StressedStore> {
   await pool.query(
     'CREATE OR REPLACE TABLE journal (resource VARCHAR(100), writer VARCHAR(50), token BIGINT, read_from VARCHAR(50)) ENGINE = InnoDB',
   );
-  const resources = [...resourcesOf('right'), ...resourcesOf('wrong')];
+  const names = [RIGHT, ...Object.keys(WRONG_PATTERNS), 'readBeforeAdvance'];
+  const resources = names.flatMap(resourcesOf);
   await pool.query('INSERT INTO ledger VALUES ?', [resources.map((name) => [name, START])]);
 
   const ledger = (isolationLevel: IsolationLevel): Ledger<PoolConnection> => ({
@@ -65,7 +75,10 @@ export async function mariadbStore(record: Record): Promise<StressedStore> {
   return {
     workers: WORKERS,
     right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
-    wrong: (holder) => runWrong(ledger('repeatable read'), holder),
+    wrong: {
+      ...wrongWays(ledger('repeatable read')),
+      readBeforeAdvance: (holder) => readBeforeAdvance(ledger('repeatable read'), holder),
+    },
     async prune(before) {
       await fence.prune();
       let count = 0;

@@ -3,19 +3,32 @@ import pg from 'pg';
 import { postgresFence, type IsolationLevel } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
 import { createPostgresDatabase, startPostgres } from '../../support/databases/postgres-server.ts';
-import { START } from '../stress/commit-order.ts';
-import { DecodedHistory } from '../stress/decoded-history.ts';
-import { retried, type Ledger } from '../stress/patterns.ts';
+import { START } from './commit-order.ts';
+import { DecodedHistory } from './decoded-history.ts';
+import { retried, WRONG_PATTERNS, type Ledger } from './patterns.ts';
 import { FORGET } from '../support/forget.ts';
 import { inPostgres } from '../support/hand-written-transactions.ts';
-import { resourcesOf } from './holders.ts';
+import { resourcesOf, RIGHT, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
-import { anyOf, noting, runRight, runWrong, type StressedStore } from './store.ts';
+import { anyOf, noting, runRight, wrongWays, type StressedStore } from './store.ts';
 
 const [RC, ...STRICT] = ['read committed', 'repeatable read', 'serializable'] as const;
 const LEVELS: readonly IsolationLevel[] = [RC, RC, RC, ...STRICT];
 const WORKERS = 16;
 const SET = 'UPDATE ledger SET writer = $2, token = $3, read_from = $4 WHERE resource = $1';
+
+/** What it reads is as old as its snapshot, which is older than its wait for the row of the fence. */
+async function checkInTheSameStatement(pool: pg.Pool, holder: Holder): Promise<void> {
+  await pool.query(
+    `WITH fence AS (
+      INSERT INTO redlock_fence AS f (resource, token, holder) VALUES ($1, $2, $3)
+      ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, holder = EXCLUDED.holder
+      WHERE f.token < EXCLUDED.token RETURNING resource)
+    UPDATE ledger SET writer = $4, token = $2, read_from = (SELECT writer FROM ledger WHERE resource = $1)
+    FROM fence WHERE ledger.resource = fence.resource`,
+    [holder.resource, holder.token.value, holder.holder, randomUUID()],
+  );
+}
 
 /** Judged by the write-ahead log. One pool for the fence, for transactions of one's own, and for reads. */
 export async function postgresStore(record: Record): Promise<StressedStore> {
@@ -29,9 +42,9 @@ export async function postgresStore(record: Record): Promise<StressedStore> {
   await pool.query(
     `${fence.ddl()} CREATE TABLE ledger (resource text PRIMARY KEY, writer text, token bigint, read_from text)`,
   );
-  const resources = [...resourcesOf('right'), ...resourcesOf('wrong')];
+  const names = [RIGHT, ...Object.keys(WRONG_PATTERNS), 'checkInTheSameStatement'];
   await pool.query('INSERT INTO ledger (resource, writer) SELECT unnest($1::text[]), $2', [
-    resources,
+    names.flatMap(resourcesOf),
     START,
   ]);
   const history = await DecodedHistory.start(pool, `stress_${process.pid}`);
@@ -56,7 +69,10 @@ export async function postgresStore(record: Record): Promise<StressedStore> {
   return {
     workers: WORKERS,
     right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
-    wrong: (holder) => runWrong(ledger('read committed'), holder),
+    wrong: {
+      ...wrongWays(ledger('read committed')),
+      checkInTheSameStatement: (holder) => checkInTheSameStatement(pool, holder),
+    },
     async prune(before) {
       await fence.prune();
       return (await pool.query(FORGET.postgresql, [before])).rowCount ?? 0;

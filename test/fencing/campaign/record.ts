@@ -1,6 +1,6 @@
 import type { StaleTokenError } from '../../../lib/core/errors.ts';
 import { isStaleTokenError, type FenceOptions } from '../../../lib/fencing/index.ts';
-import { judge, type CommittedWrite, type Violations } from '../stress/commit-order.ts';
+import { judge, type CommittedWrite, type Violations } from './commit-order.ts';
 import type { Holder } from './holders.ts';
 
 /** After a crash calls fail with whatever their driver says of lost connections. */

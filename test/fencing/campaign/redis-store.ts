@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { redisFence } from '../../../lib/fencing/index.ts';
 import { startRedisServers } from '../../support/redis-servers/index.ts';
-import { START, type CommittedWrite } from '../stress/commit-order.ts';
+import { START, type CommittedWrite } from './commit-order.ts';
 import { EXPIRE } from '../support/forget.ts';
 import type { Holder } from './holders.ts';
 import type { Record } from './record.ts';
@@ -40,13 +40,15 @@ export async function redisStore(record: Record): Promise<StressedStore> {
         known = writer;
       }
     },
-    async wrong(holder) {
-      const known = await read(holder.resource);
-      await holder.nap();
-      const write = redis.multi();
-      for (const [name, ...rest] of commands(holder, randomUUID(), known))
-        write.call(name, ...rest);
-      await write.exec();
+    wrong: {
+      async noFence(holder) {
+        const known = await read(holder.resource);
+        await holder.nap();
+        const write = redis.multi();
+        for (const [name, ...rest] of commands(holder, randomUUID(), known))
+          write.call(name, ...rest);
+        await write.exec();
+      },
     },
     prune: async (before) => Number(await redis.eval(EXPIRE, 0, before)),
     async crash() {
@@ -56,14 +58,18 @@ export async function redisStore(record: Record): Promise<StressedStore> {
     },
     async history() {
       const lines = await redis.lrange(JOURNAL, 0, -1);
-      return lines.map((line): CommittedWrite => {
+      const last = new Map<string, string>();
+      return lines.flatMap((line): CommittedWrite[] => {
         const [resource, writer, token, readFrom] = line.split(' ') as [
           string,
           string,
           string,
           string,
         ];
-        return { resource, writer, token: BigInt(token), readFrom };
+        // A client that lost its connection before the answer sends a write again, as documented.
+        if (last.get(resource) === writer) return [];
+        last.set(resource, writer);
+        return [{ resource, writer, token: BigInt(token), readFrom }];
       });
     },
     async close() {

@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { sqliteFence, type SqliteFence } from '../../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../../lib/fencing/sql/sql-error.ts';
-import { START, type CommittedWrite } from '../stress/commit-order.ts';
+import { START, type CommittedWrite } from './commit-order.ts';
 import { installSqlite } from '../../support/databases/install-sqlite.ts';
 import { FORGET } from '../support/forget.ts';
-import type { Ledger } from '../stress/patterns.ts';
-import { resourcesOf, type Holder } from './holders.ts';
+import { WRONG_PATTERNS, type Ledger } from './patterns.ts';
+import { resourcesOf, RIGHT, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
-import { anyOf, noting, runRight, runWrong, type StressedStore } from './store.ts';
+import { anyOf, noting, runRight, wrongWays, type StressedStore } from './store.ts';
 
 type Connection = Database.Database;
 
@@ -53,14 +53,15 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
   database.exec(`${fence.ddl()} CREATE TABLE ledger (resource TEXT PRIMARY KEY, writer TEXT);
     CREATE TABLE journal (number INTEGER PRIMARY KEY AUTOINCREMENT, resource TEXT, writer TEXT, token INTEGER, read_from TEXT)`);
   const insert = database.prepare('INSERT INTO ledger VALUES (?, ?)');
-  for (const name of [...resourcesOf('right'), ...resourcesOf('wrong')]) insert.run(name, START);
+  for (const name of [RIGHT, ...Object.keys(WRONG_PATTERNS)].flatMap(resourcesOf))
+    insert.run(name, START);
   while (writers.length < CONNECTIONS) writers.push(open());
   /** Of connections that their writers still use when they are replaced. */
   const retired: Writer[] = [];
 
   const select = 'SELECT writer FROM ledger WHERE resource = ?';
   // Not on a connection of the writers: it would see what their transactions have not committed.
-  const reader = open();
+  const [reader, control] = [open(), open()];
   const change = (own: Connection, { resource, token }: Holder, readFrom: string): string => {
     const writer = randomUUID();
     own.prepare('UPDATE ledger SET writer = ? WHERE resource = ?').run(writer, resource);
@@ -107,7 +108,7 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
       if (Math.random() < 0.5) return synchronous(writer, holder);
       return runRight(noting(ledgerOf(writer), record), holder);
     },
-    wrong: (holder) => runWrong(ledgerOf(anyOf(writers)), holder),
+    wrong: wrongWays(ledgerOf(control)),
     async prune(before) {
       const { database: own, fence: itsFence } = anyOf(writers);
       await itsFence.prune();
@@ -130,7 +131,7 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
         .safeIntegers()
         .all() as CommittedWrite[],
     async close() {
-      for (const each of [reader, ...retired, ...writers]) each.database.close();
+      for (const each of [reader, control, ...retired, ...writers]) each.database.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { CommittedWrite } from '../stress/commit-order.ts';
-import { RIGHT_PATTERNS, WRONG_PATTERNS, type Ledger } from '../stress/patterns.ts';
+import type { CommittedWrite } from './commit-order.ts';
+import { RIGHT_PATTERNS, WRONG_PATTERNS, type Ledger } from './patterns.ts';
 import type { Holder } from './holders.ts';
 import type { Record } from './record.ts';
 
@@ -9,8 +9,8 @@ export interface StressedStore {
   readonly workers: number;
   /** Writes with a token in one of the right ways. */
   right(holder: Holder): Promise<void>;
-  /** Writes without the fence, or without its first rule: the judge must see it. */
-  wrong(holder: Holder): Promise<void>;
+  /** Each writes in a wrong way, on resources with its name: the judge must see it. */
+  readonly wrong: { readonly [way: string]: (holder: Holder) => Promise<void> };
   /** Deletes what a clock an hour ahead would: rows with smaller tokens. @returns how many */
   prune(before: string): Promise<number>;
   /** Ends the server, or the connections of the writers, without warning. */
@@ -28,10 +28,10 @@ const RIGHT = Object.values(RIGHT_PATTERNS);
 export const runRight = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
   anyOf(RIGHT)(ledger, holder);
 
-export const runWrong = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
-  Math.random() < 0.5
-    ? WRONG_PATTERNS.noFence(ledger, holder)
-    : WRONG_PATTERNS.readWithoutClaim(ledger, holder);
+export const wrongWays = <Tx>(ledger: Ledger<Tx>): StressedStore['wrong'] => ({
+  noFence: (holder) => WRONG_PATTERNS.noFence(ledger, holder),
+  readWithoutClaim: (holder) => WRONG_PATTERNS.readWithoutClaim(ledger, holder),
+});
 
 /** One for all calls: every instance that was ever used costs each promise of the process some time. */
 const current = new AsyncLocalStorage<{ writer?: string }>();

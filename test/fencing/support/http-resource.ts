@@ -20,31 +20,31 @@ import { NestFactory } from '@nestjs/core';
 import type { Pool } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { fencingTokenHeader } from '../../../lib/fencing/fencing-token-header.ts';
-import { postgresFence } from '../../../lib/fencing/index.ts';
+import { isStaleTokenError, postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
-import { firstText, SELECT, UPSERT } from './account-stores.ts';
+import { firstText, SELECT, UPSERT } from './accounts.ts';
 
 /** Called between the check and the write of a request, by the ticket of the request. */
 export type Pauses = Map<string, () => Promise<void>>;
 
 export const POOL = 'pool';
 export const PAUSES = 'pauses';
-const SEEN = 'seen';
 
-/** What a guard remembers of one resource. */
-type Seen = (ticket: FenceTicket) => Promise<boolean>;
-
-/** The wrong way: a guard looks at the token, and the handler writes later. */
+/** The wrong way: a guard brings the token to the fence, and the handler writes later. */
 @Injectable()
 class TokenGuard implements CanActivate {
-  constructor(@Inject(SEEN) private readonly seen: Seen) {}
+  constructor(@Inject(POOL) private readonly pool: Pool) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const { params, headers } = context.switchToHttp().getRequest();
-    const [token, holder] = String(headers['fencing-token']).split(';') as [string, string];
-    if (!(await this.seen({ resource: params.resource, token, holder })))
-      throw new HttpException('stale', 412);
-    return true;
+    const [value, holder] = String(headers['fencing-token']).split(';') as [string, string];
+    try {
+      await postgresFence(this.pool).claim({ value, keys: [params.resource], holder });
+      return true;
+    } catch (error) {
+      if (isStaleTokenError(error)) throw new HttpException('stale', 412);
+      throw error;
+    }
   }
 }
 
@@ -79,37 +79,8 @@ class GuardedController {
   }
 }
 
-/** An application whose guard remembers tokens in the process, or, with `shared`, rightly and durably in PostgreSQL. */
-export async function startGuardedInstance(
-  pool: Pool,
-  pauses: Pauses,
-  shared: boolean,
-): Promise<INestApplication> {
-  const fence = postgresFence(pool);
-  const memory = new Map<string, FenceTicket>();
-  const seenHere: Seen = (ticket) => {
-    const last = memory.get(ticket.resource);
-    const isStale =
-      last &&
-      (BigInt(last.token) > BigInt(ticket.token) ||
-        (last.token === ticket.token && last.holder !== ticket.holder));
-    if (!isStale) memory.set(ticket.resource, ticket);
-    return Promise.resolve(!isStale);
-  };
-  const seenByAll: Seen = ({ resource, token, holder }) =>
-    fence.claim({ value: token, keys: [resource], holder }).then(
-      () => true,
-      (error: { code?: string }) => {
-        if (error.code === 'STALE_TOKEN') return false;
-        throw error;
-      },
-    );
-
-  return startInstance(GuardedController, pool, pauses, [
-    TokenGuard,
-    { provide: SEEN, useValue: shared ? seenByAll : seenHere },
-  ]);
-}
+export const startGuardedInstance = (pool: Pool, pauses: Pauses): Promise<INestApplication> =>
+  startInstance(GuardedController, pool, pauses, [TokenGuard]);
 
 /** An application with this controller, which finds the pool and the pauses under POOL and PAUSES. */
 export async function startInstance(

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import type { Pool, ResultSetHeader } from 'mysql2/promise';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
-import { firstText, SELECT, UPSERT } from './account-stores.ts';
+import { firstText, SELECT, UPSERT } from './accounts.ts';
 import { inMariadb } from './hand-written-transactions.ts';
 
 /** MariaDB: takes "no row affected" for stale. With the driver's defaults a row that stays as it was counts, too. */

@@ -3,7 +3,7 @@ import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './account-stores.ts';
+import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './accounts.ts';
 import { FORGET } from './forget.ts';
 import { inPostgres } from './hand-written-transactions.ts';
 
@@ -68,32 +68,6 @@ export function separateConnection(pool: Pool): FenceStore {
         await client.query(UPSERT.postgresql, [ticket.resource, text]);
       }),
   };
-}
-
-/** The right use, with tickets that have lost something on their way to the fence. */
-function withTickets(pool: Pool, change: (ticket: FenceTicket) => FenceTicket): FenceStore {
-  const right = fencedAccounts(postgresFence(pool), {
-    read: (resource) => readAccount(pool)({ resource }),
-    write: (client, resource, text) => client.query(UPSERT.postgresql, [resource, text]),
-  });
-  return {
-    claim: (ticket) => right.claim(change(ticket)),
-    read: (ticket) => right.read(ticket),
-    write: (ticket, text, pause) => right.write(change(ticket), text, pause),
-  };
-}
-
-/** Tokens as JavaScript numbers: beyond 2^53 two of them become one. */
-export function numberToken(pool: Pool): FenceStore {
-  return withTickets(pool, (ticket) => ({
-    ...ticket,
-    token: BigInt(Number(ticket.token)).toString(),
-  }));
-}
-
-/** Only the number is remembered, and `<=` lets the holder write again: so may another one with the same number. */
-export function noHolder(pool: Pool): FenceStore {
-  return withTickets(pool, (ticket) => ({ ...ticket, holder: '' }));
 }
 
 /** Looks at the age of the token before it has the lock of the row, and is held up in between for longer than the margin. */

@@ -1,0 +1,25 @@
+import { expect } from '@jest/globals';
+import { FencingToken } from '../../../lib/core/fencing-token.ts';
+
+export const HOUR = 3_600_000;
+export const AGE = { maxAge: '30d' } as const;
+export const AGE_HOURS = 30 * 24;
+
+/** As the quorum numbers: in microseconds. */
+export const timeOf = (ageHours: number): number =>
+  Math.floor((Date.now() - ageHours * HOUR) * 1_000);
+export const tokenOf = (
+  key: string,
+  ageHours: number,
+  holder = `${ageHours} hours old`,
+): FencingToken => new FencingToken(timeOf(ageHours), [key], holder);
+
+export const tooOld = () =>
+  expect.objectContaining({
+    code: 'STALE_TOKEN',
+    currentHolder: '',
+    currentToken: expect.stringMatching(new RegExp(`^${String(timeOf(AGE_HOURS)).slice(0, 8)}`)),
+    message: expect.stringMatching(/maxAge of the fence/),
+  });
+export const usage = (why: RegExp) =>
+  expect.objectContaining({ code: 'FENCED_USAGE', message: expect.stringMatching(why) });
