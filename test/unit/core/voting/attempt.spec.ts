@@ -1,6 +1,32 @@
 import { describe, expect, it } from '@jest/globals';
+import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
+import { Attempt } from '../../../../lib/core/voting/attempt.ts';
+import type { AttemptOutcome } from '../../../../lib/core/voting/attempt.ts';
 import { clusterFactory } from '../support/cluster.ts';
 import type { LockProcess } from '../support/cluster.ts';
+import { scriptedSet } from '../support/scripted-node.ts';
+
+describe('an attempt', () => {
+  it('counts no answer to an earlier ballot, which may come after the next one was sent', async () => {
+    const { set, nodes, connect, environment } = scriptedSet({ size: 3 });
+    connect();
+    const outcome = new Promise<AttemptOutcome>((ended) => {
+      const nothing = () => undefined;
+      const listener = { sawFloor: nothing, sawVotes: nothing, refused: nothing, ended };
+      const settings = { ttlMs: 3_000, nodeTimeoutMs: 300 };
+      const names = new NodeNames('lock:', ['a']);
+      new Attempt(set, listener, names, settings, set.nowMs + 300).run(set.nowMs, 100);
+    });
+    const stale = { kind: 'stale', floor: 300, nowMicros: 0, byClock: false };
+    for (const node of nodes.slice(0, 2)) node.answer('acquire', stale);
+    // Node 2 accepts the first one; that and one accept of the second are no quorum.
+    for (const index of [0, 2]) nodes[index]!.answer('acquire', { kind: 'accepted' });
+    await environment.advance(300);
+    expect(await outcome).toMatchObject({ kind: 'failed' });
+    const released = nodes.map(({ waiting }) => waiting.filter(({ name }) => name === 'release'));
+    expect(released.map(({ length }) => length)).toEqual([1, 1, 1]);
+  });
+});
 
 describe('tokens', () => {
   const newCluster = clusterFactory();
