@@ -56,7 +56,8 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.#isSending = false;
     if (isCollected) this.#set.flushLater(this);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
-    else answers.set(this, this.timeoutMs, nowMs);
+    // Writing may have taken its time, which is none of the nodes'.
+    else answers.set(this, this.timeoutMs, this.#set.nowMs);
   }
 
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
