@@ -20,6 +20,8 @@ const BEAT_MS = 1_000;
 const NOTICED_STEP_MS = 20;
 /** Time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
+/** Two readings of it, and a pause of the process between two clocks, differ by so much where nothing was suspended. */
+const BOOT_CLOCK_ERROR_MS = 25;
 
 /** What the layers above do when something changes at the nodes. */
 export interface NodeSetListener {
@@ -126,7 +128,8 @@ export class NodeSet {
     const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
     if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
       const aheadMs = -clock.monotonicMs() + clock.sinceBootMs();
-      this.suspendedMs = Math.max(this.suspendedMs, aheadMs - this.#bootAheadMs);
+      const missedMs = aheadMs - this.#bootAheadMs - this.suspendedMs;
+      if (missedMs > BOOT_CLOCK_ERROR_MS) this.suspendedMs += missedMs;
       // Not at once: a getter may have looked at the clock.
       this.environment.endOfTick(() => this.#clockMoved());
     }
