@@ -28,17 +28,27 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
 const COMMANDS_OF_PAGES = PAGES.flatMap(blocksOf)
   .filter(({ language }) => language === 'sh')
   .flatMap(({ code }) => code.split('\n'))
-  .flatMap((line) => line.replace(/ +# .*/, '').split(' && '))
+  .flatMap((line) =>
+    line
+      .replace(/ +# .*/, '')
+      .trim()
+      .split(' && '),
+  )
   .filter((command) => command !== '');
+
+/** This package, its peers, and what a program of the pages imports. */
+const isInstallable = (name: string): boolean =>
+  name === manifest.name ||
+  name in manifest.peerDependencies ||
+  PAGES.flatMap(blocksOf).some(({ code }) => code.includes(`from '${name}'`));
 
 describe('the commands of the pages', () => {
   const ofNpm = COMMANDS_OF_PAGES.filter((command) => command.startsWith('npm '));
 
-  it('are scripts of package.json, or install this package and its peers', () => {
+  it('are scripts of package.json, or install this package, its peers, and what the pages import', () => {
     const unknown = ofNpm.filter((command) => {
       const [, verb, ...words] = command.split(' ');
-      if (verb === 'install')
-        return words.some((name) => name !== manifest.name && !(name in manifest.peerDependencies));
+      if (verb === 'install') return words.some((name) => !isInstallable(name));
       const script = verb === 'run' ? words[0]! : verb!;
       return verb !== 'ci' && manifest.scripts[script] === undefined;
     });
@@ -63,6 +73,7 @@ describe('the commands of the pages', () => {
     const others = COMMANDS_OF_PAGES.filter((command) => !ofNpm.includes(command));
     const model = '-DEXTEND -DRESET_WITHOUT_FLOOR_CHECK';
     expect(others).toEqual([
+      'docker run --rm -d -p 6379:6379 redis',
       'docker compose up -d',
       'apt-get install spin gcc',
       `spin -a ${model} docs/spec/fenced-lock.pml`,
