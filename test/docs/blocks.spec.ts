@@ -39,7 +39,7 @@ const HELD_BY: Readonly<Record<string, (block: Block) => boolean>> = {
   // test/security/least-privilege.spec.ts connects with these rights.
   redis: ({ page }) => page === 'docs/operations.md',
   // No code: a picture, and what a program prints.
-  text: ({ page }) => ['docs/architecture.md', 'sample/README.md'].includes(page),
+  text: ({ page }) => ['docs/internals/architecture.md', 'sample/README.md'].includes(page),
 };
 
 function isInstalled(name: string | undefined): boolean {

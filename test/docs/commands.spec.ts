@@ -58,7 +58,7 @@ describe('the commands of the pages', () => {
 
   it('have options that their help names', async () => {
     const helps: Record<string, string> = {
-      'npm run spec': readFileSync('docs/spec/check.sh', 'utf8'),
+      'npm run spec': readFileSync('docs/internals/spec/check.sh', 'utf8'),
     };
     for (const [command, program] of COMMANDS) helps[command] = await helpOf(program);
     const unknown = ofNpm.filter((command) => {
@@ -76,12 +76,16 @@ describe('the commands of the pages', () => {
       'docker run --rm -d -p 6379:6379 redis',
       'docker compose up -d',
       'apt-get install spin gcc',
-      `spin -a ${model} docs/spec/fenced-lock.pml`,
+      `spin -a ${model} docs/internals/spec/fenced-lock.pml`,
       'gcc -O2 -DSAFETY -DREACH -o pan pan.c',
       './pan -E -i -m1000',
-      `spin -t -p -g ${model} docs/spec/fenced-lock.pml`,
+      `spin -t -p -g ${model} docs/internals/spec/fenced-lock.pml`,
     ]);
-    expect(readFileSync('docs/spec/check.sh', 'utf8')).toContain(`fenced-lock ${model}\n`);
-    expect(['docker-compose.yml', 'docs/spec/fenced-lock.pml'].filter(existsSync)).toHaveLength(2);
+    expect(readFileSync('docs/internals/spec/check.sh', 'utf8')).toContain(
+      `fenced-lock ${model}\n`,
+    );
+    expect(
+      ['docker-compose.yml', 'docs/internals/spec/fenced-lock.pml'].filter(existsSync),
+    ).toHaveLength(2);
   });
 });

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { readPage } from './pages.ts';
 
-const FOLDER = 'docs/decisions';
+const FOLDER = 'docs/internals/decisions';
 const records = readdirSync(FOLDER).filter((name) => name !== 'README.md');
 
 /** The month in which it was decided, the alternatives, and less than forty lines. */

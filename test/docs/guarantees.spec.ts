@@ -60,7 +60,7 @@ describe('docs/guarantees.md', () => {
 
   it('names every variant that the model knows as a flag of the model', () => {
     const model = ['fenced-lock', 'counters']
-      .map((name) => textOf(`docs/spec/${name}.pml`))
+      .map((name) => textOf(`docs/internals/spec/${name}.pml`))
       .join('\n');
     const flags = [...page.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, flag]) => flag!);
     expect(flags.length).toBeGreaterThan(4);

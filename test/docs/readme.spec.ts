@@ -51,8 +51,8 @@ describe('the README', () => {
     expect(readPage('README.md').text.split('\n').length).toBeLessThanOrEqual(121);
   });
 
-  it('has the figure, and the day, of the measurement in docs/performance.md', () => {
-    const { text } = readPage('docs/performance.md');
+  it('has the figure, and the day, of the measurement in docs/internals/performance.md', () => {
+    const { text } = readPage('docs/internals/performance.md');
     const [, day] = /\*\*The run\.\*\* (\d{4}-\d\d-\d\d)/.exec(text)!;
     const [, , measured] = text.split('\n| acquire and release, N=1')[1]!.split('|');
     const said = /(\d\.\d) times as long as plain `SET NX` and `DEL` \(\[.+\), (.+)\)/;
