@@ -119,6 +119,18 @@ describe('the README', () => {
   }, 5_000);
 });
 
+describe('docs/quick-start.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has an application that boots and builds a report', async () => {
+    const project = await writePrograms('docs/quick-start.md', [servers[0]!.url]);
+    const { AppModule } = await project.load('app.module.ts');
+    const { ReportController } = await project.load('report.controller.ts');
+    const app = await start(AppModule);
+    await expect(app.get(ReportController).build('monday')).resolves.toBe('report of monday');
+  });
+});
+
 describe('docs/testing.md', () => {
   it('has tests that pass without Redis', async () => {
     const project = await writePrograms('docs/testing.md', [
