@@ -21,13 +21,13 @@ import { readPage } from './pages.ts';
 afterEach(closeAll);
 afterAll(removeProjects);
 
-const FENCING = readPage('docs/fencing/README.md');
+const OTHER_STORES = readPage('docs/fencing/recipes.md');
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
   await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
   await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C'), ('12D')");
-  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(FENCING.text)![0]);
+  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(OTHER_STORES.text)![0]);
 });
 beforeAll(() => {
   process.env.DATABASE_URL = database.url;
@@ -167,9 +167,9 @@ describe('docs/operations.md', () => {
   });
 });
 
-describe('docs/fencing/README.md', () => {
+describe('docs/fencing/recipes.md', () => {
   it('has a store that passes the conformance kit, in a test that can be copied', async () => {
-    const project = await writePrograms(FENCING.path);
+    const project = await writePrograms(OTHER_STORES.path);
     await expect(runTests(project, 'documents.spec.ts')).resolves.toBe(1);
   });
 });

@@ -31,7 +31,6 @@ const statementsOf = (block: string): string[] =>
     .filter((statement) => statement !== '');
 
 const POSTGRES = sqlOf('docs/fencing/postgresql.md');
-const NEST = sqlOf('docs/fencing/nest.md');
 const MYSQL = sqlOf('docs/fencing/mysql.md');
 const SQLITE = sqlOf('docs/fencing/sqlite.md');
 const REPAIR = sqlOf('docs/fencing/README.md');
@@ -48,7 +47,6 @@ it('there is a test below for every SQL block of the pages; the trigger has a sp
   expect(counts).toEqual({
     'docs/fencing/README.md': 1, // Repair
     'docs/fencing/mysql.md': 2,
-    'docs/fencing/nest.md': 1,
     'docs/fencing/postgresql.md': 3,
     'docs/fencing/recipes.md': 2, // test/fencing/trigger-recipe.spec.ts, test/fencing/column-recipe.spec.ts
     'docs/fencing/sqlite.md': 1,
@@ -74,11 +72,8 @@ const REPAIRED = ["refused for 'future'", 'admitted'];
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
 
-  it.each([
-    ['postgresql.md', POSTGRES[0]],
-    ['nest.md', NEST[0]],
-  ])('the table of %s is that of ddl()', (_page, block) => {
-    expect(plain(block!)).toBe(plain(postgresFence(database.pool).ddl()));
+  it('the table of postgresql.md is that of ddl()', () => {
+    expect(plain(POSTGRES[0]!)).toBe(plain(postgresFence(database.pool).ddl()));
   });
 
   it('the statement of postgresql.md is the one that the fence sends, and refuses an older token', async () => {
