@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { format } from 'prettier';
 import { ConsumerProject, removeProjects } from './consumer-project.ts';
 import { GIVEN_TO_EXAMPLES, moduleOf } from './fragments.ts';
 import {
@@ -38,6 +39,8 @@ const HELD_BY: Readonly<Record<string, (block: Block) => boolean>> = {
   prisma: ({ page }) => page === 'docs/fencing/README.md',
   // test/security/least-privilege.spec.ts connects with these rights.
   redis: ({ page }) => page === 'docs/operations.md',
+  // Parsed below; no cluster runs them.
+  yaml: ({ page }) => page === 'docs/kubernetes.md',
   // No code: a picture, and what a program prints.
   text: ({ page }) => ['docs/internals/architecture.md', 'sample/README.md'].includes(page),
 };
@@ -56,6 +59,18 @@ describe('the blocks of the pages, in any language', () => {
     expect(all.length).toBeGreaterThan(90);
     for (const single of ['prisma', 'redis'])
       expect(all.filter(({ language }) => language === single)).toHaveLength(1);
+  });
+});
+
+describe('the YAML of pages', () => {
+  const manifests = PAGES.flatMap(blocksOf).filter(({ language }) => language === 'yaml');
+
+  it('can be parsed, and its lock servers evict nothing', async () => {
+    expect(manifests).toHaveLength(3);
+    for (const { code } of manifests) {
+      await expect(format(code, { parser: 'yaml' })).resolves.not.toBe('');
+      expect(/redis:8/.test(code)).toBe(/maxmemory-policy,? noeviction/.test(code));
+    }
   });
 });
 
