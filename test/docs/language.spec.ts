@@ -28,6 +28,11 @@ const BANNED = [
   /\bin vain\b/i,
 ];
 
+/** Words of the code that users never meet; docs/internals/words.md has them. */
+const OF_INSIDERS = /\b(?:ballots?|floors?|leases?|mutants?|sections?|validity|votes?)\b/i;
+
+const OF_USERS = /^(?:README\.md|docs\/(?!internals|reference|guarantees|protocol|waiting).*)$/;
+
 function bannedIn(text: string): string[] {
   return BANNED.flatMap((phrase) => phrase.exec(text)?.[0] ?? []);
 }
@@ -61,6 +66,15 @@ describe('pages, docstrings, messages and the names of tests', () => {
         .flatMap((line, index) =>
           bannedIn(line).map((phrase) => `${path}:${index + 1}: ${phrase}`),
         ),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it('have no words of insiders where users read, but in code, in quotes and in names of options', () => {
+    const found = PAGES.filter(({ path }) => OF_USERS.test(path)).flatMap(({ path, text }) =>
+      proseOf(text.replaceAll(/`[^`\n]*`|"[^"\n]*"/g, ''))
+        .filter((line) => OF_INSIDERS.test(line))
+        .map((line) => `${path}: ${line}`),
     );
     expect(found).toEqual([]);
   });
