@@ -4,7 +4,7 @@ import { CONTROLS } from '../campaign/controls.ts';
 import { SCHEDULES } from '../campaign/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
 
-const page = readFileSync('docs/guarantees.md', 'utf8');
+const page = readFileSync('docs/internals/guarantees.md', 'utf8');
 
 /** `path`: "name", of the list items. */
 const namedTests = [...page.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(
@@ -20,7 +20,7 @@ function textOf(file: string): string {
   return readFileSync(file, 'utf8').replaceAll("\\'", "'");
 }
 
-describe('docs/guarantees.md', () => {
+describe('docs/internals/guarantees.md', () => {
   it('names many tests and mutants: this test reads what it thinks it reads', () => {
     expect(namedTests.length).toBeGreaterThan(45);
     expect(new Set(mutants).size).toBeGreaterThan(20);
