@@ -23,7 +23,6 @@ export const LONG_SPECS = [
   'test/nest/vote-wait.spec.ts',
   'test/regressions/moved-servers.spec.ts',
   'test/regressions/nothing-left.spec.ts',
-  'test/simulation/scenarios/outcome-masks.spec.ts',
   'test/topologies/failover.spec.ts',
   'test/topologies/haproxy.spec.ts',
 ];

@@ -14,7 +14,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
   '<rootDir>/test/architecture/call-path\\.spec\\.ts$',
   '<rootDir>/test/campaign/',
-  '<rootDir>/test/contract/(batches|broken-servers|memory-lock-node)\\.spec\\.ts$',
+  '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
   '<rootDir>/test/regressions/',

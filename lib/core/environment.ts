@@ -4,8 +4,6 @@ export interface Clock {
   monotonicMs(): number;
   /** Microseconds since the Unix epoch, an integer. Only for proposing a token: it may jump, and safety never rests on it. */
   wallMicros(): number;
-  /** Milliseconds by which the wall clock is ahead of the monotonic one: moves with every step, and with a suspend of the system. */
-  wallAheadMs(): number;
   /** Milliseconds since the system started, also those in which it was suspended; in coarse steps, and more expensive to read. */
   sinceBootMs(): number;
 }

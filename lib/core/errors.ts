@@ -29,7 +29,7 @@ export interface NodeCause {
   readonly reason: NodeFailureReason;
   /** For people. */
   readonly message: string;
-  /** From sending to the answer, or to giving up. */
+  /** From sending to the decision, or to giving up. */
   readonly elapsedMs: number;
 }
 

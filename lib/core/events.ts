@@ -113,9 +113,8 @@ export type LockEvent =
     };
 
 /**
- * Receives events. Those of a lock run in the async context of the call that acquired it (`release-incomplete` of one that was
- * lost, or kept for `minHold`, in none), those of nodes in the one in which this package was loaded. What it throws or rejects
- * with changes nothing; the first failure is logged as an error.
+ * Receives events, in the async context in which this package was loaded. What it throws or rejects with changes nothing; the
+ * first failure is logged as an error.
  */
 export interface LockEventListener {
   (event: LockEvent): void;

@@ -6,11 +6,11 @@ import {
   RedlockClosedError,
   isOf,
 } from './errors.ts';
-import type { HeldLock } from './holding/held-lock.ts';
+import type { FencingToken } from './fencing-token.ts';
+import type { HeldLock, LockHandle } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
-import { JoinedLock } from './holding/joined-lock.ts';
 import { KeyTable } from './holding/key-table.ts';
-import { currentLock, enclosingLocks, enclosingSection, runSection } from './holding/reentrancy.ts';
+import { currentHandle, enclosingHandle, runSection } from './holding/reentrancy.ts';
 import type { Lock } from './lock.ts';
 import { inspectKey } from './nodes/inspect.ts';
 import type { LockInspection } from './nodes/inspect.ts';
@@ -22,7 +22,6 @@ import { kindOf } from './options/option-names.ts';
 import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { OptionsOfCall, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
-import type { TokenSource } from './fencing-token.ts';
 import { Acquisition } from './waiting/acquisition.ts';
 import type { WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
@@ -43,9 +42,8 @@ export class Redlock {
   readonly #room: WaitingRoom;
   /** In no order. No Set, for the reason that KeyTable gives. */
   readonly #acquisitions: Acquisition[] = [];
-  readonly #onReadiness = new Set<() => void>();
-  readonly #onReleased = new Set<() => void>();
-  readonly #onClose = new Set<() => void>();
+  /** Those who wait for something to change: nodes, calls, or locks. */
+  readonly #watchers = new Set<() => void>();
   #arrivals = 0;
   #closing = false;
   #closed: Promise<void> | undefined;
@@ -60,7 +58,7 @@ export class Redlock {
     this.#set = new NodeSet(nodes, this.options, environment, {
       joined: () => {
         this.#room.table.hintAll();
-        this.#lookForReadiness();
+        this.#changed();
       },
       turn: (session, lockName, keptMs) => this.#room.table.turn(session, lockName, keptMs),
       listening: (session) => this.#room.table.listening(session),
@@ -72,7 +70,7 @@ export class Redlock {
       set: this.#set,
       table: new KeyTable(this.#set),
       admission: new Admission(this.options.concurrentTries),
-      onEnd: this.#lookForReleased,
+      onEnd: this.#changed,
     };
   }
 
@@ -89,7 +87,7 @@ export class Redlock {
   /** Why a node has not joined; undefined when it has. */
   problemOf(node: LockNode): string | undefined {
     const session = this.#set.sessions.find((each) => each.node === node);
-    return session?.state === 'voting' ? undefined : session?.problem;
+    return session?.state === 'voting' ? undefined : session?.health.problem;
   }
 
   /** Whether it refuses new locks, for good. */
@@ -103,7 +101,7 @@ export class Redlock {
     for (let leftMs = timeoutMs; ; leftMs = untilMs - this.#set.nowMs) {
       // A remembered outage ends by time alone; nothing else would look then.
       const lookInMs = Math.min(leftMs, this.#outageMs > 0 ? this.#outageMs : Infinity);
-      await this.#until(this.#onReadiness, lookInMs, () => this.#closing || this.#isReady);
+      await this.#until(lookInMs, () => this.#closing || this.#isReady);
       if (this.#isReady || this.#closing || this.#set.nowMs >= untilMs) return this.#isReady;
     }
   }
@@ -120,8 +118,8 @@ export class Redlock {
 
   /** Keys of locks that are in use. */
   get heldKeys(): readonly string[] {
-    return [...this.#room.table.locks()].flatMap(({ state, keys }) =>
-      state === 'granted' || state === 'kept' ? [] : keys,
+    return [...this.#room.table.locks()].flatMap(({ isGiven, isUsed, keys }) =>
+      isGiven && isUsed ? keys : [],
     );
   }
 
@@ -133,28 +131,32 @@ export class Redlock {
   /** See `LockService.acquire`. */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
-      return this.#acquireHandle(normalizeKeys(keys), options);
+      const names = normalizeKeys(keys);
+      return this.#acquireHandle(names, resolveAcquire(this.options, options, OF_ACQUIRE), options);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  #acquireHandle(names: readonly string[], options: AcquireOptions | undefined): Promise<Lock> {
-    const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
-    enclosingSection(this, names);
+  #acquireHandle(
+    names: readonly string[],
+    settings: ResolvedAcquire,
+    options: AcquireOptions | undefined,
+  ): Promise<LockHandle> {
+    enclosingHandle(this, names);
     return this.#acquire(names, settings, options?.signal);
   }
 
   /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
-    options: AcquireOptions = {},
+    options?: AcquireOptions,
   ): Promise<Lock | null> {
     const names = normalizeKeys(keys);
+    const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
+    const once = options?.wait === undefined ? { ...settings, waitMs: 0 } : settings;
     try {
-      const isGiven = typeof options === 'object' && !Array.isArray(options);
-      const once = isGiven && options?.wait === undefined ? { ...options, wait: 0 } : options;
-      return await this.#acquireHandle(names, once);
+      return await this.#acquireHandle(names, once, options);
     } catch (error) {
       if (error instanceof LockBusyError && isOf(names, error)) return null;
       throw error;
@@ -171,27 +173,24 @@ export class Redlock {
     const names = normalizeKeys(keys);
     if (typeof work !== 'function')
       throw new FencedUsageError(
-        `The second argument of withLock must be a function, not ${kindOf(work)}: withLock(key, async (lock) => {}). Nothing was locked.`,
+        `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
       );
     const settings = resolveAcquire(this.options, options, of);
-    const enclosing = enclosingSection(this, names, options?.nested);
-    if (enclosing !== undefined) {
-      const joined = new JoinedLock(enclosing.lock, names);
-      return runSection(this, enclosing.lock, joined, work, options, of?.checkResult);
-    }
-    const lock = await this.#acquire(names, settings, options?.signal);
-    return runSection(this, lock, lock, work, options, of?.checkResult);
+    const handle =
+      enclosingHandle(this, names, options?.nested)?.join(names) ??
+      (await this.#acquire(names, settings, options?.signal));
+    return runSection(this, handle, work, options, of?.checkResult);
   }
 
   /** See `LockService.current`. */
   current(): Lock | undefined {
-    return currentLock(this);
+    return currentHandle(this);
   }
 
   /** See `LockService.holds`. */
   holds(keys: string | readonly string[]): boolean {
     try {
-      return enclosingSection(this, normalizeKeys(keys), 'join') !== undefined;
+      return enclosingHandle(this, normalizeKeys(keys), 'join') !== undefined;
     } catch {
       return false;
     }
@@ -202,7 +201,7 @@ export class Redlock {
    * them: then it is not.
    */
   exceed(keys: readonly string[], token: number): void {
-    this.#room.table.sawToken(normalizeKeys(keys), token);
+    this.#room.table.sawFloor(normalizeKeys(keys), token);
   }
 
   /** See `LockService.inspect`. */
@@ -222,24 +221,19 @@ export class Redlock {
    */
   async drain(timeoutMs: number): Promise<void> {
     this.#closing = true;
-    this.#lookForReadiness();
+    this.#changed();
     this.#cancel(({ enclosing }) => enclosing === undefined);
     const { table } = this.#room;
     const isReleased = () => this.#set.openReleases === 0;
-    const isUnused = () => [...table.locks()].every(({ state }) => state === 'kept');
+    const isUnused = () => [...table.locks()].every(({ isUsed }) => !isUsed);
     await this.#until(
-      this.#onReleased,
       timeoutMs,
       () => this.#acquisitions.length === 0 && isReleased() && isUnused(),
     );
     this.#cancel(() => true);
-    const ended = [...table.locks()].map((lock) => {
-      lock.lost('closed', []);
-      return lock.notified;
-    });
-    await Promise.all(ended);
+    for (const lock of table.locks()) lock.lost('closed', []);
     // Ends within a node timeout, because each release does; the limit is only a fallback.
-    await this.#until(this.#onReleased, this.options.maxTtlMs, isReleased);
+    await this.#until(this.options.maxTtlMs, isReleased);
   }
 
   #cancel(isMeant: (acquisition: Acquisition) => boolean): void {
@@ -255,7 +249,6 @@ export class Redlock {
 
   async #close(): Promise<void> {
     await this.drain(0);
-    for (const giveUp of this.#onClose) giveUp();
     await this.#set.close();
   }
 
@@ -264,8 +257,8 @@ export class Redlock {
     keys: readonly string[],
     settings: ResolvedAcquire,
     signal: AbortSignal | undefined,
-  ): Promise<HeldLock> {
-    const enclosing = enclosingLocks(this);
+  ): Promise<LockHandle> {
+    const enclosing = currentHandle(this, ({ isHeld }) => isHeld) && [];
     if (this.#closing && enclosing === undefined) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const acquisition = new Acquisition(this.#room, keys, settings, this.#arrivals, enclosing);
@@ -277,45 +270,43 @@ export class Redlock {
       .then(this.#granted.bind(this, acquisition), this.#refuse.bind(this, acquisition));
   }
 
-  /** In the async context of the caller. */
-  #granted(acquisition: Acquisition, lock: HeldLock): HeldLock | Promise<HeldLock> {
+  async #granted(acquisition: Acquisition, lock: HeldLock): Promise<LockHandle> {
     const { tokenSource } = this.options;
+    const { keys } = lock;
     try {
+      let token: FencingToken | undefined;
+      if (tokenSource !== undefined && acquisition.cancelled === undefined) {
+        acquisition.onCancel = () => lock.lost('closed', []);
+        token = await issueToken(tokenSource, lock);
+      }
       if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
-      if (tokenSource !== undefined) return this.#issueToken(acquisition, lock, tokenSource);
-      lock.start();
-      if (this.#set.hasOrdinaryListener) this.#reportGrant(lock, acquisition);
+      lock.start(token);
     } catch (error) {
-      return this.#takeBack(acquisition, lock, error);
+      // Whatever went wrong between the last vote and the hand-over: nothing may be held.
+      await lock.handle.release();
+      return this.#refuse(acquisition, error);
+    }
+    if (this.#set.hasOrdinaryListener) {
+      const { waitedMs, tries } = acquisition;
+      this.#set.emit({ type: 'acquired', keys, token: lock.tokenValue, waitedMs, tries });
     }
     this.#ended(acquisition);
-    return lock;
+    return lock.handle;
   }
 
-  async #issueToken(acquisition: Acquisition, lock: HeldLock, source: TokenSource) {
-    try {
-      lock.watch();
-      lock.start(await issueToken(source, lock, acquisition.whenCancelled()));
-      if (this.#set.hasOrdinaryListener) this.#reportGrant(lock, acquisition);
-    } catch (error) {
-      return this.#takeBack(acquisition, lock, error);
-    }
+  #refuse(acquisition: Acquisition, reason: unknown): never {
+    const { keys, cancelled } = acquisition;
+    const error = cancelled?.error ?? reason;
     this.#ended(acquisition);
-    return lock;
-  }
-
-  /** Whatever went wrong between the last vote and the hand-over: nothing may be held. */
-  async #takeBack(acquisition: Acquisition, lock: HeldLock, error: unknown): Promise<never> {
-    await lock.release();
-    return this.#refuse(acquisition, error);
-  }
-
-  #refuse(acquisition: Acquisition, error: unknown): never {
-    try {
-      throw this.#reported(acquisition.cancelled?.error ?? error, acquisition.keys);
-    } finally {
-      this.#ended(acquisition);
-    }
+    // One of another call, which a user passed on, stays as it is.
+    if (!isOf(keys, error)) throw error;
+    // It was made where others woke the caller: here its stack leads to the call.
+    Error.captureStackTrace(error);
+    if (error instanceof LockBusyError)
+      this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
+    else if (error instanceof QuorumUnavailableError)
+      this.#set.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
+    throw error;
   }
 
   /** With its lock, or without one. */
@@ -325,57 +316,27 @@ export class Redlock {
     last.slot = acquisition.slot;
     if (last !== acquisition) this.#acquisitions[last.slot] = last;
     if (acquisition.signal !== undefined) ignoreAbort(acquisition.signal, acquisition);
-    if (this.#onReadiness.size > 0) this.#lookForReadiness();
-    if (this.#closing) this.#lookForReleased();
+    this.#changed();
   }
 
-  #reportGrant({ keys, token }: HeldLock, { waitedMs, tries }: Acquisition): void {
-    this.#set.emit({ type: 'acquired', keys, token: token.value, waitedMs, tries });
-  }
-
-  /** One of another call, which a user passed on, stays as it is. */
-  #reported(error: unknown, keys: readonly string[]): unknown {
-    if (!isOf(keys, error)) return error;
-    // It was made where others woke the caller: here its stack leads to the call.
-    Error.captureStackTrace(error);
-    if (error instanceof LockBusyError)
-      this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
-    else if (error instanceof QuorumUnavailableError) {
-      this.#set.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
-    }
-    return error;
-  }
-
-  #lookForReadiness(): void {
-    for (const look of this.#onReadiness) look();
-  }
-
-  readonly #lookForReleased = (): void => {
-    for (const look of this.#onReleased) look();
+  readonly #changed = (): void => {
+    for (const look of this.#watchers) look();
   };
 
-  /** Resolves true when `condition` holds, looking whenever one of `listeners` is called; false after `timeoutMs` or when the service closes. */
-  #until(
-    listeners: Set<() => void>,
-    timeoutMs: number,
-    condition: () => boolean,
-  ): Promise<boolean> {
-    if (condition()) return Promise.resolve(true);
+  /** Resolves when `condition` holds, or after `timeoutMs`. */
+  #until(timeoutMs: number, condition: () => boolean): Promise<void> {
+    if (condition()) return Promise.resolve();
     const { timers } = this.#set.environment;
-    const afterPoll = (callback: () => void) => this.#set.environment.afterPoll(callback);
     return new Promise((resolve) => {
-      const finish = (met: boolean) => {
+      const finish = () => {
         timers.clear(timer);
-        listeners.delete(look);
-        this.#onClose.delete(giveUp);
-        resolve(met);
+        this.#watchers.delete(look);
+        resolve();
       };
-      const giveUp = () => finish(false);
-      const look = () => void (condition() && finish(true));
+      const look = () => void (condition() && finish());
       // After a blocked event loop what it waits for may be there, unread.
-      const timer = timers.set(() => afterPoll(() => finish(condition())), timeoutMs);
-      listeners.add(look);
-      this.#onClose.add(giveUp);
+      const timer = timers.set(() => this.#set.environment.afterPoll(finish), timeoutMs);
+      this.#watchers.add(look);
     });
   }
 }

@@ -32,7 +32,6 @@ const nextMicrotask = queueMicrotask;
 const systemClock: Clock = {
   monotonicMs: () => performance.now(),
   wallMicros,
-  wallAheadMs: () => Date.now() - performance.now(),
   sinceBootMs: () => uptime() * 1000,
 };
 

@@ -10,9 +10,6 @@ import {
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { PROBE } from './scripts.ts';
 
-/** Idle connections carry a PING more often than this. */
-const LONGEST_IDLE_S = 15;
-
 const SENT = ['info', 'ping', 'script|load', 'evalsha', 'eval'];
 const WRITES = ['set', 'psetex', 'pexpire', 'del'];
 const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl'];
@@ -124,7 +121,7 @@ function* warningsOf(
     yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead`;
   if (reply.kind === 'failed') return;
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
-  const { idleTimeoutS = 0, refusesWrites } = reply;
+  const { refusesWrites } = reply;
   if (refusesWrites !== undefined)
     yield `refuses all writes now, and so counts as a node that is down: ${refusesWrites}`;
   // Before version 7 they go into the append-only file and to replicas.
@@ -139,8 +136,6 @@ function* warningsOf(
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '')
     yield 'forgets its locks when it restarts, and the restart guard is off here: set appendonly yes with appendfsync always, or restartGuard: true';
-  if (idleTimeoutS > 0 && idleTimeoutS < LONGEST_IDLE_S)
-    yield `closes clients that are idle for ${idleTimeoutS} s: set timeout 0`;
   for (const right of missingRights.filter(isForTurns))
     yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
@@ -206,14 +201,13 @@ export async function examineServer(
     eval: (client) => client.call('eval', [PROBE.text, ...keys]),
   };
   const said: string[] = [];
-  let [info, mayConfigure] = ['', false];
+  let info = '';
   const asked = Object.entries(questions).map(async ([right, ask]) => {
     const answer = await connection.ask(ask).catch(orErrorReply);
     if (right === 'info') info = String(answer);
-    const failures = Array.isArray(answer) ? answer : [];
-    mayConfigure ||= failures[0] === 1;
+    const failures: unknown[] = Array.isArray(answer) ? answer : [];
     if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
-    said.push(...failures.filter((each) => typeof each === 'string').map(explained));
+    said.push(...failures.map(String).map(explained));
   });
   await Promise.all(asked);
   const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
@@ -226,18 +220,11 @@ export async function examineServer(
     maxmemoryPolicy: field('maxmemory_policy'),
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
-    idleTimeoutS: mayConfigure ? await idleTimeoutS(connection) : undefined,
     refusesWrites: said.find((each) => NO_WRITES.test(each))?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
     missingRights: [...new Set(said)].filter(
       (each) => ![CONDITION, CLUSTER].some((code) => code.test(each)),
     ),
   };
-}
-
-async function idleTimeoutS(connection: RedisConnection): Promise<number> {
-  const ask = (client: Redis) => client.config('GET', 'timeout');
-  const answer: unknown = await connection.ask(ask).catch(orErrorReply);
-  return (Array.isArray(answer) && Number(answer[1])) || 0;
 }
 
 /** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */

@@ -2,7 +2,7 @@ import { inModuleContext, systemEnvironment } from '../core/system-environment.t
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
-import { notSent } from './commands/node-failure.ts';
+import { notSent, orErrorReply } from './commands/node-failure.ts';
 import {
   ACQUIRE_CALL,
   EXTEND_CALL,
@@ -15,7 +15,6 @@ import { ConnectionSource } from './connection/connection-source.ts';
 import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
-import { RedisSubscriber } from './connection/redis-subscriber.ts';
 import { joinServer } from './joining.ts';
 import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
@@ -43,10 +42,11 @@ export class RedisLockNode implements port.LockNode {
   readonly #source: ConnectionSource;
   readonly #probeNames: readonly string[];
   readonly #commands: RedisLink;
-  readonly #subscriber: RedisSubscriber;
-  readonly #links: readonly RedisLink[];
+  /** For turns only; connected when this process first waits. */
+  readonly #subscriber: RedisLink;
   #listener: port.LockNodeListener | undefined;
   #settings: port.LinkSettings | undefined;
+  #channel: string | undefined;
   #voting: VotingScripts | undefined;
   #staysUntilMs = 0;
 
@@ -68,17 +68,16 @@ export class RedisLockNode implements port.LockNode {
       spoke: () => this.#listener?.spoke?.(),
       prove: (connection) => this.#prove(connection),
     });
-    this.#subscriber = new RedisSubscriber(this.#source, {
-      turn: (lockName, keptMs) => this.#listener?.turn(lockName, keptMs),
-      listening: () => this.#listener?.listening(),
+    this.#subscriber = new RedisLink(this.#source, {
+      opened: (connection) => this.#subscribe(connection),
+      replaced: (connection) => this.#subscribe(connection),
+      prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
     });
-    this.#links = [this.#commands, this.#subscriber.link];
   }
 
   open(listener: port.LockNodeListener, settings: port.LinkSettings): void {
     this.#listener = listener;
     this.#settings = settings;
-    this.#subscriber.open(settings.silenceLimitMs);
     this.#commands.open(settings.silenceLimitMs);
   }
 
@@ -100,15 +99,11 @@ export class RedisLockNode implements port.LockNode {
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
-    return this.#send(RELEASE_CALL, request, settle, request.mayWait);
+    return this.#send(RELEASE_CALL, request, settle);
   }
 
   flush(): void {
     this.#commands.connection?.flush();
-  }
-
-  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
-    return this.#commands.connection?.withdraw(request) ?? false;
   }
 
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
@@ -121,7 +116,8 @@ export class RedisLockNode implements port.LockNode {
   }
 
   listen(channel: string): void {
-    this.#subscriber.listen(channel);
+    this.#channel ??= channel;
+    this.#subscriber.open(this.#settings!.silenceLimitMs);
   }
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
@@ -129,7 +125,7 @@ export class RedisLockNode implements port.LockNode {
   }
 
   renew(): void {
-    for (const link of this.#links) link.renew();
+    for (const link of [this.#commands, this.#subscriber]) link.renew();
   }
 
   async close(): Promise<void> {
@@ -147,14 +143,27 @@ export class RedisLockNode implements port.LockNode {
     if (kind !== 'joined') throw new Error(kind);
   }
 
+  #subscribe(connection: RedisConnection): void {
+    // Anyone may publish anything.
+    connection.onMessage = (_channel, message) => {
+      const [, keptMs, lockName] = /^(\d{1,6}) (.+)$/s.exec(message) ?? [];
+      if (lockName === undefined) return;
+      inModuleContext(() => this.#listener?.turn(lockName, Number(keptMs)));
+    };
+    connection
+      .ask((client) => client.subscribe(this.#channel!))
+      .then(() => this.#listener?.listening())
+      // Callers of users without the right find their turn when they ask again.
+      .catch(() => undefined);
+  }
+
   #send<Request, Reply>(
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-    isPatient?: boolean,
   ): boolean {
     const { connection } = this.#commands;
-    if (connection !== undefined) return connection.send(call, request, settle, isPatient);
+    if (connection !== undefined) return connection.send(call, request, settle);
     settle(this.#notConnected() as Reply);
     return false;
   }
@@ -176,7 +185,9 @@ export class RedisLockNode implements port.LockNode {
     const nowMs = clock.monotonicMs();
     if (nowMs < this.#staysUntilMs) return;
     this.#staysUntilMs = nowMs + STAYS_MS * (1 + random.fraction() / 2);
-    const leave = () => this.#links.forEach(({ connection }) => connection?.drop(message));
+    const leave = () => {
+      for (const { connection } of [this.#commands, this.#subscriber]) connection?.drop(message);
+    };
     // Answers that have arrived are read before.
     systemEnvironment.afterPoll(leave);
   }

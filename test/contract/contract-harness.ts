@@ -3,7 +3,9 @@ import type { LockNames, LockNode } from '../../lib/core/nodes/lock-node.ts';
 /** What only some harnesses can do. */
 export type Capability =
   /** `advance`: the server's clock jumps ahead or back. */
-  'clock';
+  | 'clock'
+  /** Its nodes collect what is given in one turn. */
+  | 'batches';
 
 export interface RawFloor {
   readonly floor: number;

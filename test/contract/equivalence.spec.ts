@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
-import * as broken from './broken-servers.ts';
 import { ContractClient } from './contract-client.ts';
 import type { ContractHarness } from './contract-harness.ts';
 import { createMemoryHarness } from './memory-harness.ts';
@@ -82,28 +81,5 @@ describe('random commands', () => {
         'joined',
       ]),
     );
-  });
-
-  it.each(
-    [
-      broken.NeverRestores,
-      broken.RestoresGranted,
-      broken.ReballotForgetsPrevious,
-      broken.ExtendsWithoutFloor,
-      broken.ExtendsPartially,
-      broken.IgnoresHeld,
-      broken.NamesTheLongest,
-      broken.RefusesDuplicates,
-      broken.AcceptsEqualBallots,
-      broken.ReleasesAnything,
-      broken.PassesAlways,
-      broken.PassesNever,
-      broken.IgnoresTickets,
-    ].map((Server) => ({ name: Server.name, Server })),
-  )('tell a broken server from a whole one: $name', async ({ Server }) => {
-    const whole = opened(createMemoryHarness());
-    await expect(
-      compare(1, whole, opened(createMemoryHarness(new Server({ fresh: true })))),
-    ).rejects.toThrow(/Seed 1, step/);
   });
 });

@@ -50,9 +50,6 @@ export function createMemoryHarness(
     async takeMarkerOfAnother() {
       const marker = state.markers.get(markerName(PREFIX))!;
       state.markers.set(markerName(PREFIX), { ...marker, runId: 'another' });
-      const gate = state.gates.get(markerName(PREFIX));
-      if (gate !== undefined)
-        state.gates.replace(markerName(PREFIX), { ...gate, runId: 'another' });
     },
     async writeVersions(lowest, highest) {
       const marker = state.markers.get(markerName(PREFIX))!;

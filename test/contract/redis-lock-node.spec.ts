@@ -14,4 +14,4 @@ afterAll(async () => {
   await server?.stop();
 });
 
-lockNodeContract('Redis', () => createRedisHarness(server), []);
+lockNodeContract('Redis', () => createRedisHarness(server), ['batches']);

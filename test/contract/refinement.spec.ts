@@ -1,20 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  ReleaseReply,
-  ReleaseRequest,
-} from '../../lib/core/nodes/lock-node.ts';
-import { MemoryLockServer } from '../../lib/testing/index.ts';
-import { keptFor, pairsOf } from '../../lib/testing/memory/memory-state.ts';
+import type { AcquireReply } from '../../lib/core/nodes/lock-node.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { ContractClient } from './contract-client.ts';
 import type { ContractHarness } from './contract-harness.ts';
-import { createMemoryHarness } from './memory-harness.ts';
 import { perform, randomCommands, stateOf, withoutClocks } from './random-commands.ts';
 import { createRedisHarness } from './redis-harness.ts';
 
@@ -79,34 +69,6 @@ async function compare(
   return refused;
 }
 
-/** Takes a lock that is kept for it for one that it holds. */
-class TakesKeptForHeld extends MemoryLockServer {
-  override acquire(request: AcquireRequest): AcquireReply {
-    for (const { lock } of pairsOf(request.names))
-      if (this.state.locks.get(lock) === keptFor(request.holder))
-        this.state.locks.set(lock, request.holder, request.ttlMs);
-    return super.acquire(request);
-  }
-}
-
-/** Takes a lock that is kept for somebody for one that is held. */
-class LosesToKept extends MemoryLockServer {
-  override extend(request: ExtendRequest): ExtendReply {
-    const values = pairsOf(request.names).map(({ lock }) => this.state.locks.get(lock));
-    return values.some((value) => value?.startsWith('#'))
-      ? { kind: 'lost' }
-      : super.extend(request);
-  }
-}
-
-/** Forgets the ballot of the holder before it was kept for the one that gives it back. */
-class AbandonsTurns extends MemoryLockServer {
-  override release(request: ReleaseRequest): ReleaseReply {
-    const granted = request.granted && !request.holder.startsWith('#');
-    return super.release({ ...request, granted });
-  }
-}
-
 describe('a server with lines', () => {
   it(
     `does what one without them does, or refuses, in ${STEPS} steps`,
@@ -117,11 +79,4 @@ describe('a server with lines', () => {
     },
     LIMIT_MS,
   );
-
-  it.each(
-    [TakesKeptForHeld, LosesToKept, AbandonsTurns].map((Server) => ({ name: Server.name, Server })),
-  )('would be noticed if it were broken: $name', async ({ Server }) => {
-    const broken = createMemoryHarness(new Server({ fresh: true }));
-    await expect(compare(1, 30_000, broken, createMemoryHarness())).rejects.toThrow(/^Step/);
-  });
 });

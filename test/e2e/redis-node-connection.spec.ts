@@ -86,15 +86,6 @@ describe('a connection that is lost', () => {
     await driver.join();
     expect(await driver.inspect(names)).toMatchObject({ holder: null, floor: 0 });
   });
-
-  it('forgets the scripts with the server: an acquire before the join is answered "join first"', async () => {
-    const driver = await NodeDriver.open(newNode());
-    await driver.join();
-    await server.restart();
-    await driver.untilEvents(3);
-    const reply = await driver.acquire(names, 'too-early', ballotNow());
-    expect(reply).toMatchObject({ kind: 'failed', nothingWritten: true, mustJoin: true });
-  });
 });
 
 describe('a connection that is renewed', () => {

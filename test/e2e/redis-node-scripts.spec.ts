@@ -119,16 +119,6 @@ describe('a join', () => {
 });
 
 describe('after SCRIPT FLUSH', () => {
-  it('votes are answered "join first", nothing is written, and a join repairs it', async () => {
-    await admin.script('FLUSH');
-    const mustJoin = { kind: 'failed', nothingWritten: true, mustJoin: true };
-    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject(mustJoin);
-    expect(await driver.extend(names, 'a', ballotNow())).toMatchObject(mustJoin);
-    expect(await admin.exists(...names.pairs)).toBe(0);
-    expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
-    expect(await driver.acquire(names, 'a', ballotNow())).toEqual({ kind: 'accepted' });
-  });
-
   it('releases and looks still work, by text', async () => {
     await driver.acquire(names, 'a', ballotNow());
     await admin.script('FLUSH');
@@ -149,12 +139,6 @@ describe('the floor', () => {
     await driver.release(names, 'b', { granted: false });
     expect(await admin.get(floor)).toBe(`${ballot} ${ballot}`);
     expect(await admin.pttl(floor)).toBeGreaterThan(599_000);
-  });
-
-  it('is gone after the first attempt of a key was abandoned', async () => {
-    await driver.acquire(names, 'a', ballotNow());
-    await driver.release(names, 'a', { granted: false });
-    expect(await admin.exists(...names.pairs)).toBe(0);
   });
 
   it('is written before the lock, and restored before the lock goes: no holder is ever without its floor', async () => {
@@ -199,31 +183,6 @@ describe('the floor', () => {
     expect(reply).toMatchObject({ kind: 'failed', reason: 'error' });
     expect(await admin.exists(lock)).toBe(0);
     expect(await admin.get(floor)).toBe('not a floor');
-  });
-
-  it('is exact up to 2^53 - 1', async () => {
-    const [, floor] = names.pairs as [string, string];
-    const most = Number.MAX_SAFE_INTEGER;
-    await admin.set(floor, `${most} ${most - 1}`);
-    expect(await driver.inspect(names)).toMatchObject({ floor: most });
-    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject({
-      kind: 'stale',
-      floor: most,
-    });
-  });
-});
-
-describe('a lock of another program', () => {
-  it('excludes us, with and without TTL', async () => {
-    const [lock] = names.pairs as [string];
-    await admin.set(lock, 'other');
-    expect(await driver.acquire(names, 'a', ballotNow())).toMatchObject({
-      kind: 'held',
-      holder: 'other',
-      remainingMs: -1,
-    });
-    expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 0 });
-    expect(await admin.get(lock)).toBe('other');
   });
 });
 

@@ -148,30 +148,6 @@ describe('commands', () => {
     // Three of the join, and of the votes one alone and two as one.
     expect(traced.filter((name) => name === 'evalsha')).toHaveLength(5);
   });
-
-  it('are left to a copy of ioredis that keeps something unknown in its commands, in their order', async () => {
-    const copy = await anotherCopy();
-    const prototype = copy.Command.prototype as unknown as { initPromise: () => void };
-    const { initPromise } = prototype;
-    prototype.initPromise = function (this: Record<string, unknown>) {
-      this['surprise'] = true;
-      initPromise.call(this);
-    };
-    const made = await joined(copy.Redis);
-    const writes = writesOf(made[0]);
-    const { names, holder, ballot } = voteFor('a');
-    const [vote, look, release] = await Promise.all([
-      driver.acquire(names, holder, ballot),
-      driver.inspect(names),
-      driver.release(names, holder),
-    ]);
-    expect([vote.kind, look, release]).toEqual([
-      'accepted',
-      expect.objectContaining({ holder, floor: ballot }),
-      { kind: 'released', deleted: 1 },
-    ]);
-    expect(writes.map(commandsIn)).toEqual([1, 1, 1]);
-  });
 });
 
 describe('whatever a node calls', () => {

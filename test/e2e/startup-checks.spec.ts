@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
-import { checkNodes, formatStartupReport, requiredAclRules } from '../../lib/redis/preflight.ts';
+import { checkNodes, formatStartupReport } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
@@ -154,29 +154,6 @@ describe('start-up checks on real servers', () => {
       const facts = await (await NodeDriver.open(node)).examine();
       await node.close();
       expect(facts).toMatchObject({ clusterEnabled: true, missingRights });
-    }
-  });
-
-  it('find a timeout of idle clients, unless the user may not ask for it', async () => {
-    const { url } = servers[0];
-    const admin = new Redis(url);
-    try {
-      await admin.config('SET', 'timeout', '5');
-      const rules = requiredAclRules('lock:').split(' ');
-      await admin.call('acl', ['setuser', 'limited', 'on', '>secret', ...rules]);
-      for (const [user, idleTimeoutS] of [
-        ['', 5],
-        ['limited:secret@', undefined],
-      ] as const) {
-        const node = new RedisLockNode(url.replace('//', `//${user}`));
-        const facts = await (await NodeDriver.open(node)).examine();
-        await node.close();
-        expect(facts).toMatchObject({ missingRights: [], idleTimeoutS });
-      }
-    } finally {
-      await admin.config('SET', 'timeout', '0');
-      await admin.call('acl', ['deluser', 'limited']);
-      admin.disconnect();
     }
   });
 

@@ -1,6 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { countWrites } from '../support/count-writes.ts';
-import { eventually } from '../support/eventually.ts';
 import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
 import { blockEventLoop, eventsOf, outcomeOf } from './support.ts';
 
@@ -55,24 +53,6 @@ describe('a process whose event loop was blocked for longer than the node timeou
     blockEventLoop(BLOCK_MS);
     await released;
     expect(eventsOf(events, 'release-incomplete').length).toBe(0);
-  });
-
-  it('delays the release of a section by what its caller does next once, and not again', async () => {
-    const { redlock } = await cluster.process({ ttl });
-    /** Whether the release had left when its caller went on. */
-    const leftAtOnce = async () => {
-      await redlock.withLock(cluster.newKey(), () => undefined);
-      let before = 0;
-      await redlock.withLock(cluster.newKey(), () => void (before = countWrites()));
-      return countWrites() > before;
-    };
-    // A machine that stalls between two calls leaves nothing to wait for: then that is none of the work of the caller.
-    await eventually(async () => {
-      const isLeft = await leftAtOnce();
-      if (!isLeft) blockEventLoop(200);
-      expect(isLeft).toBe(false);
-    });
-    for (let round = 0; round < 5; round += 1) expect(await leftAtOnce()).toBe(true);
   });
 
   it('never calls a lock held again that ended meanwhile', async () => {

@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Lock } from '../../lib/core/lock.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import type { AcquireOptions } from '../../lib/core/options/options.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
 import type { Cluster } from '../unit/core/support/cluster.ts';
-import { eventsOf, outcomeOf, sleepIn } from './support.ts';
+import { eventsOf, sleepIn } from './support.ts';
 
 const newCluster = clusterFactory();
 const JOIN = { nested: 'join' } as const;
@@ -77,23 +76,6 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     expect([eventsOf(events, 'lost').length, eventsOf(events, 'released').length]).toEqual([1, 0]);
   });
 
-  it('answers when its release was confirmed, if it asked for that and was the last', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ latencyMs: 20 });
-    let inner: Promise<number> | undefined;
-    await cluster.settle(
-      redlock.withLock('a', () => {
-        const work = async () => {
-          await sleepIn(cluster, 100);
-          return cluster.nowMs;
-        };
-        inner = redlock.withLock('a', work, { release: 'confirmed', ...JOIN });
-      }),
-    );
-    const endedAtMs = await cluster.settle(inner!);
-    expect(cluster.nowMs - endedAtMs).toBeGreaterThanOrEqual(20);
-  });
-
   it('delays the release, which one event says when it takes more than a ttl', async () => {
     const cluster = await newCluster();
     const { redlock, events } = await cluster.process();
@@ -153,31 +135,5 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     await cluster.settle(impatient.redlock.drain(100));
     const error = await cluster.failure(second.nested);
     expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'closed' });
-  });
-});
-
-describe('a nested use of a lock', () => {
-  const reason = { code: 'the reason of the signal' };
-  const cases: [string, AcquireOptions, string][] = [
-    ['an aborted signal', { signal: AbortSignal.abort(reason) }, reason.code],
-    ['a negative ttl', { ttl: -5 }, 'REDLOCK_CONFIG'],
-    ['a ttl above maxTtl', { ttl: '1h' }, 'REDLOCK_CONFIG'],
-    ['a wait that is no duration', { wait: 'soon' as never }, 'REDLOCK_CONFIG'],
-  ];
-
-  it.each(cases)('refuses %s as any other use does', async (_, options, code) => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    let ran = false;
-    const outcomes = redlock.withLock('a', () => {
-      const calls: Promise<unknown>[] = [
-        redlock.acquire('a', options),
-        redlock.tryAcquire('a', options),
-        redlock.withLock('a', () => void (ran = true), { ...options, ...JOIN }),
-      ];
-      return Promise.all(calls.map((call) => outcomeOf(call, () => cluster.nowMs)));
-    });
-    const codes = (await cluster.settle(outcomes)).map((outcome) => outcome.code);
-    expect([codes, ran]).toEqual([[code, code, code], false]);
   });
 });

@@ -129,7 +129,6 @@ export class ManualEnvironment implements Environment {
     return {
       monotonicMs: () => this.#nowMs,
       wallMicros,
-      wallAheadMs: () => wallMicros() / 1000 - this.#nowMs,
       sinceBootMs: () => Math.floor((this.#nowMs + this.#suspendedMs) / 10) * 10,
     };
   }

@@ -1,29 +1,21 @@
-import { AsyncResource } from 'node:async_hooks';
-import { FencedUsageError, LockLostError, QuorumUnavailableError, sameLoss } from '../errors.ts';
+import {
+  FencedUsageError,
+  LockLostError,
+  QuorumUnavailableError,
+  quoteKeys,
+  sameLoss,
+} from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
-import type { LockEvent } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
-import { brokenInvariant } from '../invariant.ts';
 import type { Lock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import { inModuleContext } from '../system-environment.ts';
 import type { Granted } from '../voting/attempt.ts';
-import type { ExtensionTarget } from '../voting/extension.ts';
-import { shownLock, usedAfterRelease, type JoinedLock } from './joined-lock.ts';
-import type { KeyRecord, KeyTable } from './key-table.ts';
-import { Lease } from './lease.ts';
-import { ReleaseRound } from './release.ts';
-
-/**
- * - `granted`: a quorum voted for it; its holder does not have it yet.
- * - `held`: by the handle of its holder.
- * - `ending`: the handle was released, but sections that joined it still run.
- * - `stopping`: lost because its time ends; its holder was notified, and has what is left of the validity to stop.
- * - `kept`: no longer in use; the nodes keep it until `minHold` has passed.
- * - `over`: released, or lost for the reason in `lossError`.
- */
-type HeldLockState = 'granted' | 'held' | 'ending' | 'stopping' | 'kept' | 'over';
+import type { KeyLock, KeyRecord, KeyTable } from './key-table.ts';
+import { Lease, type LeasedLock } from './lease.ts';
+import { ReleaseRound, type LockToRelease } from './release.ts';
 
 /** What all locks of one service share. */
 export interface LockRoom {
@@ -33,74 +25,276 @@ export interface LockRoom {
   readonly onEnd: () => void;
 }
 
-/** The call that a lock was granted to; `ticket` is its order of arrival. */
+/** The call that a lock was granted to. */
 export interface GrantedCall {
   readonly keys: readonly string[];
   readonly records: readonly KeyRecord[];
   readonly settings: ResolvedAcquire;
-  readonly ticket: number;
 }
 
-/** A lock from its grant to its end, and the handle of its holder. */
-export class HeldLock implements Lock, ExtensionTarget {
-  state: HeldLockState = 'granted';
+/** A lock from its grant to its end. */
+export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
+  /**
+   * - `granted`: a quorum voted for it; its holder does not have it yet.
+   * - `held`: in use.
+   * - `timed`: the nodes keep it until its timer fires. It was lost, and who uses it has what is left of the validity to stop;
+   *   or nobody uses it, and `minHold` has not passed.
+   * - `over`: others may have its keys.
+   */
+  #state: 'granted' | 'held' | 'timed' | 'over' = 'granted';
   readonly keys: readonly string[];
+  readonly records: readonly KeyRecord[];
+  readonly settings: ResolvedAcquire;
   readonly holder: string;
   readonly ballot: number;
-  readonly settings: ResolvedAcquire;
-  /** Why its holder lost it; undefined while held, and when released. */
-  lossError: LockLostError | undefined = undefined;
-  /** The handle of its holder was released. */
-  isHandleReleased = false;
+  /** The ballot until the token is known. */
+  tokenValue: number;
+  /** Nodes that may hold it, as bits. */
+  mayHold: number;
+  /** That of its holder. */
+  readonly handle: LockHandle;
+  /** All who use it. */
+  readonly #handles: LockHandle[];
   readonly #room: LockRoom;
-  readonly records: readonly KeyRecord[];
-  readonly #startedAtMs: number;
   readonly #set: NodeSet;
+  readonly #startedAtMs: number;
   readonly #lease: Lease;
-  /** The call that acquired it: events and aborts run in its async context. To free it, dropping it is enough. */
-  #context: AsyncResource | undefined;
   #token: FencingToken | undefined;
-  #abort: AbortController | undefined;
   #release: ReleaseRound | undefined;
-  #mayHold: number;
-  /** Sections that joined it and still run. */
-  #joined: Set<JoinedLock> | undefined;
-  #mayReleaseWait = false;
-  /** Fires once: when `ending` takes long, or when the time of `minHold` is over. */
+  /** Fires once: when sections keep it for long, or when `timed` ends. */
   #timer: Alarm | undefined;
 
   constructor(room: LockRoom, { keys, records, settings }: GrantedCall, grant: Granted) {
-    if (grant.accepts < room.set.quorum)
-      throw brokenInvariant('a grant has a quorum of accepts of one ballot');
     this.keys = keys;
-    this.holder = grant.holder;
-    this.ballot = grant.ballot;
-    this.settings = settings;
-    this.#mayHold = grant.mayHold;
-    this.#room = room;
     this.records = records;
-    this.#startedAtMs = grant.startedAtMs;
+    this.settings = settings;
+    this.holder = grant.holder;
+    this.ballot = this.tokenValue = grant.ballot;
+    this.mayHold = grant.mayHold;
+    this.handle = new LockHandle(this, keys);
+    this.#handles = [this.handle];
+    this.#room = room;
     this.#set = room.set;
+    this.#startedAtMs = grant.startedAtMs;
     this.#lease = new Lease(room.set, this, grant.validUntilMs);
     room.table.granted(this, records);
   }
 
   /** Made when it is asked for: many holders never do. */
   get token(): FencingToken {
-    if (this.state === 'granted')
-      throw new FencedUsageError('The lock has no token yet.', this.keys);
-    return (this.#token ??= new FencingToken(this.ballot, this.keys, this.holder));
+    return (this.#token ??= new FencingToken(this.tokenValue, this.keys, this.holder));
   }
 
-  /** The ballot until the token is known. */
-  get #tokenValue(): number {
-    return this.#token?.value ?? this.ballot;
+  get validityMs(): number {
+    return Math.max(0, this.#lease.validUntilMs - this.#set.checkedNowMs);
+  }
+
+  get occupiedMs(): number {
+    if (this.#state === 'over') return 0;
+    const keptUntilMs = this.#state === 'timed' ? this.#timer!.dueMs : Number.POSITIVE_INFINITY;
+    return Math.max(0, Math.min(this.#lease.validUntilMs, keptUntilMs) - this.#set.nowMs);
+  }
+
+  /** It is lost or released, though nodes may still have it. */
+  get isEnding(): boolean {
+    return this.#state === 'timed' || this.#state === 'over';
+  }
+
+  get isGiven(): boolean {
+    return this.#state !== 'granted';
+  }
+
+  get isUsed(): boolean {
+    return this.#handles.length > 0;
+  }
+
+  /** The grant is complete: its holder has it. @param token another than the ballot */
+  start(token?: FencingToken): void {
+    this.#token = token;
+    this.tokenValue = token?.value ?? this.ballot;
+    this.#state = 'held';
+    const { extend, ttlMs } = this.settings;
+    this.#lease.watch(extend ? this.#startedAtMs + ttlMs / 3 : undefined);
+  }
+
+  /** Before `start`: it can be lost, and is not extended. */
+  watch(): void {
+    this.#lease.watch();
+  }
+
+  /** @throws LockLostError (reason `short`), FencedUsageError */
+  ensureLeft(ms: number): void {
+    this.#lease.checkAsked(ms);
+    if (this.validityMs < ms) throw new LockLostError(this.keys, 'short', this.tokenValue);
+  }
+
+  noticeEnd(): void {
+    if (this.#state === 'timed') {
+      if (this.occupiedMs === 0) this.#releaseOnNodes();
+    } else if (this.#state !== 'over' && this.validityMs <= 0) this.#lease.validityEnded();
+  }
+
+  /** @throws QuorumUnavailableError */
+  async extendNow(): Promise<void> {
+    const askedAtMs = this.#set.nowMs;
+    const outcome = await this.#lease.extendNow();
+    // One that was lost meanwhile says so itself.
+    if (outcome.decision === 'extended' || this.isEnding) return;
+    const { quorum, sessions, nowMs } = this.#set;
+    const waitedMs = nowMs - askedAtMs;
+    const causes = outcome.causes();
+    throw new QuorumUnavailableError(this.keys, waitedMs, quorum, sessions.length, causes);
+  }
+
+  /** Adds a use of it, under these of its keys. */
+  join(keys: readonly string[]): LockHandle {
+    const handle = new LockHandle(this, keys);
+    this.#handles.push(handle);
+    return handle;
+  }
+
+  /** Ends a use, and with the last one the lock. Resolves when its release has left, if that is due. */
+  leave(handle: LockHandle): Promise<void> | undefined {
+    const index = this.#handles.indexOf(handle);
+    if (index >= 0) {
+      this.#handles.splice(index, 1);
+      if (this.#handles.length === 0) this.#end();
+      else if (handle === this.handle && this.#state === 'held') this.#keepForSections();
+    }
+    return this.#set.flushed;
+  }
+
+  /** Resolves when the nodes were notified of its end, or no answer is left to wait for; undefined before the end. */
+  get notified(): Promise<void> | undefined {
+    return this.#release?.done;
+  }
+
+  lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
+    if (this.#state === 'over') return;
+    // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
+    if (this.#handles.length === 0) return this.#free();
+    if (this.#state === 'timed') return this.#releaseOnNodes();
+    const { keys, tokenValue } = this;
+    const { nowMs } = this.#set;
+    const error = new LockLostError(keys, reason, tokenValue, causes);
+    const wasGiven = this.#state === 'held';
+    const handles = [...this.#handles];
+    // Ends all of them at once; their listeners run later.
+    for (const each of handles) each.lossError = error;
+    // While the work has time to stop no other holder may begin; nor before `minHold` has passed.
+    const isTimeLeft = reason === 'expired' || reason === 'suspended';
+    const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
+    const mustKeepMs = wasGiven ? this.#startedAtMs + this.settings.minHoldMs - nowMs : 0;
+    if (keepMs > 0) this.#keepFor(keepMs);
+    else if (reason === 'closed' && mustKeepMs > 0) this.#free();
+    else this.#releaseOnNodes();
+    this.#set.flush(); // What users run now may take its time.
+    // Of one that it never had, the caller receives the error.
+    if (wasGiven) this.#set.emit({ type: 'lost', keys, token: tokenValue, error: sameLoss(error) });
+    inModuleContext(() => {
+      for (const each of handles) each.notifyLoss();
+    });
+    this.#room.onEnd();
+  }
+
+  asked(nodes: number): void {
+    this.mayHold |= nodes;
+  }
+
+  extended(remainingMs: number): void {
+    if (!this.#set.hasOrdinaryListener) return;
+    const { keys, tokenValue: token } = this;
+    this.#set.emit({ type: 'extended', keys, token, remainingMs });
+  }
+
+  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void {
+    const { keys, tokenValue: token } = this;
+    this.#set.emit({ type: 'extension-failed', keys, token, remainingMs, causes });
+  }
+
+  extendSoon(): void {
+    this.#lease.extendSoon();
+  }
+
+  /** Nobody uses it any more: the nodes are notified, now or when `minHold` has passed. */
+  #end(): void {
+    if (this.#state === 'over') return;
+    if (this.#state === 'timed') return this.#releaseOnNodes();
+    const { keys, tokenValue: token } = this;
+    const heldMs = this.#set.nowMs - this.#startedAtMs;
+    // Nothing ran under one that never reached its holder, and it was not reported as acquired.
+    const wasGiven = this.#state === 'held';
+    const keepMs = wasGiven ? this.settings.minHoldMs - heldMs : 0;
+    if (keepMs > 0) this.#keepFor(keepMs);
+    else this.#releaseOnNodes();
+    if (wasGiven && this.#set.hasOrdinaryListener)
+      this.#set.emit({ type: 'released', keys, token, heldMs });
+    this.#room.onEnd();
+  }
+
+  #keepFor(keepMs: number): void {
+    this.#lease.stopExtending();
+    this.#state = 'timed';
+    this.#setTimer(Math.ceil(keepMs), () => this.#releaseOnNodes());
+  }
+
+  /** Its holder has released it, and sections that joined it still run. */
+  #keepForSections(): void {
+    const { keys, tokenValue: token } = this;
+    const sinceMs = this.#set.nowMs;
+    this.#setTimer(this.settings.ttlMs, () => {
+      const sections = this.#handles.length;
+      const delayMs = this.#set.nowMs - sinceMs;
+      this.#set.emit({ type: 'release-delayed', keys, token, sections, sinceMs: delayMs });
+    });
+  }
+
+  #releaseOnNodes(): void {
+    this.#release = new ReleaseRound(this.#room, this);
+    // No extension may follow the release.
+    this.#lease.end();
+    this.#release.run(this.#set.nowMs);
+    this.#free();
+  }
+
+  /** Others in this process may ask for its keys. */
+  #free(): void {
+    this.#state = 'over';
+    this.#lease.end();
+    if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
+    this.#room.table.freed(this, this.records);
+  }
+
+  #setTimer(delayMs: number, onDeadline: () => void): void {
+    const { alarms, nowMs } = this.#set;
+    if (this.#timer !== undefined) alarms.cancel(this.#timer);
+    this.#timer = new Alarm(onDeadline);
+    alarms.set(this.#timer, delayMs, nowMs);
+  }
+}
+
+/** One use of a lock: by its holder, or by a section inside that joined it. The lock is held until the last one has ended. */
+export class LockHandle implements Lock {
+  readonly keys: readonly string[];
+  /** Why it was lost while in use. */
+  lossError: LockLostError | undefined = undefined;
+  readonly #lock: HeldLock;
+  #abort: AbortController | undefined;
+  #isReleased = false;
+
+  constructor(lock: HeldLock, keys: readonly string[]) {
+    this.#lock = lock;
+    this.keys = keys;
+  }
+
+  get token(): FencingToken {
+    return this.#lock.token;
   }
 
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.lossError !== undefined) this.#abort.abort(sameLoss(this.lossError));
+      this.notifyLoss();
     }
     return this.#abort.signal;
   }
@@ -110,261 +304,60 @@ export class HeldLock implements Lock, ExtensionTarget {
   }
 
   get remainingMs(): number {
-    return this.isHandleReleased ? 0 : this.validityMs;
-  }
-
-  /** Of the lock itself, for its handle and for sections that joined it. */
-  get validityMs(): number {
-    if (this.isUnused) return 0;
-    return Math.max(0, this.#lease.validUntilMs - this.#set.checkedNowMs);
-  }
-
-  /** How long the nodes keep it as far as this process knows, in milliseconds: while it is only kept, until `minHold` ends. */
-  get occupiedMs(): number {
-    if (this.state === 'over') return 0;
-    const keptUntilMs = this.state === 'kept' ? this.#timer?.dueMs : undefined;
-    const untilMs = Math.min(this.#lease.validUntilMs, keptUntilMs ?? Infinity);
-    return Math.max(0, untilMs - this.#set.nowMs);
-  }
-
-  /** No caller holds it any more. */
-  get isUnused(): boolean {
-    return this.state === 'over' || this.state === 'kept' || this.state === 'stopping';
-  }
-
-  /** Counts the sections that joined it and still run. */
-  get sections(): number {
-    return this.#joined?.size ?? 0;
-  }
-
-  /** The grant is complete: hands the lock to its holder, in whose async context it is called. @param token another than the ballot */
-  start(token?: FencingToken): void {
-    this.#context ??= new AsyncResource('RedlockLock', { requireManualDestroy: true });
-    this.#token = token;
-    this.state = 'held';
-    if (this.settings.extend) this.#lease.keepExtended(this.#startedAtMs);
-    else this.#lease.watch();
-  }
-
-  /** Before `start`: it can be lost, and is not extended. */
-  watch(): void {
-    this.#context = new AsyncResource('RedlockLock', { requireManualDestroy: true });
-    this.#lease.watch();
+    return this.#isReleased || this.lossError !== undefined ? 0 : this.#lock.validityMs;
   }
 
   ensure(ms = 0): void {
-    this.noticeEnd();
-    // A lock that was lost says so, also when it has been released since.
+    this.#lock.noticeEnd();
     if (this.lossError !== undefined) throw sameLoss(this.lossError);
-    if (this.isHandleReleased) throw usedAfterRelease(this.keys);
-    this.ensureLeft(ms);
-  }
-
-  /** @throws LockLostError (reason `short`), FencedUsageError */
-  ensureLeft(ms: number): void {
-    this.#lease.checkAsked(ms);
-    if (this.validityMs < ms) throw new LockLostError(this.keys, 'short', this.#tokenValue);
-  }
-
-  /** Where its time is over though no timer has said so yet, it is lost; or released, if it was only kept. */
-  noticeEnd(): void {
-    if (this.state === 'kept' && this.occupiedMs === 0) this.#releaseOnNodes(this.#set.nowMs);
-    else if (!this.isUnused && this.validityMs <= 0) this.#lease.validityEnded();
+    if (this.#isReleased)
+      throw new FencedUsageError(
+        `Lock ${quoteKeys(this.keys)} is used after its release. Do it inside the section, or acquire the lock again.`,
+        this.keys,
+      );
+    this.#lock.ensureLeft(ms);
   }
 
   async extend(): Promise<void> {
     this.ensure();
-    await this.extendNow();
+    await this.#lock.extendNow();
     this.ensure();
   }
 
-  /** @throws QuorumUnavailableError when no quorum answered; then the old validity stands */
-  async extendNow(): Promise<void> {
-    const askedAtMs = this.#set.nowMs;
-    const outcome = await this.#lease.extendNow();
-    // One that was lost meanwhile says so itself.
-    if (outcome.decision === 'extended' || this.isUnused) return;
-    const { quorum, sessions, nowMs } = this.#set;
-    throw new QuorumUnavailableError(
-      this.keys,
-      nowMs - askedAtMs,
-      quorum,
-      sessions.length,
-      outcome.causes(),
-    );
-  }
-
   release(): Promise<void> {
-    return this.#giveBack() ? this.notified : Promise.resolve();
+    void this.releaseSent();
+    return this.#lock.notified ?? Promise.resolve();
   }
 
-  /** Whether its end is more than the loss that has already ended it. */
-  #giveBack(): boolean {
-    if (this.isHandleReleased) return true;
-    this.noticeEnd();
-    this.isHandleReleased = true;
-    if (this.state === 'over') return false;
-    if (!this.#joined?.size) this.#end();
-    else if (this.state !== 'stopping') {
-      this.state = 'ending';
-      const { nowMs } = this.#set;
-      this.#setTimer(this.settings.ttlMs, () => this.#delayed(nowMs));
-    }
-    return true;
-  }
-
-  /** As `release`, but waits no longer than until its bytes have left, and not for that where the next vote takes them along. */
+  /** As `release`, but waits no longer than until the bytes have left. */
   releaseSent(): Promise<void> | undefined {
-    this.#mayReleaseWait = true;
-    this.#giveBack();
-    return this.#set.whenFlushed();
-  }
-
-  /** Resolves when its release has left, if that is due. */
-  get sent(): Promise<void> | undefined {
-    return this.#set.whenFlushed();
-  }
-
-  toJSON(): object {
-    return shownLock(this);
+    this.#lock.noticeEnd();
+    this.#isReleased = true;
+    return this.#lock.leave(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
 
-  /** Resolves when the nodes were notified of its end, or no answer is left to wait for. */
-  get notified(): Promise<void> {
-    return this.#release?.done ?? Promise.resolve();
+  /** What a log shows of it. */
+  toJSON(): object {
+    const { keys, token, isHeld } = this;
+    return { keys, token: token.value, holder: token.holder, isHeld };
   }
 
-  /** A section begins that keeps the lock until it ends. */
-  join(joined: JoinedLock): void {
-    (this.#joined ??= new Set()).add(joined);
+  /** The lock ended before this use of it did, which `lossError` says already. */
+  notifyLoss(): void {
+    if (this.lossError !== undefined) this.#abort?.abort(sameLoss(this.lossError));
   }
 
-  /** Returns the release of the lock when that section was the last. */
-  leave(joined: JoinedLock): Promise<void> | undefined {
-    if (this.#joined?.delete(joined) !== true || this.sections > 0) return undefined;
-    if (!this.isHandleReleased || this.state === 'over') return undefined;
-    this.#end();
-    return this.notified;
+  /** Says whether its lock is held under this key. */
+  covers(key: string): boolean {
+    return this.isHeld && this.#lock.keys.includes(key);
   }
 
-  lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
-    if (this.state === 'over') return;
-    // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
-    if (this.state === 'kept') return this.#free();
-    const { nowMs } = this.#set;
-    if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
-    const error = new LockLostError(this.keys, reason, this.#tokenValue, causes);
-    const wasGiven = this.state !== 'granted';
-    const joined = [...(this.#joined ?? [])];
-    // Ends all of them at once; their listeners run later.
-    for (const each of joined) each.lossError = error;
-    const isInUse = !this.isHandleReleased;
-    if (isInUse) this.lossError = error;
-    // While the work has time to stop no other holder may begin; nor before `minHold` has passed.
-    const isTimeLeft = reason === 'expired' || reason === 'suspended';
-    const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
-    const mustKeepMs = this.#startedAtMs + this.settings.minHoldMs - nowMs;
-    if (keepMs > 0) this.#keep('stopping', keepMs);
-    else if (reason === 'closed' && mustKeepMs > 0) this.#free();
-    else this.#releaseOnNodes(nowMs);
-    this.#set.flush(); // What users run now may take its time.
-    this.#inContext(() => {
-      const { keys } = this;
-      // Of one that it never had, the caller receives the error.
-      if (wasGiven)
-        this.#set.emit({ type: 'lost', keys, token: this.#tokenValue, error: sameLoss(error) });
-      if (isInUse) this.#abort?.abort(sameLoss(error));
-      for (const each of joined) each.notifyLoss();
-    });
-    this.#context = undefined; // No event follows: it can be freed.
-    this.#room.onEnd();
-  }
-
-  asked(nodes: number): void {
-    this.#mayHold |= nodes;
-  }
-
-  extended(remainingMs: number): void {
-    if (!this.#set.hasOrdinaryListener) return;
-    this.#emit({ type: 'extended', keys: this.keys, token: this.#tokenValue, remainingMs });
-  }
-
-  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void {
-    const { keys } = this;
-    this.#emit({ type: 'extension-failed', keys, token: this.#tokenValue, remainingMs, causes });
-  }
-
-  /** Proves to itself that it is still held, soon: a clock has moved. */
-  extendSoon(): void {
-    this.#lease.extendSoon();
-  }
-
-  /** It is no longer in use: the nodes are notified, now or when `minHold` has passed. */
-  #end(): void {
-    const { nowMs } = this.#set;
-    if (this.state === 'stopping') return this.#releaseOnNodes(nowMs);
-    const heldMs = nowMs - this.#startedAtMs;
-    // Nothing ran under one that never reached its holder, and it was not reported as acquired.
-    const wasHeld = this.state !== 'granted';
-    const keepMs = wasHeld ? this.settings.minHoldMs - heldMs : 0;
-    if (keepMs > 0) this.#keep('kept', keepMs);
-    else this.#releaseOnNodes(nowMs);
-    const { keys } = this;
-    const released: LockEvent = { type: 'released', keys, token: this.#tokenValue, heldMs };
-    const context = this.#context;
-    if (this.#set.hasOrdinaryListener && wasHeld) {
-      this.#set.afterFlush(() => context?.runInAsyncScope(() => this.#set.emit(released)));
-    }
-    this.#context = undefined;
-    this.#room.onEnd();
-  }
-
-  /** Its release is due then. */
-  #keep(state: 'stopping' | 'kept', keepMs: number): void {
-    this.#lease.stopExtending();
-    this.state = state;
-    this.#setTimer(Math.ceil(keepMs), () => this.#releaseOnNodes(this.#set.nowMs));
-  }
-
-  #releaseOnNodes(nowMs: number): void {
-    const token = this.#tokenValue;
-    this.#release = new ReleaseRound(this.#room, this, token, this.#mayHold, this.#context);
-    // No extension may follow the release.
-    this.#lease.end();
-    this.#release.run(nowMs, this.#mayReleaseWait);
-    this.#free();
-  }
-
-  /** Others in this process may ask for its keys. */
-  #free(): void {
-    this.state = 'over';
-    this.#lease.end();
-    if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#room.table.freed(this, this.records);
-  }
-
-  #delayed(endingSinceMs: number): void {
-    const sinceMs = this.#set.nowMs - endingSinceMs;
-    const { keys, sections } = this;
-    this.#emit({ type: 'release-delayed', keys, token: this.#tokenValue, sections, sinceMs });
-  }
-
-  #setTimer(delayMs: number, onDeadline: () => void): void {
-    if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#timer = new Alarm(onDeadline);
-    this.#set.alarms.set(this.#timer, delayMs, this.#set.nowMs);
-  }
-
-  #emit(event: LockEvent): void {
-    this.#inContext(() => this.#set.emit(event));
-  }
-
-  #inContext(callback: () => void): void {
-    if (this.#context === undefined) callback();
-    else this.#context.runInAsyncScope(callback);
+  /** Another use of its lock. */
+  join(keys: readonly string[]): LockHandle {
+    return this.#lock.join(keys);
   }
 }

@@ -1,13 +1,12 @@
-import type { NodeCause } from '../errors.ts';
-import { brokenInvariant, isThorough } from '../invariant.ts';
+import type { LockLossReason, NodeCause } from '../errors.ts';
+import { brokenInvariant } from '../invariant.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
-import type { HeldLock } from './held-lock.ts';
-import { jitterMs, passOn, QueuePlace } from './queue-place.ts';
+import { jitterMs, passOn, POLL_MS, QueuePlace } from './queue-place.ts';
 
-/** Records kept for nothing but what they remember of floors. */
-const MAX_REMEMBERED = 4_096;
+/** Keys whose floors are remembered. */
+const MOST_FLOORS = 4_096;
 /** Time for which a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
 const ROW_MS = 40;
 
@@ -15,68 +14,44 @@ const ROW_MS = 40;
 export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
-  /** Has no conclusive answer yet, which it is owed within a node timeout. */
-  isImpatient: boolean;
-  /** Its latest try: whether a node has named another holder so far. */
+  readonly keys: readonly string[];
+  /** Its latest try: what nodes have said so far. */
   readonly attempt: Pick<Attempt, 'isAnsweredSince' | 'openCauses' | 'heldBackMs'> | undefined;
-  place: KeyRecord | undefined;
+  place: KeyLine | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
-  /** Something changed: it looks again whether it can try. */
-  wake(): void;
+  /** Something changed: it looks again whether it can try, which it may from `fromMs` on, if that is given. */
+  wake(fromMs?: number): void;
 }
 
-/** Another process holds the key, as a quorum of nodes said. */
-export interface ForeignHolder {
-  /** When it is worth asking again, without a hint. */
-  readonly untilMs: number;
-  /** When its lease ends unless it is extended; undefined without TTL. */
-  readonly freeAtMs: number | undefined;
-  /** What each node said. */
-  readonly causes: () => NodeCause[];
+/** A lock of this process, as its keys know it. */
+export interface KeyLock {
+  readonly keys: readonly string[];
+  /** It is lost or released, though nodes may still have it. */
+  readonly isEnding: boolean;
+  /** Its holder, or a section that joined it, has not released it. */
+  readonly isUsed: boolean;
+  /** Its holder has it. */
+  readonly isGiven: boolean;
+  /** How long the nodes keep it as far as this process knows. */
+  readonly occupiedMs: number;
+  /** Where its time is over though no timer has said so yet, it ends. */
+  noticeEnd(): void;
+  /** Proves to itself that it is still held, soon: a clock has moved. */
+  extendSoon(): void;
+  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
 }
 
-/** Everything this process knows of one key. */
-export class KeyRecord {
-  readonly key: string;
-  /** Held here: also while it is only kept for `minHold`. */
-  lock: HeldLock | undefined = undefined;
-  /** Whose try for a lock with this key is under way. One at a time in this process. */
-  trying: Waiter | undefined = undefined;
-  foreign: ForeignHolder | undefined = undefined;
-  /** When it was last granted here, or a quorum named another holder. */
-  busyAtMs = Number.NEGATIVE_INFINITY;
-  /** When a node last named another holder, and when its lease was to end. */
-  named: { readonly atMs: number; readonly freeAtMs: number } | undefined = undefined;
-  /** The latest outage that a try for this key found; Verdict decides whether it still counts. */
-  outage: FailedAttempt | undefined = undefined;
-  /** Sets that wait for this key, wherever they stand. */
-  sets: Set<Waiter> | undefined = undefined;
-  /** Set that waits for another key, and keeps this one from later callers: once between two tries for it. */
-  reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
+/** Callers of this process that wait for one key, in the order of their arrival. */
+export class KeyLine {
   first: Waiter | undefined = undefined;
   last: Waiter | undefined = undefined;
-  /** How many in line are impatient; 0 saves a walk. */
-  impatient = 0;
-  /** Place of this process among those that wait for the key; undefined where no caller here has to wait for another process. */
-  queued: QueuePlace | undefined = undefined;
-  /** Nodes said when the key was last released here that other processes wait for it. */
-  othersWait = false;
-  /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
-  rowSinceMs: number | undefined = undefined;
-  /** Counts how often it may have become free, and when the head of its line may try since. */
-  hints = 0;
-  hintAtMs: number | undefined = undefined;
-  /** Highest floor that nodes reported, while it is ahead of our clock; microseconds. */
-  floor = 0;
-  /** Waiters and locks that refer to it. */
-  uses = 0;
+  /** Set that waits for another key, and keeps the key of this line from later callers: once between two tries for it. */
+  reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
+  /** Those in it that have no answer yet, and no more time than one takes. */
+  #owed: Set<Waiter> | undefined;
 
-  constructor(key: string) {
-    this.key = key;
-  }
-
-  /** In order of arrival: mostly behind all others, and in front for one that moves or comes back from its try. */
+  /** Mostly behind all others, and in front for one that moves or comes back from its try. */
   enter(waiter: Waiter): void {
     let next: Waiter | undefined;
     if (this.last !== undefined && this.last.ticket > waiter.ticket) {
@@ -91,24 +66,6 @@ export class KeyRecord {
     else previous.nextInLine = waiter;
     if (next === undefined) this.last = waiter;
     else next.previousInLine = waiter;
-    if (waiter.isImpatient) this.impatient += 1;
-  }
-
-  /** Held here, or elsewhere by a lease that has not ended, as far as this process knows. */
-  isHeld(nowMs: number): boolean {
-    return this.lock !== undefined || (this.foreign !== undefined && !this.hasLapsed(nowMs));
-  }
-
-  /** No one asked since the lease of its holder elsewhere ended. */
-  hasLapsed(nowMs: number): boolean {
-    return this.foreign !== undefined && nowMs >= (this.foreign.freeAtMs ?? this.foreign.untilMs);
-  }
-
-  /** A node named another holder, whose lease runs for so long; -1 without TTL. The longest lease of one moment counts. */
-  wasNamed(atMs: number, remainingMs: number): void {
-    const freeAtMs = remainingMs < 0 ? Number.POSITIVE_INFINITY : atMs + remainingMs;
-    if (this.named?.atMs !== atMs || freeAtMs > this.named.freeAtMs)
-      this.named = { atMs, freeAtMs };
   }
 
   /** A head that leaves hands its wake-up on. */
@@ -119,59 +76,94 @@ export class KeyRecord {
     if (next === undefined) this.last = previous;
     else next.previousInLine = previous;
     waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
-    if (waiter.isImpatient) this.impatient -= 1;
-    if (this.first === undefined) {
-      // Another line may have a set that waits for the end of the holder.
-      if (!this.isAwaited) this.foreign = undefined;
-    } else if (previous === undefined) this.wake();
+    this.#owed?.delete(waiter);
+    if (previous === undefined) this.first?.wake();
   }
 
-  /** Says whether an earlier set keeps it from a caller with this number of arrival. */
+  /** Says whether an earlier set keeps the key from a caller with this number of arrival. */
   isReserved(ticket: number, nowMs: number): boolean {
     const { reserved } = this;
     return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
   }
 
-  /** Wakes the head of the line: the key may be free. */
-  wake(): void {
-    this.first?.wake();
+  /** Notes whether it is owed an answer: then the end of every try wakes it. */
+  owe(waiter: Waiter, isOwed: boolean): void {
+    if (isOwed) (this.#owed ??= new Set()).add(waiter);
+    else this.#owed?.delete(waiter);
   }
 
-  /** There is a conclusive answer: callers that wait for no more than that are notified. */
-  wakeImpatient(): void {
-    for (let waiter = this.first; waiter !== undefined; waiter = waiter.nextInLine)
-      if (waiter.isImpatient) waiter.wake();
-  }
-
-  /** From now on the end of every try wakes it: one who comes back from a try stands in front again. */
-  listen(waiter: Waiter): void {
-    if (waiter.isImpatient) return;
-    waiter.isImpatient = true;
-    this.impatient += 1;
-  }
-
-  /** The line goes on, and callers that wait for no more than an answer may need a try of their own. */
-  tryFailed(): void {
-    this.wake();
-    if (this.impatient > 0) this.wakeImpatient();
-  }
-
-  /** Lets the line look again; its head may try from `atMs` on. */
-  mayBeFree(atMs: number): void {
-    this.hints += 1;
-    this.hintAtMs = atMs;
-    this.foreign = undefined;
-    this.wake();
-  }
-
-  /** Says whether a caller here waits for it, tries for it, or needs it for a set. */
-  get isAwaited(): boolean {
-    return this.first !== undefined || this.trying !== undefined || !!this.sets?.size;
+  /** A try for the key has ended: there may be an answer, or the need for a try of their own. */
+  wakeOwed(): void {
+    if (this.#owed?.size) for (const waiter of this.#owed) waiter.wake();
   }
 }
 
-function isUnused({ lock, isAwaited, reserved, queued }: KeyRecord): boolean {
-  return !isAwaited && (lock ?? reserved ?? queued) === undefined;
+/** Another process holds the key, as a quorum of nodes said. */
+export interface ForeignHolder {
+  /** When it is worth asking again, without a hint. */
+  readonly untilMs: number;
+  /** When its lease ends unless it is extended; undefined without TTL. */
+  readonly freeAtMs: number | undefined;
+  /** What each node said. */
+  readonly causes: () => NodeCause[];
+}
+
+/** Everything this process knows of one key, and who waits for it. */
+export class KeyRecord extends KeyLine {
+  readonly key: string;
+  /** Held here: also while it is only kept for `minHold`. */
+  lock: KeyLock | undefined = undefined;
+  grantedAtMs = 0;
+  /** Whose try for a lock with this key is under way. One at a time in this process. */
+  trying: Waiter | undefined = undefined;
+  foreign: ForeignHolder | undefined = undefined;
+  /** Until when it has a holder, here or elsewhere, as far as is known: infinite while it is held here. */
+  busyUntilMs = Number.NEGATIVE_INFINITY;
+  /** Until when the word of single nodes counts that named another holder. */
+  namedUntilMs = Number.NEGATIVE_INFINITY;
+  /** The latest outage that a try for this key found; whether it still counts depends on who asks. */
+  outage: FailedAttempt | undefined = undefined;
+  /** Place of this process among those that wait for the key; undefined where no caller here has to wait for another process. */
+  queued: QueuePlace | undefined = undefined;
+  /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
+  rowSinceMs: number | undefined = undefined;
+  /** Waiters and locks that refer to it. */
+  uses = 0;
+
+  constructor(key: string) {
+    super();
+    this.key = key;
+  }
+
+  /** Says whether a caller here waits for it or tries for it, alone or in a set. */
+  get isAwaited(): boolean {
+    return this.uses > (this.lock === undefined ? 0 : 1);
+  }
+
+  /** A quorum named another holder. */
+  heldElsewhere(foreign: ForeignHolder): void {
+    this.foreign = foreign;
+    this.busyUntilMs = foreign.freeAtMs ?? foreign.untilMs;
+  }
+
+  /** A node named another holder, whose lease runs for so long; -1 without TTL. That is news for two node timeouts, or until the next poll. */
+  wasNamed(nowMs: number, remainingMs: number, nodeTimeoutMs: number): void {
+    const newsMs = Math.max(2 * nodeTimeoutMs, POLL_MS);
+    const forMs = remainingMs < 0 ? newsMs : Math.min(remainingMs, newsMs);
+    this.namedUntilMs = Math.max(this.namedUntilMs, nowMs + forMs);
+  }
+
+  /** Nothing is known of a holder any more. */
+  ended(nowMs: number): void {
+    this.foreign = undefined;
+    this.busyUntilMs = Math.min(this.busyUntilMs, nowMs);
+  }
+
+  /** Lets the line look again; its head may try from `fromMs` on. */
+  mayBeFree(nowMs: number, fromMs: number): void {
+    if (this.lock === undefined) this.ended(nowMs);
+    this.first?.wake(fromMs);
+  }
 }
 
 /** One record per key that this process holds, tries for or waits for. */
@@ -182,23 +174,22 @@ export class KeyTable {
    * ones, with all that was in them, until the next full collection. That was a third of the time of a busy client.
    */
   readonly #records = Object.create(null) as Record<string, KeyRecord>;
-  /** Records that are only remembered, oldest first. */
-  readonly #remembered = new Set<KeyRecord>();
+  /** By key the highest floor that nodes reported ahead of our clock, in microseconds; the one that was seen first comes first. */
+  readonly #floors = new Map<string, number>();
 
   constructor(set: NodeSet) {
     this.#set = set;
   }
 
   /** How many records there are. */
-  size = 0;
+  get size(): number {
+    return Object.keys(this.#records).length;
+  }
 
   /** The record of `key`, in use until it is dropped again. */
   use(key: string): KeyRecord {
     let record = this.#records[key];
-    if (record === undefined) {
-      record = this.#records[key] = new KeyRecord(key);
-      this.size += 1;
-    }
+    record ??= this.#records[key] = new KeyRecord(key);
     record.uses += 1;
     return record;
   }
@@ -207,7 +198,7 @@ export class KeyTable {
     // One key for nearly every lock: an array that grows takes several times the memory.
     const records = [this.use(keys[0]!)];
     for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
-    for (const { lock } of records) if (lock?.state === 'kept') lock.noticeEnd();
+    for (const { lock } of records) if (lock?.isEnding) lock.noticeEnd();
     return records;
   }
 
@@ -223,37 +214,41 @@ export class KeyTable {
         record.rowSinceMs = undefined;
       }
     }
-    this.#forget(record);
+    if (record.uses === 0) delete this.#records[record.key];
   }
 
   /** Every lock once. */
-  locks(): Set<HeldLock> {
-    const locks = new Set<HeldLock>();
+  locks(): Set<KeyLock> {
+    const locks = new Set<KeyLock>();
     for (const { lock } of Object.values(this.#records)) if (lock !== undefined) locks.add(lock);
     return locks;
   }
 
-  granted(lock: HeldLock, records: readonly KeyRecord[]): void {
+  granted(lock: KeyLock, records: readonly KeyRecord[]): void {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
+      record.grantedAtMs = this.#set.nowMs;
       record.trying = undefined;
       record.foreign = undefined;
-      record.busyAtMs = this.#set.nowMs;
+      record.busyUntilMs = Number.POSITIVE_INFINITY;
       record.queued?.end();
       record.queued = undefined;
       record.uses += 1;
     }
-    for (const record of records) if (record.impatient > 0) record.wakeImpatient();
+    for (const record of records) if (record.first !== undefined) record.wakeOwed();
   }
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
-  freed(lock: HeldLock, records: readonly KeyRecord[]): void {
+  freed(lock: KeyLock, records: readonly KeyRecord[]): void {
+    const { nowMs } = this.#set;
     for (const record of records) {
-      if (record.lock === lock) record.lock = undefined;
+      if (record.lock !== lock) continue;
+      record.lock = undefined;
+      record.busyUntilMs = nowMs;
     }
     for (const record of records) {
-      if (record.first !== undefined) record.wake();
+      record.first?.wake();
       this.drop(record);
     }
   }
@@ -264,21 +259,10 @@ export class KeyTable {
    */
   passes(records: readonly KeyRecord[], nowMs: number): boolean {
     const [record, ...others] = records as [KeyRecord];
-    const sinceMs = record.rowSinceMs ?? record.busyAtMs;
+    const sinceMs = record.rowSinceMs ?? record.grantedAtMs;
     const stays = others.length === 0 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
     for (const each of records) each.rowSinceMs = stays ? sinceMs : undefined;
     return !stays;
-  }
-
-  /** Lets callers here stand behind others that wait, whose turn it is. */
-  standBehind(records: readonly KeyRecord[], nowMs: number): void {
-    for (const record of records) {
-      if (record.first === undefined || !record.othersWait) continue;
-      this.stand(record, nowMs);
-      const untilMs = nowMs + this.#set.options.acquire.nodeTimeoutMs;
-      // Processes that waited may have died: this is no evidence of a holder.
-      record.foreign = { untilMs, freeAtMs: nowMs, causes: () => [] };
-    }
   }
 
   /** Stands in line at the nodes for a caller here. */
@@ -288,25 +272,25 @@ export class KeyTable {
   }
 
   /** The ballot of a new attempt: never the same number twice while it is ahead of the clock. */
-  nextBallot(records: readonly KeyRecord[]): number {
+  nextBallot(keys: readonly string[]): number {
     const now = this.#set.environment.clock.wallMicros();
     let ballot = now;
-    for (const { floor } of records) if (floor >= ballot) ballot = floor + 1;
-    if (ballot > now) for (const record of records) record.floor = ballot;
+    for (const key of keys) ballot = Math.max(ballot, (this.#floors.get(key) ?? 0) + 1);
+    if (ballot > now) this.sawFloor(keys, ballot);
     return ballot;
   }
 
-  /** What is remembered is a cache: losing it costs a round trip, never safety, because nodes refuse low ballots. */
-  sawFloor(records: readonly KeyRecord[], floor: number): void {
+  /**
+   * Nodes, or a resource, have seen this number under one of the keys: the next ballots are above it. What is remembered is a
+   * cache: losing it costs a round trip, never safety, because nodes refuse low ballots.
+   */
+  sawFloor(keys: readonly string[], floor: number): void {
     if (floor < this.#set.environment.clock.wallMicros()) return;
-    for (const record of records) record.floor = Math.max(record.floor, floor);
-  }
-
-  /** A resource has seen this number under one of the keys: the next ballots are above it. */
-  sawToken(keys: readonly string[], token: number): void {
-    const records = this.useAll(keys);
-    this.sawFloor(records, token);
-    for (const record of records) this.drop(record);
+    for (const key of keys) this.#floors.set(key, Math.max(this.#floors.get(key) ?? 0, floor));
+    for (const oldest of this.#floors.keys()) {
+      if (this.#floors.size <= MOST_FLOORS) return;
+      this.#floors.delete(oldest);
+    }
   }
 
   /** Hears that a node keeps a lock for this process; with `keptMs` for another one, and this one is behind it. */
@@ -332,28 +316,6 @@ export class KeyTable {
   hintAll(): void {
     const { nowMs, roundTripMs, environment } = this.#set;
     for (const record of Object.values(this.#records))
-      record.mayBeFree(nowMs + jitterMs(0, roundTripMs, environment.random.fraction()));
-  }
-
-  /** A record without content is gone, but for a bounded number that remember something. */
-  #forget(record: KeyRecord): void {
-    if (record.uses > 0) return;
-    record.outage = undefined;
-    record.named = undefined;
-    record.busyAtMs = Number.NEGATIVE_INFINITY;
-    this.#remembered.delete(record);
-    const isAhead = record.floor > 0 && record.floor >= this.#set.environment.clock.wallMicros();
-    if (isThorough && !isUnused(record))
-      throw brokenInvariant('a record that is not in use has no content');
-    let gone = record;
-    if (isAhead) {
-      this.#remembered.add(record);
-      if (this.#remembered.size <= MAX_REMEMBERED) return;
-      [gone = record] = this.#remembered;
-      this.#remembered.delete(gone);
-      if (gone.uses > 0) return;
-    }
-    delete this.#records[gone.key];
-    this.size -= 1;
+      record.mayBeFree(nowMs, nowMs + jitterMs(roundTripMs, environment.random.fraction()));
   }
 }

@@ -1,14 +1,24 @@
 import { FencedUsageError } from '../errors.ts';
-import type { NodeCause } from '../errors.ts';
+import type { LockLossReason, NodeCause } from '../errors.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { kindOf } from '../options/option-names.ts';
+import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { driftMs } from '../validity.ts';
 import { extendOnce } from '../voting/extension.ts';
-import type { ExtensionOutcome } from '../voting/extension.ts';
+import type { ExtensionOutcome, ExtensionTarget } from '../voting/extension.ts';
 import type { VoteRound } from '../voting/vote-round.ts';
-import type { HeldLock } from './held-lock.ts';
+
+/** A lock whose validity is kept, and what it hears of that. */
+export interface LeasedLock extends ExtensionTarget {
+  readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
+  /** No answer counts any more. */
+  readonly isEnding: boolean;
+  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
+  extended(remainingMs: number): void;
+  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void;
+}
 
 /**
  * Keeps the validity of one held lock: extends it at a third of the ttl, and calls `lost` before it ends.
@@ -19,7 +29,7 @@ import type { HeldLock } from './held-lock.ts';
 export class Lease extends Deadline {
   validUntilMs: number;
   readonly #set: NodeSet;
-  readonly #lock: HeldLock;
+  readonly #lock: LeasedLock;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
   #ended = false;
@@ -27,20 +37,21 @@ export class Lease extends Deadline {
   #suspendedMs: number;
   /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
   readonly #leadMs: number;
+  /** Locks look at themselves together at multiples of it, so that their extensions leave as one message. */
+  readonly #stepMs: number;
   /** What each node answered to the last extension, when it failed. */
   #failure: (() => NodeCause[]) | undefined;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
   #open: Set<VoteRound> | undefined;
 
-  constructor(set: NodeSet, lock: HeldLock, validUntilMs: number) {
+  constructor(set: NodeSet, lock: LeasedLock, validUntilMs: number) {
     super();
     this.#set = set;
     this.#lock = lock;
     this.validUntilMs = validUntilMs;
     this.#suspendedMs = set.suspendedMs;
     this.#leadMs = Math.max(4, lock.settings.ttlMs / 200);
-    // Also the step of its delays, so that thousands of locks share a timer.
-    this.earlyMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
+    this.#stepMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
   }
 
   /** @throws FencedUsageError when `ms` is no number of milliseconds, or the lock never has so much validity left */
@@ -49,26 +60,16 @@ export class Lease extends Deadline {
     const { ttlMs } = settings;
     const mostMs = ttlMs - driftMs(ttlMs, this.#set.options.driftFactor);
     if (typeof ms === 'number' && ms >= 0 && ms <= mostMs) return;
-    if (typeof ms === 'number' && ms > mostMs)
-      throw new FencedUsageError(
-        `ensure was asked for ${ms} ms, but a lock with a ttl of ${inSeconds(ttlMs)} never has more than ${Math.floor(mostMs)} ms left. Ask for less, or raise 'ttl'. The lock is still held.`,
-        keys,
-      );
     throw new FencedUsageError(
-      `ensure takes milliseconds as a number, such as ensure(2_000), not ${typeof ms === 'number' ? ms : kindOf(ms)}. The lock is still held.`,
+      `ensure takes milliseconds as a number from 0 to ${Math.floor(mostMs)}, not ${typeof ms === 'number' ? ms : kindOf(ms)}: with a ttl of ${inSeconds(ttlMs)} a lock never has more left. The lock is still held.`,
       keys,
     );
   }
 
-  /** From now on reports the loss when validity ends. */
-  watch(): void {
-    this.#arm();
-  }
-
-  /** As `watch`, and from now on extends by itself; first at a third of the ttl after `startedAtMs`. */
-  keepExtended(startedAtMs: number): void {
-    this.#keeps = true;
-    this.#nextExtensionMs = startedAtMs + this.#lock.settings.ttlMs / 3;
+  /** From now on reports the loss when validity ends, and extends by itself: first at `extendAtMs`, if ever. */
+  watch(extendAtMs = Number.POSITIVE_INFINITY): void {
+    this.#nextExtensionMs = extendAtMs;
+    this.#keeps = extendAtMs !== Number.POSITIVE_INFINITY;
     this.#arm();
   }
 
@@ -95,7 +96,7 @@ export class Lease extends Deadline {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    if (this.line !== undefined) this.#set.alarms.cancel(this);
+    this.#set.alarms.cancel(this);
     // A node that has to be joined again would be asked once more, after the release.
     for (const extension of this.#open ?? []) extension.cancel();
   }
@@ -107,7 +108,7 @@ export class Lease extends Deadline {
       this.validityEnded();
       return;
     }
-    if (nowMs >= this.#nextExtensionMs - 2 * this.earlyMs) {
+    if (nowMs >= this.#nextExtensionMs - this.#stepMs) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
     }
@@ -135,31 +136,26 @@ export class Lease extends Deadline {
   #arm(): void {
     if (this.#ended) return;
     const { nowMs } = this.#set;
-    const delayMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs) - nowMs;
-    const stepMs = delayMs > 2 * this.earlyMs ? this.earlyMs : 1;
-    this.#set.alarms.set(this, Math.max(1, Math.floor(delayMs / stepMs) * stepMs), nowMs);
+    const dueMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs);
+    const stepMs = dueMs - nowMs > 2 * this.#stepMs ? this.#stepMs : 1;
+    this.#set.alarms.set(this, Math.max(1, Math.floor(dueMs / stepMs) * stepMs - nowMs), nowMs);
   }
 
   async #extendInRhythm(): Promise<void> {
     const { ttlMs, nodeTimeoutMs } = this.#lock.settings;
     const startedAtMs = this.#set.nowMs;
-    const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
+    const { decision, quarantineMs } = await this.extendNow();
     if (!this.#keeps || this.#ended) return;
-    const { nowMs } = this.#set;
-    if (outcome.decision === 'extended') this.#nextExtensionMs = startedAtMs + ttlMs / 3;
-    else
-      this.#nextExtensionMs =
-        nowMs + (nodeTimeoutMs / 2) * (1 + this.#set.environment.random.fraction());
-    if (outcome.quarantineMs !== undefined) {
-      const againAtMs = nowMs + Math.max(1, outcome.quarantineMs);
-      this.#nextExtensionMs = Math.min(this.#nextExtensionMs, againAtMs);
-    }
-    this.#apply(outcome);
+    const { nowMs, environment } = this.#set;
+    const pauseMs = (nodeTimeoutMs / 2) * (1 + environment.random.fraction());
+    const nextMs = decision === 'extended' ? startedAtMs + ttlMs / 3 : nowMs + pauseMs;
+    // A node that votes again can have its key again.
+    this.#nextExtensionMs = Math.min(nextMs, nowMs + Math.max(1, quarantineMs));
     this.#arm();
   }
 
   #apply(outcome: ExtensionOutcome): void {
-    if (this.#ended || this.#lock.isUnused) return;
+    if (this.#ended || this.#lock.isEnding) return;
     const nowMs = this.#set.checkedNowMs;
     // A late answer never brings a validity back that has ended.
     if (nowMs >= this.validUntilMs) this.validityEnded(outcome.causes());

@@ -17,13 +17,11 @@ export const GRACE_OF_SET_MS = 40;
 const LEAST_SLACK_MS = 10;
 
 /** Limits the jitter after a moment that several processes wait for. */
-export const MAX_JITTER_MS = 40;
-const MAX_JITTER_DOUBLINGS = 5;
+const MAX_JITTER_MS = 40;
 
 /** Keeps processes apart that wait for the same moment. */
-export function jitterMs(failures: number, roundTripMs: number, random: number): number {
-  const ceilingMs = roundTripMs * 2 ** Math.min(failures, MAX_JITTER_DOUBLINGS);
-  return Math.min(random * ceilingMs, MAX_JITTER_MS);
+export function jitterMs(roundTripMs: number, random: number): number {
+  return random * Math.min(roundTripMs, MAX_JITTER_MS);
 }
 
 /**
@@ -52,7 +50,8 @@ export class QueuePlace extends Deadline {
     this.#set = set;
     this.#record = record;
     this.#names = new NodeNames(set.options.keyPrefix, [record.key], set.marker);
-    let graceMs = record.sets?.size ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
+    const isForSet = (record.trying ?? record.first)!.keys.length > 1;
+    let graceMs = isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
     // Grace grows in few steps, because a node takes another text for another process.
     while (graceMs < 4 * set.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
@@ -86,7 +85,7 @@ export class QueuePlace extends Deadline {
       lifeMs: QUEUE_LIFE_MS,
     };
     session.wait(request, (reply) => this.#answered(round, session, reply));
-    this.#set.flushLater(undefined, false);
+    this.#set.flushLater();
   }
 
   /** Notes that this node keeps the key for this process. */
@@ -102,7 +101,18 @@ export class QueuePlace extends Deadline {
   /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
   standBy(keptMs: number): void {
     const { alarms, nowMs } = this.#set;
-    if (this.#kept === 0 && this.dueMs > nowMs + keptMs + 1) alarms.set(this, keptMs + 1, nowMs);
+    const pauseMs = keptMs + this.#afterTurnMs;
+    if (this.#kept === 0 && this.dueMs > nowMs + pauseMs) alarms.set(this, pauseMs, nowMs);
+  }
+
+  /**
+   * Sets ask apart: two that have each other's key would change places at the same moment again and again. With a random pause
+   * of up to four round trips, one of them has both turns for a round trip at every second change.
+   */
+  get #afterTurnMs(): number {
+    const { roundTripMs, environment } = this.#set;
+    const isForSet = (this.#record.trying ?? this.#record.first)?.keys.length !== 1;
+    return isForSet ? 1 + jitterMs(4 * roundTripMs, environment.random.fraction()) : 1;
   }
 
   onDeadline(): void {
@@ -141,7 +151,7 @@ export class QueuePlace extends Deadline {
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
     this.#isHeldFor(freeInMs);
-    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + 1, nowMs);
+    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + this.#afterTurnMs, nowMs);
   }
 
   /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */
@@ -152,9 +162,9 @@ export class QueuePlace extends Deadline {
   /** Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before. */
   #isHeldFor(ms: number): void {
     const { foreign } = this.#record;
-    const { nowMs, roundTripMs } = this.#set;
+    const { nowMs, roundTripMs, options } = this.#set;
     // Leases say how long they run, turns of others do not.
-    this.#record.wasNamed(nowMs, ms > this.#set.options.maxTtlMs ? -1 : ms);
+    if (ms <= options.maxTtlMs) this.#record.wasNamed(nowMs, ms, options.acquire.nodeTimeoutMs);
     if (foreign === undefined) return;
     const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
     this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };
@@ -168,8 +178,8 @@ export class QueuePlace extends Deadline {
     const { alarms, nowMs, roundTripMs, environment } = this.#set;
     // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);
-    const apartMs = isKept ? 0 : jitterMs(0, roundTripMs, environment.random.fraction());
-    this.#record.mayBeFree(nowMs + apartMs);
+    const apartMs = isKept ? 0 : jitterMs(roundTripMs, environment.random.fraction());
+    this.#record.mayBeFree(nowMs, nowMs + apartMs);
   }
 }
 
@@ -177,7 +187,7 @@ export class QueuePlace extends Deadline {
 export function passOn(set: NodeSet, session: NodeSession, key: string): void {
   const names = new NodeNames(set.options.keyPrefix, [key], set.marker);
   const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
-  if (session.release(request, 0, set.nowMs)) set.flushLater(undefined, false);
+  if (session.release(request, 0, set.nowMs)) set.flushLater();
 }
 
 function countOf(bits: number): number {

@@ -1,23 +1,17 @@
 import type { Environment, TimerHandle } from '../environment.ts';
 
-/** Lines that wait for answers and fire later than this were late because the process did not read. */
+/** Deadlines that are called later than this were late because the process did not run. */
 export const LATE_MS = 10;
+/** Timers of the platform are not more exact. */
+const TIMER_ERROR_MS = 2;
 
-/** So many delays keep their timer when nothing waits for it any more. */
-const MOST_UNUSED_LINES = 64;
-
-/** So many of those that may come early are called in one turn of the event loop: answers are read between them. */
-const MOST_EARLY = 256;
-
-/** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost nothing. */
+/** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
 export abstract class Deadline {
-  /** Set while it is waiting; for {@link Deadlines} only. */
-  line: DeadlineLine | undefined = undefined;
-  next: Deadline | undefined = undefined;
-  previous: Deadline | undefined = undefined;
   dueMs = 0;
-  /** It may be called this much before it is due, or an eighth of its delay, together with another one of that delay. */
-  earlyMs = 0;
+  /** Place in the heap, -1 where it is not set; for {@link Deadlines} only. */
+  position = -1;
+  /** Orders those of one moment; for {@link Deadlines} only. */
+  order = 0;
 
   abstract onDeadline(): void;
 }
@@ -32,192 +26,138 @@ export class Alarm extends Deadline {
   }
 }
 
-/** All deadlines of one delay, in the order in which they end, and the one timer they share. */
-interface DeadlineLine {
-  readonly delayMs: number;
-  first: Deadline | undefined;
-  last: Deadline | undefined;
-  /** Was set latest: who sets themselves again do so in the order in which they began. */
-  latest: Deadline | undefined;
-  timer: TimerHandle;
-  /** What the timer was set for. */
-  timerDueMs: number;
-  /** Its deadlines are being called, or will be after the next poll; the timer is set again after the last of them. */
-  firing: boolean;
-}
-
-export interface DeadlinesOptions {
-  /** They don't keep the process alive. @default false */
-  readonly background?: boolean;
-  /**
-   * They end the wait for answers. When the event loop was blocked, timers run before the sockets are read, so a line that
-   * fires late is called only after the next poll: what has arrived by then is known. Exactly once, so that a loop which is
-   * always late still ends its waits. @default false
-   */
-  readonly awaitsAnswers?: boolean;
-}
-
 /**
- * Deadlines with few different delays. A timer of the platform for each would cost several times what a vote costs, and
- * nearly all are cancelled.
+ * Deadlines in a heap, with one timer for the first. The timer of a deadline that was cancelled stays, and is set again when it fires.
+ *
+ * When the event loop was blocked, timers run before the sockets are read; so those that end a wait for answers and fire late call
+ * what was due after the next poll: what has arrived is known then. Exactly once, so that a loop which is always late still ends
+ * its waits.
  */
 export class Deadlines {
   readonly #environment: Environment;
   readonly #nowMs: () => number;
   readonly #background: boolean;
-  readonly #awaitsAnswers: boolean;
-  readonly #lines = new Map<number, DeadlineLine>();
-  /** Lines in which nothing waits. */
-  #unused = 0;
+  readonly #heap: Deadline[] = [];
+  #orders = 0;
+  #timer: TimerHandle;
+  /** When the timer was set, and for which time. */
+  #setAtMs = 0;
+  #timerDueMs = Number.POSITIVE_INFINITY;
+  /** Deadlines are being called, or will be after the next poll; then the timer is set again. */
+  #isFiring = false;
 
-  constructor(
-    environment: Environment,
-    nowMs: () => number,
-    { background = false, awaitsAnswers = false }: DeadlinesOptions = {},
-  ) {
+  /** @param background they don't keep the process alive, and end no wait for answers */
+  constructor(environment: Environment, nowMs: () => number, background = false) {
     this.#environment = environment;
     this.#nowMs = nowMs;
     this.#background = background;
-    this.#awaitsAnswers = awaitsAnswers;
   }
 
-  /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, which may lie before `nowMs`. */
-  set(deadline: Deadline, delayMs: number, fromMs: number, nowMs = fromMs): void {
-    if (deadline.line !== undefined) this.cancel(deadline);
-    let line = this.#lines.get(delayMs);
-    if (line === undefined) {
-      line = {
-        delayMs,
-        first: undefined,
-        last: undefined,
-        latest: undefined,
-        timer: undefined,
-        timerDueMs: 0,
-        firing: false,
-      };
-      this.#lines.set(delayMs, line);
-    } else if (line.first === undefined) this.#unused -= 1;
+  /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, and no more when it was set for before. */
+  set(deadline: Deadline, delayMs: number, fromMs: number): void {
+    this.cancel(deadline);
     deadline.dueMs = fromMs + delayMs;
-    // In order; nearly always at the end, or behind the latest.
-    let before = line.last;
-    if (before !== undefined && before.dueMs > deadline.dueMs) {
-      before = line.latest ?? before;
-      while (before.next !== undefined && before.next.dueMs <= deadline.dueMs) before = before.next;
-      while (before !== undefined && before.dueMs > deadline.dueMs) before = before.previous;
-    }
-    const after = before === undefined ? line.first : before.next;
-    line.latest = deadline;
-    deadline.line = line;
-    deadline.previous = before;
-    deadline.next = after;
-    if (before === undefined) line.first = deadline;
-    else before.next = deadline;
-    if (after === undefined) line.last = deadline;
-    else after.previous = deadline;
-    if (line.firing) return;
-    if (line.timer !== undefined) {
-      if (line.timerDueMs <= deadline.dueMs) return;
-      this.#environment.timers.clear(line.timer);
-    }
-    this.#arm(line, deadline.dueMs, nowMs);
+    deadline.order = this.#orders += 1;
+    this.#heap.push(deadline);
+    this.#moveUp(deadline, this.#heap.length - 1);
+    if (this.#isFiring) return;
+    // When the clock went back, or far beyond, fake timers of a test began or ended: what was set before them is lost.
+    const isLost = fromMs < this.#setAtMs - LATE_MS || fromMs > this.#timerDueMs + LATE_MS;
+    if (isLost || deadline.dueMs < this.#timerDueMs) this.#arm();
   }
 
   cancel(deadline: Deadline): void {
-    const { line, next, previous } = deadline;
-    if (line === undefined) return;
-    if (line.latest === deadline) line.latest = previous ?? next;
-    if (previous === undefined) line.first = next;
-    else previous.next = next;
-    if (next === undefined) line.last = previous;
-    else next.previous = previous;
-    deadline.line = deadline.next = deadline.previous = undefined;
-    if (line.first !== undefined) return;
-    this.#unused += 1;
-    if (this.#unused > MOST_UNUSED_LINES) this.#dropUnused();
+    const { position } = deadline;
+    if (position === -1) return;
+    deadline.position = -1;
+    const last = this.#heap.pop()!;
+    if (last === deadline) return;
+    this.#moveDown(last, position);
+    this.#moveUp(last, last.position);
   }
 
-  /** Waits that end at once would leave a timer for each millisecond of the longest one. */
-  #dropUnused(): void {
-    for (const line of Array.from(this.#lines.values())) {
-      if (line.first !== undefined || line.firing) continue;
-      this.#environment.timers.clear(line.timer);
-      this.#drop(line);
-    }
-  }
-
-  #drop({ delayMs }: DeadlineLine): void {
-    this.#lines.delete(delayMs);
-    this.#unused -= 1;
-  }
-
-  /** Calls what is due although its timer has not fired: time has passed that timers did not count. */
+  /** Calls what is due although the timer has not fired: time has passed that timers did not count. */
   callDue(): void {
-    for (const line of Array.from(this.#lines.values())) {
-      if (line.firing) continue;
-      this.#environment.timers.clear(line.timer);
-      this.#call(line);
-    }
+    if (!this.#isFiring) this.#call(this.#nowMs());
   }
 
   /** Forgets all; nothing fires any more. */
   close(): void {
-    for (const line of this.#lines.values()) this.#environment.timers.clear(line.timer);
-    this.#lines.clear();
+    this.#environment.timers.clear(this.#timer);
+    for (const deadline of this.#heap.splice(0)) deadline.position = -1;
   }
 
-  #arm(line: DeadlineLine, dueMs: number, nowMs: number): void {
+  /** Sets the timer for the first deadline, a millisecond ahead at least: timers may come early. */
+  #arm(leastMs = 0): void {
     const { timers } = this.#environment;
-    const fire = () => this.#fire(line);
-    line.timerDueMs = dueMs;
-    for (let knownMs = nowMs; ; timers.clear(line.timer)) {
-      line.timer = timers.set(fire, Math.max(dueMs - knownMs, 0), this.#background);
-      // The process may have been stopped since the clock was read, and the timer counts only from now on.
-      const stoppedMs = this.#nowMs() - knownMs;
-      if (stoppedMs <= LATE_MS) return;
-      knownMs += stoppedMs;
-    }
+    timers.clear(this.#timer);
+    const [first] = this.#heap;
+    this.#timerDueMs = first?.dueMs ?? Number.POSITIVE_INFINITY;
+    if (first === undefined) return;
+    this.#setAtMs = this.#nowMs();
+    const delayMs = Math.max(first.dueMs - this.#setAtMs, leastMs);
+    this.#timer = timers.set(() => this.#fire(), delayMs, this.#background);
+    // The process may have been stopped since the clock was read, and the timer counts only from now on.
+    if (this.#nowMs() - this.#setAtMs > LATE_MS) this.#arm(leastMs);
   }
 
-  #fire(line: DeadlineLine): void {
+  #fire(): void {
     const nowMs = this.#nowMs();
-    const lateMs = nowMs - Math.min(line.timerDueMs, line.first?.dueMs ?? nowMs);
-    if (!this.#awaitsAnswers || lateMs <= Math.min(LATE_MS, line.delayMs / 4)) {
-      this.#call(line);
-      return;
-    }
-    line.firing = true;
+    const [first] = this.#heap;
+    const isLate = first !== undefined && nowMs - first.dueMs > TIMER_ERROR_MS;
+    if (!isLate || this.#background) return this.#call(nowMs);
+    this.#isFiring = true;
     // Something else may block between the poll and this: what becomes due meanwhile has a poll of its own.
-    this.#environment.afterPoll(() => this.#call(line, nowMs));
+    this.#environment.afterPoll(() => this.#call(nowMs));
   }
 
-  #call(line: DeadlineLine, nowMs = this.#nowMs()): void {
-    if (this.#lines.get(line.delayMs) !== line) return;
-    line.timer = undefined;
-    line.firing = true;
+  /** Calls what was due at `nowMs`. Those that are set meanwhile wait for the timer. */
+  #call(nowMs: number): void {
+    this.#isFiring = true;
+    const orders = this.#orders;
     try {
-      for (let early = 0; line.first !== undefined && early < MOST_EARLY;) {
-        const deadline = line.first;
-        // One that sets itself again is never early enough to be called at once.
-        const earlyMs = Math.min(deadline.earlyMs, line.delayMs / 8);
-        if (deadline.dueMs - earlyMs > nowMs) break;
-        if (earlyMs > 0) early += 1;
-        this.cancel(deadline);
-        deadline.onDeadline();
+      for (;;) {
+        const [first] = this.#heap;
+        if (first === undefined || first.dueMs > nowMs || first.order > orders) break;
+        this.cancel(first);
+        first.onDeadline();
       }
     } finally {
-      line.firing = false;
-      this.#armAgain(line);
+      this.#isFiring = false;
+      this.#arm(1);
     }
   }
 
-  /** The first may be due long before one that was set just now, and what was called may have taken its time. */
-  #armAgain(line: DeadlineLine): void {
-    if (this.#lines.get(line.delayMs) !== line) return;
-    if (line.first === undefined) this.#drop(line);
-    // A millisecond at least: a timer that came early must not be set for no time at all.
-    else {
-      const nowMs = this.#nowMs();
-      this.#arm(line, Math.max(line.first.dueMs, nowMs + 1), nowMs);
+  #moveUp(deadline: Deadline, from: number): void {
+    let position = from;
+    while (position > 0) {
+      const above = this.#heap[(position - 1) >> 1]!;
+      const { dueMs, order, position: next } = above;
+      if (dueMs === deadline.dueMs ? order < deadline.order : dueMs < deadline.dueMs) break;
+      this.#heap[position] = above;
+      above.position = position;
+      position = next;
     }
+    this.#heap[position] = deadline;
+    deadline.position = position;
   }
+
+  #moveDown(deadline: Deadline, from: number): void {
+    const heap = this.#heap;
+    let position = from;
+    for (;;) {
+      let next = 2 * position + 1;
+      if (next + 1 < heap.length && isBefore(heap[next + 1]!, heap[next]!)) next += 1;
+      if (next >= heap.length || isBefore(deadline, heap[next]!)) break;
+      heap[position] = heap[next]!;
+      heap[position]!.position = position;
+      position = next;
+    }
+    heap[position] = deadline;
+    deadline.position = position;
+  }
+}
+
+function isBefore(one: Deadline, other: Deadline): boolean {
+  return one.dueMs === other.dueMs ? one.order < other.order : one.dueMs < other.dueMs;
 }

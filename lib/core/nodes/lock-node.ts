@@ -25,8 +25,6 @@ export interface LockNode {
   release(request: ReleaseRequest, settle: (reply: ReleaseReply) => void): boolean;
   /** Hands all that was collected to the socket, in one write. */
   flush(): void;
-  /** Takes a vote back whose bytes have not left: true when it will never be sent. Its `settle` is not called then. */
-  withdraw(request: AcquireRequest | ExtendRequest): boolean;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
   /** Stands in line for a lock of one key, collected as votes are. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): boolean;
@@ -185,8 +183,6 @@ export interface ReleaseRequest {
   readonly granted: boolean;
   /** Names the process that waits longest; otherwise a lock that was held is kept for its own process for a moment. */
   readonly pass: boolean;
-  /** A request is expected to follow in this tick: collect it, also where nothing else is on its way. */
-  readonly mayWait?: boolean;
 }
 
 export type ReleaseReply =
@@ -234,8 +230,6 @@ export interface NodeFacts {
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
-  /** After how many seconds it closes idle clients, 0 = never; undefined where our user may not know. */
-  readonly idleTimeoutS?: number | undefined;
   /** Why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */

@@ -1,8 +1,8 @@
 import { brokenInvariant, isThorough } from '../invariant.ts';
 import { Alarm, Deadline } from './deadlines.ts';
-import { JoinPause, whyNotJoined } from './join-pause.ts';
 import type {
   JoinReply,
+  JoinRequest,
   LinkSettings,
   LockNode,
   LockNodeListener,
@@ -14,16 +14,18 @@ import type {
   WaitReply,
   WaitRequest,
 } from './lock-node.ts';
+import { NodeHealth } from './node-health.ts';
 import type { NodeSet, NodeSetListener } from './node-set.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
 /** With this many unanswered votes a silent node is only sent releases. */
 const MAX_OPEN_VOTES = 64;
-/** This many refusals or whole timeouts in a row make a node failing. */
-const FAILING_AFTER = 3;
-/** So long a node may be away before the reason is reported, in beats: a blocked event loop delays them. */
-const ABSENCE_BEAT_MS = 500;
-const ABSENCE_BEATS = 4;
+/** Pauses before a node is joined again double up to this. */
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1_000;
+
+const MUST_JOIN = 'has to be joined again';
+const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
 /** The party that asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector {
@@ -49,18 +51,14 @@ export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
 export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
-  readonly address: string;
+  readonly health: NodeHealth;
   state: NodeSessionState = 'down';
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
-  /** Why it can't be asked, or does not vote, at the moment. */
-  problem = 'not connected yet';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
   /** Configurations of other processes that it knows; undefined before the first join. */
   others: readonly string[] | undefined = undefined;
-  /** What its listeners know of it: the last event. */
-  reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
   readonly #set: NodeSet;
   readonly #listener: NodeSetListener;
   readonly #timeoutMs: number;
@@ -68,55 +66,48 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #settings: LinkSettings | undefined;
   /** Votes that are asked again once the node has been joined. */
   readonly #afterJoin: VoteCollector[] = [];
-  /** Which connection this is: late answers of earlier ones change nothing here. */
-  #connection = 0;
-  #isJoinAsked = false;
-  readonly #joinPause: JoinPause;
-  /** A vote on this connection failed in such a way that the node may have it all the same. */
-  #hasUnknownOutcome = false;
   /** When the votes were sent that have not been answered; answers come in order. */
   readonly #sentAtMs: number[] = [];
-  readonly #absence = new Alarm(() => this.#awayFor(this.#absenceBeats + 1));
-  #absenceBeats = 0;
-  /** In a row. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
-  #refusedLocks = 0;
-  #refusedExtensions = 0;
-  #slowTimeouts = 0;
+  /** Which connection this is: late answers of earlier ones change nothing here. */
+  #connection = 0;
+  /** A vote on this connection failed in such a way that the node may have it all the same. */
+  #hasUnknownOutcome = false;
+  #isJoinAsked = false;
+  #failedJoins = 0;
+  /** How often in a row it forgot that it was joined, before it voted. */
+  #forgotten = 0;
+  readonly #joinAlarm = new Alarm(() => this.#join());
 
   constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
     super();
     this.index = index;
     this.node = node;
-    this.address = node.address;
     this.#set = set;
-    this.#listener = listener;
     this.#timeoutMs = set.options.acquire.nodeTimeoutMs;
+    this.#listener = listener;
+    this.health = new NodeHealth(node.address, set);
     this.#outbox = new ReleaseOutbox(node, set);
-    this.#joinPause = new JoinPause(set, () => this.#join());
+  }
+
+  get address(): string {
+    return this.node.address;
   }
 
   open(settings: LinkSettings): void {
     this.#settings = settings;
-    this.#awayFor(0);
+    this.health.away();
     this.node.open(this, settings);
   }
 
   /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
   ask(collector: VoteCollector, nowMs: number): boolean {
-    if (this.state === 'voting') {
-      if (this.#sentAtMs.length < MAX_OPEN_VOTES || !this.isSilent)
-        return this.#send(collector, nowMs, false);
-      const message = `${MAX_OPEN_VOTES} earlier requests are unanswered`;
-      collector.collect(this.index, failure('overloaded', message));
-    } else collector.collect(this.index, failure('unreachable', this.problem));
+    const isOverloaded = this.isSilent && this.#sentAtMs.length >= MAX_OPEN_VOTES;
+    if (this.state === 'voting' && !isOverloaded) return this.#send(collector, nowMs, false);
+    const refusal = isOverloaded
+      ? failure('overloaded', `${MAX_OPEN_VOTES} earlier requests are unanswered`)
+      : failure('unreachable', this.health.problem);
+    collector.collect(this.index, refusal);
     return false;
-  }
-
-  /** Takes a vote back whose bytes have not left; false when the node may receive it. */
-  withdraw(vote: VoteRequest): boolean {
-    if (!this.node.withdraw(vote)) return false;
-    this.#sentAtMs.pop();
-    return true;
   }
 
   /**
@@ -132,7 +123,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     const expiresAtMs = nowMs + lifeMs;
     if (this.state === 'closed' || this.state === 'down') {
       this.#outbox.keep(request, expiresAtMs);
-      collector?.released(this, failure('unreachable', this.problem));
+      collector?.released(this, failure('unreachable', this.health.problem));
       return false;
     }
     return this.node.release(request, (reply) => {
@@ -146,24 +137,21 @@ export class NodeSession extends Deadline implements LockNodeListener {
   onDeadline(): void {
     const [waitingSinceMs] = this.#sentAtMs;
     if (waitingSinceMs === undefined) return;
-    const { nowMs } = this.#set;
-    const dueInMs = waitingSinceMs + this.#timeoutMs - nowMs;
-    if (dueInMs > 0) return this.#set.silences.set(this, Math.ceil(dueInMs), nowMs);
+    const { nowMs, answers, lastQuorumAtMs } = this.#set;
+    const dueInMs = Math.ceil(waitingSinceMs + this.#timeoutMs - nowMs);
+    answers.set(this, dueInMs > 0 ? dueInMs : this.#timeoutMs, nowMs);
+    if (dueInMs > 0) return;
     this.isSilent = true;
-    this.#slowTimeouts += 1;
-    if (this.#slowTimeouts >= FAILING_AFTER) {
-      const alone = this.#set.lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
-      this.#isFailing(`no answer within the node timeout (${this.#timeoutMs} ms)${alone}`);
-    }
-    this.#set.silences.set(this, this.#timeoutMs, nowMs);
+    const alone = lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
+    this.health.fault(
+      'timeout',
+      `no answer within the node timeout (${this.#timeoutMs} ms)${alone}`,
+    );
   }
 
   opened(): void {
-    this.#connection += 1;
-    this.state = 'joining';
-    this.problem = 'connected, but it has not answered yet whether it may vote';
-    this.#sentAtMs.length = 0;
-    this.isSilent = this.#hasUnknownOutcome = false;
+    this.#reconnected('joining');
+    this.health.problem = 'connected, but it has not answered yet whether it may vote';
     this.#join();
   }
 
@@ -171,47 +159,41 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state === 'closed') return;
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
     const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
-    this.#connection += 1;
-    this.state = 'down';
-    this.#isJoinAsked = false;
-    this.#sentAtMs.length = 0;
-    this.isSilent = false;
-    this.problem = message;
-    this.#joinPause.cancel();
+    this.#reconnected('down');
     this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
     this.#failWaiting(message);
-    this.#left(message);
+    this.health.left(message);
   }
 
   unreachable(message: string): void {
-    if (this.state === 'down') this.problem = message;
+    if (this.state === 'down') this.health.problem = message;
   }
 
   stalled(): void {
     if (this.state !== 'voting') return;
     this.isSilent = true;
-    this.#isFailing('no answer on its connection, nor on a second one');
+    this.health.failing('no answer on its connection, nor on a second one');
     if (!this.#set.isAnswering) this.#set.outageAtMs = this.#set.nowMs;
   }
 
   spoke(): void {
     // What comes may be a vote, which says more.
     if (this.state !== 'voting' || !this.isSilent || this.#sentAtMs.length > 0) return;
-    this.#slowTimeouts = 0;
     this.isSilent = false;
     if (this.#set.isAnswering) this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
-    this.#speaks();
-    if (this.#refusals < FAILING_AFTER) this.#announce(0);
+    this.#listener.joined();
+    this.health.works();
   }
 
   /** Stands in line there, once it has joined. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
-    if (this.state !== 'voting') return;
+    if (this.state !== 'voting' || this.votesAtMs > this.#set.nowMs) return;
     this.node.listen(this.#set.channel);
     this.node.wait(request, settle);
   }
 
   turn(lockName: string, keptMs: number): void {
+    if (this.votesAtMs > this.#set.nowMs) return;
     this.#listener.turn(this, lockName, keptMs);
   }
 
@@ -221,12 +203,21 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    this.#joinPause.cancel();
-    this.#set.alarms.cancel(this.#absence);
-    this.#set.silences.cancel(this);
+    this.#set.answers.cancel(this);
+    this.#set.alarms.cancel(this.#joinAlarm);
+    this.health.close();
     this.#outbox.close();
     this.#failWaiting('closed');
     await this.node.close();
+  }
+
+  #reconnected(state: NodeSessionState): void {
+    this.#connection += 1;
+    this.state = state;
+    this.#isJoinAsked = this.#hasUnknownOutcome = false;
+    this.#set.alarms.cancel(this.#joinAlarm);
+    this.#sentAtMs.length = 0;
+    this.isSilent = false;
   }
 
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
@@ -234,157 +225,119 @@ export class NodeSession extends Deadline implements LockNodeListener {
       throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
-    if (this.#sentAtMs.push(nowMs) === 1 && this.line === undefined)
-      this.#set.silences.set(this, this.#timeoutMs, nowMs);
-    const settle = (reply: VoteReply) => this.#settled(collector, connection, isRepeat, reply);
+    if (this.#sentAtMs.push(nowMs) === 1 && this.position === -1)
+      this.#set.answers.set(this, this.#timeoutMs, nowMs);
+    const settle = (reply: VoteReply) => {
+      const isAskedAgain = connection === this.#connection && this.#answered(vote, reply);
+      // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
+      const again = isAskedAgain && !isRepeat && !collector.ended;
+      if (again) this.#afterJoin.push(collector);
+      if (isAskedAgain) this.#mustJoin();
+      if (!again) collector.collect(this.index, reply);
+    };
     return vote.kind === 'acquire'
       ? this.node.acquire(vote, settle)
       : this.node.extend(vote, settle);
   }
 
-  #settled(
-    collector: VoteCollector,
-    connection: number,
-    isRepeat: boolean,
-    reply: VoteReply,
-  ): void {
-    if (connection === this.#connection) {
-      const { nowMs } = this.#set;
-      const sentAtMs = this.#sentAtMs.shift() ?? nowMs;
-      // Found silent while this answer was due: it came too late to count in its vote.
-      const isLate = this.isSilent && nowMs - sentAtMs > this.#timeoutMs;
-      if (this.isSilent && !(nowMs - (this.#sentAtMs[0] ?? nowMs) > this.#timeoutMs))
-        this.#speaks();
-      const { kind } = reply;
-      if (kind === 'failed' || kind === 'unjoined') {
-        const mustJoin = kind === 'unjoined' || reply.mustJoin === true;
-        if (kind === 'failed' && !mustJoin) this.#judge(collector.vote.kind, reply);
-        // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
-        const again = mustJoin && !isRepeat && !collector.ended;
-        if (again) this.#afterJoin.push(collector);
-        if (mustJoin) this.#mustJoin();
-        if (again) return;
-      } else if (!isLate) {
-        if (kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
-        this.#slowTimeouts = this.#joinPause.failures = 0;
-        // An extension need not look at what says that it was joined.
-        if (kind !== 'extended' && kind !== 'lost') this.#joinPause.forgotten = 0;
-        if (kind === 'accepted') this.#refusedLocks = this.#refusedExtensions = 0;
-        else if (kind === 'extended') this.#refusedExtensions = 0;
-        const isNews = this.reported !== 'joined' && this.state === 'voting';
-        if (isNews && this.#refusals < FAILING_AFTER) this.#announce(0);
-      }
+  /** Learns from the answer to a vote. Returns whether the node has to be joined. */
+  #answered({ kind: vote }: VoteRequest, reply: VoteReply): boolean {
+    const { nowMs } = this.#set;
+    const sentAtMs = this.#sentAtMs.shift() ?? nowMs;
+    // Found silent while this answer was due: it came too late to count in its vote.
+    const isLate = this.isSilent && nowMs - sentAtMs > this.#timeoutMs;
+    if (this.isSilent && nowMs - (this.#sentAtMs[0] ?? nowMs) <= this.#timeoutMs) {
+      this.isSilent = false;
+      if (this.state === 'voting') this.#listener.joined();
     }
-    collector.collect(this.index, reply);
-  }
-
-  /** Counts refusals by the node itself, and remembers unknown outcomes. */
-  #judge(vote: VoteRequest['kind'], { reason, nothingWritten, message }: NodeFailure): void {
-    if (!nothingWritten) this.#hasUnknownOutcome = true;
-    if (reason !== 'error') return;
-    if (vote === 'acquire') this.#refusedLocks += 1;
-    else this.#refusedExtensions += 1;
-    if (this.#refusals >= FAILING_AFTER) this.#isFailing(message);
-  }
-
-  get #refusals(): number {
-    return Math.max(this.#refusedLocks, this.#refusedExtensions);
+    if (reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true))
+      return true;
+    if (reply.kind === 'failed') {
+      if (!reply.nothingWritten) this.#hasUnknownOutcome = true;
+      if (reply.reason === 'error') this.health.fault(vote, reply.message);
+    } else if (!isLate) {
+      if (reply.kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
+      // An extension need not look at what says that it was joined.
+      if (vote === 'acquire') this.#forgotten = 0;
+      const did = reply.kind === 'accepted' || reply.kind === 'extended' ? vote : undefined;
+      const isNews = this.health.faults > 0 || this.health.reported !== 'joined';
+      if (isNews && this.state === 'voting') this.health.works(did);
+    }
+    return false;
   }
 
   #mustJoin(): void {
     if (this.state === 'voting') {
       this.state = 'joining';
-      this.problem = this.#joinPause.forgot();
-      this.#left(this.problem);
+      this.#forgotten += 1;
+      this.health.left(this.#forgotten > 1 ? FORGETS : MUST_JOIN);
+      // No pause the first time: it was flushed.
+      if (this.#forgotten > 1) this.#joinLater(this.#forgotten - 2);
     }
-    if (!this.#joinPause.isRunning) this.#join();
-    else this.#failWaiting(this.problem);
+    if (this.#joinAlarm.position === -1) this.#join();
+    else this.#failWaiting(this.health.problem);
+  }
+
+  #joinLater(earlier: number): void {
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** earlier);
+    const delayMs = Math.ceil(pauseMs * this.#set.environment.random.fraction());
+    this.#set.alarms.set(this.#joinAlarm, delayMs, this.#set.nowMs);
   }
 
   #join(): void {
     if (this.state !== 'joining' || this.#isJoinAsked || this.#settings === undefined) return;
     this.#isJoinAsked = true;
     const connection = this.#connection;
-    this.node.join(this.#settings.join, (reply) => {
+    const { join } = this.#settings;
+    this.node.join(join, (reply) => {
       if (connection !== this.#connection || this.state !== 'joining') return;
       this.#isJoinAsked = false;
-      if (this.isSilent) this.#speaks();
-      this.#joinAnswered(reply);
+      this.isSilent = false;
+      if (reply.kind === 'joined') return this.#joined(reply);
+      this.health.problem = whyNotJoined(reply, join);
+      this.#failWaiting(this.health.problem);
+      this.#joinLater(this.#failedJoins);
+      this.#failedJoins += 1;
     });
   }
 
-  #joinAnswered(reply: JoinReply): void {
-    if (reply.kind === 'joined') {
-      const { quarantineMs, isMoved = false } = reply;
-      // Server that answered is another one: the one before forgot nothing.
-      if (isMoved) this.#joinPause.forgotten = 0;
-      this.state = 'voting';
-      this.votesAtMs = this.#set.nowMs + quarantineMs;
-      this.#joinPause.joined();
-      const { isForgetful } = this.#joinPause;
-      if (!isForgetful) {
-        this.problem = 'connection lost';
-        // What was found before is outdated.
-        this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
-      }
-      this.#refusedLocks = this.#refusedExtensions = 0;
-      this.#outbox.flush();
-      // One that ended meanwhile has been released, and must not arrive after its release.
-      for (const collector of this.#afterJoin.splice(0))
-        if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
-      this.#set.flushLater();
-      // Another one votes first.
-      if (!isForgetful) this.#announce(quarantineMs, isMoved);
-      this.#listener.joined();
-      this.others = reply.others ?? [];
-      this.#set.compareConfigurations();
-      return;
+  #joined({ quarantineMs, isMoved = false, others = [] }: JoinReply & { kind: 'joined' }): void {
+    // Server that answered is another one: the one before forgot nothing.
+    if (isMoved) this.#forgotten = 0;
+    this.#failedJoins = 0;
+    this.state = 'voting';
+    this.votesAtMs = this.#set.nowMs + quarantineMs;
+    this.#outbox.flush();
+    // One that ended meanwhile has been released, and must not arrive after its release.
+    for (const collector of this.#afterJoin.splice(0))
+      if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
+    this.#set.flushLater();
+    // One that forgets votes first.
+    if (this.#forgotten <= 1) {
+      this.health.problem = 'connection lost';
+      // What was found before is outdated.
+      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+      this.health.joined(quarantineMs, isMoved);
     }
-    this.problem = whyNotJoined(reply, this.#settings!.join);
-    this.#failWaiting(this.problem);
-    this.#joinPause.failed();
+    this.#listener.joined();
+    this.others = others;
+    this.#set.compareConfigurations();
   }
 
   #failWaiting(message: string): void {
     for (const collector of this.#afterJoin.splice(0))
       collector.collect(this.index, failure('unreachable', message));
   }
+}
 
-  /** It answers in time again: callers that wait for votes may try. */
-  #speaks(): void {
-    this.isSilent = false;
-    if (this.state === 'voting') this.#listener.joined();
-  }
-
-  /** It has not voted for so many beats. */
-  #awayFor(beats: number): void {
-    this.#absenceBeats = beats;
-    if (beats === ABSENCE_BEATS) this.#isFailing(this.problem);
-    else this.#set.alarms.set(this.#absence, ABSENCE_BEAT_MS, this.#set.nowMs);
-  }
-
-  #announce(quarantineMs: number, isMoved = false): void {
-    if (this.reported === 'joined') return;
-    this.reported = 'joined';
-    this.#set.alarms.cancel(this.#absence);
-    const joined = { type: 'node-joined', address: this.address, quarantineMs } as const;
-    this.#set.emit(isMoved ? { ...joined, isMoved } : joined);
-  }
-
-  #left(message: string): void {
-    if (this.reported !== 'joined') return;
-    this.reported = 'left';
-    this.#awayFor(0);
-    const hasQuorum = !this.#set.isQuorumMissing;
-    this.#set.emit({ type: 'node-left', address: this.address, message, hasQuorum });
-  }
-
-  #isFailing(reason: string): void {
-    if (this.reported === 'failing') return;
-    this.reported = 'failing';
-    this.problem = reason;
-    this.#set.emit({ type: 'node-failing', address: this.address, reason });
-  }
+/** Says, for messages, why a node did not join. */
+function whyNotJoined(reply: Exclude<JoinReply, { kind: 'joined' }>, asked: JoinRequest): string {
+  if (reply.kind === 'failed') return `join failed: ${reply.message}`;
+  const [theirs, ours] = [reply, asked].map(
+    ({ versions: [lowest, highest], floorRetentionMs }) =>
+      `versions ${lowest} to ${highest} of the protocol (floors kept for ${floorRetentionMs / 1000} s)`,
+  );
+  return `it is used by processes that speak ${theirs}, and this one speaks ${ours}: give all of them releases of this package that may run side by side`;
 }
 
 function failure(reason: NodeFailure['reason'], message: string): NodeFailure {

@@ -16,13 +16,10 @@ import { QuorumWatch } from './quorum-watch.ts';
 const SLOW_WARNING_PAUSE_MS = 60_000;
 const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 const BEAT_MS = 1_000;
-/** A vote that is sent so soon after a release comes from the same tick, most likely. */
-export const FOLLOWS_WITHIN_MS = 1;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
+/** Time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
-/** Time since boot comes in steps of 10 ms, and is read after the other clock. */
-const BOOT_CLOCK_ERROR_MS = 25;
 
 /** What the layers above do when something changes at the nodes. */
 export interface NodeSetListener {
@@ -54,26 +51,16 @@ export class NodeSet {
   readonly marker: string;
   /** Beginning of all holders of this service. */
   readonly mark: string;
-  /** Deadlines of requests whose answer a caller awaits. */
+  /** Deadlines of callers, of requests whose answer a caller awaits, and of nodes that owe an answer. */
   readonly answers: Deadlines;
-  /** Deadlines of waiting callers. */
-  readonly budgets: Deadlines;
   /** Deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
-  /** Deadlines of nodes that owe an answer. */
-  readonly silences: Deadlines;
   /** How many releases may still be confirmed. */
   openReleases = 0;
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
   /** How long the system was suspended, as far as it was noticed. */
   suspendedMs = 0;
-  /** When the last release of a held lock was due. */
-  releasedAtMs = Number.NEGATIVE_INFINITY;
-  /** A vote followed it at once, so that the next release waits for the next vote: they leave together. */
-  isReleaseFollowed = false;
-  /** A release has waited behind work of a user: until then releases leave at once. */
-  releasesLeaveUntilMs = Number.NEGATIVE_INFINITY;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
   /** When a try for a lock last found no quorum, if none has found one since. */
@@ -83,14 +70,12 @@ export class NodeSet {
   /** Configurations of other processes that were reported. */
   readonly #conflicts = new Set<string>();
   #wallAheadMs: number;
-  #bootAheadMs: number;
+  readonly #bootAheadMs: number;
   readonly #collected: Collected[] = [];
+  #flushed: Promise<void> | undefined;
   readonly #flushAll = this.flush.bind(this);
   #isFlushDue = false;
-  #isFlushAwaited = false;
-  #flushed: Promise<void> | undefined;
   #leaveExit: (() => void) | undefined;
-  #resolveFlushed: (() => void) | undefined;
   #measured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
   #hasReportedListener = false;
@@ -115,14 +100,13 @@ export class NodeSet {
     this.#listener = listener;
     const addresses = nodes.map(({ address }) => address);
     this.#configuration = configurationText(addresses, options.quorum);
-    this.#wallAheadMs = environment.clock.wallAheadMs();
-    // So that a suspend is never taken to be shorter than it was.
-    this.#bootAheadMs = this.#readBootAheadMs() - BOOT_STEP_MS;
+    const { clock } = environment;
+    this.#wallAheadMs = clock.wallMicros() / 1000 - clock.monotonicMs();
+    // Pauses between the two readings, and the steps, make a suspend longer, never shorter: here and where it is computed.
+    this.#bootAheadMs = clock.sinceBootMs() - BOOT_STEP_MS - clock.monotonicMs();
     const nowMs = () => this.nowMs;
-    this.answers = new Deadlines(environment, nowMs, { awaitsAnswers: true });
-    this.budgets = new Deadlines(environment, nowMs);
-    this.alarms = new Deadlines(environment, nowMs, { background: true });
-    this.silences = new Deadlines(environment, nowMs, { background: true, awaitsAnswers: true });
+    this.answers = new Deadlines(environment, nowMs);
+    this.alarms = new Deadlines(environment, nowMs, true);
     this.sessions = nodes.map((node, index) => new NodeSession(index, node, this, listener));
   }
 
@@ -137,10 +121,16 @@ export class NodeSet {
    * the clock since boot, which counts suspended time on Linux, is asked.
    */
   get checkedNowMs(): number {
-    const wallAheadMs = this.environment.clock.wallAheadMs();
-    const stepMs = wallAheadMs - this.#wallAheadMs;
+    const { clock } = this.environment;
+    const monotonicMs = clock.monotonicMs();
+    const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
+    if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
+      const aheadMs = -clock.monotonicMs() + clock.sinceBootMs();
+      this.suspendedMs = Math.max(this.suspendedMs, aheadMs - this.#bootAheadMs);
+      // Not at once: a getter may have looked at the clock.
+      this.environment.endOfTick(() => this.#clockMoved());
+    }
     this.#wallAheadMs = wallAheadMs;
-    if (stepMs > NOTICED_STEP_MS || stepMs < -NOTICED_STEP_MS) this.#clockStepped();
     return this.nowMs;
   }
 
@@ -158,31 +148,27 @@ export class NodeSet {
 
   /** A quorum has joined, and is not known to be silent. */
   get isAnswering(): boolean {
-    const answering = this.sessions.filter(
-      ({ state, isSilent }) => state === 'voting' && !isSilent,
-    );
-    return answering.length >= this.quorum;
+    const silent = this.sessions.filter(({ state, isSilent }) => state !== 'voting' || isSilent);
+    return this.sessions.length - silent.length >= this.quorum;
   }
 
   /** Nodes that don't vote now, as far as that was reported, and why. */
   get missingVotes(): NodeCause[] {
-    return this.sessions.flatMap(
-      ({ address, reported, votesAtMs, state, isSilent, problem }): NodeCause[] => {
-        const leftMs = votesAtMs - this.nowMs;
-        const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
-        if (reported !== 'joined')
-          return [{ address, reason: refuses, message: problem, elapsedMs: 0 }];
-        const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
-        return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
-      },
-    );
+    return this.sessions.flatMap(({ address, health, votesAtMs, state, isSilent }): NodeCause[] => {
+      const leftMs = votesAtMs - this.nowMs;
+      const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
+      if (health.reported !== 'joined')
+        return [{ address, reason: refuses, message: health.problem, elapsedMs: 0 }];
+      const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+      return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
+    });
   }
 
   /** Says whether so many nodes are failing or in quarantine that no quorum votes. */
   get isQuorumAway(): boolean {
     const { nowMs } = this;
     const away = this.sessions.filter(
-      ({ reported, votesAtMs }) =>
+      ({ health: { reported }, votesAtMs }) =>
         reported === 'failing' || (reported === 'joined' && votesAtMs > nowMs),
     );
     return this.sessions.length - away.length < this.quorum;
@@ -234,13 +220,9 @@ export class NodeSet {
     this.alarms.set(this.#beat, BEAT_MS, nowMs);
   }
 
-  /**
-   * A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. Not awaited
-   * is what nobody who asks `whenFlushed` waits for.
-   */
-  flushLater(collected?: Collected, isAwaited = true): void {
+  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
+  flushLater(collected?: Collected): void {
     if (collected !== undefined) this.#collected.push(collected);
-    if (isAwaited) this.#isFlushAwaited = true;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     this.environment.endOfTick(this.#flushAll);
@@ -249,27 +231,20 @@ export class NodeSet {
   /** Hands everything that was collected to the sockets now. */
   flush(): void {
     if (!this.#isFlushDue) return;
-    this.#isFlushDue = this.#isFlushAwaited = false;
+    this.#isFlushDue = false;
+    this.#flushed = undefined;
     for (const { node } of this.sessions) node.flush();
     const { nowMs } = this;
     for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
-    this.#resolveFlushed?.();
-    this.#flushed = this.#resolveFlushed = undefined;
   }
 
   /** Resolves when what is collected now has left; undefined when nothing is. */
-  whenFlushed(): Promise<void> | undefined {
-    if (!this.#isFlushAwaited) return undefined;
+  get flushed(): Promise<void> | undefined {
+    if (!this.#isFlushDue) return undefined;
     this.#flushed ??= new Promise((resolve) => {
-      this.#resolveFlushed = resolve;
+      this.#collected.push({ sent: () => resolve() });
     });
     return this.#flushed;
-  }
-
-  /** Runs `callback` once everything collected has left, or at once. User code may block, so bytes go first. */
-  afterFlush(callback: () => void): void {
-    if (this.#isFlushDue) this.#collected.push({ sent: callback });
-    else callback();
   }
 
   /** A quorum answered after `elapsedMs`. */
@@ -302,49 +277,34 @@ export class NodeSet {
     }
   }
 
-  /** A listener that throws, or rejects, must not change what happens to a lock. */
+  /**
+   * Runs the listener in the context in which this package was loaded, never in that of a request. One that throws, or rejects,
+   * must not change what happens to a lock.
+   */
   emit(event: LockEvent): void {
-    try {
-      const result: unknown = this.options.onEvent?.(event);
-      // An async function is assignable to a listener.
-      if (typeof result === 'object' && result !== null && 'then' in result)
-        Promise.resolve(result).catch((error: unknown) => this.#listenerFailed(error));
-    } catch (error) {
-      this.#listenerFailed(error);
-    }
-    if ('address' in event || event.type === 'unavailable')
-      inModuleContext(() => this.watch.look(event));
+    inModuleContext(() => {
+      try {
+        const result: unknown = this.options.onEvent?.(event);
+        // An async function is assignable to a listener.
+        if (typeof result === 'object' && result !== null && 'then' in result)
+          Promise.resolve(result).catch((error: unknown) => this.#listenerFailed(error));
+      } catch (error) {
+        this.#listenerFailed(error);
+      }
+      if ('address' in event || event.type === 'unavailable') this.watch.look(event);
+    });
   }
 
   async close(): Promise<void> {
     this.flush();
     this.#leaveExit?.();
     await Promise.all(this.sessions.map((session) => session.close()));
-    for (const deadlines of [this.answers, this.budgets, this.alarms, this.silences])
-      deadlines.close();
+    for (const deadlines of [this.answers, this.alarms]) deadlines.close();
   }
 
-  #clockStepped(): void {
-    const bootAheadMs = this.#readBootAheadMs();
-    const missedMs = bootAheadMs - this.#bootAheadMs;
-    const isSuspend = missedMs > BOOT_CLOCK_ERROR_MS;
-    if (isSuspend) {
-      this.#bootAheadMs = bootAheadMs - BOOT_STEP_MS;
-      this.suspendedMs += missedMs;
-    }
-    // Not at once: a getter may have looked at the clock.
-    this.environment.endOfTick(() => {
-      this.#listener.clockMoved();
-      if (!isSuspend) return;
-      for (const deadlines of [this.alarms, this.budgets, this.answers]) deadlines.callDue();
-    });
-  }
-
-  #readBootAheadMs(): number {
-    const { clock } = this.environment;
-    const read = () => clock.sinceBootMs() - clock.monotonicMs();
-    // A process that pauses between the two finds too little; hardly twice in a row.
-    return Math.max(read(), read());
+  #clockMoved(): void {
+    this.#listener.clockMoved();
+    for (const deadlines of [this.alarms, this.answers]) deadlines.callDue();
   }
 
   #listenerFailed(error: unknown): void {

@@ -47,7 +47,7 @@ export class ReleaseOutbox {
       const [oldest = ''] = this.#kept.keys();
       this.#kept.delete(oldest);
     }
-    if (this.#alarm.line === undefined) alarms.set(this.#alarm, this.#pauseMs, nowMs);
+    if (this.#alarm.position === -1) alarms.set(this.#alarm, this.#pauseMs, nowMs);
   }
 
   /** Sends everything that is kept. */

@@ -100,14 +100,10 @@ export interface WithLockOptions extends AcquireOptions {
    */
   readonly onLost?: 'reject' | 'ignore';
   /**
-   * When the call answers: once the release is on its way (`'sent'`), or once a quorum of nodes has confirmed it
-   * (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way; one in another
-   * process that learns of the end by other means may find it held for a round trip after `'sent'`. A release that
-   * fails afterwards is the event `release-incomplete`, and is repeated.
-   *
-   * On its way: handed to the sockets of all nodes; or, where calls follow each other at once, as in a loop, collected for
-   * the same message as the next vote, which leaves at the end of the tick at the latest. When synchronous work of the
-   * caller delays one of these for over 1 ms, releases leave at once for twenty times as long. @default 'sent'
+   * When the call answers: once the release was handed to the sockets (`'sent'`, at the end of the tick), or once a quorum
+   * of nodes has confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way;
+   * one in another process that learns of the end by other means may find it held for a round trip after `'sent'`. A release
+   * that fails afterwards is the event `release-incomplete`, and is repeated. @default 'sent'
    */
   readonly release?: 'sent' | 'confirmed';
   /**

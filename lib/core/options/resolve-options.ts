@@ -17,7 +17,6 @@ import {
 import { REDLOCK_DEFAULTS } from './options.ts';
 import type { AcquireOptions, RedlockOptions } from './options.ts';
 import type { TokenSource } from '../fencing-token.ts';
-import { driftMs } from '../validity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
 const MINIMUM_TTL_MS = 100;
@@ -160,15 +159,6 @@ export const OF_WITH_LOCK = {
   },
 };
 
-/** Frozen options of calls, such as those of a decorator, by service: they are resolved once. */
-const resolvedCalls = new WeakMap<ResolvedOptions, WeakMap<AcquireOptions, KnownCall>>();
-
-interface KnownCall {
-  /** The call that they were checked for. */
-  readonly of: OptionsOfCall;
-  readonly acquire: ResolvedAcquire;
-}
-
 /**
  * The options of one call; those of the service where the call says nothing.
  * @throws RedlockConfigError
@@ -177,29 +167,13 @@ interface KnownCall {
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
-  of: OptionsOfCall = OF_WITH_LOCK,
-): ResolvedAcquire {
-  if (options == null) return resolved.acquire;
-  let known = resolvedCalls.get(resolved);
-  if (known === undefined) resolvedCalls.set(resolved, (known = new WeakMap()));
-  let call = known.get(options);
-  if (call?.of !== of) {
-    call = { of, acquire: resolveCall(resolved, options, of) };
-    if (Object.isFrozen(options)) known.set(options, call);
-  }
-  options.signal?.throwIfAborted();
-  return call.acquire;
-}
-
-function resolveCall(
-  resolved: ResolvedOptions,
-  options: AcquireOptions,
-  { call, table }: OptionsOfCall,
+  { call, table }: OptionsOfCall = OF_WITH_LOCK,
 ): ResolvedAcquire {
   const base = resolved.acquire;
-  const { ttl, wait, extend, minHold } = checkOptions(call, table, options);
-  if (ttl === undefined && wait === undefined && extend === undefined && minHold === undefined)
-    return base;
+  if (options == null) return base;
+  const { ttl, wait, extend, minHold, signal } = checkOptions(call, table, options);
+  signal?.throwIfAborted();
+  if ((ttl ?? wait ?? extend ?? minHold) === undefined) return base;
   const minHoldMs = minHold ?? base.minHoldMs;
   const ttlMs = ttl ?? base.ttlMs;
   const acquire: ResolvedAcquire = {
@@ -221,10 +195,9 @@ function derivedNodeTimeoutMs(ttlMs: number): number {
 }
 
 function checkRelations(
-  acquire: ResolvedAcquire,
-  { maxTtlMs, driftFactor }: ResolvedOptions,
+  { ttlMs, nodeTimeoutMs, minHoldMs }: ResolvedAcquire,
+  { maxTtlMs }: ResolvedOptions,
 ): void {
-  const { ttlMs, nodeTimeoutMs, minHoldMs } = acquire;
   // minHold first, because it may have raised ttl.
   for (const [option, ms] of Object.entries({ minHold: minHoldMs, ttl: ttlMs })) {
     if (ms <= maxTtlMs) continue;
@@ -234,9 +207,5 @@ function checkRelations(
   if (nodeTimeoutMs > ttlMs / 3) {
     const fix = `it must be at most a third of ttl (${ttlMs} ms)`;
     throw new RedlockConfigError('nodeTimeout', `${nodeTimeoutMs} ms`, fix);
-  }
-  if (driftMs(ttlMs, driftFactor) > ttlMs * 0.6) {
-    const fix = `with ttl ${ttlMs} ms it leaves no validity; use a smaller one`;
-    throw new RedlockConfigError('driftFactor', driftFactor, fix);
   }
 }

@@ -1,7 +1,5 @@
 import type { NodeCause } from '../errors.ts';
-import { isThorough } from '../invariant.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
-import { FOLLOWS_WITHIN_MS } from '../nodes/node-set.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
@@ -10,15 +8,6 @@ import { VoteRound } from './vote-round.ts';
 import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
-/**
- * A ballot after a stale one is ahead by so many round trips: without, a process far from the nodes would be late each time
- * beside near ones that take the key all the time.
- */
-const LEAD_ROUND_TRIPS = 2;
-/** And not by this more than so much above the clock of a node; a quarter of what a restart guard allows for clocks that differ. */
-const LONGEST_LEAD_MS = 1_000;
-const SHARE_OF_GUARD = 1 / 8;
-
 /** Calls what follows in a microtask; `queueMicrotask` costs several times as much. */
 export const NOW = Promise.resolve();
 
@@ -44,8 +33,6 @@ export interface Granted {
   readonly kind: 'granted';
   readonly holder: string;
   readonly ballot: number;
-  /** How many nodes accepted this very ballot. */
-  readonly accepts: number;
   /** Nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
   /** From before the winning ballot. */
@@ -53,16 +40,23 @@ export interface Granted {
   readonly validUntilMs: number;
 }
 
+/**
+ * What a try that failed proves:
+ *
+ * - `contention`: others have the keys, or vote for themselves.
+ * - `outage`: no quorum can be had, although the nodes had their whole time, or refused without being waited for.
+ * - `nothing`: it was too slow, cut short, or had the wrong clock.
+ */
+export type Finding = 'contention' | 'outage' | 'nothing';
+
 export interface FailedAttempt {
   readonly kind: 'failed';
+  readonly finding: Finding;
   /** Of the last ballot. */
   readonly votes: VoteCount;
   readonly endedAtMs: number;
   /** How long the nodes had for the last ballot. */
   readonly timeoutMs: number;
-  /** Won, but too little validity was left. */
-  readonly isTooSlow: boolean;
-  readonly isCancelled: boolean;
   readonly causes: () => NodeCause[];
 }
 
@@ -109,9 +103,10 @@ export class Attempt implements RoundOwner {
   }
 
   /** What the nodes have said of a vote that is open since `sinceMs` or longer; undefined where there is none. */
-  openCauses(sinceMs: number, nowMs: number): NodeCause[] | undefined {
-    if (this.#round === undefined || this.#round.startedAtMs > sinceMs) return undefined;
-    return this.#round.openCauses(nowMs);
+  openCauses(sinceMs: number): NodeCause[] | undefined {
+    return this.#round === undefined || this.#round.startedAtMs > sinceMs
+      ? undefined
+      : this.#round.causes();
   }
 
   /** How long the bytes of its latest round waited to leave this process since `sinceMs`. */
@@ -133,14 +128,13 @@ export class Attempt implements RoundOwner {
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
     this.#round = new VoteRound(this.#set, vote, this);
-    if (nowMs - this.#set.releasedAtMs < FOLLOWS_WITHIN_MS) this.#set.isReleaseFollowed = true;
     // In whole milliseconds: rounds of one timeout share a timer.
     this.#round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
 
   ended(round: VoteRound): void {
     const { votes, startedAtMs, endedAtMs } = round;
-    const { ttlMs, nodeTimeoutMs } = this.#settings;
+    const { ttlMs } = this.#settings;
     const listener = this.#listener;
     const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
@@ -157,7 +151,6 @@ export class Attempt implements RoundOwner {
         kind: 'granted',
         holder: this.holder,
         ballot,
-        accepts: isThorough ? votes.accepts : votes.yes,
         mayHold: this.#mayHold,
         startedAtMs,
         validUntilMs: validUntil,
@@ -169,43 +162,35 @@ export class Attempt implements RoundOwner {
     const mayPropose =
       this.#ballots < MAX_BALLOTS && endedAtMs < this.#deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
-      const next = this.#nextBallot(votes);
+      const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();
       listener.sawFloor(next);
       listener.sawVotes(votes, endedAtMs);
       this.run(endedAtMs, next);
       return;
     }
-    // A split vote is no outage, nor is one that was cut short, or a restart guard.
-    const wasAwaited = !round.isDecided && round.timeoutMs >= nodeTimeoutMs;
-    const isOutage = wasAwaited || votes.failed > votes.replies.length - votes.quorum;
-    if (isOutage && votes.voted < votes.quorum && !this.#isCancelled)
-      this.#set.outageAtMs = endedAtMs;
-    const isTooSlow = decision === 'won' && !isInTime;
-    const isContended = votes.isContention && !isTooSlow;
-    if (isContended && !this.#isCancelled) listener.refused(endedAtMs);
+    const finding = this.#findingOf(round);
+    // A restart guard is none for others.
+    if (finding === 'outage' && !votes.isQuarantined) this.#set.outageAtMs = endedAtMs;
+    if (finding === 'contention') listener.refused(endedAtMs);
     // Release of a holder that a quorum has names the next one.
     const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
-    this.#abandon(isAnswered && votes.namedHolder.holder === undefined);
+    this.#abandon(isAnswered && votes.namedHolder === undefined);
     const failed: FailedAttempt = {
       kind: 'failed',
+      finding,
       votes,
       endedAtMs,
       timeoutMs: round.timeoutMs,
-      isTooSlow,
-      isCancelled: this.#isCancelled,
-      causes: () => round.causes(isTooSlow),
+      causes: () => round.causes(decision === 'won'),
     };
     void NOW.then(() => listener.ended(failed));
   }
 
-  #nextBallot(votes: VoteCount): number {
-    const { options, roundTripMs } = this.#set;
-    const guardMs = options.restartGuardMs;
-    const limitMs =
-      guardMs > 0 ? Math.min(guardMs * SHARE_OF_GUARD, LONGEST_LEAD_MS) : LONGEST_LEAD_MS;
-    const leadMs = Math.min(LEAD_ROUND_TRIPS * roundTripMs, limitMs);
-    return votes.nextBallot(this.#ballot, Math.ceil(leadMs * 1_000), limitMs * 1_000);
+  #findingOf({ votes, timeoutMs }: VoteRound): Finding {
+    if (this.#isCancelled || votes.yes >= votes.quorum || votes.isWrongClock) return 'nothing';
+    if (votes.isContention) return 'contention';
+    return timeoutMs >= this.#settings.nodeTimeoutMs || votes.isRefused ? 'outage' : 'nothing';
   }
 
   /**

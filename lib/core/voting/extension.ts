@@ -20,8 +20,8 @@ export interface ExtensionOutcome {
   readonly decision: ExtensionDecision;
   /** The lock is valid until then when a quorum agreed and that instant has not passed. */
   readonly validUntilMs: number;
-  /** The shortest quarantine that a node reported: then it can have its key again. */
-  readonly quarantineMs: number | undefined;
+  /** The shortest quarantine that a node reported: then it can have its key again. Infinite when none did. */
+  readonly quarantineMs: number;
   readonly causes: () => NodeCause[];
 }
 

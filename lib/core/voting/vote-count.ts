@@ -1,7 +1,5 @@
 import type { VoteReply } from '../nodes/lock-node.ts';
 
-const NOBODY = Object.freeze({ holder: undefined, index: -1 });
-
 /**
  * - `won`: a quorum accepted this ballot.
  * - `reballot`: a quorum would accept a higher ballot.
@@ -17,10 +15,11 @@ export type BallotDecision = 'won' | 'reballot' | 'failed' | 'open';
  */
 export type ExtensionDecision = 'extended' | 'taken' | 'unknown';
 
-/** The holder that a quorum of nodes named, and which of the keys it has: the index in the order of the request. */
+/** A holder that nodes named, which of the keys it has, by the order of the request, and how many named it. */
 export interface NamedHolder {
-  readonly holder: string | undefined;
+  readonly holder: string;
   readonly index: number;
+  names: number;
 }
 
 /** The answers of one round, and all that can be read from them. The only place in which votes are read. */
@@ -28,13 +27,22 @@ export class VoteCount {
   /** By node; undefined while there is none. */
   readonly replies: (VoteReply | undefined)[] = [];
   readonly quorum: number;
-  /** Yes: ACCEPTED, or EXTENDED. */
+  /** How many nodes gave each kind of answer. */
+  readonly #counts: Record<VoteReply['kind'], number> = {
+    accepted: 0,
+    extended: 0,
+    stale: 0,
+    ahead: 0,
+    held: 0,
+    lost: 0,
+    quarantined: 0,
+    unjoined: 0,
+    failed: 0,
+  };
   yes = 0;
+  held = 0;
   /** STALE or AHEAD: another number would do. */
   wrongNumber = 0;
-  held = 0;
-  lost = 0;
-  quarantined = 0;
   /** Could not be asked, or answered nothing that the protocol knows. */
   failed = 0;
   /** Nodes that had time left to answer when the others decided. */
@@ -58,36 +66,15 @@ export class VoteCount {
   }
 
   add(index: number, reply: VoteReply): void {
+    const counts = this.#counts;
     this.replies[index] = reply;
     if ((this.#silentNodes & (1 << index)) !== 0) this.#silentOpen -= 1;
     else this.liveOpen -= 1;
-    switch (reply.kind) {
-      case 'accepted':
-      case 'extended':
-        this.yes += 1;
-        return;
-      case 'stale':
-      case 'ahead':
-        this.wrongNumber += 1;
-        return;
-      case 'held':
-        this.held += 1;
-        return;
-      case 'lost':
-        this.lost += 1;
-        return;
-      case 'quarantined':
-        this.quarantined += 1;
-        return;
-      case 'unjoined':
-      case 'failed':
-        this.failed += 1;
-    }
-  }
-
-  /** Nodes that accepted, counted again from their answers. */
-  get accepts(): number {
-    return this.replies.filter((reply) => reply?.kind === 'accepted').length;
+    counts[reply.kind] += 1;
+    this.yes = counts.accepted + counts.extended;
+    this.held = counts.held;
+    this.wrongNumber = counts.stale + counts.ahead;
+    this.failed = counts.unjoined + counts.failed;
   }
 
   isSilent(index: number): boolean {
@@ -96,15 +83,14 @@ export class VoteCount {
 
   /** How many answers are worth waiting for. */
   get expected(): number {
-    const unable = this.#silentOpen + this.failed + this.quarantined + this.lost;
-    return this.replies.length - unable < this.quorum
-      ? this.liveOpen + this.#silentOpen
-      : this.liveOpen;
+    const { quarantined, lost } = this.#counts;
+    const able = this.replies.length - this.#silentOpen - this.failed - quarantined - lost;
+    return able < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
   }
 
   /** How many nodes may vote and did, for any holder. */
   get voted(): number {
-    return this.yes + this.wrongNumber + this.held + this.lost;
+    return this.yes + this.wrongNumber + this.held + this.#counts.lost;
   }
 
   /** Whether no answer that is worth waiting for can change what the votes mean. */
@@ -126,27 +112,20 @@ export class VoteCount {
 
   decideExtension(): ExtensionDecision {
     if (this.yes >= this.quorum) return 'extended';
-    return this.lost > this.replies.length - this.quorum ? 'taken' : 'unknown';
+    return this.#counts.lost > this.replies.length - this.quorum ? 'taken' : 'unknown';
   }
 
   /**
    * The next ballot after one that was STALE or AHEAD: above every floor seen; where a node's clock set the floor, not below
    * that clock; if our ballot was more than a day ahead of a node, just above that node's clock (without the vote of a node
    * that accepted the far ballot).
-   *
-   * After STALE it is `leadMicros` above, because a floor moves on with the clocks of others while the ballot is on its way; but
-   * not by this more than `limitMicros` above the clock of the node, or callers could drive each other ahead of all clocks.
    */
-  nextBallot(ballot: number, leadMicros: number, limitMicros: number): number {
-    let floor = 0;
+  nextBallot(ballot: number): number {
+    let floor = this.highestFloor;
     let accepted = 0;
     let ahead = 0;
     for (const reply of this.replies) {
-      if (reply?.kind === 'stale') {
-        const { nowMicros, byClock } = reply;
-        const moved = Math.min(reply.floor + leadMicros, nowMicros + limitMicros);
-        floor = Math.max(floor, reply.floor, moved, byClock ? nowMicros : 0);
-      } else if (reply?.kind === 'held') floor = Math.max(floor, reply.floor);
+      if (reply?.kind === 'stale' && reply.byClock) floor = Math.max(floor, reply.nowMicros);
       else if (reply?.kind === 'accepted') accepted = ballot;
       else if (reply?.kind === 'ahead') ahead = Math.max(ahead, reply.nowMicros, reply.floor);
     }
@@ -172,42 +151,35 @@ export class VoteCount {
     return nodes;
   }
 
-  /** The one holder that a quorum named. All nodes name the first held key, so a holder of several is named alike. */
-  get namedHolder(): NamedHolder {
-    if (this.held < this.quorum) return NOBODY;
+  /** Holders that nodes named, the one with most names first. All nodes name the first held key, so a holder of several is named alike. */
+  get holders(): NamedHolder[] {
+    const holders: NamedHolder[] = [];
     for (const reply of this.replies) {
       if (reply?.kind !== 'held') continue;
       const { holder, index } = reply;
-      let names = 0;
-      for (const other of this.replies)
-        if (other?.kind === 'held' && other.holder === holder && other.index === index) names += 1;
-      if (names >= this.quorum) return { holder, index };
+      const known = holders.find((each) => each.holder === holder && each.index === index);
+      if (known === undefined) holders.push({ holder, index, names: 1 });
+      else known.names += 1;
     }
-    return NOBODY;
+    return holders.sort((one, other) => other.names - one.names);
   }
 
-  /** The key that most nodes named as held: its index, or -1 when none named one. */
-  get mostNamedIndex(): number {
-    const names: number[] = [];
-    for (const reply of this.replies)
-      if (reply?.kind === 'held') names[reply.index] = (names[reply.index] ?? 0) + 1;
-    return names.reduce((most, count, index) => (count > (names[most] ?? 0) ? index : most), -1);
+  /** The one holder that a quorum named. */
+  get namedHolder(): NamedHolder | undefined {
+    if (this.held < this.quorum) return undefined;
+    const [most] = this.holders;
+    return most!.names >= this.quorum ? most : undefined;
   }
 
   /** The holder that every node named which named one; undefined when they named several, or none. */
   get soleHolder(): string | undefined {
-    let sole: string | undefined;
-    for (const reply of this.replies) {
-      if (reply?.kind !== 'held') continue;
-      if (sole !== undefined && sole !== reply.holder) return undefined;
-      sole = reply.holder;
-    }
-    return sole;
+    const [sole, other] = this.holders;
+    return other === undefined ? sole?.holder : undefined;
   }
 
   /** Too few nodes are out of quarantine for a quorum. */
   get isQuarantined(): boolean {
-    return this.replies.length - this.quarantined < this.quorum;
+    return this.replies.length - this.#counts.quarantined < this.quorum;
   }
 
   /** Nodes that voted for us, named another holder, refused only the number, or were not waited for make a quorum. */
@@ -224,7 +196,7 @@ export class VoteCount {
 
   /** Enough nodes refused by themselves to make a quorum impossible. */
   get isRefused(): boolean {
-    return this.failed + this.quarantined > this.replies.length - this.quorum;
+    return this.failed + this.#counts.quarantined > this.replies.length - this.quorum;
   }
 
   /** Says whether a quorum is possible with those of the `remade` nodes that could not be asked: their connections are being made. */
@@ -232,7 +204,8 @@ export class VoteCount {
     const isCut = (reply: VoteReply | undefined, index: number) =>
       reply?.kind === 'failed' && reply.reason === 'unreachable' && remade[index] === true;
     const cut = this.replies.filter(isCut).length;
-    return cut > 0 && this.failed - cut + this.quarantined <= this.replies.length - this.quorum;
+    const missing = this.failed - cut + this.#counts.quarantined;
+    return cut > 0 && missing <= this.replies.length - this.quorum;
   }
 
   /**
@@ -249,12 +222,11 @@ export class VoteCount {
     return times.sort((a, b) => a - b)[missing - 1];
   }
 
-  /** The shortest quarantine that a node reported: then it can have its key again. */
-  get shortestQuarantineMs(): number | undefined {
-    let shortest: number | undefined;
-    for (const reply of this.replies)
-      if (reply?.kind === 'quarantined')
-        shortest = Math.min(shortest ?? reply.remainingMs, reply.remainingMs);
-    return shortest;
+  /** The shortest quarantine that a node reported; infinite when none did. */
+  get shortestQuarantineMs(): number {
+    const times = this.replies.map((reply) =>
+      reply?.kind === 'quarantined' ? reply.remainingMs : Number.POSITIVE_INFINITY,
+    );
+    return Math.min(...times);
   }
 }

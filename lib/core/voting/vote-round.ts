@@ -3,7 +3,7 @@ import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { inSeconds } from '../options/duration.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { VoteReply, VoteRequest } from '../nodes/lock-node.ts';
-import type { NodeSession, VoteCollector } from '../nodes/node-session.ts';
+import type { VoteCollector } from '../nodes/node-session.ts';
 import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 
@@ -31,10 +31,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   isDecided = false;
   readonly #set: NodeSet;
   readonly #owner: RoundOwner;
-  /** When those answered that did not say yes. */
-  #refusedAtMs: number[] | undefined;
   #isSending = true;
-  #isCollected = false;
   /** When its bytes were handed to the sockets, if they were collected before. */
   #sentAtMs = 0;
 
@@ -51,19 +48,19 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     const { sessions, answers } = this.#set;
     this.startedAtMs = nowMs;
     this.timeoutMs = Math.max(1, timeoutMs);
+    let isCollected = false;
     for (const session of sessions) {
       if (session.isSilent) this.votes.silent(session.index);
-      if (session.ask(this, nowMs)) this.#isCollected = true;
+      if (session.ask(this, nowMs)) isCollected = true;
     }
     this.#isSending = false;
-    if (this.#isCollected) this.#set.flushLater(this);
+    if (isCollected) this.#set.flushLater(this);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
     else answers.set(this, this.timeoutMs, nowMs);
   }
 
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
   sent(nowMs: number): void {
-    this.#isCollected = false;
     this.#sentAtMs = nowMs;
     if (!this.ended && nowMs - this.startedAtMs >= 1)
       this.#set.answers.set(this, this.timeoutMs, nowMs);
@@ -77,9 +74,6 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   collect(index: number, reply: VoteReply): void {
     if (this.ended) return;
     this.votes.add(index, reply);
-    if (reply.kind !== 'accepted' && reply.kind !== 'extended') {
-      (this.#refusedAtMs ??= [])[index] = this.#set.nowMs;
-    }
     if (!this.#isSending && this.votes.isDecided(this.vote.kind)) this.#end(true);
   }
 
@@ -97,56 +91,32 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   }
 
   /**
-   * Per node: why it didn't say yes, or with `tooSlow` that its yes took too long. A round that ended long after its timeout
-   * could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
+   * Per node: why it didn't say yes so far, or with `tooSlow` that its yes took too long. A round that ended long after its
+   * timeout could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
    */
   causes(tooSlow = false): NodeCause[] {
-    const elapsedMs = this.endedAtMs - this.startedAtMs;
+    const elapsedMs = (this.ended ? this.endedAtMs : this.#set.nowMs) - this.startedAtMs;
     const pausedMs = Math.floor(elapsedMs - this.timeoutMs);
     const isOwnFault = tooSlow && pausedMs > LATE_MS;
-    const causes = this.#set.sessions.flatMap((each) => this.#cause(each, tooSlow && !isOwnFault));
+    const causes = this.#set.sessions.flatMap(({ address, index, votesAtMs }): NodeCause[] => {
+      const reply = this.votes.replies[index];
+      let [reason, message] = describeReply(reply);
+      if (reason === undefined && tooSlow && !isOwnFault)
+        [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
+      if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
+        [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
+      // At the present time: the call may have waited since. Of one that was not waited for, the join said it.
+      const leftMs = votesAtMs - this.#set.nowMs;
+      if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
+        const left = inSeconds(Math.max(0, leftMs));
+        [reason, message] = ['quarantined', `may not vote for ${left} more (restart guard)`];
+      }
+      return reason === undefined ? [] : [{ address, reason, message, elapsedMs }];
+    });
     if (!isOwnFault) return causes;
     const message = `did not run for ${pausedMs} ms, and then too little of the ttl was left of a vote that it had won`;
     const said = causes.filter(({ reason }) => reason !== 'not-awaited');
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
-  }
-
-  /** The same of a round that is under way. */
-  openCauses(nowMs: number): NodeCause[] {
-    return this.#set.sessions.flatMap((each) => this.#cause(each, false, nowMs));
-  }
-
-  #cause(session: NodeSession, tooSlow: boolean, untilMs = this.endedAtMs): NodeCause[] {
-    const { address, index } = session;
-    const given = this.votes.replies[index];
-    const reply = given === WITHDRAWN ? undefined : given;
-    let [reason, message] = describeReply(reply);
-    if (reason === undefined && tooSlow)
-      [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
-    if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
-      [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
-    // At the present time: the call may have waited since. Of one that was not waited for, the join said it.
-    const leftMs = session.votesAtMs - this.#set.nowMs;
-    if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0))
-      [reason, message] = ['quarantined', this.#describeQuarantine(leftMs)];
-    if (reason === undefined) return [];
-    const elapsedMs = (this.#refusedAtMs?.[index] ?? untilMs) - this.startedAtMs;
-    return [{ address, reason, message, elapsedMs }];
-  }
-
-  #describeQuarantine(leftMs: number): string {
-    if (leftMs <= 0) return 'may vote now: its restart guard ended this moment';
-    const { restartGuardMs, acquire } = this.#set.options;
-    const left = `may not vote for ${inSeconds(leftMs)} more`;
-    // The guard may be a longer one, of another process. A reply that was read late makes it seem a little longer.
-    if (restartGuardMs === 0 || leftMs > restartGuardMs + acquire.nodeTimeoutMs) {
-      const own = restartGuardMs === 0 ? 'off' : inSeconds(restartGuardMs);
-      return `${left}: another process with this keyPrefix has set a longer restart guard (the one here is ${own})`;
-    }
-    if (leftMs > restartGuardMs) return `${left} (restart guard)`;
-    // Of what is shown, so that both make the guard.
-    const sinceMs = Math.max(0, restartGuardMs - Math.ceil(leftMs / 100) * 100);
-    return `${left}: it started or joined ${inSeconds(sinceMs)} ago (restart guard)`;
   }
 
   #end(isDecided: boolean): void {
@@ -155,7 +125,6 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     // Nodes that had time left were not waited for: they are no sign of an outage.
     if (isDecided) this.votes.pending = this.votes.liveOpen;
     this.endedAtMs = this.#set.checkedNowMs;
-    if (this.#isCollected) this.#withdraw();
     this.ended = true;
     this.#set.answers.cancel(this);
     if (this.votes.voted >= this.#set.quorum) {
@@ -164,22 +133,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     }
     this.#owner.ended(this);
   }
-
-  /** Ended within the tick that began it: what has not left needs no release. */
-  #withdraw(): void {
-    for (const session of this.#set.sessions) {
-      if (this.votes.replies[session.index] !== undefined || !session.withdraw(this.vote)) continue;
-      this.votes.add(session.index, WITHDRAWN);
-    }
-  }
 }
-
-const WITHDRAWN: VoteReply = Object.freeze({
-  kind: 'failed',
-  nothingWritten: true,
-  reason: 'unreachable',
-  message: 'not sent',
-});
 
 function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undefined, string] {
   if (reply === undefined) return ['timeout', 'no answer in time'];

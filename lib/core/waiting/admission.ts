@@ -15,54 +15,53 @@ export interface Candidate {
  * never waits for one.
  */
 export class Admission {
-  readonly #limit: number;
+  readonly limit: number;
   readonly #urgent = new Set<Candidate>();
   readonly #others = new Set<Candidate>();
-  /** Woken, with a slot kept until they have looked. */
-  readonly #offered = new Set<Candidate>();
   #inUse = 0;
 
   constructor(limit: number) {
-    this.#limit = limit;
+    this.limit = limit;
   }
 
   /** Takes a slot, or stands in line for one: `wake` is called when it is there. */
   enter(candidate: Candidate): boolean {
-    if (this.#offered.delete(candidate)) return true;
-    if (this.#inUse < this.#limit && this.#others.size === 0 && this.#urgent.size === 0) {
+    if (this.#inUse < this.limit && this.#urgent.size + this.#others.size === 0) {
       this.#inUse += 1;
       return true;
     }
     const isUrgent = candidate.enclosing !== undefined || candidate.isCalled;
+    if (isUrgent) this.#others.delete(candidate);
     (isUrgent ? this.#urgent : this.#others).add(candidate);
-    return false;
+    const isNext = this.#inUse < this.limit && this.#next === candidate;
+    if (!isNext) return false;
+    this.#inUse += 1;
+    this.withdraw(candidate);
+    return true;
   }
 
-  /** It does not want to try at the moment: gives back its place, or the slot that it was offered. */
+  /** It does not want to try at the moment: the next one may. */
   withdraw(candidate: Candidate): void {
-    if (this.#offered.delete(candidate)) this.exit();
-    else if (!this.#others.delete(candidate)) this.#urgent.delete(candidate);
+    const isGone = this.#others.delete(candidate);
+    if (this.#urgent.delete(candidate) || isGone) this.#wakeNext();
   }
 
   /** A try has ended. */
   exit(): void {
     this.#inUse -= 1;
     if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');
-    const queue = this.#urgent.size > 0 ? this.#urgent : this.#others;
-    for (const next of queue) {
-      queue.delete(next);
-      this.#offered.add(next);
-      this.#inUse += 1;
-      next.wake();
-      return;
-    }
+    if (this.#urgent.size + this.#others.size > 0) this.#wakeNext();
   }
 
   isWaiting(candidate: Candidate): boolean {
     return this.#others.has(candidate) || this.#urgent.has(candidate);
   }
 
-  get limit(): number {
-    return this.#limit;
+  get #next(): Candidate | undefined {
+    return this.#urgent.values().next().value ?? this.#others.values().next().value;
+  }
+
+  #wakeNext(): void {
+    if (this.#inUse < this.limit) this.#next?.wake();
   }
 }

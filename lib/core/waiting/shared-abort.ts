@@ -3,47 +3,24 @@ interface Cancellable {
   cancel(error: unknown): void;
 }
 
-/** All that one signal ends, behind one listener: Node warns of a leak from the eleventh on, and each costs its time. */
-class AbortGroup {
-  readonly #signal: AbortSignal;
-  /** Nearly always one: a set would cost as much as the listener. */
-  #members: Cancellable | Set<Cancellable>;
+/** All that one signal ends, behind one listener: Node warns of a leak from the eleventh on, and adding one walks along all others. */
+const members = new WeakMap<AbortSignal, Set<Cancellable>>();
 
-  constructor(signal: AbortSignal, first: Cancellable) {
-    this.#signal = signal;
-    this.#members = first;
-    signal.addEventListener('abort', this, { once: true });
-  }
-
-  handleEvent(): void {
-    const members = this.#members instanceof Set ? this.#members : [this.#members];
-    for (const member of members) member.cancel(this.#signal.reason);
-  }
-
-  add(member: Cancellable): void {
-    if (this.#members instanceof Set) this.#members.add(member);
-    else this.#members = new Set([this.#members, member]);
-  }
-
-  leave(member: Cancellable): void {
-    if (this.#members instanceof Set) {
-      this.#members.delete(member);
-      if (this.#members.size > 0) return;
-    }
-    this.#signal.removeEventListener('abort', this);
-    groups.delete(this.#signal);
-  }
+function cancelAll(this: AbortSignal): void {
+  for (const member of members.get(this) ?? []) member.cancel(this.reason);
 }
-
-const groups = new WeakMap<AbortSignal, AbortGroup>();
 
 /** Cancels `member` with the reason of `signal` when that is aborted, until {@link ignoreAbort}. */
 export function cancelOnAbort(signal: AbortSignal, member: Cancellable): void {
-  const group = groups.get(signal);
-  if (group === undefined) groups.set(signal, new AbortGroup(signal, member));
-  else group.add(member);
+  const known = members.get(signal);
+  if (known !== undefined) return void known.add(member);
+  members.set(signal, new Set([member]));
+  signal.addEventListener('abort', cancelAll, { once: true });
 }
 
 export function ignoreAbort(signal: AbortSignal, member: Cancellable): void {
-  groups.get(signal)?.leave(member);
+  const known = members.get(signal);
+  if (known?.delete(member) !== true || known.size > 0) return;
+  members.delete(signal);
+  signal.removeEventListener('abort', cancelAll);
 }

@@ -65,7 +65,7 @@ export function Fenced<
         where,
         keysOf,
         ...parameters,
-        ...resolveFencedOptions(options ?? {}, where),
+        ...resolveFencedOptions(options ?? {}),
       };
       markFenced(target, propertyKey, definition);
       injectRunner(target);

@@ -10,9 +10,6 @@ const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTE
 /** Matches the refusals of a server that is no primary; Redis 6 puts the word behind the place in the script. */
 const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN)\b/;
 
-/** Between numbers, names of functions and files. */
-const OF_OPENSSL = /^(?:[\dA-F]+:)?error:[\dA-F]+:([^:]+):[^:]*:([^:]+)/;
-
 /** Matches where in one of our scripts it happened. */
 const OF_OUR_SCRIPT =
   / script: [0-9a-f]{40}, on @user_script:\d+\.?|^ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: ?\d+: )?-?/g;
@@ -46,11 +43,7 @@ export function notSent(message: string): NodeFailure {
 
 /** The server answered something that none of our scripts returns. */
 export function unexpectedReply(command: string, reply: unknown): NodeFailure {
-  const shape = Array.isArray(reply)
-    ? `an array of ${reply.length}`
-    : reply === null
-      ? 'null'
-      : `a ${typeof reply}`;
+  const shape = Array.isArray(reply) ? `an array of ${reply.length}` : typeof reply;
   return failure('error', `unexpected reply to ${command} (${shape}): is this a Redis server?`);
 }
 
@@ -112,10 +105,7 @@ export function isNoPermission(error: unknown): boolean {
 /** Never empty: where both address families were refused, Node's AggregateError has no message of its own. */
 export function errorMessage(error: unknown): string {
   if (!isErrorLike(error)) return String(error);
-  const [, library, reason] = OF_OPENSSL.exec(error.message) ?? [];
-  if (reason !== undefined) return `${library}: ${reason}`;
-  // ioredis asks to report what no Redis would say; most often it is a web server that said it.
-  if (error.message !== '') return error.message.replace('. Please report this.', '');
+  if (error.message !== '') return error.message;
   const [first] = (error as Partial<AggregateError>).errors ?? [];
   return isErrorLike(first) && first.message !== '' ? first.message : error.name;
 }

@@ -29,7 +29,7 @@ export interface ScriptCall<Request, Reply> {
   readonly digest: string;
   /** Votes go by a digest that no server but the one that was joined knows. */
   readonly isVote: boolean;
-  /** Never written before its tick ends: others of its kind follow, and no caller waits for one. */
+  /** Never written before its tick ends: others follow, and no caller waits for one. */
   readonly isPatient: boolean;
   /** Its name in a batch; undefined where it goes alone. */
   readonly letter: string | undefined;
@@ -77,6 +77,8 @@ class EncodedRequest {
 
 const YES = bulk('1');
 const NO = bulk('0');
+const EVALSHA = bulk('evalsha');
+const EVAL = bulk('eval');
 
 function scriptCall<Request extends ScriptRequest, Reply>(
   letter: string | undefined,
@@ -130,7 +132,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
     script,
     digest,
     isVote,
-    isPatient: letter === 'e' || letter === 'w',
+    isPatient: letter === 'e' || letter === 'r' || letter === 'w',
     letter,
     encode,
     parse,
@@ -139,25 +141,12 @@ function scriptCall<Request extends ScriptRequest, Reply>(
 
 /** The beginning of a command with so many arguments after the number of its keys. */
 function evalsha(count: number): string {
-  return `*${count + 3}\r\n${bulk('evalsha')}`;
+  return `*${count + 3}\r\n${EVALSHA}`;
 }
 
 /** A string in the Redis protocol. */
 export function bulk(value: string): string {
   return `$${Buffer.byteLength(value)}\r\n${value}\r\n`;
-}
-
-/** An encoded command as its arguments again, for where ioredis has to encode it: the name comes first. */
-export function argumentsOf(text: string): Buffer[] {
-  const bytes = Buffer.from(text);
-  const args: Buffer[] = [];
-  for (let at = bytes.indexOf('\n') + 1; at < bytes.length;) {
-    const start = bytes.indexOf('\n', at) + 1;
-    const end = start + Number(bytes.toString('latin1', at + 1, start - 2));
-    args.push(bytes.subarray(start, end));
-    at = end + 2;
-  }
-  return args;
 }
 
 export type ScriptCommands = ReturnType<typeof scriptCommands>;
@@ -185,43 +174,23 @@ export interface ScriptCommandOwner {
 }
 
 /** The class of commands of one copy of ioredis. */
-export type CommandClass = (new (name: string) => object) & { readonly prototype: object };
-
-/** What ioredis keeps in a command; here all of it is constant. The text is ready: nothing is traced or transformed. */
-const FIELDS = {
-  name: 'evalsha',
-  args: [],
-  replyEncoding: 'utf8',
-  isTraced: true,
-  transformed: true,
-  isResolved: false,
-  isSettled: false,
-  inTransaction: false,
-  errorStack: undefined,
-  callback: undefined,
-  promise: undefined,
-  protocol: 2,
-  replyMapping: 'legacy',
+export type CommandClass = (new (name: string, args: unknown[]) => object) & {
+  readonly prototype: object;
 };
-const KNOWN = new Set([...Object.keys(FIELDS), 'resolve', 'reject']);
 
 /**
  * Commands for the clients of one copy of ioredis: written from a text that was made once for all nodes, and settled by a
  * callback. They inherit from its own class but skip its constructor, which costs a tenth of a whole round trip.
  */
-export function scriptCommands(Base?: CommandClass) {
+export function scriptCommands(Base: CommandClass) {
   const WireCommand = wireCommandOf(Base);
   const ScriptCommand = scriptCommandOf(WireCommand);
   return { WireCommand, ScriptCommand, BatchCommand: batchCommandOf(WireCommand) };
 }
 
-function wireCommandOf(Base: CommandClass | undefined) {
-  const isNative = Base !== undefined && hasKnownFields(Base);
-
+function wireCommandOf(Base: CommandClass) {
   abstract class WireCommand {
-    /** False where ioredis has to encode by itself, because it keeps something in its commands that we don't know. */
-    declare readonly isNative: boolean;
-    declare transformReply?: (reply: unknown) => unknown;
+    declare transformReply: (reply: unknown) => unknown;
     abstract readonly text: string;
     abstract readonly call: { parse(reply: unknown, request: any): unknown };
     abstract readonly request: unknown;
@@ -232,8 +201,7 @@ function wireCommandOf(Base: CommandClass | undefined) {
     get resolve(): (reply: unknown) => void {
       return (reply) => {
         try {
-          const isReady = typeof reply === 'number' || !isNative;
-          const value = isReady ? reply : this.transformReply?.(reply);
+          const value = typeof reply === 'number' ? reply : this.transformReply(reply);
           this.settle(this.call.parse(value, this.request));
         } catch (thrown) {
           throwLater(thrown);
@@ -261,8 +229,11 @@ function wireCommandOf(Base: CommandClass | undefined) {
     setReplyContext(): void {}
   }
 
-  if (isNative) Object.setPrototypeOf(WireCommand.prototype, Base.prototype);
-  Object.assign(WireCommand.prototype, FIELDS, { isNative });
+  Object.setPrototypeOf(WireCommand.prototype, Base.prototype);
+  // What ioredis keeps in a command; here all of it is constant. The text is ready: nothing is traced or transformed.
+  const { resolve: _resolve, reject: _reject, ...fields } = new Base('evalsha', []) as WireCommand;
+  const ready = { replyEncoding: 'utf8', isTraced: true, transformed: true, promise: undefined };
+  Object.assign(WireCommand.prototype, fields, ready);
   return WireCommand;
 }
 
@@ -276,12 +247,16 @@ function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
       readonly request: unknown,
       readonly settle: (reply: any) => void,
       readonly owner: ScriptCommandOwner,
+      isByText = false,
     ) {
       super();
       this.encoded = call.encode(request);
+      const { head, tail } = this.encoded;
       const digest = call.isVote ? owner.voting?.[call.letter as 'a' | 'e'] : call.digest;
       // The text alone has a digest that no server knows: before a join, NOSCRIPT leads to it.
-      this.text = this.encoded.head + (digest ?? call.digest) + this.encoded.tail;
+      this.text = isByText
+        ? head.replace(EVALSHA, EVAL) + bulk(call.script.text) + tail
+        : head + (digest ?? call.digest) + tail;
     }
 
     refused(error: unknown, wasInBatch = false): void {
@@ -325,13 +300,11 @@ function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
       for (let index = 0; index < commands.length; index += 1) {
         const command = commands[index]!;
         const reply = replies === 1 ? 1 : list[index];
-        try {
+        throwingLater(() => {
           const isRefusal = Array.isArray(reply) && reply[0] === 'e' && reply.length === 2;
           if (isRefusal) command.refused(errorReply(String(reply[1])));
           else command.settle(command.call.parse(reply, command.request));
-        } catch (thrown) {
-          throwLater(thrown);
-        }
+        });
       }
     };
 
@@ -365,10 +338,6 @@ export function batched(
   }
   end();
   return written;
-}
-
-function hasKnownFields(Base: CommandClass): boolean {
-  return Object.keys(new Base('ping')).every((key) => KNOWN.has(key));
 }
 
 /** What our side throws must not end up in ioredis' parser. */

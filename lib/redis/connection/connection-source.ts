@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis';
+import { Command, Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
@@ -62,8 +62,8 @@ export class ConnectionSource {
   readonly address: string;
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
-  /** For the copy of ioredis that the clients are of, once one of them has connected. */
-  commands: ScriptCommands = scriptCommands();
+  /** For the copy of ioredis that the clients are of. */
+  readonly commands: ScriptCommands;
   /** Its server says that it is no primary. */
   onDemoted: ((message: string) => void) | undefined;
   /** Whether a client was ready once. */
@@ -71,7 +71,6 @@ export class ConnectionSource {
   /** Whether connections, and the pauses before the next one, keep this process alive. */
   holdsProcess = true;
   readonly #template: RedisInstance;
-  #hasSeenCommand = false;
 
   /**
    * @param option the name of the input in messages
@@ -85,6 +84,8 @@ export class ConnectionSource {
     // ioredis ends the process by its select of another one.
     if (options.db != null && !(Number.isInteger(options.db) && options.db >= 0))
       throw refused('a node with a wrong db', 'give the number of a database, from 0');
+    const { Command: OwnCommand = Command } = this.#template.constructor as Partial<typeof Redis>;
+    this.commands = scriptCommands(OwnCommand as unknown as CommandClass);
     this.address = addressOf(options);
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
   }
@@ -95,17 +96,7 @@ export class ConnectionSource {
 
   /** A client that has not connected yet. */
   create(): Redis {
-    const client = this.#template.duplicate(OVERRIDES) as Redis;
-    if (this.#hasSeenCommand) return client;
-    // The first command of a client (its ready check at the latest) shows the class of commands that it works with.
-    const sendCommand = client.sendCommand.bind(client);
-    client.sendCommand = (command, stream) => {
-      client.sendCommand = sendCommand;
-      this.#hasSeenCommand = true;
-      this.commands = scriptCommands(command.constructor as CommandClass);
-      return sendCommand(command, stream);
-    };
-    return client;
+    return this.#template.duplicate(OVERRIDES) as Redis;
   }
 
   /** The message without the password, should the server have quoted it; without line breaks, and not longer than a line or two. */

@@ -12,13 +12,8 @@ import {
   isNotWritable,
   NOT_WRITABLE,
 } from '../commands/node-failure.ts';
-import { argumentsOf, batched } from '../commands/script-command.ts';
-import type {
-  ScriptCall,
-  ScriptCommand,
-  ScriptCommandOwner,
-  WireCommand,
-} from '../commands/script-command.ts';
+import { batched } from '../commands/script-command.ts';
+import type { ScriptCall, ScriptCommand, ScriptCommandOwner } from '../commands/script-command.ts';
 import { MOST_REQUESTS } from '../batch.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
@@ -38,7 +33,6 @@ const { timers, random } = systemEnvironment;
 /** A command in the queue of ioredis, as far as the parser of replies uses it. */
 interface QueuedCommand {
   readonly name: string;
-  readonly args: readonly unknown[];
   resolve(reply: unknown): void;
   reject(error: unknown): void;
 }
@@ -129,21 +123,13 @@ export class RedisConnection implements ScriptCommandOwner {
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,
-    isPatient = call.isPatient,
   ): boolean {
     this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
     const { length } = this.#collected;
-    const isDue = length === 1 && !isPatient && this.#internals.commandQueue.length === 0;
+    const isDue = length === 1 && !call.isPatient && this.#internals.commandQueue.length === 0;
     const mayWait = length < MOST_REQUESTS && !isDue;
     if (!mayWait) this.flush();
     return mayWait;
-  }
-
-  /** Takes back what was collected for this request. False when there is no such command: it was written. */
-  withdraw(request: unknown): boolean {
-    const index = this.#collected.findIndex((command) => command.request === request);
-    if (index >= 0) this.#collected.splice(index, 1);
-    return index >= 0;
   }
 
   /** Writes what was collected. From here on its outcome is unknown until the answer comes. */
@@ -153,10 +139,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.#collected = [];
     const isBatch = this.#sendsBatches && this.voting !== undefined && commands.length > 1;
     const written = isBatch ? batched(commands, this.#source.commands) : commands;
-    for (const command of written) {
-      if (command.isNative) void this.client.sendCommand(command as never, this as never);
-      else this.#call(command);
-    }
+    for (const command of written) void this.client.sendCommand(command as never, this as never);
     const text = this.#text;
     this.#text = '';
     if (text !== '') this.#internals.stream.write(text);
@@ -176,20 +159,15 @@ export class RedisConnection implements ScriptCommandOwner {
    * have been refused. A vote may have been followed by its release already, and must not arrive after it.
    */
   rejected(command: ScriptCommand, error: unknown, wasInBatch = false): void {
-    const { call, request, settle, text } = command;
-    if (wasInBatch && isNoPermission(error)) {
-      this.#sendsBatches = false;
-      if (!call.isVote && this.isUsable) {
-        this.#collected.push(command);
-        return this.flush();
-      }
-    }
-    if (call.isVote || !isNoScript(error) || !this.isUsable) return settle(this.failure(error));
-    const [, , ...args] = argumentsOf(text);
-    this.ask((client) => client.call('eval', [call.script.text, ...args])).then(
-      (reply) => settle(call.parse(reply, request)),
-      (later: unknown) => settle(this.failure(later)),
-    );
+    const { call, request, settle } = command;
+    const isOfOthers = wasInBatch && isNoPermission(error);
+    if (isOfOthers) this.#sendsBatches = false;
+    const isUnknown = isNoScript(error);
+    if (call.isVote || !(isOfOthers || isUnknown) || !this.isUsable)
+      return settle(this.failure(error));
+    const { ScriptCommand } = this.#source.commands;
+    this.#collected.push(new ScriptCommand(call, request, settle, this, isUnknown));
+    this.flush();
   }
 
   /** What the error of a command on this connection means. */
@@ -218,15 +196,6 @@ export class RedisConnection implements ScriptCommandOwner {
   /** ioredis calls this in place of the `write` of its stream. */
   write(text: string): void {
     this.#text += text;
-  }
-
-  /** For a copy of ioredis whose commands we don't know. */
-  #call(command: WireCommand): void {
-    const [name = '', ...args] = argumentsOf(command.text);
-    void this.ask((client) => client.call(String(name), args)).then(
-      (reply) => command.resolve(reply),
-      (error: unknown) => command.reject(error),
-    );
   }
 
   #failed(error: unknown): void {
@@ -333,7 +302,6 @@ function guardReplies(owner: RedisConnection): void {
   const { commandQueue, stream } = client as unknown as ClientInternals;
   const shift = commandQueue.shift.bind(commandQueue);
   let isBroken = false;
-  let confirmed = 0;
   const broken = (message: string) => {
     isBroken = true;
     owner.drop(message);
@@ -344,13 +312,9 @@ function guardReplies(owner: RedisConnection): void {
     if (kind === 'message' && push.length === 3)
       return owner.onMessage?.(textOf(push[1]), textOf(push[2]));
     const command = commandQueue.peekFront()?.command;
-    const isSubscription = command !== undefined && /^(un)?subscribe$/.test(command.name);
+    const isSubscription = command?.name === 'subscribe';
     if (command === undefined || (isSubscription && kind !== command.name))
       return broken('the server sent a reply to no request');
-    // One reply for each name.
-    confirmed += 1;
-    if (isSubscription && confirmed < command.args.length) return undefined;
-    confirmed = 0;
     shift();
     return command.resolve(isSubscription ? push[2] : reply);
   };
@@ -359,9 +323,9 @@ function guardReplies(owner: RedisConnection): void {
     if (item === undefined) broken(errorMessage(error));
     else item.command.reject(error);
   };
-  const standIn = { command: { name: 'reply', args: [], resolve, reject } };
+  const standIn = { command: { name: 'reply', resolve, reject } };
   const ignore = () => undefined;
-  const unread = { command: { name: 'reply', args: [], resolve: ignore, reject: ignore } };
+  const unread = { command: { name: 'reply', resolve: ignore, reject: ignore } };
   commandQueue.shift = () => {
     // To empty the queue, ioredis first takes its listeners from the socket.
     if (stream.listenerCount('data') === 0) return shift();

@@ -1,15 +1,8 @@
 import { NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
 
-/** As many as a connection to Redis collects. */
-const FLUSH_AT = 32;
-
 /** One request on a connection. */
 export interface MemoryCommand {
-  /** By which it can be withdrawn. */
-  readonly request?: unknown;
-  /** It waits for others also where no answer is due. */
-  readonly isPatient?: boolean;
   /** Runs on the server; `undefined`: no reply will ever come. */
   execute(): unknown;
   /** Called once: with the reply, or with a failure when the connection ends first. */
@@ -37,7 +30,6 @@ export class MemoryConnection implements MemoryServerClient {
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
   readonly #unsettled = new Set<MemoryCommand>();
-  #collected: MemoryCommand[] = [];
   readonly #requests: Way = { sent: [], arrived: 0 };
   readonly #replies: Way = { sent: [], arrived: 0 };
   #closed = false;
@@ -47,39 +39,11 @@ export class MemoryConnection implements MemoryServerClient {
     this.#owner = owner;
   }
 
-  /**
-   * Sends a command after what was collected. One with a request is collected instead, and true returned, unless nothing
-   * else is collected and no answer is due.
-   */
-  send(command: MemoryCommand): boolean {
+  send(command: MemoryCommand): void {
     // What is settled when it closes may lead to the next command at once.
-    if (this.#closed) {
-      command.settle(NOT_CONNECTED);
-      return false;
-    }
-    this.#collected.push(command);
-    const { length } = this.#collected;
-    const isDue = length === 1 && this.#unsettled.size === 0 && command.isPatient !== true;
-    const mayWait = length < FLUSH_AT && !isDue;
-    const waits = mayWait && command.request !== undefined;
-    if (!waits) this.flush();
-    return waits;
-  }
-
-  /** Takes back what was collected for this request. */
-  withdraw(request: unknown): boolean {
-    const { length } = this.#collected;
-    this.#collected = this.#collected.filter((command) => command.request !== request);
-    return this.#collected.length < length;
-  }
-
-  flush(): void {
-    const commands = this.#collected.splice(0);
-    if (commands.length === 0) return;
-    for (const command of commands) this.#unsettled.add(command);
-    this.#travel(this.#requests, () => {
-      for (const command of commands) this.#execute(command);
-    });
+    if (this.#closed) return command.settle(NOT_CONNECTED);
+    this.#unsettled.add(command);
+    this.#travel(this.#requests, () => this.#execute(command));
   }
 
   drain(): void {
@@ -109,7 +73,6 @@ export class MemoryConnection implements MemoryServerClient {
     this.#closed = true;
     this.#replies.sent = [];
     if (this.#requests.sent.length === 0) this.#server.disconnect(this);
-    for (const command of this.#collected.splice(0)) command.settle(NOT_CONNECTED);
     const failure = {
       ...NOT_CONNECTED,
       nothingWritten: false,

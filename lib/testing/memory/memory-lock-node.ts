@@ -105,25 +105,19 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
-    return this.#send('acquire', () => this.server.acquire(request), settle, request);
+    return this.#send('acquire', () => this.server.acquire(request), settle);
   }
 
   extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
-    return this.#send('extend', () => this.server.extend(request), settle, request);
+    return this.#send('extend', () => this.server.extend(request), settle);
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
-    const run = () => this.server.release(request);
-    return this.#send('release', run, settle, request, request.mayWait);
+    return this.#send('release', () => this.server.release(request), settle);
   }
 
-  flush(): void {
-    this.#connection?.flush();
-  }
-
-  withdraw(request: port.AcquireRequest | port.ExtendRequest): boolean {
-    return this.#connection?.withdraw(request) ?? false;
-  }
+  /** Nothing is ever collected: there is no network in which a message would cost anything. */
+  flush(): void {}
 
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     this.#send('inspect', () => this.server.inspect(request), settle);
@@ -134,7 +128,7 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
-    return this.#send('wait', () => this.server.wait(request), settle, request, true);
+    return this.#send('wait', () => this.server.wait(request), settle);
   }
 
   listen(channel: string): void {
@@ -151,7 +145,6 @@ export class MemoryLockNode implements port.LockNode {
     this.#isTaken = false;
     this.#timers.clear(this.#reconnectTimer);
     this.#channel = undefined;
-    connection?.flush();
     if (connection && this.#frozen) this.#abandoned.add(connection);
     connection?.close('closed');
     listener?.closed('closed');
@@ -239,26 +232,16 @@ export class MemoryLockNode implements port.LockNode {
     else this.#timers.set(deliver, this.latencyMs / 2, true);
   }
 
-  /** With a request it may be collected, so that it can be withdrawn: true then. */
-  #send<Reply>(
-    name: MemoryCommandName,
-    run: () => Reply,
-    settle: (reply: Reply) => void,
-    request?: object,
-    isPatient?: boolean,
-  ): boolean {
+  /** Returns false: it is on its way. */
+  #send<Reply>(name: MemoryCommandName, run: () => Reply, settle: (reply: Reply) => void): boolean {
     const connection = this.#up;
-    if (connection === undefined) {
-      settle(NOT_CONNECTED as Reply);
-      return false;
+    if (connection === undefined) settle(NOT_CONNECTED as Reply);
+    else {
+      const fault = this.#takeFault(name);
+      const execute = () => executeWith(fault, run);
+      connection.send({ execute, settle: (reply) => settle(reply as Reply) });
     }
-    const fault = this.#takeFault(name);
-    return connection.send({
-      request,
-      isPatient,
-      execute: () => executeWith(fault, run),
-      settle: (reply) => settle(reply as Reply),
-    });
+    return false;
   }
 
   #takeFault(name: MemoryCommandName): MemoryFault | undefined {

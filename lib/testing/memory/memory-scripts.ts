@@ -2,7 +2,6 @@ import type * as port from '../../core/nodes/lock-node.ts';
 import { MAX_DURATION_MS } from '../../core/options/duration.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
 import {
-  type Gate,
   type LockPair,
   type Marker,
   type MemoryState,
@@ -44,12 +43,6 @@ export function join(state: MemoryState, request: port.JoinRequest): port.JoinRe
     if (!wentBack) joinedAtMs = marker.voteAfterMs - marker.restartGuardMs;
   }
   const voteAfterMs = joinedAtMs + restartGuardMs;
-  const isNews =
-    marker?.runId !== runId ||
-    marker.voteAfterMs !== voteAfterMs ||
-    marker.restartGuardMs !== restartGuardMs;
-  // What a gate says is from the marker before.
-  if (isNews) state.gates.delete(markerName);
   state.markers.set(markerName, { voteAfterMs, runId, restartGuardMs, floorRetentionMs, versions });
   const others = noteConfiguration(state, request, nowMs);
   const joined = { kind: 'joined', quarantineMs: Math.max(0, voteAfterMs - nowMs) } as const;
@@ -79,7 +72,10 @@ function noteConfiguration(
   return others.map((each) => each.configuration);
 }
 
-/** ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. */
+/**
+ * ACQUIRE: all keys or nothing; accepts only a free (or own) lock and a ballot above everything remembered. Without the gate of the
+ * script, which lets nothing more through while the clock of the server does not step.
+ */
 export function acquire(
   state: MemoryState,
   request: port.AcquireRequest,
@@ -87,9 +83,6 @@ export function acquire(
 ): port.AcquireReply {
   const { names, holder, ballot, ttlMs } = request;
   const pairs = pairsOf(names);
-  const gate = gateFor(state, request, pairs, start);
-  if (gate !== undefined && Number.isInteger(ttlMs))
-    return accept(state, request, pairs, gate.floorEndMs + ttlMs);
   const right = votingRight(state, names, start);
   if (right.kind !== 'open') return right;
   const highest = highestFloor(state, pairs);
@@ -107,56 +100,15 @@ export function acquire(
   if (ballot > Math.max(nowMicros + DAY_MICROS, highest + SECOND_MICROS))
     return { kind: 'ahead', nowMicros, floor: highest };
   if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
-  const isFree = pairs.length === 1 && state.locks.get(pairs[0]!.lock) === undefined;
-  if (isFree) keepGate(state, request, right.marker, clock);
   const keepMs = floorLifeMs(state, ballot, ttlMs, right.marker.floorRetentionMs);
-  return accept(state, request, pairs, state.nowMs() + keepMs);
-}
-
-function accept(
-  state: MemoryState,
-  { holder, ballot, ttlMs }: port.AcquireRequest,
-  pairs: readonly LockPair[],
-  floorEndMs: number,
-): port.AcquireReply {
   for (const pair of pairs) {
     const before = state.floors.get(pair.floor);
     const mine = state.locks.get(pair.lock) === holder;
     const previous = (mine ? before?.previous : before?.floor) ?? 0;
-    state.floors.set(pair.floor, { floor: ballot, previous }, floorEndMs - state.nowMs());
+    state.floors.set(pair.floor, { floor: ballot, previous }, keepMs);
     state.locks.set(pair.lock, holder, ttlMs);
   }
   return { kind: 'accepted' };
-}
-
-/** The gate, where it says yes to this request: a free key, a ballot above its floor and between the ends of the gate. */
-function gateFor(
-  state: MemoryState,
-  { names, ballot }: port.AcquireRequest,
-  [pair, ...others]: readonly LockPair[],
-  start: string,
-): Gate | undefined {
-  const gate = state.markers.has(names.marker) ? state.gates.get(names.marker) : undefined;
-  if (gate?.runId !== start || pair === undefined || others.length > 0) return undefined;
-  const isFree = state.locks.get(pair.lock) === undefined && ballot > floorOf(state, pair);
-  return isFree && ballot > gate.low && ballot <= gate.high ? gate : undefined;
-}
-
-/** For a sixteenth of R: as low as clock - R/2 can be until it is gone, and R/8 ahead of the clock at the most. */
-function keepGate(
-  state: MemoryState,
-  { names, ballot }: port.AcquireRequest,
-  { runId, voteAfterMs, floorRetentionMs }: Marker,
-  clock: number,
-): void {
-  const nowMicros = state.nowMicros();
-  const lifeMs = Math.ceil(floorRetentionMs / 16);
-  const high = nowMicros + floorRetentionMs * 125;
-  const clockAtEnd = (state.nowMs() + lifeMs + 1) * 1000 - floorRetentionMs * 500;
-  const low = Math.max(clock, voteAfterMs * 1000, clockAtEnd);
-  const floorEndMs = Math.ceil(high / 1000) + floorRetentionMs;
-  if (ballot > low && ballot <= high)
-    state.gates.set(names.marker, { runId, low, high, floorEndMs }, lifeMs);
 }
 
 /** The floor, except that a duplicate of our own accepted ballot is accepted again. */

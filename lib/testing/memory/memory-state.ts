@@ -89,16 +89,6 @@ export interface Marker {
   readonly versions: readonly [lowest: number, highest: number];
 }
 
-/** What marker and clock said of ballots for free keys, kept for a while. */
-export interface Gate {
-  readonly runId: string;
-  /** Ballots above it, up to `high`, are accepted. */
-  readonly low: number;
-  readonly high: number;
-  /** When a floor ends at the earliest, by the server's clock; the ttl of its lock counts on top. */
-  readonly floorEndMs: number;
-}
-
 /** Process in the line of a lock. */
 export interface QueuedProcess {
   readonly member: string;
@@ -110,7 +100,6 @@ export interface MemorySnapshot {
   readonly locks: ReadonlyMap<string, unknown>;
   readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
-  readonly gates: ReadonlyMap<string, unknown>;
   readonly queues: ReadonlyMap<string, unknown>;
   readonly configurations: ReadonlyMap<string, unknown>;
 }
@@ -127,8 +116,6 @@ export class MemoryState {
   readonly locks: ExpiringMap<string>;
   readonly floors: ExpiringMap<Floor>;
   markers = new Map<string, Marker>();
-  /** By the name of the marker. */
-  readonly gates: ExpiringMap<Gate>;
   /** Who waits, in the order of their tickets, by the name of the lock. */
   readonly queues: ExpiringMap<readonly QueuedProcess[]>;
   /** Configurations by the name of the marker, in the order of the joins. */
@@ -144,7 +131,6 @@ export class MemoryState {
     this.hasServedGuard = hasServedGuard;
     this.locks = new ExpiringMap(() => this.nowMs());
     this.floors = new ExpiringMap(() => this.nowMs());
-    this.gates = new ExpiringMap(() => this.nowMs());
     this.queues = new ExpiringMap(() => this.nowMs());
   }
 
@@ -154,8 +140,8 @@ export class MemoryState {
 
   clear(): void {
     const [locks, floors, markers] = [new Map(), new Map(), new Map()];
-    const [gates, queues, configurations] = [new Map(), new Map(), new Map()];
-    this.load({ locks, floors, markers, gates, queues, configurations });
+    const [queues, configurations] = [new Map(), new Map()];
+    this.load({ locks, floors, markers, queues, configurations });
     this.hasServedGuard = false;
   }
 
@@ -164,18 +150,16 @@ export class MemoryState {
       locks: this.locks.dump(),
       floors: this.floors.dump(),
       markers: new Map(this.markers),
-      gates: this.gates.dump(),
       queues: this.queues.dump(),
       configurations: new Map(this.configurations),
     };
   }
 
-  load({ locks, floors, markers, gates, queues, configurations }: MemorySnapshot): void {
+  load({ locks, floors, markers, queues, configurations }: MemorySnapshot): void {
     this.configurations = new Map(configurations as ReadonlyMap<string, readonly Joined[]>);
     this.locks.load(locks);
     this.floors.load(floors);
     this.markers = new Map(markers);
-    this.gates.load(gates);
     this.queues.load(queues);
   }
 }

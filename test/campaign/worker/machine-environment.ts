@@ -20,6 +20,8 @@ export class MachineEnvironment implements Environment {
     monotonicMs: () => this.now(),
     // All clocks stand still together, or time since the start would look like a suspend.
     sinceBootMs: () => systemEnvironment.clock.sinceBootMs() + this.now() - historyNow(),
+    wallMicros: () =>
+      systemEnvironment.clock.wallMicros() + Math.floor((this.now() - historyNow()) * 1_000),
   };
   readonly random: Environment['random'] = {
     ...systemEnvironment.random,

@@ -58,6 +58,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: votes are collected while an answer is due, and written by flush or by 32 of them',
+    needs: ['batches'],
     async run(harness) {
       const client = await ContractClient.joined(harness);
       const votes = await Promise.all(
@@ -86,6 +87,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: a release never overtakes an acquire that is still collected',
+    needs: ['batches'],
     async run(harness) {
       const [first, second] = [harness.names('a'), harness.names('b')];
       const client = await ContractClient.joined(harness);
@@ -105,22 +107,6 @@ export const connectionChecks: readonly ContractCheck[] = [
         { kind: 'released', deleted: 1 },
       ]);
       expect(await harness.readLock(second.locks[0]!)).toBeNull();
-    },
-  },
-  {
-    name: 'connection: a collected vote can be withdrawn: it never arrives and is never settled',
-    async run(harness) {
-      const [first, second] = [harness.names('a'), harness.names('b')];
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
-      const replies: unknown[] = [];
-      const [sent, unsent] = [voteOf(first, 'first', ballot), voteOf(second, 'second', ballot)];
-      for (const vote of [sent, unsent]) client.node.acquire(vote, (reply) => replies.push(reply));
-      expect(client.node.withdraw(sent)).toBe(false);
-      expect(client.node.withdraw(unsent)).toBe(true);
-      expect(client.node.withdraw(unsent)).toBe(false);
-      expect(await client.inspect(second)).toMatchObject({ holder: null, floor: 0 });
-      expect(replies).toEqual([{ kind: 'accepted' }]);
     },
   },
   {
@@ -170,6 +156,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: what was only collected when the connection broke was not sent',
+    needs: ['batches'],
     async run(harness) {
       const names = harness.names('a', 'b');
       const client = await ContractClient.joined(harness);

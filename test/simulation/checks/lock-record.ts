@@ -11,8 +11,6 @@ import type { WireExtension } from './wire-monitor.ts';
 /** A lock that a caller received, with what the checks need to know of it. */
 interface KnownLock {
   readonly lock: Lock;
-  /** Whose call acquired it. */
-  readonly request: string | undefined;
   /** True time up to which it may be believed. */
   validUntilMs: number;
   /** How many sections work with it. */
@@ -107,8 +105,7 @@ export class LockRecord {
       `GRANTED ${holder} token ${token} until ${validUntil.toFixed(3)}`,
       at,
     );
-    const request = requests.getStore();
-    const known = { lock, request, validUntilMs: validUntil, sections: 0 };
+    const known = { lock, validUntilMs: validUntil, sections: 0 };
     this.locks.set(holder, known);
     this.#byToken.set(`${token} ${lock.keys.join()}`, known);
     this.#granted.add(holder);
@@ -118,13 +115,20 @@ export class LockRecord {
   }
 
   /** Every section that works with a lock has a signal of its own. */
-  #whenLost({ signal, token }: Lock, { lock, request }: KnownLock): void {
+  #whenLost({ signal, token }: Lock, { lock }: KnownLock): void {
     const lost = (): void => {
-      this.#checkContext(request, `the abort of ${token.holder}`);
       if (this.locks.has(token.holder)) this.#lost(lock, signal.reason as LockLostError);
     };
     if (signal.aborted) lost();
-    else signal.addEventListener('abort', lost, { once: true });
+    else
+      signal.addEventListener(
+        'abort',
+        () => {
+          this.#checkContext(`the abort of ${token.holder}`);
+          lost();
+        },
+        { once: true },
+      );
   }
 
   /** A section works with this lock, its own or joined; with the last one it ends. */
@@ -191,7 +195,7 @@ export class LockRecord {
     const known = this.#byToken.get(`${event.token} ${event.keys.join()}`);
     if (known === undefined) return;
     const { holder } = known.lock.token;
-    this.#checkContext(known.request, `${event.type} of ${holder}`);
+    this.#checkContext(`${event.type} of ${holder}`);
     if (event.type !== 'extended') return;
     const validUntil = at + this.#process.trueMs(event.remainingMs);
     if (known.validUntilMs <= at) {
@@ -203,10 +207,10 @@ export class LockRecord {
     trace.add(this.#process.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
   }
 
-  #checkContext(request: string | undefined, what: string): void {
+  #checkContext(what: string): void {
     const present = requests.getStore();
-    if (present === request) return;
-    const message = `${what}, acquired by ${request}, was reported to ${present}`;
+    if (present === undefined) return;
+    const message = `${what} was reported in the context of ${present}`;
     broke(this.#run, 'foreign-context', message, this.#process.nowMs);
   }
 

@@ -1,4 +1,4 @@
-import type { NodeFailure, ReleaseRequest } from '../../../lib/core/nodes/lock-node.ts';
+import type { NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
 import type { Chance } from '../world/chance.ts';
 import type { NetworkPath } from './network-path.ts';
 import type { SimulatedProcess } from '../world/simulated-process.ts';
@@ -68,11 +68,9 @@ export class SimulatedConnection implements ServerPeer {
     return this.#unsettled.size > 0;
   }
 
-  /** Written with others by `flush`, and then true; or at once when no answer is due, and it may not wait for a vote. */
+  /** Written with others by `flush`, and then true; or at once when no answer is due, and it is no release. */
   collect(command: WireCommand): boolean {
-    const release = command.request as ReleaseRequest | undefined;
-    const mayWait = command.kind === 'release' && release?.mayWait === true;
-    const waits = this.isAsked || this.#collected.length > 0 || mayWait;
+    const waits = this.isAsked || this.#collected.length > 0 || command.kind === 'release';
     this.#collected.push(command);
     if (!waits) this.flush();
     else if (this.#collected.length === 1) this.#expectFlush();
@@ -87,13 +85,6 @@ export class SimulatedConnection implements ServerPeer {
       if (this.open && this.#writes === writes && this.#collected.length > 0)
         this.#owner.unwritten(this.#collected[0]!);
     });
-  }
-
-  /** Takes back what has not been written. */
-  withdraw(request: unknown): boolean {
-    const before = this.#collected.length;
-    this.#collected = this.#collected.filter((command) => command.request !== request);
-    return this.#collected.length < before;
   }
 
   /** One write: what it carries travels together, and is answered together. */

@@ -107,10 +107,6 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     if (this.ends.process.alive) this.#connection?.flush();
   }
 
-  withdraw(request: Port.AcquireRequest | Port.ExtendRequest): boolean {
-    return this.#connection?.withdraw(request) === true;
-  }
-
   inspect(request: Port.InspectRequest, settle: (reply: Port.InspectReply) => void): void {
     const run = (memory: MemoryLockServer) => memory.inspect(request);
     this.#sendAtOnce<Port.InspectReply>('inspect', request, run, settle);

@@ -7,13 +7,22 @@ export const OUTCOMES = ['granted', 'held', 'stale', 'error', 'reply lost', 'lat
 export type NodeOutcome = (typeof OUTCOMES)[number];
 export type Mask = readonly NodeOutcome[];
 
-/** Every combination of outcomes on so many nodes. */
-export function* allMasks(nodes: number): Generator<Mask> {
-  if (nodes === 0) {
-    yield [];
-    return;
-  }
-  for (const rest of allMasks(nodes - 1)) for (const outcome of OUTCOMES) yield [outcome, ...rest];
+/**
+ * Every combination of outcomes on so many nodes: of three nodes in every order, of more in one each, since nodes are alike. Which
+ * one that is changes from one combination to the next.
+ */
+export function masksOf(nodes: number): Mask[] {
+  let masks: Mask[] = [[]];
+  for (let node = 0; node < nodes; node += 1)
+    masks = masks.flatMap((mask) => OUTCOMES.map((outcome) => [...mask, outcome]));
+  if (nodes === 3) return masks;
+  const rankOf = (outcome: NodeOutcome) => OUTCOMES.indexOf(outcome);
+  const isSorted = (mask: Mask) =>
+    mask.every((outcome, index) => index === 0 || rankOf(mask[index - 1]!) <= rankOf(outcome));
+  return masks.filter(isSorted).map((mask, number) => {
+    const first = number % nodes;
+    return [...mask.slice(first), ...mask.slice(0, first)];
+  });
 }
 
 export function count(mask: Mask, ...outcomes: readonly NodeOutcome[]): number {

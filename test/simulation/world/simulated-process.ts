@@ -263,12 +263,6 @@ export class SimulatedProcess {
     return {
       monotonicMs: () => (this.#read(), this.#monotonicMs()),
       wallMicros: () => (this.#read(), this.#wallMicros()),
-      wallAheadMs: () => {
-        this.#read();
-        const wallMs = Math.floor(this.#wallMicros() / 1000);
-        this.#read();
-        return wallMs - this.#monotonicMs();
-      },
       sinceBootMs: () => {
         this.#read();
         const ms = this.#monotonicMs() + this.#suspendedMs * this.settings.clockRate;

@@ -55,7 +55,6 @@ describe('start-up checks', () => {
     ['scripts in replicas', { version: '6.2.0', connectedReplicas: 1 }, 'error', /7\.0 or newer/],
     ['eviction of all keys', { maxmemoryPolicy: 'allkeys-lru' }, 'warning', /noeviction/],
     ['eviction of keys with TTL', { maxmemoryPolicy: 'volatile-ttl' }, 'warning', /noeviction/],
-    ['clients that are closed early', { idleTimeoutS: 14 }, 'warning', /14 s.*set timeout 0/],
     [
       'a missing right',
       { missingRights: ['PSETEX: NOPERM x'] },
@@ -83,11 +82,6 @@ describe('start-up checks', () => {
     expect(check(facts({ version }))).toEqual([]);
     const keeping = facts({ version, appendOnly: true, connectedReplicas: 1 });
     expect(check(keeping)).toHaveLength(version.startsWith('6') ? 1 : 0);
-  });
-
-  it('accept a server that closes idle clients later than they are asked for life', () => {
-    expect(check(facts({ idleTimeoutS: 0 }))).toEqual([]);
-    expect(check(facts({ idleTimeoutS: 15 }))).toEqual([]);
   });
 
   it('find missing persistence only while the restart guard is off', () => {

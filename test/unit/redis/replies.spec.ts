@@ -81,52 +81,6 @@ describe('replies that none of our scripts returns', () => {
   });
 });
 
-describe('replies of the scripts', () => {
-  it('of acquire', () => {
-    const parse = (reply: unknown) => replies.parseAcquireReply(reply, THREE_KEYS);
-    expect(parse(1)).toEqual({ kind: 'accepted' });
-    expect(parse([0, -1, '0000000000000009', 'o', 2])).toEqual({
-      kind: 'held',
-      index: 2,
-      remainingMs: -1,
-      floor: 9,
-      holder: 'o',
-    });
-    expect(parse([-1, '8', 9, 1])).toEqual({
-      kind: 'stale',
-      floor: 8,
-      nowMicros: 9,
-      byClock: true,
-    });
-    expect(parse([-1, '8', 9, 0])).toMatchObject({ byClock: false });
-    expect(parse([-2, 7])).toEqual({ kind: 'quarantined', remainingMs: 7 });
-    expect(parse([-3, 8, '9'])).toEqual({ kind: 'ahead', nowMicros: 8, floor: 9 });
-    expect(parse([-4])).toEqual({ kind: 'unjoined' });
-  });
-
-  it('of the others', () => {
-    expect(replies.parseExtendReply([1, 2])).toEqual({ kind: 'extended', recreated: 2 });
-    expect(replies.parseExtendReply([0])).toEqual({ kind: 'lost' });
-    expect(replies.parseExtendReply([-2, 5])).toEqual({ kind: 'quarantined', remainingMs: 5 });
-    expect(replies.parseExtendReply([-4])).toEqual({ kind: 'unjoined' });
-    expect(replies.parseReleaseReply(0)).toEqual({ kind: 'released', deleted: 0 });
-    const passed = { kind: 'released', deleted: 2, othersWait: true };
-    expect(replies.parseReleaseReply([2, 1])).toEqual(passed);
-    const waiting = { kind: 'waiting', ticket: 7, freeInMs: -1 };
-    expect(replies.parseWaitReply(['7', -1])).toEqual(waiting);
-    const joined = { kind: 'joined', quarantineMs: 0, start: '1a2b3c4d', salt: '', others: ['x'] };
-    expect(replies.parseJoinReply([1, 0, '1a2b3c4d', '', ['x']])).toEqual(joined);
-    const disagreed = { kind: 'disagree', versions: [2, 3], floorRetentionMs: 9 };
-    expect(replies.parseJoinReply([-5, 2, 3, 9])).toEqual(disagreed);
-    expect(replies.parseInspectReply([0, '3', null])).toEqual({
-      kind: 'inspected',
-      holder: null,
-      remainingMs: 0,
-      floor: 3,
-    });
-  });
-});
-
 describe('failures', () => {
   const conceal = (message: string) => message.replace('hunter2', '***');
 

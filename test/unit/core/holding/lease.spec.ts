@@ -31,7 +31,7 @@ describe('an extension', () => {
     expect([lock.isHeld, received('extended').length]).toEqual([true, gaps.length]);
   });
 
-  it.each([100, 101, 150, 333, 1_000, 1_250, 10_000])(
+  it.each([100, 333, 10_000])(
     'never runs in a hot loop, with a ttl of %i ms, also while every one fails at once',
     async (ttl) => {
       const { cluster, lock, extensionTimes } = await holding({ ttl });
@@ -55,16 +55,6 @@ describe('an extension', () => {
     expect(lock.remainingMs).toBeGreaterThan(remainingMs);
     await cluster.advance(10_000);
     expect([lock.isHeld, Math.min(...gapsOf(extensionTimes())) >= 150]).toEqual([true, true]);
-  });
-
-  it('needs a quorum only, and repairs a node that restarted', async () => {
-    const { cluster, lock } = await holding();
-    cluster.servers[0]?.kill();
-    await cluster.advance(10_000);
-    expect(lock.isHeld).toBe(true);
-    cluster.servers[0]?.restart({ keepData: false });
-    await cluster.advance(1_500);
-    expect(cluster.holdersOf('a')).toEqual(cluster.servers.map(() => lock.token.holder));
   });
 
   it('can be turned off: then the lock ends after one ttl, which a signal that is read later says, too', async () => {
@@ -218,43 +208,19 @@ describe('a loss', () => {
     expect(lock.signal.aborted).toBe(true);
   });
 
-  it.each([['2s'], [Number.NaN], [null], [-1], [Number.POSITIVE_INFINITY], [20_000], [2_968.1]])(
+  it.each([['2s'], [Number.NaN], [null], [-1], [2_968.1]])(
     'asks ensure for what can be left, in milliseconds, and not for %p',
     async (asked) => {
-      const { cluster, redlock, lock } = await holding();
-      const message = expect.stringMatching(
-        Number(asked) > 0
-          ? / ms, but a lock with a ttl of 3 s never has more than 2968 ms left\..*raise 'ttl'/
-          : /takes milliseconds as a number, such as ensure\(2_000\), not /,
-      );
+      const { cluster, lock, redlock } = await holding();
       const refuses = (each: Lock) =>
         expect(() => each.ensure(asked as number)).toThrow(
-          expect.objectContaining({ code: 'FENCED_USAGE', message }),
+          /takes milliseconds as a number from 0 to 2968, not /,
         );
       refuses(lock);
-      const nested = redlock.withLock('b', () =>
-        redlock.withLock('b', (joined) => refuses(joined), { nested: 'join' }),
+      await cluster.settle(
+        redlock.withLock('b', () => redlock.withLock('b', refuses, { nested: 'join' })),
       );
-      await cluster.settle(nested);
       expect(lock.isHeld).toBe(true);
-    },
-  );
-});
-
-describe('a suspend of the system', () => {
-  it.each([
-    ['suspended', 100, 20_000],
-    ['suspended', 2_000, 980],
-    ['expired', 2_990, 20_000],
-  ])(
-    'loses the lock as %s after %i ms awake and %i ms asleep',
-    async (reason, awakeMs, asleepMs) => {
-      const { cluster, lock } = await holding({ extend: false });
-      await cluster.settle(lock.extend());
-      cluster.environment.skip(awakeMs);
-      cluster.environment.suspend(asleepMs);
-      expect(() => lock.ensure()).toThrow(expect.objectContaining({ reason }));
-      await cluster.advance(1_000);
     },
   );
 });

@@ -51,22 +51,13 @@ describe('release', () => {
   });
 });
 
-describe('a release that nobody waits for', () => {
-  const noWork = () => undefined;
-
-  it('waits for the vote that follows it in the same tick, once one has followed at once', async () => {
-    const { cluster, redlock, nodes } = await newProcess();
-    const mayWait = () =>
-      nodes.map((each) => each.asked('release').map(({ request }) => request.mayWait));
-    const inARow = async () => {
-      for (const key of ['a', 'b', 'c']) await redlock.withLock(key, noWork);
-    };
-    await cluster.settle(inARow());
-    expect(mayWait()).toEqual(nodes.map(() => [false, true, true]));
-    // Nothing came after the last one.
-    await cluster.advance(1);
-    await cluster.settle(redlock.withLock('d', noWork));
-    expect(mayWait()).toEqual(nodes.map(() => [false, true, true, false]));
+describe('a release of a section', () => {
+  it('leaves with the vote of the caller that waits for the key', async () => {
+    const { cluster, redlock, node } = await newProcess();
+    const noWork = () => undefined;
+    const sections = [redlock.withLock('a', noWork), redlock.withLock('a', noWork)];
+    await cluster.settle(Promise.all(sections));
+    expect(node.asked('release')[0]?.atMs).toBe(node.asked('acquire')[1]?.atMs);
   });
 });
 

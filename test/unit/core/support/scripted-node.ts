@@ -1,7 +1,5 @@
 import type { LockEvent } from '../../../../lib/core/events.ts';
 import type {
-  AcquireRequest,
-  ExtendRequest,
   LinkSettings,
   LockNode,
   LockNodeListener,
@@ -55,14 +53,6 @@ export class ScriptedNode implements LockNode {
   flush(): void {
     this.hasCollected = false;
     this.story.push('flush');
-  }
-
-  withdraw(request: AcquireRequest | ExtendRequest): boolean {
-    const index = this.waiting.findIndex((command) => command.request === request);
-    if (!this.hasCollected || index === -1) return false;
-    this.waiting.splice(index, 1);
-    this.story.push('withdraw');
-    return true;
   }
 
   listen(channel: string): void {

@@ -24,29 +24,6 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     expect(node.asked('acquire')).toEqual([]);
   });
 
-  it.each(['in line behind another', 'behind a lock of this process'])('%s', async (where) => {
-    const { cluster, redlock, acquire, abort, node } = await abortable();
-    if (where.includes('another')) cluster.occupy('a', [0, 1, 2], 60_000);
-    const first = redlock.acquire('a', { wait: '1s' }).catch(() => undefined);
-    const rejected = rejection(acquire());
-    await cluster.advance(100);
-    const tries = node.asked('acquire').length;
-    abort();
-    expect(await cluster.settle(rejected)).toBe(reason);
-    expect(node.asked('acquire')).toHaveLength(tries);
-    await cluster.settle(first);
-  });
-
-  it.each([0, 0.5, 1, 1.5, 1.9])('during the vote, %d ms after it was sent', async (afterMs) => {
-    const { cluster, acquire, abort } = await abortable();
-    const rejected = rejection(acquire());
-    await cluster.advance(afterMs);
-    abort();
-    expect(await cluster.settle(rejected)).toBe(reason);
-    await cluster.advance(10);
-    expect(cluster.holders('a')).toBe(0);
-  });
-
   it.each([0, 1, 2, 3, 4, 5, 6, 8])('%i ticks after the deciding vote', async (ticks) => {
     const { cluster, acquire, abort, node } = await abortable({}, 1);
     const vote = node.acquire.bind(node);
@@ -63,18 +40,6 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     const holder = outcome === reason ? undefined : (outcome as Lock).token.holder;
     expect(cluster.holdersOf('a')).toEqual([holder]);
     expect(node.asked('release')).toHaveLength(outcome === reason ? 1 : 0);
-  });
-
-  it('in the pause between two tries', async () => {
-    const { cluster, acquire, abort, node } = await abortable();
-    cluster.occupy('a', [0, 1], 60_000);
-    const rejected = rejection(acquire());
-    await cluster.advance(5_000);
-    const tries = node.asked('acquire').length;
-    abort();
-    expect(await cluster.settle(rejected)).toBe(reason);
-    await cluster.advance(60_000);
-    expect([node.asked('acquire').length, cluster.holders('a')]).toEqual([tries, 0]);
   });
 
   it('while the token source works, whose late token is thrown away', async () => {

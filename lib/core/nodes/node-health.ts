@@ -1,0 +1,91 @@
+import { Alarm } from './deadlines.ts';
+import type { NodeSet } from './node-set.ts';
+
+/** This many refusals or whole timeouts in a row make a node failing. */
+const FAILING_AFTER = 3;
+/** So long a node may be away before the reason is reported. */
+const ABSENCE_MS = 2_000;
+
+/** What went wrong with a vote: no answer in time, or the node itself refused it. */
+type Fault = 'timeout' | 'acquire' | 'extend';
+
+/** How one node does, and what listeners know of it. */
+export class NodeHealth {
+  /** Why it can't be asked, or does not vote, at the moment. */
+  problem = 'not connected yet';
+  /** The last event. */
+  reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
+  /** In a row. */
+  faults = 0;
+  readonly #address: string;
+  readonly #set: NodeSet;
+  readonly #absence = new Alarm(() => this.#isAway());
+  #lastFault: Fault = 'timeout';
+
+  constructor(address: string, set: NodeSet) {
+    this.#address = address;
+    this.#set = set;
+  }
+
+  fault(fault: Fault, message: string): void {
+    this.faults += 1;
+    if (fault !== 'timeout' || this.faults === 1) this.#lastFault = fault;
+    if (this.faults >= FAILING_AFTER) this.failing(message);
+  }
+
+  /**
+   * It answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks.
+   *
+   * @param did what it was asked for, where it did that
+   */
+  works(did?: 'acquire' | 'extend'): void {
+    if (did === 'acquire' || did === this.#lastFault || this.#lastFault === 'timeout')
+      this.faults = 0;
+    if (this.faults < FAILING_AFTER) this.#announce(0);
+  }
+
+  joined(quarantineMs: number, isMoved: boolean): void {
+    this.faults = 0;
+    this.#announce(quarantineMs, isMoved);
+  }
+
+  left(message: string): void {
+    this.problem = message;
+    if (this.reported !== 'joined') return;
+    this.reported = 'left';
+    this.away();
+    const hasQuorum = !this.#set.isQuorumMissing;
+    this.#set.emit({ type: 'node-left', address: this.#address, message, hasQuorum });
+  }
+
+  failing(reason: string): void {
+    if (this.reported === 'failing') return;
+    this.reported = 'failing';
+    this.problem = reason;
+    this.#set.emit({ type: 'node-failing', address: this.#address, reason });
+  }
+
+  /** It does not vote. */
+  away(): void {
+    this.#set.alarms.set(this.#absence, ABSENCE_MS, this.#set.nowMs);
+  }
+
+  close(): void {
+    this.#set.alarms.cancel(this.#absence);
+  }
+
+  #announce(quarantineMs: number, isMoved = false): void {
+    if (this.reported === 'joined') return;
+    this.reported = 'joined';
+    this.#set.alarms.cancel(this.#absence);
+    const joined = { type: 'node-joined', address: this.#address, quarantineMs } as const;
+    this.#set.emit(isMoved ? { ...joined, isMoved } : joined);
+  }
+
+  #isAway(): void {
+    // A blocked event loop delays this, and what would have ended it.
+    const lateMs = this.#set.nowMs - this.#absence.dueMs;
+    if (lateMs > ABSENCE_MS / 4) this.away();
+    else this.failing(this.problem);
+  }
+}
