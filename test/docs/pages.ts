@@ -53,11 +53,6 @@ export function fragmentNameOf(code: string): string | undefined {
   return /^\/\/ in ([\w.-]+\.ts)\b/.exec(code)?.[1];
 }
 
-/** The first line of a block of JavaScript may say that it is code of a package that is not used here. */
-export function foreignPackageOf(code: string): string | undefined {
-  return /^\/\/ with (@?[\w/-]+)(?:, before)?\n/.exec(code)?.[1];
-}
-
 /** The examples in the docstrings of `lib`. */
 export function examplesOfLib(): Block[] {
   const files = readdirSync('lib', { recursive: true, encoding: 'utf8' });

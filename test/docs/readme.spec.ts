@@ -47,20 +47,6 @@ describe('the README', () => {
   });
   afterAll(() => pool?.end());
 
-  it('has at most 120 lines', () => {
-    expect(readPage('README.md').text.split('\n').length).toBeLessThanOrEqual(121);
-  });
-
-  it('has the figure, and the day, of the measurement in docs/internals/performance.md', () => {
-    const { text } = readPage('docs/internals/performance.md');
-    const [, day] = /\*\*The run\.\*\* (\d{4}-\d\d-\d\d)/.exec(text)!;
-    const [, , measured] = text.split('\n| acquire and release, N=1')[1]!.split('|');
-    const said = /(\d\.\d) times as long as plain `SET NX` and `DEL` \(\[.+\), (.+)\)/;
-    const [, times, saidDay] = said.exec(readPage('README.md').text)!;
-    expect(saidDay).toBe(day);
-    expect(Math.abs(Number(times) - Number(measured))).toBeLessThan(0.051);
-  });
-
   it.each(['once', 'twice'])(
     'has a lock and a cron job that boot, lock on a server, and leave nothing held: %s',
     async () => {
@@ -212,5 +198,20 @@ describe('docs/locking.md', () => {
     expect(app.get(REDLOCK_NODES, { strict: false })).not.toHaveLength(0);
     const locks = app.get<LockService>(LockService);
     await expect(locks.withLock('seat:12A', (lock) => lock.isHeld)).resolves.toBe(true);
+  });
+});
+
+describe('docs/migration.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has an application whose lock excludes one of @anchan828/nest-redlock, which sets the same name', async () => {
+    const project = await writePrograms('docs/migration.md', [servers[0]!.url]);
+    const { AppModule, Comments } = await project.load('app.module.ts');
+    const comments = (await start(AppModule)).get(Comments);
+    await expect(comments.addComment(7, 'first')).resolves.toBe('7: first');
+    const redis = new Redis(servers[0]!.url);
+    await redis.set('projects/7/comments', 'another', 'PX', 60_000, 'NX');
+    await expect(comments.addComment(7, 'late')).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+    await redis.quit();
   });
 });

@@ -12,7 +12,7 @@ import {
 import { mysqlFenceSql, sqliteFenceSql } from '../../lib/fencing/sql/dialect.ts';
 import { postgresFenceSql } from '../../lib/fencing/sql/postgres-sql.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
-import { blocksOf, PAGES, readPage } from './pages.ts';
+import { blocksOf, readPage } from './pages.ts';
 
 /** The text of a statement, however it is broken into lines, and without what `--` says of it. */
 const plain = (sql: string): string =>
@@ -39,19 +39,6 @@ const TABLE = 'redlock_fence';
 const LATER = { value: 2_000_000_000_000_000, keys: ['seat:12A'], holder: 'future' };
 const NOW = { value: 1_795_228_058_941_047, keys: ['seat:12A'], holder: 'today' };
 const hex = (text: string): string => Buffer.from(text).toString('hex');
-
-it('there is a test below for every SQL block of the pages; the trigger has a spec of its own', () => {
-  const counts: Record<string, number> = {};
-  for (const { page, language } of PAGES.flatMap(blocksOf))
-    if (language === 'sql') counts[page] = (counts[page] ?? 0) + 1;
-  expect(counts).toEqual({
-    'docs/fencing/README.md': 1, // Repair
-    'docs/fencing/mysql.md': 2,
-    'docs/fencing/postgresql.md': 3,
-    'docs/fencing/recipes.md': 2, // test/fencing/trigger-recipe.spec.ts, test/fencing/column-recipe.spec.ts
-    'docs/fencing/sqlite.md': 1,
-  });
-});
 
 /** What a holder of today hears before and after the repair, when a number from the future keeps it out. */
 async function claimsAround(fence: Fence, execute: (sql: string) => unknown): Promise<string[]> {
