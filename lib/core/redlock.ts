@@ -10,7 +10,7 @@ import type { FencingToken } from './fencing-token.ts';
 import type { HeldLock, LockHandle } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { KeyTable } from './holding/key-table.ts';
-import { currentHandle, enclosingHandle, runSection } from './holding/reentrancy.ts';
+import { currentSection, enclosingHandle, runSection } from './holding/reentrancy.ts';
 import type { Lock } from './lock.ts';
 import { inspectKey } from './nodes/inspect.ts';
 import type { LockInspection } from './nodes/inspect.ts';
@@ -184,7 +184,7 @@ export class Redlock {
 
   /** See `LockService.current`. */
   current(): Lock | undefined {
-    return currentHandle(this);
+    return currentSection(this)?.handle;
   }
 
   /** See `LockService.holds`. */
@@ -258,7 +258,7 @@ export class Redlock {
     settings: ResolvedAcquire,
     signal: AbortSignal | undefined,
   ): Promise<LockHandle> {
-    const enclosing = currentHandle(this, ({ isHeld }) => isHeld) && [];
+    const enclosing = currentSection(this, ({ isHeld }) => isHeld) && [];
     if (this.#closing && enclosing === undefined) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const acquisition = new Acquisition(this.#room, keys, settings, this.#arrivals, enclosing);

@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+import { CALLED_BY } from '../core/holding/reentrancy.ts';
 import { kindOf } from '../core/options/option-names.ts';
 
 /** One of a template of `@Fenced`. Its groups: the number of the argument, and the path into it. */
@@ -48,6 +49,11 @@ export function keysMade(made: unknown, name: string, where: string): readonly s
   throw new FencedUsageError(
     `${where}: ${name} returned ${kindOf(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
   );
+}
+
+/** Marks the options of a call whose keys `@Fenced` has made. Not enumerable: no log or comparison shows it. */
+export function calledBy<Options extends object>(where: string, options: Options): Options {
+  return Object.defineProperty(options, CALLED_BY, { value: where });
 }
 
 /** One `{0.user.id}` of a template, and what follows up to the next one. */

@@ -4,6 +4,10 @@ import type { Lock } from '../lock.ts';
 import type { WithLockOptions } from '../options/options.ts';
 import type { LockHandle } from './held-lock.ts';
 
+/** Names the method under `@Fenced`, `Class.method`, in the options of the call that it makes. */
+export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
+type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: string };
+
 /** Work that runs under a lock, and what an async context is inside of. */
 interface Section {
   /** Whose lock it is: two services in one process don't know each other's. */
@@ -11,6 +15,7 @@ interface Section {
   /** Undefined when it has ended. Work that it started may outlive it, and then remembers nothing of it. */
   handle: LockHandle | undefined;
   outer: Section | undefined;
+  readonly calledBy: string | undefined;
 }
 
 const STORAGE_KEY = Symbol.for('nestjs-fenced-lock/lock-context');
@@ -26,10 +31,11 @@ export async function runSection<Result>(
   service: object,
   handle: LockHandle,
   work: (lock: Lock) => Promise<Result> | Result,
-  options: WithLockOptions | undefined,
+  options: CalledOptions | undefined,
   checkResult: ((result: unknown, keys: readonly string[]) => void) | undefined,
 ): Promise<Result> {
-  const section: Section = { service, handle, outer: running(storage.getStore()) };
+  const outer = running(storage.getStore());
+  const section: Section = { service, handle, outer, calledBy: options?.[CALLED_BY] };
   let result: Result;
   try {
     result = await storage.run(section, work, handle);
@@ -44,13 +50,13 @@ export async function runSection<Result>(
   return result;
 }
 
-/** The handle of the innermost section of this async context that still runs, and that `isMeant`. */
-export function currentHandle(
+/** The innermost section of this async context that still runs, and whose handle `isMeant`. */
+export function currentSection(
   service: object,
   isMeant: (handle: LockHandle) => boolean = () => true,
-): LockHandle | undefined {
+): Section | undefined {
   for (let section = running(storage.getStore()); section; section = outerOf(section))
-    if (section.service === service && isMeant(section.handle!)) return section.handle;
+    if (section.service === service && isMeant(section.handle!)) return section;
   return undefined;
 }
 
@@ -68,16 +74,17 @@ export function enclosingHandle(
   nested?: 'join',
 ): LockHandle | undefined {
   if (storage.getStore() === undefined) return undefined;
-  const handles = new Set(keys.map((key) => currentHandle(service, (each) => each.covers(key))));
-  const [handle] = handles;
-  if (handles.size > 1)
+  const sections = new Set(keys.map((key) => currentSection(service, (each) => each.covers(key))));
+  const [section] = sections;
+  if (sections.size > 1)
     throw new FencedUsageError(
       `This call holds some of the keys ${quoteKeys(keys)} already, or holds them by several locks. Acquire all of them together, as one array, in the outermost call.`,
       keys,
     );
-  if (handle === undefined || nested === 'join') return handle;
+  if (section === undefined || nested === 'join') return section?.handle;
+  const holder = section.calledBy ?? 'a withLock';
   throw new FencedUsageError(
-    `This call runs inside of work that holds the lock ${quoteKeys(keys)}. If it is part of that work, give it nested: 'join' (withLock, @Fenced), and it runs under the same lock. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`,
+    `This call runs inside of ${holder}, which holds the lock ${quoteKeys(keys)}. If it is part of that work, give it nested: 'join' (withLock, @Fenced), and it runs under the same lock. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`,
     keys,
   );
 }

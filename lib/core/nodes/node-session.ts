@@ -160,7 +160,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
     const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
     this.#reconnected('down');
-    this.#outbox.connectionClosed(unanswered ? this.#set.options.maxTtlMs : 0);
+    // So long keys of commands without an answer can live.
+    if (unanswered) this.#outbox.repeatUntilMs = this.#set.nowMs + this.#set.options.maxTtlMs;
     this.#failWaiting(message);
     this.health.left(message);
   }

@@ -62,11 +62,6 @@ export class ReleaseOutbox {
     if (entries.length > 0) this.#set.flushLater();
   }
 
-  /** `unknownForMs`: how long keys of commands without an answer can live; 0 when there were none. */
-  connectionClosed(unknownForMs: number): void {
-    if (unknownForMs > 0) this.repeatUntilMs = this.#set.nowMs + unknownForMs;
-  }
-
   close(): void {
     this.#closed = true;
     this.#kept.clear();

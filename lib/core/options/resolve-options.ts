@@ -159,6 +159,16 @@ export const OF_WITH_LOCK = {
   },
 };
 
+/** What frozen options, such as those of a decorator, came to last. */
+const latest = new WeakMap<
+  AcquireOptions,
+  {
+    readonly resolved: ResolvedOptions;
+    readonly of: OptionsOfCall;
+    readonly acquire: ResolvedAcquire;
+  }
+>();
+
 /**
  * The options of one call; those of the service where the call says nothing.
  * @throws RedlockConfigError
@@ -167,12 +177,24 @@ export const OF_WITH_LOCK = {
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
-  { call, table }: OptionsOfCall = OF_WITH_LOCK,
+  of: OptionsOfCall = OF_WITH_LOCK,
+): ResolvedAcquire {
+  if (options == null) return resolved.acquire;
+  const known = latest.get(options);
+  const isKnown = known?.resolved === resolved && known.of === of;
+  const acquire = isKnown ? known.acquire : resolveCall(resolved, options, of);
+  if (!isKnown && Object.isFrozen(options)) latest.set(options, { resolved, of, acquire });
+  options.signal?.throwIfAborted();
+  return acquire;
+}
+
+function resolveCall(
+  resolved: ResolvedOptions,
+  options: AcquireOptions,
+  { call, table }: OptionsOfCall,
 ): ResolvedAcquire {
   const base = resolved.acquire;
-  if (options == null) return base;
-  const { ttl, wait, extend, minHold, signal } = checkOptions(call, table, options);
-  signal?.throwIfAborted();
+  const { ttl, wait, extend, minHold } = checkOptions(call, table, options);
   if ((ttl ?? wait ?? extend ?? minHold) === undefined) return base;
   const minHoldMs = minHold ?? base.minHoldMs;
   const ttlMs = ttl ?? base.ttlMs;

@@ -11,7 +11,7 @@ export interface FencedDefinition extends LockParameters {
   readonly where: string;
   readonly keysOf: KeysOfCall;
   /** Frozen, and the same object for every call: what it comes to under the module's options is worked out once. */
-  readonly lockOptions: WithLockOptions | undefined;
+  readonly lockOptions: WithLockOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
   /** Brings the token to the fence before the body. */

@@ -2,7 +2,7 @@ import type { Duration } from '../../core/options/duration.ts';
 import { callback, checkOptions, choice, flag } from '../../core/options/option-names.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import { OF_WITH_LOCK } from '../../core/options/resolve-options.ts';
-import type { FencedKey } from '../made-keys.ts';
+import { calledBy, type FencedKey } from '../made-keys.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
 /** Options of one method under `@Fenced`; what is absent comes from the module. */
@@ -73,12 +73,17 @@ type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransacti
  *
  * @throws RedlockConfigError
  */
-export function resolveFencedOptions(options: FencedOptions): Pick<FencedDefinition, ResolvedName> {
+export function resolveFencedOptions(
+  options: FencedOptions,
+  where: string,
+): Pick<FencedDefinition, ResolvedName> {
   const checked = checkOptions('@Fenced', FENCED_OPTIONS, options);
   const { onBusy, claim = false, allowInTransaction = false, signal: signalOf, ...lock } = checked;
   const skipWhenBusy = onBusy === 'skip';
-  const given: WithLockOptions = skipWhenBusy ? { wait: 0, release: 'confirmed', ...lock } : lock;
-  const lockOptions = Object.keys(given).length > 0 ? given : undefined;
+  const lockOptions: WithLockOptions = skipWhenBusy
+    ? { wait: 0, release: 'confirmed', ...lock }
+    : lock;
+  Object.freeze(calledBy(where, lockOptions));
   return { lockOptions, skipWhenBusy, claim, allowInTransaction, signalOf };
 }
 

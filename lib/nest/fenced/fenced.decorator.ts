@@ -65,7 +65,7 @@ export function Fenced<
         where,
         keysOf,
         ...parameters,
-        ...resolveFencedOptions(options ?? {}),
+        ...resolveFencedOptions(options ?? {}, where),
       };
       markFenced(target, propertyKey, definition);
       injectRunner(target);

@@ -11,7 +11,7 @@ import type { Lock } from '../../core/lock.ts';
 import type { WithLockOptions } from '../../core/options/options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
-import { callOption } from '../made-keys.ts';
+import { calledBy, callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
 import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
 
@@ -55,13 +55,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       this.refuseInTransaction(definition, keys);
       options = optionsOf(definition, args);
       return definition.claim
-        ? await this.host.claims.run({
-            locks: this.locks,
-            keys,
-            work: begin,
-            options: options ?? {},
-            onAcquired,
-          })
+        ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
         : await this.locks.withLock(keys, begin, options);
     } catch (error) {
       // The caller gets its own reason, whatever it is.
@@ -92,10 +86,11 @@ function isBusyWith(keys: string | readonly string[], error: unknown): boolean {
   return error.keys.length === own.size && error.keys.every((key) => own.has(key));
 }
 
-function optionsOf(definition: FencedDefinition, args: unknown[]): WithLockOptions | undefined {
+/** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
+function optionsOf(definition: FencedDefinition, args: unknown[]): WithLockOptions {
   const { lockOptions, signalOf, where } = definition;
   const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
-  return signal === undefined ? lockOptions : { ...lockOptions, signal };
+  return signal === undefined ? lockOptions : calledBy(where, { ...lockOptions, signal });
 }
 
 function writeParameters(

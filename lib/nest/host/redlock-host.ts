@@ -91,7 +91,7 @@ export class RedlockHost
   }
 
   /** @throws RedlockConfigError when the options of a method don't fit those of the module */
-  checkOptions(options: WithLockOptions | undefined): unknown {
+  checkOptions(options: WithLockOptions): unknown {
     return resolveAcquire(this.#redlock.options, options);
   }
 

@@ -137,7 +137,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#subscribe();
   }
 
-  /** What was collected is sent, and executed however late. */
+  /** What was sent is executed, however late. */
   async close(): Promise<void> {
     const connection = this.#connection;
     const listener = this.#up && this.#listener;

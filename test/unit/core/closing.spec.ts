@@ -65,16 +65,6 @@ describe('close', () => {
     },
   );
 
-  it('ends a wait for the nodes to be ready', async () => {
-    const { cluster, redlock } = await newProcess({ open: false });
-    for (const server of cluster.servers) server.kill();
-    redlock.open();
-    const ready = redlock.ready(60_000);
-    const startedAtMs = cluster.nowMs;
-    await cluster.settle(redlock.close());
-    expect([await cluster.settle(ready), cluster.nowMs]).toEqual([false, startedAtMs]);
-  });
-
   it('keeps for minHold what it ends before that has passed, and releases at once what was held for longer', async () => {
     const { cluster, redlock } = await newProcess({ minHold: '2s' });
     const old = await cluster.settle(redlock.acquire('old'));

@@ -74,4 +74,15 @@ describe('a token source', () => {
       expect(await isFree()).toBe(true);
     },
   );
+
+  it.each([0, 5_000])('is interrupted by drain(%i) at once, as the acquire is', async (drainMs) => {
+    const { cluster, redlock, failed, isFree } = await acquiring(
+      () => new Promise(() => undefined),
+    );
+    await cluster.advance(10);
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.drain(drainMs));
+    expect(await failed).toMatchObject({ code: 'REDLOCK_CLOSED' });
+    expect([cluster.nowMs - startedAtMs < 10, await isFree()]).toEqual([true, true]);
+  });
 });

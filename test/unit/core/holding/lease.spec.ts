@@ -224,3 +224,19 @@ describe('a loss', () => {
     },
   );
 });
+
+describe('a suspend of the system', () => {
+  it.each([
+    ['suspended', 2_000, 980],
+    ['expired', 2_990, 20_000],
+  ])(
+    'loses the lock as %s after %i ms awake and %i ms asleep',
+    async (reason, awakeMs, asleepMs) => {
+      const { cluster, lock } = await holding({ extend: false });
+      cluster.environment.skip(awakeMs);
+      cluster.environment.suspend(asleepMs);
+      expect(() => lock.ensure()).toThrow(expect.objectContaining({ reason }));
+      await cluster.advance(1_000);
+    },
+  );
+});
