@@ -7,12 +7,11 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 // What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
 // databases, which import no driver, and the sample; and what happens after Nest has called the wrapper of a method: claims,
 // errors, outcomes, keys. Faults of networks and failovers say nothing of a client that e2e and contract don't. Child processes
-// (fault campaign, call-path, operation-counts) load the repository's packages, not those of test/nest11. The scripts of a batch
+// (fault campaign) load the repository's packages, not those of test/nest11. The scripts of a batch
 // run on the server, whichever client sent them. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
 // (http-receiver, redis-fence) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
-  '<rootDir>/test/architecture/call-path\\.spec\\.ts$',
   '<rootDir>/test/campaign/',
   '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
@@ -21,9 +20,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/topologies/',
-  '<rootDir>/test/e2e/operation-counts\\.spec\\.ts$',
-  '<rootDir>/test/nest/(fenced|with-lock)-(claim|errors|outcomes)\\.spec\\.ts$',
-  '<rootDir>/test/nest/(key-template|lock-service-keys|postgres-tokens)\\.spec\\.ts$',
+  '<rootDir>/test/nest/(claim|cls-transaction|fenced|key-template|lock-service)\\.spec\\.ts$',
   '<rootDir>/test/unit/(core|testing)/',
 ];
 

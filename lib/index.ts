@@ -59,7 +59,7 @@ export type {
   ResourceOfRequest,
 } from './nest/transport/request-parameters.ts';
 export { LockService } from './nest/lock.service.ts';
-export type { SectionOptions } from './nest/lock.service.ts';
+export type { SectionOptions } from './nest/section.ts';
 export type {
   ModuleFence,
   NodeInput,

@@ -1,40 +1,18 @@
-import { Inject, Injectable, StreamableFile } from '@nestjs/common';
-import { isGeneratorObject } from 'node:util/types';
-import { isObservable } from 'rxjs';
-import { FencedUsageError } from '../core/errors.ts';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Lock } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
-import type { AcquireOptions, WithLockOptions } from '../core/options/options.ts';
 import { durationMs } from '../core/options/duration.ts';
-import { flag } from '../core/options/option-names.ts';
-import { OF_WITH_LOCK } from '../core/options/resolve-options.ts';
+import type { AcquireOptions } from '../core/options/options.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
-
-/** Options of {@link LockService.withLock}. */
-export interface SectionOptions extends WithLockOptions {
-  /**
-   * Bring the token to the module's fence before the work begins, for work that reads before (or outside) its writing transaction.
-   * A stale token rejects with `StaleTokenError`, without running the work; one that is refused only because the resource has
-   * seen a number ahead of the clocks is replaced by a newer one. The writing transaction must check the token all the same.
-   * @default false
-   */
-  readonly claim?: boolean;
-}
-
-const OF_SECTION = {
-  call: 'withLock',
-  table: { ...OF_WITH_LOCK.table, claim: flag },
-  checkResult: refuseLazy,
-};
+import { OF_SECTION, type SectionOptions } from './section.ts';
 
 /**
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
- * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`, and
- * so are templates. A hash tag such as `seat:{42}` is no template; for the identifier 0 write `seat:{id:0}`. Wrong options are a
- * `RedlockConfigError`.
+ * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`,
+ * wrong options a `RedlockConfigError`.
  *
  * @example
  * ```ts
@@ -70,9 +48,9 @@ export class LockService {
     options?: SectionOptions,
   ): Promise<Result> {
     const { redlock, claims } = this.host;
-    if (options?.claim !== true) return redlock.withLock(keys, work, options, OF_SECTION);
-    const { claim: _claim, ...own } = options;
-    return claims.run({ locks: this, keys, work, options: own });
+    return options?.claim === true
+      ? claims.run(keys, work, options)
+      : redlock.withLock(keys, work, options, OF_SECTION);
   }
 
   /**
@@ -135,22 +113,4 @@ export class LockService {
   async ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(durationMs('timeoutMs', timeoutMs));
   }
-}
-
-/** @throws FencedUsageError when `result` goes on working after the lock has been released */
-function refuseLazy(result: unknown, keys: readonly string[]): void {
-  const found = lazyKindOf(result);
-  if (found === undefined) return;
-  throw new FencedUsageError(
-    `The locked work returned ${found}: it would go on after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked work. The lock has been released.`,
-    keys,
-  );
-}
-
-function lazyKindOf(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (isObservable(value)) return 'an Observable';
-  if (value instanceof StreamableFile) return 'a StreamableFile';
-  if (Symbol.asyncIterator in value) return 'an async iterable';
-  return isGeneratorObject(value) ? 'a generator' : undefined;
 }

@@ -5,7 +5,6 @@ import {
   type FactoryProvider,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { RedlockConfigError } from '../core/errors.ts';
 import { checkOptionNames } from '../core/options/option-names.ts';
 import { Fence } from '../fencing/fence.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
@@ -86,14 +85,8 @@ export class RedlockModule extends ConfigurableModuleClass {
     return options.fence === undefined ? definition : withFence(definition);
   }
 
-  /**
-   * Like `forRoot`, with options that come from other providers.
-   *
-   * @throws RedlockConfigError at once when `options` don't say where they come from
-   */
+  /** Like `forRoot`, with options that come from other providers. */
   static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
-    if (!options.useFactory && !options.useClass && !options.useExisting)
-      throw new RedlockConfigError('useFactory', undefined, 'give it, useClass or useExisting');
     return withFence(super.forRootAsync(options));
   }
 }

@@ -76,19 +76,6 @@ function floorOf(path: string): number | undefined {
   return floor < 0 ? undefined : floor + 1;
 }
 
-/** An adapter takes the driver or ORM from its user: whatever it loaded itself could be missing, or be a second copy. */
-export const noPackagesAtRunTime: Rule = (files) =>
-  files
-    .filter(({ path }) => path.startsWith('lib/fencing/'))
-    .flatMap(({ path, imports }) =>
-      imports
-        .filter(
-          ({ specifier, typeOnly }) =>
-            !typeOnly && !specifier.startsWith('.') && !specifier.startsWith('node:'),
-        )
-        .map(({ specifier }) => `${path} loads ${specifier}`),
-    );
-
 const SYSTEM_ENVIRONMENT = 'lib/core/system-environment.ts';
 const TIME_AND_CHANCE = [
   'Date',
@@ -123,13 +110,6 @@ export const injectedTimeAndChance: Rule = (files) =>
         .filter(({ specifier }) => TIME_AND_CHANCE_MODULES.includes(specifier))
         .map(({ specifier }) => `${path} imports ${specifier}`),
     ]);
-
-const MAX_LINES = 400;
-
-export const shortFiles: Rule = (files) =>
-  files
-    .filter(({ lineCount }) => lineCount > MAX_LINES)
-    .map(({ path, lineCount }) => `${path} has ${lineCount} lines`);
 
 export const namedExportsOnly: Rule = (files) =>
   files

@@ -6,7 +6,6 @@ import { join, posix } from 'node:path';
 export interface SourceFile {
   /** From the root of the repository, with `/`. */
   readonly path: string;
-  readonly lineCount: number;
   readonly imports: readonly ImportedModule[];
   readonly exports: readonly ExportedName[];
   /** Free-standing names (`setTimeout`) and members of free-standing names (`Math.random`). */
@@ -42,8 +41,7 @@ export function parseSource(path: string, text: string): SourceFile {
     const use = useOf(node);
     if (use !== undefined) uses.add(use);
   });
-  const lineCount = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
-  return { path, lineCount, imports, exports, uses };
+  return { path, imports, exports, uses };
 }
 
 /** All TypeScript files below `folder`, which is given from the root of the repository. */

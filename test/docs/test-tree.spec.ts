@@ -79,26 +79,6 @@ describe('test', () => {
   it(`has at most ${MOST_LINES_OF_TEST} lines of TypeScript`, () => {
     expect(totalLines(sourcesOf('test'))).toBeLessThanOrEqual(MOST_LINES_OF_TEST);
   });
-
-  it('has a map that names each of its folders', () => {
-    const map = readFileSync('test/README.md', 'utf8');
-    const folders = readdirSync('test', { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => name);
-    expect(folders.filter((name) => !map.includes(`[${name}/](${name}`))).toEqual([]);
-  });
-
-  it('has a map that names every command of .ci/run that tests something', () => {
-    const map = readFileSync('test/README.md', 'utf8');
-    const steps = readFileSync('.ci/run', 'utf8').matchAll(
-      /^(?:step|beside) .* npm (?:run )?(\S+)/gm,
-    );
-    const commands = [...steps].map(([, name]) => name!);
-    const others = ['ci', 'rebuild', 'lint', 'format:check', 'check:package', 'start'];
-    const tests = commands.filter((name) => !others.includes(name));
-    expect(tests.length).toBeGreaterThan(5);
-    expect(tests.filter((name) => !new RegExp(`npm (run )?${name}\\b`).test(map))).toEqual([]);
-  });
 });
 
 it(`no TypeScript file has more than ${MOST_LINES_OF_A_FILE} lines`, () => {

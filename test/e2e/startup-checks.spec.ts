@@ -43,10 +43,6 @@ async function findings(inputs: RedisNodeInput[], options: { restartGuard?: bool
 }
 
 describe('start-up checks on real servers', () => {
-  it('find nothing in three independent masters', async () => {
-    expect(await findings(servers.map(({ url }) => url))).toEqual([]);
-  });
-
   it('find the same server under two names and databases', async () => {
     const [first, second] = servers;
     const again = `redis://localhost:${first.port}/3`;
@@ -140,32 +136,6 @@ describe('start-up checks on real servers', () => {
       }),
     );
     expect(formatStartupReport(result)).toContain('maxmemory-policy noeviction');
-  });
-
-  it('find a member of a cluster that hides it, once and not as missing rights', async () => {
-    const admin = new Redis(clustered.url);
-    await admin.call('acl', ['setuser', 'noinfo', 'on', '>secret', '~*', '&*', '+@all', '-info']);
-    admin.disconnect();
-    for (const [user, missingRights] of [
-      ['', []],
-      ['noinfo:secret@', [expect.stringMatching(/^info: NOPERM/)]],
-    ] as const) {
-      const node = new RedisLockNode(clustered.url.replace('//', `//${user}`));
-      const facts = await (await NodeDriver.open(node)).examine();
-      await node.close();
-      expect(facts).toMatchObject({ clusterEnabled: true, missingRights });
-    }
-  });
-
-  it('find no persistence where the restart guard is off, and an ignored key prefix', async () => {
-    const inputs = [{ host: servers[0].host, port: servers[0].port, keyPrefix: 'app:' }];
-    expect(await findings(inputs, { restartGuard: false })).toEqual([
-      expect.objectContaining({ severity: 'warning', message: expect.stringContaining('"app:"') }),
-      expect.objectContaining({
-        severity: 'warning',
-        message: expect.stringContaining('appendonly yes'),
-      }),
-    ]);
   });
 
   it('name the right that a user lacks', async () => {

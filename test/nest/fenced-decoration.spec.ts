@@ -1,58 +1,75 @@
 import 'reflect-metadata';
-import { Injectable } from '@nestjs/common';
+import { Controller, Injectable, UseGuards } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Fenced, FencedUsageError, RedlockConfigError } from '../../lib/index.ts';
-import { closeAll, startModule } from './support/applications.ts';
-
-class Seats {}
+import { Fenced, FencingToken, LockSignal, type RedlockModuleOptions } from '../../lib/index.ts';
+import { closeAll, closeLater, redlockInMemory, startModule } from './support/applications.ts';
+import { Recorder } from './support/recorder.ts';
 
 /** Applied as untyped JavaScript would, where no compiler objects. */
 const fenced = Fenced as unknown as (key: unknown, options?: unknown) => MethodDecorator;
 
+const wrapped: MethodDecorator = (_target, _name, descriptor: PropertyDescriptor) => {
+  const original = descriptor.value as (...args: unknown[]) => unknown;
+  descriptor.value = function (this: unknown, ...args: unknown[]) {
+    return original.apply(this, args);
+  };
+};
+
 describe('@Fenced at decoration', () => {
-  it('refuses a static method', () => {
-    expect(() => {
-      class Wrong {
-        @fenced('a')
-        static async run(): Promise<void> {}
-      }
-      return Wrong;
-    }).toThrow(
-      expect.objectContaining({
-        message: expect.stringMatching(/^Wrong\.run is static, .*experimentalDecorators/),
-        where: 'Wrong.run',
-      }),
-    );
-  });
-
-  it('refuses a second @Fenced, also with another decorator between', () => {
-    const replace: MethodDecorator = (_target, _key, descriptor: PropertyDescriptor) => {
-      const original = descriptor.value as (...args: unknown[]) => unknown;
-      descriptor.value = function (this: unknown, ...args: unknown[]) {
-        return original.apply(this, args);
-      };
-    };
-    expect(() => {
-      class Wrong {
-        @Fenced('a')
-        @replace
-        @Fenced('b')
-        async run(): Promise<void> {}
-      }
-      return Wrong;
-    }).toThrow(/Wrong\.run is under @Fenced twice/);
-  });
-
-  it('refuses accessors', () => {
-    expect(() => {
-      class Wrong {
-        @(fenced('a') as PropertyDecorator)
-        get run(): number {
-          return 1;
+  it.each<[string, () => unknown, RegExp]>([
+    [
+      'a static method',
+      () => {
+        class Wrong {
+          @fenced('a')
+          static async run(): Promise<void> {}
         }
-      }
-      return Wrong;
-    }).toThrow(/Wrong\.run is .* no method/);
+        return Wrong;
+      },
+      /^Wrong\.run is static/,
+    ],
+    [
+      'an accessor',
+      () => {
+        class Wrong {
+          @(fenced('a') as PropertyDecorator)
+          get run(): number {
+            return 1;
+          }
+        }
+        return Wrong;
+      },
+      /^Wrong\.run is .* no method/,
+    ],
+    [
+      'a second @Fenced, also with another decorator between',
+      () => {
+        class Wrong {
+          @Fenced('a')
+          @wrapped
+          @Fenced('b')
+          async run(): Promise<void> {}
+        }
+        return Wrong;
+      },
+      /^Wrong\.run is under @Fenced twice/,
+    ],
+    ...['seat:{}', 'seat:{id}', 'seat:{0', 'seat:0}', '{0..a}', '{01}'].map(
+      (template): [string, () => unknown, RegExp] => [
+        `the template ${template}`,
+        () => fenced(template)({}, 'run', { value: async () => {} }),
+        /^Object\.run: .* is not a key template/,
+      ],
+    ),
+    ...[undefined, {}, [], [1], fenced.prototype].map((key): [string, () => unknown, RegExp] => [
+      `the key ${JSON.stringify(key)}`,
+      () => fenced(key),
+      /^@Fenced needs a key/,
+    ]),
+  ])('refuses %s', (_, decorate, message) => {
+    expect(decorate).toThrow(message);
+    expect(decorate).toThrow(expect.objectContaining({ code: 'FENCED_USAGE' }));
   });
 
   it.each([
@@ -64,36 +81,86 @@ describe('@Fenced at decoration', () => {
     ['claim', { claim: 'yes' }],
     ['tll', { tll: '5s' }],
   ])('refuses a wrong option %s, and names the method', (option, options) => {
-    const decorate = () =>
-      fenced('a', options)(Seats.prototype, 'other', { value: async () => {} });
-    expect(decorate).toThrow(RedlockConfigError);
-    expect(decorate).toThrow(expect.objectContaining({ option, where: 'Seats.other' }));
-  });
-
-  it.each(['seat:{}', 'seat:{id}', 'seat:{0', 'seat:0}', '{0..a}', '{01}'])(
-    'refuses the template %j',
-    (template) => {
-      const decorate = () => fenced(template)(Seats.prototype, 'other', { value: async () => {} });
-      expect(decorate).toThrow(FencedUsageError);
-      expect(decorate).toThrow(expect.objectContaining({ where: 'Seats.other' }));
-    },
-  );
-
-  it.each([undefined, {}, [], [1], Seats.prototype])('refuses the key %j', (key) => {
-    expect(() => fenced(key)).toThrow(FencedUsageError);
+    const decorate = () => fenced('a', options)({}, 'run', { value: async () => {} });
+    const refusal = { code: 'REDLOCK_CONFIG', option, where: 'Object.run' };
+    expect(decorate).toThrow(expect.objectContaining(refusal));
   });
 });
 
-describe('the template of @Fenced', () => {
+class Seats {
+  @Fenced('seat:{0}')
+  async book(_seatId: string): Promise<string> {
+    return 'booked';
+  }
+}
+
+describe('the start of an application with @Fenced', () => {
   afterEach(closeAll);
 
-  it('takes rest parameters, defaults, properties that may be there, and methods of other decorators', async () => {
-    const wrapped: MethodDecorator = (_target, _name, descriptor: PropertyDescriptor) => {
-      const original = descriptor.value as (...args: unknown[]) => unknown;
-      descriptor.value = function (this: unknown, ...args: unknown[]) {
-        return original.apply(this, args);
-      };
-    };
+  async function start(
+    classes: { providers?: any[]; controllers?: any[] },
+    options: Partial<RedlockModuleOptions> = {},
+  ): Promise<string> {
+    const recorder = new Recorder();
+    const testing = Test.createTestingModule({ imports: [redlockInMemory(options)], ...classes });
+    closeLater(await testing.setLogger(recorder).compile());
+    return recorder.warnings;
+  }
+
+  it('warns of an override that is not under @Fenced, and names it and the method it overrides', async () => {
+    class Unlocked extends Seats {
+      override async book(seatId: string): Promise<string> {
+        return `unlocked ${seatId}`;
+      }
+    }
+    class Locked extends Seats {
+      @Fenced('seat:{0}')
+      override async book(seatId: string): Promise<string> {
+        return super.book(seatId);
+      }
+    }
+    class Inheriting extends Seats {}
+    const warnings = await start({ providers: [Unlocked, Locked, Inheriting] });
+    expect(warnings).toMatch(/^warn Unlocked\.book overrides Seats\.book, .*unlocked.*$/);
+  });
+
+  it('is refused for a parameter of a method without @Fenced, also in a guard or an override', async () => {
+    class Guard {
+      async canActivate(@FencingToken() _token?: unknown): Promise<boolean> {
+        return true;
+      }
+    }
+    @Controller()
+    @UseGuards(Guard)
+    class Guarded {}
+    const message = /^Guard\.canActivate: @FencingToken\(\) without @Fenced/;
+    await expect(start({ controllers: [Guarded] })).rejects.toThrow(message);
+    class Overriding extends Seats {
+      override async book(seatId: string, @LockSignal() _signal?: unknown): Promise<string> {
+        return seatId;
+      }
+    }
+    await expect(start({ providers: [Overriding] })).rejects.toThrow(
+      /^Overriding\.book: @LockSignal\(\) without @Fenced/,
+    );
+  });
+
+  it('is refused where the options of a method do not fit those of the module', async () => {
+    class Slow {
+      @Fenced('report', { ttl: '30s' })
+      async run(): Promise<void> {}
+    }
+    const boot = start({ providers: [Slow] }, { ttl: '5s', maxTtl: '10s' });
+    const refusal = { code: 'REDLOCK_CONFIG', option: 'ttl', where: 'Slow.run' };
+    await expect(boot).rejects.toMatchObject(refusal);
+    await expect(start({ providers: [Slow] }, { maxTtl: '30s' })).resolves.toBe('');
+  });
+});
+
+describe('a method under @Fenced', () => {
+  afterEach(closeAll);
+
+  it('may have rest parameters, defaults, properties that may be there, and other decorators', async () => {
     @Injectable()
     class Right {
       @Fenced('a:{2}')
@@ -123,4 +190,18 @@ describe('the template of @Fenced', () => {
     expect(await right.properties({ id: '1' }, 'text')).toBe('properties');
     expect(await right.decorated('1', 'bob')).toBe('decorated');
   });
+
+  it.each([{}, 5, () => undefined])(
+    'says that the test double %p runs no methods',
+    async (double) => {
+      const module = await Test.createTestingModule({ providers: [Seats] })
+        .useMocker(() => double)
+        .compile();
+      await expect(module.get(Seats).book('1')).rejects.toMatchObject({
+        code: 'FENCED_USAGE',
+        where: 'Seats.book',
+        message: expect.stringMatching(/ a test replaced .* was not run\.$/),
+      });
+    },
+  );
 });

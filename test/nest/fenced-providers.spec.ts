@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { Injectable, Scope, type OnModuleInit } from '@nestjs/common';
 import { ContextIdFactory, ModuleRef } from '@nestjs/core';
+import type { TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
@@ -9,27 +10,22 @@ import { CriticalSection } from './support/critical-section.ts';
 
 const section = new CriticalSection();
 
-abstract class Seats {
+@Injectable()
+class Seats implements OnModuleInit {
   redlockService = { hello: () => 'mine' };
   runner = 'mine';
+  early = false;
 
   constructor(private readonly locks: LockService) {}
+
+  async onModuleInit(): Promise<void> {
+    this.early = await this.book('early');
+  }
 
   @Fenced('seat:{0}')
   async book(seatId: string): Promise<boolean> {
     await section.visit();
     return this.locks.current()?.keys.includes(`seat:${seatId}`) ?? false;
-  }
-
-  bookByItself(seatId: string): Promise<boolean> {
-    return this.book(seatId);
-  }
-}
-
-@Injectable()
-class SingletonSeats extends Seats {
-  constructor(locks: LockService) {
-    super(locks);
   }
 }
 
@@ -48,105 +44,59 @@ class TransientSeats extends Seats {
 }
 
 @Injectable()
-class StrictSeats extends SingletonSeats {
+class StrictSeats extends Seats {
+  constructor(locks: LockService) {
+    super(locks);
+  }
+
   @Fenced('strict:{0}')
   override async book(seatId: string): Promise<boolean> {
     return super.book(seatId);
   }
 }
 
-@Injectable()
-class EarlySeats extends SingletonSeats implements OnModuleInit {
-  bookedLocked?: boolean;
-
-  async onModuleInit(): Promise<void> {
-    this.bookedLocked = await this.book('early');
-  }
-}
+const twoOf = (make: () => Promise<Seats>) => Promise.all([make(), make()]);
+const createdBy = (module: TestingModule) => module.get(ModuleRef).create(Seats);
 
 describe('@Fenced on providers', () => {
   afterEach(closeAll);
-  afterEach(() => section.reset());
 
-  /** Two calls at once on each of `seats`: whether every one saw its lock, and how many were inside at the same time. */
-  async function bookTwiceAtOnce(...seats: readonly Seats[]) {
-    const each = [...seats, ...seats];
-    const locked = await Promise.all(each.map((service) => service.book('12A')));
-    return {
-      everyCallLocked: locked.every(Boolean) && section.entered === each.length,
-      mostInside: section.mostInside,
-    };
-  }
-  const oneAfterAnother = { everyCallLocked: true, mostInside: 1 };
-
-  it('locks on a singleton', async () => {
-    const module = await startModule({ providers: [SingletonSeats] });
-    expect(await bookTwiceAtOnce(module.get(SingletonSeats))).toEqual(oneAfterAnother);
-  });
-
-  it('locks on request-scoped instances of different requests', async () => {
-    const module = await startModule({ providers: [RequestSeats] });
-    const resolve = () => module.resolve(RequestSeats, ContextIdFactory.create());
-    expect(await bookTwiceAtOnce(await resolve(), await resolve())).toEqual(oneAfterAnother);
-  });
-
-  it('locks on transient instances', async () => {
-    const module = await startModule({ providers: [TransientSeats] });
-    const [first, second] = [
-      await module.resolve(TransientSeats),
-      await module.resolve(TransientSeats),
-    ];
-    expect(first).not.toBe(second);
-    expect(await bookTwiceAtOnce(first, second)).toEqual(oneAfterAnother);
-  });
-
-  it('locks on instances made by ModuleRef.create', async () => {
-    const module = await startModule({});
-    expect(await bookTwiceAtOnce(await module.get(ModuleRef).create(SingletonSeats))).toEqual(
-      oneAfterAnother,
-    );
-  });
-
-  it('locks on a subclass that is decorated itself, and in the method of its parent', async () => {
-    const module = await startModule({ providers: [StrictSeats, SingletonSeats] });
-    expect(await bookTwiceAtOnce(module.get(StrictSeats), module.get(SingletonSeats))).toEqual(
-      oneAfterAnother,
-    );
-  });
-
-  it('locks a call made in onModuleInit', async () => {
-    const module = await startModule({ providers: [EarlySeats] });
-    expect(module.get(EarlySeats).bookedLocked).toBe(true);
-  });
-
-  it('locks in a module that was compiled but not initialised, as unit tests have it', async () => {
-    const module = await compileModule({ providers: [SingletonSeats] });
-    expect(await bookTwiceAtOnce(module.get(SingletonSeats))).toEqual(oneAfterAnother);
-  });
-
-  it('excludes two applications in one process that share servers', async () => {
+  it.each<[string, (module: TestingModule) => Promise<readonly Seats[]> | readonly Seats[]]>([
+    ['a singleton', (module) => [module.get(Seats)]],
+    [
+      'request-scoped instances of different requests',
+      (module) => twoOf(() => module.resolve(RequestSeats, ContextIdFactory.create())),
+    ],
+    ['transient instances', (module) => twoOf(() => module.resolve(TransientSeats))],
+    ['instances made by ModuleRef.create', (module) => twoOf(() => createdBy(module))],
+    [
+      'a subclass that is decorated itself, and its parent',
+      (module) => [module.get(StrictSeats), module.get(Seats)],
+    ],
+  ])('locks on %s, also before the module is initialised', async (_, seatsOf) => {
     const nodes = createMemoryNodes(3);
-    const servers = nodes.map((node) => node.server);
-    const first = await startModule({ providers: [SingletonSeats] }, { nodes });
-    const second = await startModule(
-      { providers: [SingletonSeats] },
-      { nodes: createMemoryNodes(servers) },
-    );
-    expect(await bookTwiceAtOnce(first.get(SingletonSeats), second.get(SingletonSeats))).toEqual(
-      oneAfterAnother,
-    );
+    const providers = [Seats, RequestSeats, TransientSeats, StrictSeats];
+    const first = await compileModule({ providers }, { nodes });
+    const others = createMemoryNodes(nodes.map(({ server }) => server));
+    const second = await startModule({ providers }, { nodes: others });
+    section.reset();
+    // Two applications in one process that share servers.
+    const seats = [...(await seatsOf(first)), ...(await seatsOf(second))];
+    const calls = [...seats, ...seats].map((service) => service.book('12A'));
+    expect(await Promise.all(calls)).toEqual(calls.map(() => true));
+    expect([section.entered, section.mostInside]).toEqual([calls.length, 1]);
   });
 
-  it('adds no property to instances and leaves fields of any name alone', async () => {
-    const module = await startModule({ providers: [SingletonSeats] });
-    const seats = module.get(SingletonSeats);
-    expect(seats.redlockService.hello()).toBe('mine');
-    expect(seats.runner).toBe('mine');
-    expect(new Set(Reflect.ownKeys(seats))).toEqual(new Set(['locks', 'redlockService', 'runner']));
-  });
-
-  it('keeps the name and the length of the method', () => {
-    const { book } = SingletonSeats.prototype as unknown as { book: () => void };
+  it('locks a call made in onModuleInit, adds no property and leaves fields of any name alone', async () => {
+    const seats = (await startModule({ providers: [Seats] })).get(Seats);
+    expect([seats.early, seats.redlockService.hello(), seats.runner]).toEqual([
+      true,
+      'mine',
+      'mine',
+    ]);
+    const names = ['locks', 'redlockService', 'runner', 'early'];
+    expect(new Set(Reflect.ownKeys(seats))).toEqual(new Set(names));
+    const { book } = Seats.prototype as unknown as { book: () => void };
     expect([book.name, book.length]).toEqual(['book', 1]);
   });
 });

@@ -1,18 +1,10 @@
 import 'reflect-metadata';
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { promisify } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  Fenced,
-  FencingToken,
-  LockService,
-  RedlockConfigError,
-  RedlockModule,
-} from '../../lib/index.ts';
+import { Fenced, FencingToken, LockService, RedlockModule } from '../../lib/index.ts';
 import type { RedlockModuleOptions } from '../../lib/index.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
@@ -85,57 +77,6 @@ describe('an application over real Redis servers', () => {
     await expect(module.get(Seats).book('1')).resolves.toBeGreaterThan(0);
     await expect(module.get(LockService).inspect('seat:1')).resolves.toMatchObject({
       holder: null,
-    });
-  });
-
-  it('refuses one server under two names and two databases', async () => {
-    const { port } = servers[0]!;
-    const nodes = [`redis://127.0.0.1:${port}/0`, `redis://localhost:${port}/1`, urls[1]!];
-    const boot = start({ nodes });
-    await expect(boot).rejects.toThrow(RedlockConfigError);
-    await expect(boot).rejects.toThrow(/is the same server as 127\.0\.0\.1/);
-  });
-
-  it('starts and locks while one server is frozen', async () => {
-    const frozen = servers[2]!;
-    if (!frozen.canFault) return;
-    await frozen.freeze();
-    try {
-      const module = await start({ nodes: urls });
-      await expect(module.get(Seats).book('1')).resolves.toBeGreaterThan(0);
-      await module.close();
-    } finally {
-      await frozen.resume();
-    }
-  });
-
-  describe('the process', () => {
-    const run = (nodes: readonly string[]) =>
-      promisify(execFile)(
-        process.execPath,
-        [
-          '--import',
-          './test/support/typescript-loader.mjs',
-          'test/nest/support/exiting-application.ts',
-          ...nodes,
-        ],
-        // Only a hang crosses it.
-        { timeout: 25_000 },
-      );
-
-    it('ends by itself after app.close()', async () => {
-      await expect(run(urls)).resolves.toMatchObject({ stdout: 'booked 1\ndone\n' });
-    });
-
-    it('ends with an error when no server answers at boot', async () => {
-      const nobody = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', 'redis://127.0.0.1:3'];
-      await expect(run(nobody)).rejects.toMatchObject({
-        code: 1,
-        killed: false,
-        stderr: expect.stringMatching(
-          /QuorumUnavailableError: No quorum .*2 of 3 nodes must vote.*ECONNREFUSED/,
-        ),
-      });
     });
   });
 });

@@ -1,15 +1,19 @@
 import 'reflect-metadata';
-import { Inject, Injectable, Module } from '@nestjs/common';
+import { Inject, Injectable, Module, type Provider, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Redlock } from '../../lib/core/redlock.ts';
 import {
   Fenced,
+  FencingToken,
+  fencingToken,
   LockService,
   RedlockModule,
+  REDLOCK_NODES,
   type RedlockModuleOptions,
   type RedlockOptionsFactory,
 } from '../../lib/index.ts';
-import { createMemoryNodes } from '../../lib/testing/index.ts';
+import { createFencingToken, createMemoryNodes, occupy } from '../../lib/testing/index.ts';
 import { closeAll, closeLater, redlockInMemory, silentLogger } from './support/applications.ts';
 
 const NODES = 'NODES';
@@ -25,7 +29,7 @@ class InjectedOptions implements RedlockOptionsFactory {
   constructor(@Inject(NODES) private readonly nodes: RedlockModuleOptions['nodes']) {}
 
   createRedlockOptions(): RedlockModuleOptions {
-    return { nodes: this.nodes, restartGuard: false };
+    return { nodes: this.nodes };
   }
 }
 
@@ -38,44 +42,40 @@ class ExistingOptionsModule {}
 
 @Injectable()
 class Seats {
-  @Fenced('seat')
-  async book(): Promise<string> {
-    return 'booked';
+  @Fenced('seat', { wait: 0 })
+  async book(@FencingToken() token = fencingToken()): Promise<string> {
+    return `booked ${token.keys.join()}`;
   }
 }
 
 @Module({ providers: [Seats], exports: [Seats] })
 class SeatsModule {}
 
+afterEach(closeAll);
+
+async function start(imports: any[], nodes?: unknown, providers: Provider[] = []) {
+  const building = Test.createTestingModule({ imports, providers }).setLogger(silentLogger);
+  if (nodes !== undefined) building.overrideProvider(REDLOCK_NODES).useValue(nodes);
+  return closeLater(await (await building.compile()).init());
+}
+
+const bookIn = async (...imports: any[]) =>
+  (await start(imports)).get(Seats, { strict: false }).book();
+
 describe('RedlockModule', () => {
-  afterEach(closeAll);
-
-  async function start(...imports: any[]) {
-    const module = await Test.createTestingModule({ imports }).setLogger(silentLogger).compile();
-    closeLater(await module.init());
-    return module;
-  }
-
   it('says what to import where its class was imported without forRoot', async () => {
-    await expect(start(RedlockModule)).rejects.toThrow(/import RedlockModule\.forRoot\(\{ nodes/);
+    await expect(start([RedlockModule])).rejects.toThrow(/import RedlockModule\.forRoot\(\{ nodes/);
   });
 
-  it('serves modules that do not import it', async () => {
-    const module = await start(redlockInMemory(), SeatsModule);
-    await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');
-  });
-
-  it.each([
+  it.each<[string, () => unknown]>([
+    ['forRoot', redlockInMemory],
     [
       'useFactory',
       () =>
         RedlockModule.forRootAsync({
           imports: [ConfigurationModule],
           inject: [NODES],
-          useFactory: async (nodes: RedlockModuleOptions['nodes']) => ({
-            nodes,
-            restartGuard: false,
-          }),
+          useFactory: async (nodes: RedlockModuleOptions['nodes']) => ({ nodes }),
         }),
     ],
     [
@@ -91,13 +91,12 @@ describe('RedlockModule', () => {
           useExisting: InjectedOptions,
         }),
     ],
-  ])('takes its options from %s', async (_form, redlock) => {
-    const module = await start(redlock(), SeatsModule);
-    await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');
+  ])('serves modules that do not import it, with options of %s', async (_form, redlock) => {
+    await expect(bookIn(redlock(), SeatsModule)).resolves.toBe('booked seat');
   });
 
   it.each([
-    ['forRoot', () => RedlockModule.forRoot({ nodes: createMemoryNodes(1), isGlobal: false })],
+    ['forRoot', () => redlockInMemory({ isGlobal: false } as object)],
     [
       'forRootAsync',
       () =>
@@ -107,77 +106,124 @@ describe('RedlockModule', () => {
         }),
     ],
   ])('is not global with isGlobal: false in %s', async (_form, redlock) => {
-    await expect(start(redlock(), SeatsModule)).rejects.toThrow(/RedlockModule\.forRoot/);
+    await expect(start([redlock(), SeatsModule])).rejects.toThrow(/RedlockModule\.forRoot/);
     @Module({ imports: [redlock()], providers: [Seats] })
     class ImportingModule {}
-    const module = await start(ImportingModule);
-    await expect(module.get(Seats).book()).resolves.toBe('booked');
+    await expect(bookIn(ImportingModule)).resolves.toBe('booked seat');
   });
 
-  describe('in an application twice', () => {
-    const urls = (...names: string[]) => ({
-      nodes: names.map((name) => `redis://:secret@${name}`),
+  it('is refused twice in an application, also where it is not global, and both sets of nodes are named', async () => {
+    const urls = (name: string) => ({ nodes: [`redis://:secret@${name}`], isGlobal: false });
+    const [first, same, other] = ['a', 'a', 'b'].map((name) => RedlockModule.forRoot(urls(name)));
+    const late = RedlockModule.forRootAsync({
+      useFactory: async () => ({ nodes: urls('b').nodes }),
     });
-
-    it.each([
-      [
-        'with forRoot',
-        () => [urls('a', 'b', 'c'), urls('d')].map((each) => RedlockModule.forRoot(each)),
-      ],
-      [
-        'with forRootAsync',
-        () =>
-          [urls('a', 'b', 'c'), urls('d')].map((options) =>
-            RedlockModule.forRootAsync({ useFactory: async () => options }),
-          ),
-      ],
-    ])('is refused when the nodes differ, and both are named: %s', async (_form, modules) => {
-      const boot = start(...modules());
+    for (const [second, name] of [
+      [same, 'a'],
+      [other, 'b'],
+      [late, 'b'],
+    ] as const) {
+      const boot = start([first, second]);
       await expect(boot).rejects.toMatchObject({ code: 'FENCED_USAGE' });
-      await expect(boot).rejects.toThrow(/twice/);
-      await expect(boot).rejects.toThrow(/nodes a:6379, b:6379, c:6379/);
-      await expect(boot).rejects.toThrow(/nodes d:6379/);
+      await expect(boot).rejects.toThrow(new RegExp(`twice.* a:6379, .* ${name}:6379\\.`));
       await expect(boot).rejects.not.toThrow(/secret/);
-    });
+    }
+  });
 
-    it('is refused when the nodes are the same, also where it is not global', async () => {
-      const redlock = () => RedlockModule.forRoot({ ...urls('a'), isGlobal: false });
-      @Module({ imports: [redlock()] })
-      class First {}
-      @Module({ imports: [redlock()] })
-      class Second {}
-      await expect(start(First, Second)).rejects.toThrow(
-        /twice.*keep what it returned in a constant/,
-      );
-    });
-
-    it('is one service when what forRoot returned is imported twice', async () => {
-      const redlock = RedlockModule.forRoot({
-        nodes: createMemoryNodes(3),
-        isGlobal: false,
-        restartGuard: false,
-      });
-      @Module({ imports: [redlock], providers: [Seats] })
-      class First {}
-      @Module({ imports: [redlock], providers: [{ provide: 'LOCKS', useExisting: LockService }] })
-      class Second {}
-      const module = await start(First, Second);
-      await expect(module.get(Seats, { strict: false }).book()).resolves.toBe('booked');
-      expect(module.get('LOCKS', { strict: false })).toBe(
-        module.get(LockService, { strict: false }),
-      );
-    });
+  it('is one service when what forRoot returned is imported twice', async () => {
+    const redlock = redlockInMemory({ isGlobal: false } as object);
+    @Module({ imports: [redlock], providers: [Seats] })
+    class First {}
+    @Module({ imports: [redlock], providers: [{ provide: 'LOCKS', useExisting: LockService }] })
+    class Second {}
+    const module = await start([First, Second]);
+    expect(module.get('LOCKS', { strict: false })).toBe(module.get(LockService, { strict: false }));
   });
 
   it.each([
     ['two databases', ['redis://one:6379/0', 'redis://ONE:6379/1']],
     ['a URL and options', ['redis://one', { host: 'one', port: 6379 }]],
     ['a socket twice', [{ path: '/run/redis.sock' }, { path: '/run/redis.sock', db: 1 }]],
-  ])('refuses a server that is listed twice, as %s, before connecting', async (_as, nodes) => {
-    const boot = Test.createTestingModule({ imports: [RedlockModule.forRoot({ nodes })] })
-      .setLogger(silentLogger)
-      .compile();
+  ])('refuses a server that is listed twice, as %s', async (_as, nodes) => {
+    const boot = start([RedlockModule.forRoot({ nodes })]);
     await expect(boot).rejects.toThrow(/listed twice/);
     await expect(boot).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', option: 'nodes' });
+  });
+});
+
+// These ports refuse every connection: an application that used these nodes would not start.
+const nodes = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', 'redis://127.0.0.1:3'];
+const keyPrefix = 'app:';
+
+@Module({ imports: [RedlockModule.forRoot({ nodes, keyPrefix })], providers: [Seats] })
+class AppModule {}
+
+@Module({
+  imports: [RedlockModule.forRootAsync({ useFactory: () => ({ nodes, keyPrefix }) })],
+  providers: [Seats],
+})
+class AsyncAppModule {}
+
+describe('REDLOCK_NODES', () => {
+  it.each<Type>([AppModule, AsyncAppModule])(
+    'replaces the nodes of the real %p, and keys can be made busy and taken over',
+    async (root) => {
+      const replaced = createMemoryNodes(3);
+      const module = await start([root], replaced);
+      const [seats, locks] = [module.get(Seats), module.get(LockService)];
+      expect(await seats.book()).toBe('booked seat');
+      const closed = jest.spyOn(Redlock.prototype, 'close');
+      const other = await occupy(replaced, 'seat', { keyPrefix });
+      await expect(seats.book()).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+      const again = occupy(replaced, 'seat', { keyPrefix });
+      await expect(again).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+      await other.release();
+      // What each of them had opened.
+      expect(closed).toHaveBeenCalledTimes(2);
+      closed.mockRestore();
+      const lock = await locks.acquire(['a', 'seat']);
+      const newer = await occupy(replaced, ['a', 'seat'], { takeOver: true, keyPrefix });
+      expect(newer.token.value).toBeGreaterThan(lock.token.value);
+      await lock.extend().catch(() => undefined);
+      expect([lock.isHeld, lock.signal.reason]).toMatchObject([false, { reason: 'taken' }]);
+      await newer.release();
+      expect(await seats.book()).toBe('booked seat');
+    },
+  );
+
+  it('may be shared by applications, which exclude each other and end each by itself', async () => {
+    const shared = createMemoryNodes(3);
+    const modules = [await start([AppModule], shared), await start([AppModule], shared)];
+    const [first, second] = modules.map((module) => module.get(LockService));
+    const held = await first!.acquire('a');
+    expect(await second!.tryAcquire('a')).toBeNull();
+    await modules[1]!.close();
+    await expect(held.extend()).resolves.toBeUndefined();
+    await held.release();
+    await modules[0]!.close();
+    // The nodes themselves serve the next one: what a test orders of them is met.
+    const third = (await start([AppModule], shared)).get(LockService);
+    for (const node of shared) node.failNext({ error: 'OOM' }, { command: 'acquire' });
+    await expect(third.acquire('b', { wait: 0 })).rejects.toThrow('OOM');
+  });
+
+  it('is refused where it is nothing: no one connects to the nodes of the options', async () => {
+    // Nest 11 keeps the original where the value is undefined.
+    await expect(start([AppModule], null)).rejects.toMatchObject({ option: 'nodes' });
+    await expect(occupy(['redis://127.0.0.1'] as never, 'a')).rejects.toMatchObject({
+      option: 'nodes',
+    });
+    const misspelled = { takeover: true } as never;
+    await expect(occupy(createMemoryNodes(1), 'a', misspelled)).rejects.toThrow('takeover');
+  });
+});
+
+describe('createFencingToken', () => {
+  it('makes tokens that a method can be called with, each of its own holder', () => {
+    const [old, newer] = [createFencingToken('seat:1', 41), createFencingToken(['seat:1'], 42)];
+    expect([old.keys, newer.value, old < newer]).toEqual([['seat:1'], 42, true]);
+    expect(old.holder).not.toBe(newer.holder);
+    expect(() => createFencingToken('seat:1', 0)).toThrow(RangeError);
+    expect(() => createFencingToken([])).toThrow('Wrong lock key');
   });
 });

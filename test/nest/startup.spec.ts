@@ -1,174 +1,274 @@
 import 'reflect-metadata';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  LockService,
-  QuorumUnavailableError,
-  RedlockConfigError,
-  RedlockModule,
-  type RedlockModuleOptions,
-} from '../../lib/index.ts';
+import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
 import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
+import { blockEventLoop } from '../regressions/support.ts';
 import { closeAll, closeLater } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';
 
-describe('start of the application', () => {
-  afterEach(closeAll);
-  afterEach(() => Logger.overrideLogger(false));
+afterEach(closeAll);
+afterEach(() => Logger.overrideLogger(false));
 
-  async function start(options: RedlockModuleOptions) {
-    const recorder = new Recorder();
-    const module = await Test.createTestingModule({ imports: [RedlockModule.forRoot(options)] })
-      .setLogger(recorder)
-      .compile();
-    closeLater(await module.init());
-    return { module, recorder, locks: module.get(LockService) };
-  }
+/** Compiled, and with an HTTP server, which can be closed before it has started. */
+async function compile(options: RedlockModuleOptions) {
+  const recorder = new Recorder();
+  const redlock = RedlockModule.forRoot(options);
+  const module = await Test.createTestingModule({ imports: [redlock] })
+    .setLogger(recorder)
+    .compile();
+  const app = closeLater(module.createNestApplication());
+  return { app, recorder, locks: app.get(LockService) };
+}
 
-  const serversWith = (
-    ...facts: NonNullable<ConstructorParameters<typeof MemoryLockServer>[0]>['facts'][]
-  ) => createMemoryNodes(facts.map((each) => new MemoryLockServer({ facts: each })));
+async function start(options: RedlockModuleOptions) {
+  const compiled = await compile(options);
+  await compiled.app.init();
+  return compiled;
+}
 
+/** A start that goes on while the test does something. */
+async function begin(options: RedlockModuleOptions) {
+  const compiled = await compile(options);
+  const starting = compiled.app.init();
+  starting.catch(() => undefined);
+  return { ...compiled, starting };
+}
+
+type Facts = NonNullable<ConstructorParameters<typeof MemoryLockServer>[0]>['facts'];
+const serversWith = (...facts: Facts[]) =>
+  createMemoryNodes(facts.map((each) => new MemoryLockServer({ facts: each })));
+
+const lockAtOnce = (locks: LockService) => locks.withLock('a', () => 'locked', { wait: 0 });
+const hasAddress = (node: { readonly address: string }) =>
+  expect.objectContaining({ address: node.address });
+
+const OOM = { refusesWrites: "OOM command not allowed when used memory > 'maxmemory'." };
+const NOWHERE = ['redis://127.0.0.1:1', 'redis://localhost:2', 'redis://127.0.0.1:3'];
+
+describe('a start', () => {
   it('is quiet and says how many nodes there are when all is well', async () => {
-    const { module, recorder } = await start({ nodes: createMemoryNodes(3) });
-    await module.close();
+    const { app, recorder } = await start({ nodes: createMemoryNodes(3) });
+    await app.close();
+    expect(recorder.lines).toContain('log Locks over 3 nodes, quorum 2.');
     expect(recorder.warnings).toBe('');
-    expect(recorder.lines.join('\n')).toContain('Locks over 3 nodes, quorum 2');
-  });
-
-  it('is refused when one server is listed under two names', async () => {
-    const boot = start({
-      nodes: serversWith({ runId: 'one' }, { runId: 'two' }, { runId: 'one' }),
-    });
-    await expect(boot).rejects.toThrow(RedlockConfigError);
-    await expect(boot).rejects.toThrow(/same server as memory:/);
   });
 
   it('warns of what is risky, once, with the fix', async () => {
-    const { recorder } = await start({
-      nodes: serversWith({ maxmemoryPolicy: 'allkeys-lru' }, { appendOnly: false }, {}),
-      restartGuard: false,
-    });
+    const nodes = serversWith({ maxmemoryPolicy: 'allkeys-lru' }, { appendOnly: false }, {});
+    const { recorder } = await start({ nodes, restartGuard: false });
     expect(recorder.warnings.match(/2 warnings/g)).toHaveLength(1);
     expect(recorder.warnings).toContain('set maxmemory-policy noeviction');
     expect(recorder.warnings).toContain('restartGuard: true');
   });
 
-  it('goes on without a minority of nodes, and says which', async () => {
+  it.each<[string, Facts[], RegExp]>([
+    [
+      'one has two names',
+      [{ runId: '1' }, { runId: '2' }, { runId: '1' }],
+      /same server as memory/,
+    ],
+    ['one is a replica', [{ role: 'slave' }, {}, {}], /is a replica/],
+    ['one is a Sentinel', [{ role: 'sentinel' }, {}, {}], /Sentinel/],
+    ['one is in cluster mode, one is away', [{ clusterEnabled: true }, {}, {}], /in cluster mode/],
+  ])('is refused at once where servers are unsafe: %s', async (what, facts, message) => {
+    const nodes = serversWith(...facts);
+    if (what.includes('away')) nodes[1]!.server.kill();
+    const boot = start({ nodes, startupTimeout: '1h' });
+    await expect(boot).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', option: 'nodes' });
+    await expect(boot).rejects.toThrow(message);
+  });
+
+  it('goes on without a minority of nodes, and says which, and when they come', async () => {
     const nodes = createMemoryNodes(3);
-    nodes[1]!.server.kill();
+    const [, missing] = nodes;
+    missing!.server.kill();
     const { recorder, locks } = await start({ nodes, restartGuard: false });
-    expect(recorder.warnings).toContain(nodes[1]!.address);
-    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
-    const missing = `warn Node ${nodes[1]!.address} does not vote`;
-    await eventually(() => expect(recorder.lines.join('\n')).toContain(missing));
-    nodes[1]!.restart({ keepData: true });
-    const joined = `log Node ${nodes[1]!.address} joined.`;
-    await eventually(() => expect(recorder.lines).toContain(joined));
+    expect(recorder.warnings).toContain(missing!.address);
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+    await recorder.said(`warn Node ${missing!.address} does not vote`);
+    missing!.restart({ keepData: true });
+    await recorder.said(`log Node ${missing!.address} joined.`);
   });
 
-  it('is refused with strict when a node is missing', async () => {
+  it('waits for nodes that come late, with strict for all of them', async () => {
     const nodes = createMemoryNodes(3);
-    nodes[1]!.server.kill();
-    const boot = start({ nodes, strict: true, startupTimeout: 100 });
-    await expect(boot).rejects.toThrow(QuorumUnavailableError);
-    await expect(boot).rejects.toMatchObject({ quorum: 3, causes: [nodes[1]].map(hasAddress) });
+    for (const { server } of nodes) server.kill();
+    const { starting, locks } = await begin({ nodes, strict: true, restartGuard: false });
+    for (const { server } of nodes) {
+      await sleep(20);
+      server.restart({ keepData: true });
+    }
+    await starting;
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
   });
 
-  it('waits with strict for a node that comes late', async () => {
+  it.each<[string, (node: MemoryLockServer) => void, RedlockModuleOptions['strict'], number]>([
+    ['are dead', (server) => server.kill(), false, 2],
+    ['are frozen', (server) => server.freeze(), false, 2],
+    ['are dead, and all are wanted', (server) => server.kill(), true, 1],
+  ])('is refused, not hanging, where too many nodes %s', async (_, fault, strict, count) => {
     const nodes = createMemoryNodes(3);
-    nodes[1]!.server.kill();
-    setTimeout(() => nodes[1]!.server.restart({ keepData: true }), 100);
-    const { recorder } = await start({ nodes, strict: true, startupTimeout: 60_000 });
-    expect(recorder.warnings).not.toContain('error');
-  });
-
-  it.each(['kill', 'freeze'] as const)(
-    'is refused, not hanging, without a quorum (%s)',
-    async (fault) => {
-      const nodes = createMemoryNodes(3);
-      for (const node of nodes.slice(0, 2)) node.server[fault]();
-      const boot = start({ nodes, startupTimeout: 100 });
-      await expect(boot).rejects.toThrow(QuorumUnavailableError);
-      await expect(boot).rejects.toThrow(/2 of 3 nodes must vote.*'startupTimeout' \(0\.1 s\)/);
-      await expect(boot).rejects.toMatchObject({ causes: nodes.slice(0, 2).map(hasAddress) });
-    },
-  );
-
-  it('leaves no connection open when it was refused', async () => {
-    const nodes = createMemoryNodes(3);
-    for (const node of nodes.slice(0, 2)) node.server.kill();
-    await expect(start({ nodes, startupTimeout: 100 })).rejects.toThrow(QuorumUnavailableError);
-    // A node that is still open refuses to be opened again.
-    for (const node of nodes) node.server.restart({ keepData: true });
-    const { locks } = await start({ nodes, restartGuard: false });
-    await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
-  });
-
-  it('logs later events: a node that leaves and comes back, and a lost lock', async () => {
-    const nodes = createMemoryNodes(3);
-    const received: string[] = [];
-    const { recorder, locks } = await start({
-      nodes,
-      restartGuard: false,
-      ttl: 500,
-      onEvent: ({ type }) => received.push(type),
-    });
-    const lock = await locks.acquire('seat:1');
-    for (const node of nodes) node.server.kill();
-    if (!lock.signal.aborted)
-      await new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
-    for (const node of nodes) node.server.restart({ keepData: false });
-    await eventually(() =>
-      expect(recorder.lines.filter((line) => line.includes('joined'))).toHaveLength(6),
+    const faulty = nodes.slice(0, count);
+    for (const { server } of faulty) fault(server);
+    const boot = start({ nodes, strict, startupTimeout: 100 });
+    const quorum = strict ? 3 : 2;
+    const causes = faulty.map(hasAddress);
+    await expect(boot).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE', quorum, causes });
+    await expect(boot).rejects.toThrow(
+      strict ? "'strict' needs all of them" : "'startupTimeout' (0.1 s)",
     );
+    // A node that is still open refuses to be opened again.
+    for (const { server } of nodes) server.restart({ keepData: true });
+    const { locks } = await start({ nodes, restartGuard: false });
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+  });
+
+  it('is refused where too few servers take writes, and warns of one that takes none', async () => {
+    const boot = start({ nodes: serversWith(OOM, OOM, {}), startupTimeout: 100 });
+    await expect(boot).rejects.toThrow(/2 of 3 nodes must vote\..*OOM/);
+    await expect(boot).rejects.toMatchObject({ causes: { length: 2 } });
+    const { recorder } = await start({ nodes: serversWith(OOM, {}, {}) });
+    expect(recorder.warnings).toContain('refuses all writes now');
+  });
+
+  it('without servers is refused after its timeout, and says in one error before what is wrong and what a test does', async () => {
+    const { starting, recorder } = await begin({ nodes: NOWHERE, startupTimeout: 2_200 });
+    await expect(starting).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE' });
+    const { waitedMs } = (await starting.catch((error: unknown) => error)) as { waitedMs: number };
+    expect(waitedMs).toBeGreaterThan(2_000);
+    // The time for late nodes is for a start with a quorum.
+    expect(waitedMs).toBeLessThan(3_200);
+    const errors = recorder.lines.filter((line) => line.startsWith('error'));
+    expect(errors).toEqual([
+      expect.stringMatching(
+        /No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*createMemoryNodes\(3\)/,
+      ),
+    ]);
+  });
+
+  it.each<[string, (server: MemoryLockServer) => void]>([
+    ['nodes that are dead', (server) => server.kill()],
+    ['nodes that are frozen', (server) => server.freeze()],
+    ['votes', () => undefined],
+  ])('ends at once when it is closed while it waits for %s', async (what, fault) => {
+    const nodes = createMemoryNodes(3, { fresh: true });
+    for (const { server } of nodes) fault(server);
+    const options = { nodes, ttl: '1m', startupTimeout: '10m' } as const;
+    const { app, starting, recorder } = await begin(options);
+    if (what === 'votes') await recorder.said(WAITING);
+    else await sleep(20);
+    await app.close();
+    await expect(starting).rejects.toMatchObject({ code: 'REDLOCK_CLOSED', keys: [] });
+  });
+});
+
+describe('after a start', () => {
+  it('events are logged: a node that leaves and comes back, and a lost lock', async () => {
+    const nodes = createMemoryNodes(3);
+    const { recorder, locks } = await start({ nodes, restartGuard: false, ttl: 500 });
+    const { signal } = await locks.acquire('seat:1');
+    for (const node of nodes) node.server.kill();
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    for (const node of nodes) node.server.restart({ keepData: false });
+    const joins = () => recorder.lines.filter((line) => line.includes('joined'));
+    await eventually(() => expect(joins()).toHaveLength(6));
     expect(recorder.warnings).toContain(`Node ${nodes[0]!.address} left`);
     expect(recorder.warnings).toMatch(/Lock "seat:1" \(token \d+\) was lost/);
-    expect(received).toEqual(
-      expect.arrayContaining(['acquired', 'lost', 'node-left', 'node-joined']),
-    );
   });
 
   // Jest fails a test in which a promise rejects without a handler.
   it.each([
     ['throws', fail],
-    ['rejects', async () => fail()],
-  ])(
-    'survives a listener that %s, and logs its first failure',
-    async (_how, onEvent: () => any) => {
-      const { module, recorder, locks } = await start({ nodes: createMemoryNodes(1), onEvent });
-      await expect(locks.withLock('a', async () => 'locked')).resolves.toBe('locked');
-      await module.close();
-      await new Promise((resolve) => setImmediate(resolve));
-      const failures = recorder.lines.filter((line) => line.includes('no metrics'));
-      expect(failures).toEqual([expect.stringMatching(/^error onEvent failed/)]);
-    },
-  );
-
-  it.each(['kill', 'freeze'] as const)(
-    'ends at once when it is closed while it waits for nodes (%s)',
-    async (fault) => {
-      const nodes = createMemoryNodes(3);
-      for (const node of nodes) node.server[fault]();
-      const redlock = RedlockModule.forRoot({ nodes, startupTimeout: '10m' });
-      const module = await Test.createTestingModule({ imports: [redlock] })
-        .setLogger(new Recorder())
-        .compile();
-      const app = closeLater(module.createNestApplication());
-      const starting = app.init();
-      starting.catch(() => undefined);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      await app.close();
-      await expect(starting).rejects.toMatchObject({ code: 'REDLOCK_CLOSED', keys: [] });
-    },
-  );
-
-  const hasAddress = (node?: { readonly address: string }) =>
-    expect.objectContaining({ address: node?.address });
+    ['rejects', (async () => fail()) as () => never],
+  ])('a listener that %s changes nothing, and its first failure is logged', async (_, onEvent) => {
+    const { app, recorder, locks } = await start({ nodes: createMemoryNodes(1), onEvent });
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+    await app.close();
+    await new Promise((resolve) => setImmediate(resolve));
+    const failures = recorder.lines.filter((line) => line.includes('no metrics'));
+    expect(failures).toEqual([expect.stringMatching(/^error onEvent failed/)]);
+  });
 
   function fail(): never {
     throw new Error('no metrics');
   }
+});
+
+const WAITING = 'until a quorum may vote';
+
+describe('a start over servers that may not vote yet', () => {
+  const fresh = () => createMemoryNodes(3, { fresh: true });
+  const quarantined = {
+    code: 'QUORUM_UNAVAILABLE',
+    causes: expect.arrayContaining([expect.objectContaining({ reason: 'quarantined' })]),
+  };
+
+  it('waits for their restart guard, and says at once why and what ends it in development', async () => {
+    const { starting, recorder, locks } = await begin({ nodes: fresh(), ttl: 500 });
+    await recorder.said(WAITING);
+    expect(recorder.lines.join('\n')).toMatch(
+      /log Waiting [\d.]+ s until .*restart guard.*waitForVotes: false .*restartGuard: false/,
+    );
+    expect(recorder.lines.join('\n')).not.toContain('Locks over');
+    await starting;
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+    expect(recorder.warnings).toBe('');
+  });
+
+  it.each<[string, Partial<RedlockModuleOptions>]>([
+    ['with waitForVotes: false', { waitForVotes: false }],
+    ['where the guard is longer than startupTimeout, of which it warns', { startupTimeout: '5s' }],
+  ])('starts at once %s', async (_, options) => {
+    const { recorder, locks } = await start({ nodes: fresh(), ttl: '30s', ...options });
+    expect(recorder.lines.join('\n')).not.toContain('Waiting');
+    const warning = options.startupTimeout ? /vote in [.\d]+ s.*'startupTimeout' of 30 s/ : /^$/;
+    expect(recorder.warnings).toMatch(warning);
+    await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);
+  });
+
+  it('does not wait where the guard is off, or over', async () => {
+    const nodes = fresh();
+    const options = { nodes, ttl: 500 };
+    await start(options);
+    for (const each of [options, { nodes: fresh(), restartGuard: false }]) {
+      const { recorder, locks } = await start(each);
+      expect(recorder.lines.join('\n')).not.toContain(WAITING);
+      await expect(lockAtOnce(locks)).resolves.toBe('locked');
+    }
+  });
+
+  it('waits again for servers that restart meanwhile', async () => {
+    const nodes = fresh();
+    const { starting, recorder, locks } = await begin({ nodes, ttl: 600 });
+    await recorder.said(WAITING);
+    await sleep(300);
+    for (const { server } of nodes.slice(1)) server.restart({ keepData: false });
+    await starting;
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+  });
+
+  it('is refused when they leave meanwhile and do not come back', async () => {
+    const nodes = fresh();
+    const { starting, recorder } = await begin({ nodes, ttl: 500, startupTimeout: 600 });
+    await recorder.said(WAITING);
+    for (const { server } of nodes.slice(1)) server.kill();
+    const causes = nodes.slice(1).map(hasAddress);
+    await expect(starting).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
+  });
+
+  it('is not refused for the time in which the event loop was blocked', async () => {
+    const nodes = fresh();
+    const { starting, recorder, locks } = await begin({ nodes, ttl: 500, startupTimeout: 600 });
+    setImmediate(() => blockEventLoop(300));
+    await recorder.said(WAITING);
+    // They are joined again after the block, or shortly before.
+    for (const { server } of nodes) server.restart({ keepData: false });
+    blockEventLoop(1_400);
+    await starting;
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+  });
 });

@@ -7,15 +7,15 @@ import {
   Controller,
   Get,
   Module,
-  Param,
   Res,
   UseFilters,
   type INestApplication,
   type MiddlewareConsumer,
+  type ModuleMetadata,
   type NestModule,
 } from '@nestjs/common';
 import { Args, GraphQLModule, Query, Resolver } from '@nestjs/graphql';
-import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, expect, it } from '@jest/globals';
@@ -30,34 +30,14 @@ import {
 import { closeAll, closeLater, startModule } from './support/applications.ts';
 import {
   GuardedSeats,
+  HTTP_TABLE,
   itServes,
-  SHUTDOWN,
+  OVER_HTTP,
+  serveHttp,
   visit,
   type Answer,
   type StartTransport,
-} from './support/guarded-seats.ts';
-
-@Controller()
-class SeatController {
-  constructor(private readonly seats: GuardedSeats) {}
-
-  @Get('call/:method')
-  handle(@Param('method') method: 'book') {
-    return this.seats[method]();
-  }
-
-  @Fenced('seat:{0}')
-  @Get('above/:id')
-  async above(@Param('id') id: string, @FencingToken() token?: FencingToken) {
-    return visit(id, token);
-  }
-
-  @Get('below/:id')
-  @Fenced('seat:{0}')
-  async below(@Param('id') id: string, @FencingToken() token?: FencingToken) {
-    return visit(id, token);
-  }
-}
+} from './support/transport-table.ts';
 
 const idArgument = () => Args('id', { type: () => String });
 
@@ -106,28 +86,12 @@ class SeatGateway {
   }
 }
 
-async function listenOnFastify(metadata: object, redlock = {}) {
+const startFastify = async (redlock: object = {}, metadata: ModuleMetadata = OVER_HTTP) => {
   const module = await startModule(metadata, redlock);
-  const app = closeLater(
-    module.createNestApplication<NestFastifyApplication>(new FastifyAdapter()),
-  );
-  app.useGlobalFilters(new LockExceptionFilter());
-  await app.listen(0, '127.0.0.1');
-  return { app, module, url: await app.getUrl() };
-}
-
-const startFastify: StartTransport = async (redlock) => {
-  const metadata = { controllers: [SeatController], providers: [GuardedSeats] };
-  const { app, module, url } = await listenOnFastify(metadata, redlock);
-  const call = async (method: string): Promise<Answer> => {
-    const response = await fetch(`${url}/call/${method}`);
-    const text = await response.text();
-    const body = text.startsWith('{') ? (JSON.parse(text) as Answer) : { text };
-    return { status: response.status, retryAfter: response.headers.get('retry-after'), ...body };
-  };
-  const book = async (place: string) => (await fetch(`${url}/${place}/1`)).text();
-  return { app, seats: module.get(GuardedSeats), call, book };
+  return serveHttp(module, module.createNestApplication(new FastifyAdapter()));
 };
+
+afterEach(closeAll);
 
 const startGraphql: StartTransport = async (redlock) => {
   const graphql = GraphQLModule.forRoot<ApolloDriverConfig>({
@@ -180,40 +144,17 @@ const startWebSocket: StartTransport = async (redlock) => {
   return { app, seats: module.get(GuardedSeats), call, book };
 };
 
-itServes('Fastify', startFastify, {
-  all: {
-    done: { status: 200, text: 'booked' },
-    busy: { status: 409, retryAfter: '10' },
-    lost: { status: 409, retryAfter: null },
-    stale: { status: 412 },
-    other: { status: 500 },
-    outage: { status: 503, retryAfter: '1' },
-  },
-  shutdown: {
-    refused: { ...SHUTDOWN.refused, status: 503, retryAfter: '1' },
-    cutOff: { ...SHUTDOWN.cutOff, status: 503, retryAfter: '1' },
-    errors: [],
-  },
-});
+itServes('Fastify', startFastify, HTTP_TABLE);
 
 itServes('GraphQL', startGraphql, {
-  all: {
-    done: { text: 'booked' },
-    other: { message: 'something else', code: 'INTERNAL_SERVER_ERROR' },
-  },
-  shutdown: SHUTDOWN,
+  other: { message: 'something else', code: 'INTERNAL_SERVER_ERROR' },
 });
 
 itServes('a WebSocket gateway', startWebSocket, {
-  all: {
-    done: { event: 'done', text: 'booked' },
-    busy: { event: 'exception', status: 'error' },
-    other: { event: 'exception', message: 'Internal server error' },
-  },
-  shutdown: SHUTDOWN,
+  done: { event: 'done' },
+  busy: { event: 'exception', status: 'error' },
+  other: { event: 'exception', message: 'Internal server error' },
 });
-
-afterEach(closeAll);
 
 it('Fastify answers before a handler, and breaks off what had begun', async () => {
   @Controller()
@@ -240,7 +181,7 @@ it('Fastify answers before a handler, and breaks off what had begun', async () =
   }
   Module({ controllers: [Streams] })(Application);
 
-  const { url } = await listenOnFastify({ imports: [Application] });
+  const { url } = await startFastify({}, { ...OVER_HTTP, imports: [Application] });
   const busy = await fetch(`${url}/first`);
   expect([busy.status, busy.headers.get('retry-after')]).toEqual([409, '2']);
   expect(await busy.json()).toMatchObject({ code: 'LOCK_BUSY' });

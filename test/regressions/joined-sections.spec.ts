@@ -26,56 +26,6 @@ async function leaveBehind<Nested>(
 }
 
 describe('a section that joined a lock and outlives the work that acquired it', () => {
-  it('keeps the lock, extended, until it has ended: no one else gets in', async () => {
-    const cluster = await newCluster();
-    const [first, second] = [await cluster.process(), await cluster.process()];
-    let [inside, most] = [0, 0];
-    const section = async (ms: number) => {
-      most = Math.max(most, (inside += 1));
-      await sleepIn(cluster, ms);
-      inside -= 1;
-      return 'done';
-    };
-    const { nested, result, tookMs } = await leaveBehind(cluster, first.redlock, () =>
-      section(10_000),
-    );
-    expect([result, tookMs < 100]).toEqual(['result', true]);
-    const next = second.redlock.withLock('a', () => section(10), { wait: '30s' });
-    expect(await cluster.settle(nested)).toBe('done');
-    expect(await cluster.settle(next)).toBe('done');
-    expect(most).toBe(1);
-  });
-
-  it('keeps the lock when the outer work fails, which its caller learns at once', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    let nested!: Promise<void>;
-    const outer = redlock.withLock('a', () => {
-      nested = redlock.withLock('a', () => sleepIn(cluster, 1_000), JOIN);
-      throw new Error('early');
-    });
-    expect(await cluster.failure(outer)).toMatchObject({ message: 'early' });
-    expect(cluster.holders('a')).toBe(3);
-    await cluster.settle(nested);
-    await cluster.advance(50);
-    expect(cluster.holders('a')).toBe(0);
-  });
-
-  it('is aborted and rejected when the lock is lost, with one event', async () => {
-    const cluster = await newCluster();
-    const { redlock, events } = await cluster.process();
-    let signal!: AbortSignal;
-    const { nested } = await leaveBehind(cluster, redlock, async (lock) => {
-      ({ signal } = lock);
-      await sleepIn(cluster, 10_000);
-    });
-    for (const server of cluster.servers) server.kill();
-    await cluster.advance(5_000);
-    expect(signal.aborted).toBe(true);
-    expect(await cluster.failure(nested)).toMatchObject({ code: 'LOCK_LOST' });
-    expect([eventsOf(events, 'lost').length, eventsOf(events, 'released').length]).toEqual([1, 0]);
-  });
-
   it('delays the release, which one event says when it takes more than a ttl', async () => {
     const cluster = await newCluster();
     const { redlock, events } = await cluster.process();
@@ -106,20 +56,6 @@ describe('a section that joined a lock and outlives the work that acquired it', 
     expect(await cluster.settle(seen)).toEqual([false, true, 3]);
     await cluster.advance(50);
     expect(cluster.holders('a')).toBe(0);
-  });
-
-  it('is not joined by work whose own sections have all ended', async () => {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process();
-    let late!: Promise<Lock | null>;
-    let running!: Promise<void>;
-    const outer = redlock.withLock('a', () => {
-      running = redlock.withLock('a', () => sleepIn(cluster, 1_000), JOIN);
-      late = sleepIn(cluster, 100).then(() => redlock.tryAcquire('a'));
-    });
-    await cluster.settle(outer);
-    expect(await cluster.settle(late)).toBeNull();
-    await cluster.settle(running);
   });
 
   it('is waited for by drain, and lost when the time of drain is over', async () => {

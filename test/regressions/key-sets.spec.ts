@@ -1,9 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Redlock } from '../../lib/core/redlock.ts';
 import { clusterFactory } from '../unit/core/support/cluster.ts';
-import type { Cluster } from '../unit/core/support/cluster.ts';
 import { outcomeOf, outcomesOf, sleepIn } from './support.ts';
-import type { Outcome } from './support.ts';
 
 const newCluster = clusterFactory();
 
@@ -47,80 +44,8 @@ describe('a set of keys that waits for one of them', () => {
 
 const WAIT_MS = 2_000;
 
-/** Takes `key` again and again until `untilMs`, for 5 ms unless said otherwise; returns how often. */
-async function cycle(cluster: Cluster, redlock: Redlock, key: string, untilMs: number, holdMs = 5) {
-  let grants = 0;
-  while (cluster.nowMs < untilMs) {
-    const lock = await redlock.tryAcquire(key, { wait: WAIT_MS });
-    if (lock === null) continue;
-    await sleepIn(cluster, holdMs);
-    await lock.release();
-    grants += 1;
-  }
-  return grants;
-}
-
-/** Takes sets of two and three of `keys` in turn, with a short pause between them, until `untilMs`. */
-async function takeSets(
-  cluster: Cluster,
-  redlock: Redlock,
-  keys: readonly string[],
-  untilMs: number,
-) {
-  const outcomes: (Outcome & { readonly size: number })[] = [];
-  const { random } = cluster.environment;
-  while (cluster.nowMs < untilMs) {
-    const size = Math.min(2 + (outcomes.length % 2), keys.length);
-    const set = [...keys].sort(() => random.fraction() - 0.5).slice(0, size);
-    const acquired = redlock.acquire(set, { wait: WAIT_MS });
-    const outcome = await outcomeOf(acquired, () => cluster.nowMs);
-    outcomes.push({ ...outcome, size });
-    if (outcome.code === 'granted') {
-      await sleepIn(cluster, 5);
-      await (await acquired).release();
-    }
-    await sleepIn(cluster, 20);
-  }
-  return outcomes;
-}
-
-describe('sets of keys next to callers that cycle on each of the keys', () => {
-  const keys = ['k0', 'k1', 'k2', 'k3', 'k4', 'k5'];
-  const durationMs = 4_000;
-
-  /** Grants of single keys, and what the sets got. */
-  async function traffic(callersPerKey: number, withSets: boolean, inSections = false) {
-    const cluster = await newCluster();
-    const { redlock } = await cluster.process({ latencyMs: 1 });
-    const untilMs = cluster.nowMs + durationMs;
-    const callers = keys.flatMap((key) =>
-      Array.from({ length: callersPerKey }, (_, index) => {
-        const run = () => cycle(cluster, redlock, key, untilMs);
-        return inSections ? redlock.withLock(`own ${key} ${index}`, run) : run();
-      }),
-    );
-    const sets = withSets ? takeSets(cluster, redlock, keys, untilMs) : Promise.resolve([]);
-    const grants = await cluster.settle(Promise.all(callers));
-    return {
-      grants: grants.reduce((sum, count) => sum + count, 0),
-      sets: await cluster.settle(sets),
-    };
-  }
-
-  it.each([2, 8])('are served, at little cost to them: %i callers on each key', async (callers) => {
-    const alone = await traffic(callers, false);
-    const { grants, sets } = await traffic(callers, true);
-    const served = sets.filter(({ code }) => code === 'granted');
-    expect(sets.length - served.length).toBe(0);
-    expect(sets.length).toBeGreaterThan(30);
-    const waits = served.map(({ tookMs }) => tookMs).sort((a, b) => a - b);
-    expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThanOrEqual(200);
-    // Sets that are never served cost nothing, so this is the measure of what serving them costs.
-    const keyGrants = grants + served.reduce((sum, { size }) => sum + size, 0);
-    expect(keyGrants / alone.grants).toBeGreaterThanOrEqual(0.95);
-  });
-
-  it('keep no free key for long where another one changed hands before, and is held for long now', async () => {
+describe('a set of keys', () => {
+  it('keeps no free key for long where another one changed hands before, and is held for long now', async () => {
     const cluster = await newCluster();
     const { redlock } = await cluster.process({ latencyMs: 1 });
     const [first, before] = await cluster.settle(

@@ -80,17 +80,6 @@ describe('a node that is connected', () => {
     expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing', 'node-joined']);
   });
 
-  it('is reported as failing when it is frozen, also where locks are seldom taken', async () => {
-    const cluster = await newCluster();
-    const process = await cluster.process();
-    cluster.servers[2]!.freeze();
-    for (let round = 0; round < 5; round += 1) {
-      await takeLocks(cluster, process, 1);
-      await cluster.advance(2_000);
-    }
-    expect(storyOf(process.events)).toEqual(['node-joined', 'node-failing']);
-  });
-
   it('is reported as failing when it is frozen together with a majority, and as joined afterwards', async () => {
     const cluster = await newCluster();
     const process = await cluster.process();

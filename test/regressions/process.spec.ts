@@ -122,23 +122,6 @@ describe('a process', () => {
     expect(ended.output).toMatch(/^\d+\ngranted\n$/);
   });
 
-  it('ends by itself after close, although an extension was under way and others waited', async () => {
-    const ended = await run(
-      `
-      const lock = await redlock.acquire('ends');
-      redlock.acquire('ends', { wait: '1h' }).catch((error) => say(error.code));
-      void lock.extend().catch((error) => say(error.code));
-      const closed = redlock.close();
-      await closed;
-      say('closed');
-      `,
-      urls(),
-    );
-    expect(ended.code).toBe(0);
-    expect(ended.output).toContain('REDLOCK_CLOSED');
-    expect(ended.output).toContain('closed');
-  });
-
   it('that exits directly after its last section has released it', async () => {
     const keys = ['exit:1', 'exit:2', 'exit:3'];
     const ended = await run(

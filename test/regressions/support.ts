@@ -1,6 +1,5 @@
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
-import { PassThrough } from 'node:stream';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { Cluster } from '../unit/core/support/cluster.ts';
 
@@ -76,11 +75,10 @@ export class ForgetfulPath {
     this.#server = server;
   }
 
-  /** @param delayMs how much later everything arrives, in each direction */
-  static async open(target: Target, delayMs = 0) {
+  static async open(target: Target) {
     const server = createServer((client) => {
       const { port, host } = path.target;
-      path.#accept(client, connect(port, host), delayMs);
+      path.#accept(client, connect(port, host));
     });
     const path = new ForgetfulPath(server, target);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -104,21 +102,11 @@ export class ForgetfulPath {
     await closed;
   }
 
-  #accept(client: Socket, upstream: Socket, delayMs: number): void {
+  #accept(client: Socket, upstream: Socket): void {
     this.connections += 1;
     this.#flows.add([client, upstream]);
     client.on('error', () => undefined).on('close', () => upstream.destroy());
     upstream.on('error', () => undefined).on('close', () => client.destroy());
-    client.pipe(later(delayMs)).pipe(upstream).pipe(later(delayMs)).pipe(client);
+    client.pipe(upstream).pipe(client);
   }
-}
-
-function later(delayMs: number): PassThrough {
-  const stream = new PassThrough();
-  if (delayMs > 0)
-    stream._transform = (chunk, _encoding, done) => {
-      setTimeout(() => stream.push(chunk), delayMs);
-      done();
-    };
-  return stream;
 }

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes } from '../support/use-redlocks.ts';
-import { GOOD_NOTORIOUS_KEYS, goodKey, twinKeys } from './strange-keys.ts';
+import { GOOD_NOTORIOUS_KEYS } from './strange-keys.ts';
 
 const keyPrefix = `strange:${randomUUID()}:`;
 let admin: Redis;
@@ -51,21 +50,6 @@ describe('strange keys on real servers', () => {
     'the key %j is an ordinary lock',
     expectOrdinaryLock,
   );
-
-  it('any well-formed key is an ordinary lock', async () => {
-    await fc.assert(fc.asyncProperty(goodKey, expectOrdinaryLock), { numRuns: 60 });
-  });
-
-  it('keys that are twins of each other are held at once', async () => {
-    await fc.assert(
-      fc.asyncProperty(twinKeys, async ([key, twin]) => {
-        await using first = await ours.acquire(key, { wait: '20s' });
-        await using second = await theirs.acquire(twin, { wait: '20s' });
-        expect([first.isHeld, second.isHeld]).toEqual([true, true]);
-      }),
-      { numRuns: 60 },
-    );
-  });
 
   it('keys never become commands: foreign data stays, and nothing is written outside the prefix', async () => {
     const sentinel = `${keyPrefix.slice(0, -1)}-sentinel`;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { FencedUsageError, LockBusyError } from '../../lib/core/errors.ts';
+import { FencedUsageError } from '../../lib/core/errors.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { useRedlocks } from '../support/use-redlocks.ts';
-import { NOTORIOUS_KEYS, anyKey, goodKey, isGoodKey, twinKeys } from './strange-keys.ts';
+import { anyKey, goodKey, isGoodKey, twinKeys } from './strange-keys.ts';
 
 const openRedlock = useRedlocks();
 
@@ -68,25 +68,6 @@ describe('any string as a key', () => {
       { numRuns: 60 },
     );
   });
-});
-
-describe('a key with the name of a property', () => {
-  it.each(NOTORIOUS_KEYS.slice(0, 9))(
-    'the key %s changes no prototype and joins no foreign lock',
-    async (key) => {
-      const [ours, theirs] = await twoServices();
-      const before = Object.getOwnPropertyNames(Object.prototype);
-      await ours.withLock(key, async (lock) => {
-        await expect(theirs.acquire(key, { wait: 0 })).rejects.toThrow(LockBusyError);
-        await ours.withLock(key, (inner) => expect(inner.token).toBe(lock.token), {
-          nested: 'join',
-        });
-        await ours.withLock(`${key}_`, (other) => expect(other.token).not.toBe(lock.token));
-      });
-      expect(Object.getOwnPropertyNames(Object.prototype)).toEqual(before);
-      expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
-    },
-  );
 });
 
 describe('a value that is not a string', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 /** Names with which something else went wrong before: prototypes, protocols, patterns, our own names, other bytes. */
-export const NOTORIOUS_KEYS: readonly string[] = [
+const NOTORIOUS_KEYS: readonly string[] = [
   '__proto__',
   'constructor',
   'prototype',

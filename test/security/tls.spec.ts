@@ -1,6 +1,4 @@
 import 'reflect-metadata';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:tls';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { QuorumUnavailableError } from '../../lib/index.ts';
@@ -89,37 +87,7 @@ describe('servers that demand client certificates', () => {
   );
 
   it('servers that speak TLS are not reached without it, and the error asks for it', async () => {
-    const refused = await refusals.get('without TLS');
-    expect(refused).toBeInstanceOf(QuorumUnavailableError);
-    const { message, causes } = refused as QuorumUnavailableError;
-    for (const cause of causes)
-      expect(cause.message).toMatch(
-        /^no connection: .* before its first answer: .*TLS.*rediss:\/\//,
-      );
-    expect(message).toContain('startupTimeout');
-  });
-
-  it.each(['without a certificate', 'with one of a foreign authority'])(
-    'a client %s learns what the server wants, in one line',
-    async (name) => {
-      const { message, causes } = (await refusals.get(name)) as QuorumUnavailableError;
-      for (const { message: said } of causes)
-        expect(said).toMatch(/^no connection: SSL routines: tlsv1\w* alert [a-z ]+$/);
-      expect(message).not.toMatch(/\n|openssl/);
-    },
-  );
-
-  it('a server with TLS that answers with an alert is known by it', async () => {
-    const { server: identity } = certificates;
-    const server = createServer(identity).on('tlsClientError', () => undefined);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    try {
-      await expect(start([`redis://127.0.0.1:${port}`], '500ms')).rejects.toThrow(
-        /TLS.*rediss:\/\//,
-      );
-    } finally {
-      server.close();
-    }
+    const { causes } = (await refusals.get('without TLS')) as QuorumUnavailableError;
+    for (const { message } of causes) expect(message).toMatch(/TLS.*rediss:\/\//);
   });
 });

@@ -24,8 +24,8 @@ export function checkApplication(modules: ModulesContainer, host: RedlockHost): 
   }
 }
 
-function checkLocked({ where, claim, lockOptions }: FencedDefinition, host: RedlockHost): void {
-  if (claim && !host.hasFence)
+function checkLocked({ where, lockOptions }: FencedDefinition, host: RedlockHost): void {
+  if (lockOptions.claim && !host.fence)
     throw new FencedUsageError(
       `${where}: @Fenced with claim: true needs a fence to claim at: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }).`,
     );

@@ -1,8 +1,9 @@
 import { Inject } from '@nestjs/common';
 import { FencedUsageError } from '../../core/errors.ts';
-import type { WithLockOptions } from '../../core/options/options.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
+import type { SectionOptions } from '../section.ts';
+import type { FencedInterceptor } from './fenced.interceptor.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** Everything that `@Fenced` on one method means. */
@@ -11,23 +12,15 @@ export interface FencedDefinition extends LockParameters {
   readonly where: string;
   readonly keysOf: KeysOfCall;
   /** Frozen, and the same object for every call: what it comes to under the module's options is worked out once. */
-  readonly lockOptions: WithLockOptions;
+  readonly lockOptions: SectionOptions;
   readonly skipWhenBusy: boolean;
   readonly allowInTransaction: boolean;
-  /** Brings the token to the fence before the body. */
-  readonly claim: boolean;
   /** The caller's own signal, from the arguments of a call; undefined where the decorator has none. */
   readonly signalOf: ((...args: any[]) => AbortSignal | undefined) | undefined;
 }
 
-/** Runs the methods under `@Fenced`: the application's `FencedInterceptor`. */
-export interface FencedRunner {
-  /**
-   * @param args of the call; the token and the signal are written into them
-   * @param body the method itself with these arguments
-   */
-  run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;
-}
+/** Runs the methods under `@Fenced`. */
+export type FencedRunner = Pick<FencedInterceptor, 'run'>;
 
 const FENCED = Symbol('nestjs-fenced-lock/fenced');
 

@@ -1,19 +1,10 @@
-import type { Duration } from '../../core/options/duration.ts';
 import { callback, checkOptions, choice, flag } from '../../core/options/option-names.ts';
-import type { WithLockOptions } from '../../core/options/options.ts';
-import { OF_WITH_LOCK } from '../../core/options/resolve-options.ts';
 import { calledBy, type FencedKey } from '../made-keys.ts';
+import { OF_SECTION, type SectionOptions } from '../section.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
-/** Options of one method under `@Fenced`; what is absent comes from the module. */
-export interface FencedOptions {
-  /** @default the module's ttl */
-  readonly ttl?: Duration;
-  /**
-   * How long a call waits for another holder; 0 = one try. With less than a node timeout it may take one node timeout all the same.
-   * @default the module's wait; 0 with `onBusy: 'skip'`
-   */
-  readonly wait?: Duration;
+/** Options of one method under `@Fenced`: those of `LockService.withLock`, where what is absent comes from the module, and these. */
+export interface FencedOptions extends Omit<SectionOptions, 'signal'> {
   /**
    * Gives the caller's own signal, from the arguments of the call: when it aborts, the wait ends, and the call rejects with the
    * reason of the signal. A method that runs already is not interrupted. @default none
@@ -21,36 +12,13 @@ export interface FencedOptions {
    * @example `signal: (_id, signal) => signal`, with a parameter under `@ClientSignal()`
    */
   readonly signal?: (...args: any[]) => AbortSignal | undefined;
-  /** Extend the lock while the method runs. @default the module's extend */
-  readonly extend?: boolean;
-  /** Keep the lock at least this long, also when the method ends sooner: for cron on hosts whose clocks differ. @default the module's minHold */
-  readonly minHold?: Duration;
   /**
    * When another holder has it after `wait`: `'throw'` a `LockBusyError`, or `'skip'` the call, which resolves to undefined
    * (the method must return a promise that admits undefined). Skips only this lock: errors from inside the method are kept.
+   * With `'skip'` the defaults are `wait: 0` and `release: 'confirmed'`: after `'sent'` another process would skip its call, too.
    * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip';
-  /** When the method finished although the lock was lost meanwhile: reject with `LockLostError`, or return the result. @default 'reject' */
-  readonly onLost?: 'reject' | 'ignore';
-  /**
-   * Answer when the release was handed to the nodes (`'sent'`), or when a quorum confirmed it (`'confirmed'`: a round trip later).
-   * After `'sent'` another process may find the key held for a round trip, and with `onBusy: 'skip'` would skip its call.
-   * @default 'sent'; 'confirmed' with `onBusy: 'skip'`
-   */
-  readonly release?: 'sent' | 'confirmed';
-  /**
-   * When a call comes from inside work that holds these keys already: run inside that lock, with its token. Otherwise such a call
-   * is a `FencedUsageError`, because it may be other work that a queue shared by callers started there.
-   */
-  readonly nested?: 'join';
-  /**
-   * Bring the token to the module's fence before the first statement of the method, for methods that read before (or outside)
-   * their writing transaction. A stale token rejects with `StaleTokenError`, without running the method. The writing transaction
-   * must check the token all the same (`fence.transaction`, `fence.advance`).
-   * @default false
-   */
-  readonly claim?: boolean;
   /**
    * Run although `isInTransaction` says that a transaction is open: only for methods that open an independent transaction
    * of their own (REQUIRES_NEW). @default false
@@ -59,14 +27,13 @@ export interface FencedOptions {
 }
 
 const FENCED_OPTIONS = {
-  ...OF_WITH_LOCK.table,
+  ...OF_SECTION.table,
   signal: callback,
   onBusy: choice('throw', 'skip'),
-  claim: flag,
   allowInTransaction: flag,
 };
 
-type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'claim' | 'allowInTransaction' | 'signalOf';
+type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'allowInTransaction' | 'signalOf';
 
 /**
  * What the options of a decorator come to, without those of the module.
@@ -78,13 +45,13 @@ export function resolveFencedOptions(
   where: string,
 ): Pick<FencedDefinition, ResolvedName> {
   const checked = checkOptions('@Fenced', FENCED_OPTIONS, options);
-  const { onBusy, claim = false, allowInTransaction = false, signal: signalOf, ...lock } = checked;
+  const { onBusy, allowInTransaction = false, signal: signalOf, ...lock } = checked;
   const skipWhenBusy = onBusy === 'skip';
-  const lockOptions: WithLockOptions = skipWhenBusy
+  const lockOptions: SectionOptions = skipWhenBusy
     ? { wait: 0, release: 'confirmed', ...lock }
     : lock;
   Object.freeze(calledBy(where, lockOptions));
-  return { lockOptions, skipWhenBusy, claim, allowInTransaction, signalOf };
+  return { lockOptions, skipWhenBusy, allowInTransaction, signalOf };
 }
 
 /** Methods that can be locked until they settle: not synchronous ones, streams or generators. */

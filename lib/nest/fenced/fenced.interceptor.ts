@@ -8,23 +8,23 @@ import {
 import type { Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { Lock } from '../../core/lock.ts';
-import type { WithLockOptions } from '../../core/options/options.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { LockService } from '../lock.service.ts';
 import { calledBy, callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
-import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
+import type { SectionOptions } from '../section.ts';
+import type { FencedDefinition } from './fenced-metadata.ts';
 
 /**
  * Takes the lock of a call, keeps it extended while the method runs, and releases it. Every method under `@Fenced` calls it by
  * itself; it need not be bound.
  */
 @Injectable()
-export class FencedInterceptor implements NestInterceptor, FencedRunner {
+export class FencedInterceptor implements NestInterceptor {
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
     @Inject(REDLOCK_HOST)
-    private readonly host: Pick<RedlockHost, 'claims' | 'isInTransaction'>,
+    private readonly host: Pick<RedlockHost, 'isInTransaction'>,
   ) {}
 
   /**
@@ -35,14 +35,16 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
     return next.handle();
   }
 
-  /** Runs one call of a method under `@Fenced`. */
+  /**
+   * Runs one call of a method under `@Fenced`.
+   *
+   * @param args of the call; the token and the signal are written into them
+   * @param body the method itself with these arguments
+   */
   async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
     let isWaiting = true;
-    let options: WithLockOptions | undefined;
-    let keys: string | readonly string[] = [];
-    const onAcquired = () => {
-      isWaiting = false;
-    };
+    let options: SectionOptions | undefined;
+    let keys: readonly string[] = [];
     const begin = (lock: Lock) => {
       isWaiting = false;
       writeParameters(definition, args, lock);
@@ -54,9 +56,7 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
       keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
       options = optionsOf(definition, args);
-      return definition.claim
-        ? await this.host.claims.run({ locks: this.locks, keys, work: begin, options, onAcquired })
-        : await this.locks.withLock(keys, begin, options);
+      return await this.locks.withLock(keys, begin, options);
     } catch (error) {
       // The caller gets its own reason, whatever it is.
       if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
@@ -80,14 +80,14 @@ export class FencedInterceptor implements NestInterceptor, FencedRunner {
 }
 
 /** Says whether `error` means that these very keys are busy, and not those of another call. */
-function isBusyWith(keys: string | readonly string[], error: unknown): boolean {
+function isBusyWith(keys: readonly string[], error: unknown): boolean {
   if (!isRedlockError(error) || error.code !== 'LOCK_BUSY') return false;
-  const own = new Set([keys].flat());
+  const own = new Set(keys);
   return error.keys.length === own.size && error.keys.every((key) => own.has(key));
 }
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
-function optionsOf(definition: FencedDefinition, args: unknown[]): WithLockOptions {
+function optionsOf(definition: FencedDefinition, args: unknown[]): SectionOptions {
   const { lockOptions, signalOf, where } = definition;
   const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
   return signal === undefined ? lockOptions : calledBy(where, { ...lockOptions, signal });

@@ -6,7 +6,7 @@ import {
 } from '@nestjs/common';
 import type { LockEventListener } from '../../core/events.ts';
 import type { LockNode } from '../../core/nodes/lock-node.ts';
-import { quoteKeys, RedlockClosedError, RedlockConfigError } from '../../core/errors.ts';
+import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
 import { inSeconds } from '../../core/options/duration.ts';
 import {
   callback,
@@ -16,11 +16,11 @@ import {
   having,
   kindOf,
 } from '../../core/options/option-names.ts';
-import { REDLOCK_DEFAULTS, type WithLockOptions } from '../../core/options/options.ts';
+import { REDLOCK_DEFAULTS } from '../../core/options/options.ts';
 import { resolveAcquire, SERVICE_OPTIONS } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
-import { FenceClaims } from '../module-fence.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
+import { FenceClaims, OF_SECTION, type SectionOptions } from '../section.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
@@ -53,8 +53,6 @@ export class RedlockHost
   readonly #start: StartSettings;
   readonly #shutdownTimeoutMs: number;
   #unwatchFence: (() => void) | undefined;
-  /** Aborts when the shutdown begins. */
-  readonly #closing = new AbortController();
   #opened = false;
 
   /** Connects to nothing. @throws RedlockConfigError */
@@ -86,13 +84,9 @@ export class RedlockHost
     return this.#redlock;
   }
 
-  get hasFence(): boolean {
-    return this.fence !== undefined;
-  }
-
   /** @throws RedlockConfigError when the options of a method don't fit those of the module */
-  checkOptions(options: WithLockOptions): unknown {
-    return resolveAcquire(this.#redlock.options, options);
+  checkOptions(options: SectionOptions): unknown {
+    return resolveAcquire(this.#redlock.options, options, OF_SECTION);
   }
 
   onModuleInit(): Promise<void> {
@@ -101,10 +95,9 @@ export class RedlockHost
 
   /** Later than the hooks that connect to the database, or migrate it. */
   async onApplicationBootstrap(): Promise<void> {
-    const { fence, logger } = this;
-    const { signal } = this.#closing;
+    const { fence, redlock, logger } = this;
     if (fence)
-      await this.#starting(() => checkModuleFence(fence, this.#start.timeoutMs, logger, signal));
+      await this.#starting(() => checkModuleFence(fence, redlock, this.#start.timeoutMs, logger));
     for (const node of this.#nodes) node.holdProcess?.(true);
   }
 
@@ -120,7 +113,6 @@ export class RedlockHost
 
   /** Before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
-    this.#closing.abort(new RedlockClosedError([]));
     const { heldKeys } = this.#redlock;
     if (heldKeys.length > 0 && this.#shutdownTimeoutMs > 0)
       this.logger.log(
@@ -161,11 +153,5 @@ function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[
 }
 
 function isLockNode(input: NodeInput): input is LockNode {
-  return (
-    typeof input === 'object' &&
-    input !== null &&
-    ['open', 'join', 'acquire', 'extend', 'release', 'examine'].every(
-      (method) => typeof (input as unknown as Record<string, unknown>)[method] === 'function',
-    )
-  );
+  return typeof (input as Partial<LockNode> | undefined)?.examine === 'function';
 }

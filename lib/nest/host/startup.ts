@@ -147,43 +147,34 @@ async function waitUntilQuorumVotes(
   timeoutMs: number,
   logger: Pick<Logger, 'log' | 'warn'>,
 ): Promise<void> {
-  const { restartGuardMs } = redlock.options;
   const { votesInMs } = redlock;
   if (votesInMs <= 0) return;
-  const isOwn = restartGuardMs > 0;
-  const guard = isOwn
-    ? 'restart guard'
-    : 'restart guard of another application with the same keyPrefix: here it is off';
   // Another process may have asked for a longer guard.
-  const guardMs = Math.max(votesInMs, restartGuardMs);
-  if (guardMs > timeoutMs) {
+  const guardMs = Math.max(votesInMs, redlock.options.restartGuardMs);
+  const goesOn = () =>
     logger.warn(
-      `A quorum may vote in ${inSeconds(votesInMs)}, not before: the servers are new or were restarted (${guard}). The application starts now, and calls wait for it within their 'wait'. With a 'startupTimeout' of ${inSeconds(guardMs)} the start waits.`,
+      `A quorum may vote in ${inSeconds(redlock.votesInMs)}, not before: the servers are new or were restarted (restart guard). The application starts now, and calls wait for it within their 'wait'. With a 'startupTimeout' of ${inSeconds(guardMs)} the start waits.`,
     );
-    return;
-  }
+  if (guardMs > timeoutMs) return goesOn();
   logger.log(
-    `Waiting ${inSeconds(votesInMs)} until a quorum may vote: the servers are new or were restarted (${guard}). In development waitForVotes: false starts at once, but the first lock waits all the same; restartGuard: false${isOwn ? '' : ' there'} ends the wait for one server, or servers that lose nothing.`,
+    `Waiting ${inSeconds(votesInMs)} until a quorum may vote: the servers are new or were restarted (restart guard). In development waitForVotes: false starts at once, but the first lock waits all the same; restartGuard: false ends the wait for one server, or servers that lose nothing.`,
   );
   const isDone = () => redlock.isClosing || redlock.votesInMs <= 0;
-  if (!(await until(isDone, 2 * timeoutMs)) && Number.isFinite(redlock.votesInMs))
-    logger.warn(
-      `Servers restarted, and a quorum may vote in ${inSeconds(redlock.votesInMs)}, not before. The application starts now, and calls wait for it within their 'wait'.`,
-    );
+  if (!(await until(isDone, 2 * timeoutMs)) && Number.isFinite(redlock.votesInMs)) goesOn();
 }
 
 /**
  * Logs what is doubtful about the table of the fence. A database that does not answer delays the start by the timeout, but not
  * its end.
  *
- * @throws the reason of `closing` when that aborts meanwhile
+ * @throws RedlockClosedError when the service is closed meanwhile
  * @throws RedlockConfigError when the fence could not refuse stale tokens
  */
 export async function checkModuleFence(
   fence: ModuleFence,
+  redlock: Redlock,
   timeoutMs: number,
   logger: Pick<Logger, 'warn'>,
-  closing: AbortSignal,
 ): Promise<void> {
   let found: readonly FenceFinding[] | undefined;
   let problem: string | undefined;
@@ -191,8 +182,8 @@ export async function checkModuleFence(
     found = (await fence.check?.()) ?? [];
   };
   void check().catch((error: unknown) => (problem = String(error)));
-  await until(() => closing.aborted || found !== undefined || problem !== undefined, timeoutMs);
-  closing.throwIfAborted();
+  await until(() => redlock.isClosing || found !== undefined || problem !== undefined, timeoutMs);
+  if (redlock.isClosing) throw new RedlockClosedError([]);
   if (found === undefined) {
     const why = (problem ?? `no answer within ${timeoutMs} ms`).replace(/\.$/, '');
     logger.warn(

@@ -35,7 +35,7 @@ export function FencingTokenHeader(
   resource?: ResourceOfRequest,
   options: FencingTokenHeaderOptions = {},
 ): ParameterDecorator {
-  return receivedToken({ resource, options });
+  return receivedToken([resource, options]);
 }
 
 /** Options of {@link FencingTokenHeader}. */
@@ -46,13 +46,10 @@ export interface FencingTokenHeaderOptions {
 
 const DAY_MS = 86_400_000;
 
-interface Reading {
-  readonly resource: ResourceOfRequest | undefined;
-  readonly options: FencingTokenHeaderOptions;
-}
+type Reading = readonly [ResourceOfRequest | undefined, FencingTokenHeaderOptions];
 
 const receivedToken = createParamDecorator(
-  ({ resource, options }: Reading, context: ExecutionContext): ReceivedFencingToken => {
+  ([resource, options]: Reading, context: ExecutionContext): ReceivedFencingToken => {
     const request = context
       .switchToHttp()
       .getRequest<{ headers: Record<string, string | string[] | undefined> }>();

@@ -1,20 +1,54 @@
+import { StreamableFile } from '@nestjs/common';
+import { isGeneratorObject } from 'node:util/types';
+import { isObservable } from 'rxjs';
 import { FencedUsageError, isRedlockError, type StaleTokenError } from '../core/errors.ts';
-import type { RedlockHost } from './host/redlock-host.ts';
 import type { FencingToken } from '../core/fencing-token.ts';
 import type { Lock } from '../core/lock.ts';
+import { normalizeKeys } from '../core/options/lock-keys.ts';
+import { flag } from '../core/options/option-names.ts';
 import type { WithLockOptions } from '../core/options/options.ts';
-import { resolveAcquire, type ResolvedOptions } from '../core/options/resolve-options.ts';
-import type { LockService } from './lock.service.ts';
+import {
+  OF_WITH_LOCK,
+  resolveAcquire,
+  type ResolvedOptions,
+} from '../core/options/resolve-options.ts';
+import type { RedlockHost } from './host/redlock-host.ts';
 import type { ModuleFence } from './redlock-module-options.ts';
 
-/** A section under a lock whose token is at the module's fence before its work begins. */
-export interface ClaimedSection<Result> {
-  readonly locks: Pick<LockService, 'withLock' | 'holds'>;
-  readonly keys: string | readonly string[];
-  readonly work: (lock: Lock) => Promise<Result> | Result;
-  readonly options: WithLockOptions;
-  /** Called each time the lock was taken, before the claim. */
-  readonly onAcquired?: () => void;
+/** Options of {@link LockService.withLock}. */
+export interface SectionOptions extends WithLockOptions {
+  /**
+   * Bring the token to the module's fence before the work begins, for work that reads before (or outside) its writing transaction.
+   * A stale token rejects with `StaleTokenError`, without running the work; one that is refused only because the resource has
+   * seen a number ahead of the clocks is replaced by a newer one. The writing transaction must check the token all the same.
+   * @default false
+   */
+  readonly claim?: boolean;
+}
+
+/** What a section takes; `@Fenced` resolves its options by it, too. */
+export const OF_SECTION = {
+  call: 'withLock',
+  table: { ...OF_WITH_LOCK.table, claim: flag },
+  checkResult: refuseLazy,
+};
+
+/** @throws FencedUsageError when `result` goes on working after the lock has been released */
+function refuseLazy(result: unknown, keys: readonly string[]): void {
+  const found = lazyKindOf(result);
+  if (found === undefined) return;
+  throw new FencedUsageError(
+    `The locked work returned ${found}: it would go on after the lock was released. Return a promise of the result, for example with lastValueFrom, or open the stream outside of the locked work. The lock has been released.`,
+    keys,
+  );
+}
+
+function lazyKindOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (isObservable(value)) return 'an Observable';
+  if (value instanceof StreamableFile) return 'a StreamableFile';
+  if (Symbol.asyncIterator in value) return 'an async iterable';
+  return isGeneratorObject(value) ? 'a generator' : undefined;
 }
 
 /** Brings tokens to the module's fence at the beginning of sections. */
@@ -28,30 +62,32 @@ export class FenceClaims {
   }
 
   /**
-   * Runs a section. Where the claim is refused although the lock is still held, the resource has seen a number that is ahead of
-   * us: then the lock is taken once more, with a number above that one, for each key at most once.
+   * Runs a section whose token is at the fence before its work begins. Where the claim is refused although the lock is still held,
+   * the resource has seen a number that is ahead of us: then the lock is taken once more, with a number above that one, for each
+   * key at most once.
    *
    * @throws FencedUsageError when the module was given no fence; nothing was locked
    * @throws StaleTokenError when that can't help: a newer holder reached the resource
    * @throws what `withLock` throws
    */
-  async run<Result>(section: ClaimedSection<Result>): Promise<Result> {
-    const { fence } = this.#host;
+  async run<Result>(
+    given: string | readonly string[],
+    work: (lock: Lock) => Promise<Result> | Result,
+    options: SectionOptions,
+  ): Promise<Result> {
+    const { fence, redlock } = this.#host;
     if (fence === undefined)
       throw new FencedUsageError(
         'A claim needs a fence: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }). Nothing was locked.',
       );
-    const { locks, work, options, onAcquired } = section;
-    // Keys are copied: the caller's array may have changed by the second lock.
-    const keys = Array.isArray(section.keys) ? [...section.keys] : section.keys;
-    const { redlock } = this.#host;
-    const isJoined = locks.holds(keys);
+    // A copy: the caller's array may have changed by the second lock.
+    const keys = normalizeKeys(given);
+    const isJoined = redlock.holds(keys);
     /** Refusals, each of another key, after which the lock is taken again. */
     const refusals: StaleTokenError[] = [];
     let isWaiting = false;
     const claimThen = async (lock: Lock): Promise<Result | undefined> => {
       isWaiting = false;
-      onAcquired?.();
       const refusal = await this.#claim(fence, lock, options.signal);
       if (!refusal) return work(lock);
       const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
@@ -66,7 +102,7 @@ export class FenceClaims {
         const last = refusals.at(-1);
         if (last) redlock.exceed(last.keys, Number(last.currentToken));
         isWaiting = true;
-        result = await locks.withLock(keys, claimThen, options);
+        result = await redlock.withLock(keys, claimThen, options, OF_SECTION);
       }
       return result as Result;
     } catch (error) {
@@ -127,9 +163,10 @@ const DAY_MICROS = 86_400_000_000;
  */
 function isCurable(
   { currentToken }: StaleTokenError,
-  lockOptions: WithLockOptions,
+  section: SectionOptions,
   options: ResolvedOptions,
 ): boolean {
-  if (options.tokenSource || resolveAcquire(options, lockOptions).minHoldMs > 0) return false;
+  if (options.tokenSource) return false;
+  if (resolveAcquire(options, section, OF_SECTION).minHoldMs > 0) return false;
   return Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
 }
