@@ -31,7 +31,7 @@ import { cancelOnAbort, ignoreAbort } from './waiting/shared-abort.ts';
 const LONGEST_OUTAGE_MS = 10_000;
 
 /**
- * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/protocol.md).
+ * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/internals/protocol.md).
  *
  * `open` it once, then acquire; `drain` and `close` end it.
  */

@@ -1,25 +1,8 @@
-// Draws docs/refused-write.svg: a holder that is stopped loses its lock, and the database refuses its late write.
+// Draws docs/refused-write.svg: a holder that freezes loses its lock, and the database rejects its late write.
 // Run it with `node --import ./test/support/typescript-loader.mjs sample/picture/draw-refused-write.ts`; a test compares the file with what this draws.
 import { writeFileSync } from 'node:fs';
 import { argv } from 'node:process';
 import { fileURLToPath } from 'node:url';
-
-/** One round, and how long its end stays. */
-const ROUND_S = 12;
-
-/** When each step begins, in percent of a round. The picture is whole from the last one on. */
-const AT = {
-  lock: 3,
-  stop: 14,
-  expire: 28,
-  next: 36,
-  stored: 46,
-  wake: 58,
-  write: 64,
-  refused: 72,
-};
-
-type Step = keyof typeof AT;
 
 const WIDTH = 760;
 const HEIGHT = 330;
@@ -51,50 +34,21 @@ const colours = (palette: Readonly<Record<string, string>>): string =>
     .map(([name, value]) => `--${name}:${value}`)
     .join(';');
 
-/** Appears at its step and stays to the end of the round. */
-function appearing(step: Step): string {
-  const at = AT[step];
-  return `@keyframes ${step}{0%,${at}%{opacity:0}${at + 2}%,97%{opacity:1}100%{opacity:0}}.${step}{animation:${step} ${ROUND_S}s linear infinite}`;
-}
-
-/** What another text replaces: it disappears at that step. */
-function replacedAt(step: Step): string {
-  const at = AT[step];
-  return `@keyframes before-${step}{0%,${at}%{opacity:1}${at + 1}%,98%{opacity:0}100%{opacity:1}}.before-${step}{animation:before-${step} ${ROUND_S}s linear infinite}`;
-}
-
-/** Flies from one lane to another, and then lies there. */
-function flying(name: string, fromX: number, step: Step): string {
-  const at = AT[step];
-  return `@keyframes ${name}{0%,${at}%{opacity:0;transform:translateX(${fromX}px)}${at + 1}%{opacity:1;transform:translateX(${fromX}px)}${at + 7}%,97%{opacity:1;transform:none}100%{opacity:0}}.${name}{animation:${name} ${ROUND_S}s ease-in-out infinite}`;
-}
-
 const STYLE = `
-svg{${colours(LIGHT)};font:15px system-ui,-apple-system,"Segoe UI",sans-serif}
+svg{${colours(LIGHT)};font:20px system-ui,-apple-system,"Segoe UI",sans-serif}
 @media(prefers-color-scheme:dark){svg{${colours(DARK)}}}
 text{fill:var(--text);text-anchor:middle}
-.b{font-weight:600}.s{font-size:13px;fill:var(--muted)}
+.b{font-weight:600}.s{font-size:15px;fill:var(--muted)}
 .held{fill:var(--held)}.good{fill:var(--good)}.bad{fill:var(--bad)}.warn{fill:var(--warn)}
 .box{fill:var(--ground);stroke:var(--line);stroke-width:1.5}
 .rail{stroke:var(--line);stroke-width:1.5}.sleep{stroke:var(--warn);stroke-width:3;stroke-dasharray:2 3}
 .arrow{fill:none;stroke-width:2.5}.arrow.good{stroke:var(--good)}.arrow.bad{stroke:var(--bad)}
 .refusal{stroke:var(--bad);stroke-width:2.5}
-.big{font-size:24px;font-weight:700}
-.before-stored{opacity:0}
-@media(prefers-reduced-motion:no-preference){
-${(Object.keys(AT) as Step[]).map(appearing).join('\n')}
-${replacedAt('stored')}
-${flying('fly-next', LANES.successor - LANES.database - 190, 'next')}
-${flying('fly-late', LANES.holder - LANES.database + 190, 'write')}
-}
+.big{font-size:26px;font-weight:700}
 `.trim();
 
 function text(x: number, y: number, words: string, classes = ''): string {
   return `<text x="${x}" y="${y}"${classes && ` class="${classes}"`}>${words.replace('<', '&lt;')}</text>`;
-}
-
-function group(classes: string, ...parts: readonly string[]): string {
-  return `<g class="${classes}">${parts.join('')}</g>`;
 }
 
 function lane(x: number, name: string): string {
@@ -111,8 +65,7 @@ function database(x: number): string {
     `<path class="box" d="M${x - 90} 24v90c0 24 180 24 180 0v-90c0-24-180-24-180 0c0 24 180 24 180 0"/>`,
     text(x, 66, 'database', 'b'),
     text(x, 84, 'highest token seen', 's'),
-    group('lock', group('before-stored', text(x, 112, '41', 'big held'))),
-    group('stored', text(x, 112, '42', 'big good')),
+    text(x, 112, '42', 'big good'),
   ].join('');
 }
 
@@ -129,35 +82,23 @@ export function drawRefusedWrite(): string {
     lane(successor, 'worker B'),
     `<line class="rail" x1="${middle}" x2="${middle}" y1="132" y2="262"/>`,
     database(middle),
-    group('lock', label(holder, 84, 'gets the lock, token 41', 'held')),
-    group(
-      'stop',
-      `<line class="sleep" x1="${holder}" x2="${holder}" y1="96" y2="212"/>`,
-      label(holder, 118, 'is paused', 'warn'),
-    ),
-    group('expire', label(holder, 150, 'its lock expires', 'warn')),
-    group('next', label(successor, 134, 'gets the lock, token 42', 'held')),
-    group(
-      'fly-next',
-      arrow(successor - 12, middle + 60, 166, 'good'),
-      text(545, 158, 'writes with 42', 'good b'),
-    ),
-    group('stored', label(middle, 171, '42: stored ✓', 'good b')),
-    group('wake', label(holder, 204, 'wakes up, goes on', 'bad')),
-    group(
-      'fly-late',
-      arrow(holder + 12, middle - 84, 238, 'bad'),
-      text(216, 230, 'writes with 41', 'bad b'),
-    ),
-    group(
-      'refused',
-      refusal(middle, 238),
-      text(middle, 302, 'The late write is refused. Nothing is overwritten.', 'b'),
-    ),
+    label(holder, 84, 'holds token 41', 'held'),
+    `<line class="sleep" x1="${holder}" x2="${holder}" y1="96" y2="212"/>`,
+    label(holder, 120, 'freezes', 'warn'),
+    label(holder, 154, 'its lock expires', 'warn'),
+    label(successor, 120, 'holds token 42', 'held'),
+    arrow(successor - 12, middle + 84, 166, 'good'),
+    text(548, 156, 'writes with 42', 'good b'),
+    label(middle, 171, '42: stored ✓', 'good b'),
+    label(holder, 206, 'wakes up', 'bad'),
+    arrow(holder + 12, middle - 84, 240, 'bad'),
+    text(212, 231, 'writes with 41', 'bad b'),
+    refusal(middle, 240),
+    text(middle, 308, 'The database rejects the late write.', 'b'),
   ];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="title description">
-<title id="title">A late write is refused</title>
-<desc id="description">Worker A gets the lock with token 41 and is paused. Its lock expires. Worker B gets the lock with token 42 and writes. Worker A wakes up and writes with token 41: the database remembers 42 and refuses.</desc>
+<title id="title">A late write is rejected</title>
+<desc id="description">Worker A gets the lock with token 41 and freezes. Its lock expires. Worker B gets the lock with token 42 and writes. Worker A wakes up and writes with token 41: the database remembers 42 and rejects the write.</desc>
 <style>${STYLE}</style>
 <rect width="${WIDTH}" height="${HEIGHT}" rx="12" fill="var(--ground)"/>
 ${parts.join('\n')}
@@ -172,8 +113,8 @@ function refusal(x: number, y: number): string {
 
 /** Words on a lane: the rail behind them is covered. */
 function label(x: number, y: number, words: string, classes: string): string {
-  const width = words.length * 7.6 + 14;
-  return `<rect x="${x - width / 2}" y="${y - 16}" width="${width}" height="23" fill="var(--ground)"/>${text(x, y, words, classes)}`;
+  const width = words.length * 10 + 14;
+  return `<rect x="${x - width / 2}" y="${y - 16}" width="${width}" height="27" fill="var(--ground)"/>${text(x, y, words, classes)}`;
 }
 
 if (argv[1] === fileURLToPath(import.meta.url)) {

@@ -12,16 +12,26 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
 const COMMANDS = PAGES.flatMap(blocksOf)
   .filter(({ language }) => language === 'sh')
   .flatMap(({ code }) => code.split('\n'))
-  .flatMap((line) => line.replace(/ +# .*/, '').split(' && '))
+  .flatMap((line) =>
+    line
+      .replace(/ +# .*/, '')
+      .trim()
+      .split(' && '),
+  )
   .filter((command) => command !== '');
 
+/** This package, its peers, and what a program of the pages imports. */
+const isInstallable = (name: string): boolean =>
+  name === manifest.name ||
+  name in manifest.peerDependencies ||
+  PAGES.flatMap(blocksOf).some(({ code }) => code.includes(`from '${name}'`));
+
 describe('the commands of the pages', () => {
-  it('are scripts of package.json, or install this package and its peers', () => {
+  it('are scripts of package.json, or install this package, its peers, and what the pages import', () => {
     const unknown = COMMANDS.filter((command) => {
       const [tool, verb, ...words] = command.split(' ');
       if (tool !== 'npm' || verb === 'ci') return false;
-      if (verb === 'install')
-        return words.some((name) => name !== manifest.name && !(name in manifest.peerDependencies));
+      if (verb === 'install') return words.some((name) => !isInstallable(name));
       return manifest.scripts[verb === 'run' ? words[0]! : verb!] === undefined;
     });
     expect(unknown).toEqual([]);

@@ -178,8 +178,8 @@ export async function writePrograms(
   return project;
 }
 
-/** Runs the tests of a block under the names that a test runner gives it, and says how many passed. */
-export async function runTests(project: ConsumerProject, file: string): Promise<number> {
+/** Runs the tests of a block under the names that a test runner gives it, and says how many passed, each as often as said. */
+export async function runTests(project: ConsumerProject, file: string, times = 1): Promise<number> {
   const tests: (() => unknown)[] = [];
   const before: (() => unknown)[] = [];
   const after: (() => unknown)[] = [];
@@ -195,7 +195,7 @@ export async function runTests(project: ConsumerProject, file: string): Promise<
   } finally {
     Object.assign(globalThis, Object.fromEntries(ours));
   }
-  for (const test of tests) {
+  for (const test of Array.from({ length: times }, () => tests).flat()) {
     for (const hook of before) await hook();
     try {
       await test();

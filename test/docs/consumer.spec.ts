@@ -18,22 +18,20 @@ Object.assign(globalThis, { expect, it, beforeEach: none, afterEach: none });
 const README_MAIN = `
 import { NestFactory } from '@nestjs/core';
 import { Pool } from 'pg';
-import { AppModule } from './app.module.js';
-import { ReportService } from './report.service.js';
-import { SeatService } from './seat.service.js';
-import { SeatsModule } from './seats.module.js';
+import { ReportService, ReportsModule } from './reports.module.js';
+import { SeatService, SeatsModule } from './seats.module.js';
 import { tests } from './test-runner.js';
 
 async function main(): Promise<void> {
-  const app = await NestFactory.createApplicationContext(AppModule, { logger: ['error'] });
-  console.log(await app.get(ReportService).build('monday'));
+  const app = await NestFactory.createApplicationContext(ReportsModule, { logger: ['error'] });
+  console.log(await app.get(ReportService).build('ana'));
   await app.close();
   const seats = await NestFactory.createApplicationContext(SeatsModule, { logger: ['error'] });
   console.log(await seats.get(SeatService).book('12A', 'ana'));
   console.log(await seats.get(SeatService).book('12A', 'ben'));
   await seats.close();
   await seats.get(Pool).end();
-  await import('./report.service.spec.js');
+  await import('./reports.spec.js');
   for (const test of tests) await test();
   console.log(tests.length, 'test');
 }
@@ -70,7 +68,12 @@ describe.each(['module', 'commonjs'] as const)(
       const others = { 'main.ts': README_MAIN, 'test-runner.ts': TEST_RUNNER };
       const project = await writePrograms('README.md', [servers[0]!.url], others, format);
       const printed = await project.run('main.ts', { DATABASE_URL: database.url });
-      expect(printed.trim().split('\n')).toEqual(['report of monday', 'booked', 'taken', '1 test']);
+      expect(printed.trim().split('\n')).toEqual([
+        'report for ana',
+        'booked',
+        'not free',
+        '1 test',
+      ]);
     });
 
     it('compiles and loads every program of every page', async () => {

@@ -4,7 +4,7 @@ import { CONTROLS } from '../campaign/controls.ts';
 import { SCHEDULES } from '../campaign/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
 
-const page = readFileSync('docs/guarantees.md', 'utf8');
+const page = readFileSync('docs/internals/guarantees.md', 'utf8');
 
 /** `path`: "name", of the list items. */
 const namedTests = [...page.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(
@@ -20,7 +20,7 @@ function textOf(file: string): string {
   return readFileSync(file, 'utf8').replaceAll("\\'", "'");
 }
 
-describe('docs/guarantees.md', () => {
+describe('docs/internals/guarantees.md', () => {
   it('names no file that is not there', () => {
     expect(paths.filter((path) => !existsSync(path))).toEqual([]);
   });
@@ -51,7 +51,7 @@ describe('docs/guarantees.md', () => {
 
   it('names every variant that the model knows as a flag of the model', () => {
     const model = ['fenced-lock', 'counters']
-      .map((name) => textOf(`docs/spec/${name}.pml`))
+      .map((name) => textOf(`docs/internals/spec/${name}.pml`))
       .join('\n');
     const flags = [...page.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, flag]) => flag!);
     expect(

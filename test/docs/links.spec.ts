@@ -43,6 +43,8 @@ function problemWith(page: Page, target: string): string | undefined {
   return has ? undefined : `${page.path}: ${target} has no such heading`;
 }
 
+const INTERNALS = 'docs/internals/README.md';
+
 describe('the links of the documentation', () => {
   it('lead to files and headings that exist', () => {
     const links = PAGES.flatMap((page) => linksOf(page).map((target) => [page, target] as const));
@@ -67,7 +69,19 @@ describe('the links of the documentation', () => {
     const chapters = PAGES.map(({ path }) => path).filter((path) => /^docs\/[^/]+\.md$/.test(path));
     const missing = chapters.filter((path) => path !== index.path && !linked.includes(path));
     expect(missing).toEqual([]);
-    for (const folder of ['fencing', 'decisions', 'spec'])
-      expect(linked.some((path) => path.startsWith(`docs/${folder}`))).toBe(true);
+    expect(linked).toEqual(expect.arrayContaining(['docs/fencing/README.md', INTERNALS]));
+  });
+
+  it('take a reviewer from the index of the internals to each of them', () => {
+    const linked = linksOf(readPage(INTERNALS)).map((target) =>
+      normalize(join(dirname(INTERNALS), target)),
+    );
+    const internal = PAGES.map(({ path }) => path).filter((path) =>
+      /^docs\/internals\/[^/]+\.md$/.test(path),
+    );
+    const missing = internal.filter((path) => path !== INTERNALS && !linked.includes(path));
+    expect(missing).toEqual([]);
+    for (const folder of ['decisions', 'spec'])
+      expect(linked).toContain(`docs/internals/${folder}/README.md`);
   });
 });

@@ -1,7 +1,9 @@
 import 'reflect-metadata';
+import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { once } from 'node:events';
 import { Pool } from 'pg';
 import type { LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
@@ -19,13 +21,13 @@ import { readPage } from './pages.ts';
 afterEach(closeAll);
 afterAll(removeProjects);
 
-const FENCING = readPage('docs/fencing/README.md');
+const OTHER_STORES = readPage('docs/fencing/recipes.md');
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
   await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
-  await pool.query("INSERT INTO seat VALUES ('12A'), ('12B')");
-  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(FENCING.text)![0]);
+  await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C'), ('12D')");
+  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(OTHER_STORES.text)![0]);
 });
 beforeAll(() => {
   process.env.DATABASE_URL = database.url;
@@ -39,48 +41,80 @@ async function start(module: unknown) {
 describe('the README', () => {
   const servers = useRedisServers(1);
   let project: ConsumerProject;
+  let pool: Pool | undefined;
   beforeAll(async () => {
     project = await writePrograms('README.md', [servers[0]!.url]);
   });
+  afterAll(() => pool?.end());
 
-  it('has a first lock that boots, locks on a server, and leaves nothing held', async () => {
-    const { AppModule } = await project.load('app.module.ts');
-    const { ReportService } = await project.load('report.service.ts');
-    const { LockService } = await project.loadPackage();
-    const app = await start(AppModule);
-    await expect(app.get(ReportService).build('monday')).resolves.toBe('report of monday');
-    const known = await app.get(LockService).inspect('report:monday');
-    expect([known.holder, Number(known.lastToken) > 0]).toEqual([null, true]);
-  });
+  it.each(['once', 'twice'])(
+    'has a lock and a cron job that boot, lock on a server, and leave nothing held: %s',
+    async () => {
+      const { ReportsModule, ReportService } = await project.load('reports.module.ts');
+      const { LockService } = await project.loadPackage();
+      const app = await start(ReportsModule);
+      expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
+      await expect(app.get(ReportService).build('ana')).resolves.toBe('report for ana');
+      const known = await app.get(LockService).inspect('report:ana');
+      expect([known.holder, Number(known.lastToken) > 0]).toEqual([null, true]);
+    },
+  );
 
-  it('has a first fence that lets a newer holder book, and refuses the older one', async () => {
-    const { SeatsModule } = await project.load('seats.module.ts');
-    const { SeatService, Payments } = await project.load('seat.service.ts');
+  it('has a fence that lets a newer holder book, and refuses the older one, twice', async () => {
+    const { SeatsModule, SeatService } = await project.load('seats.module.ts');
     const { isRedlockError } = await project.loadPackage();
     const redis = new Redis(servers[0]!.url);
-    // After both applications, and also when the test fails.
-    const pool: { end?: () => Promise<void> } = {};
-    closeLater({ close: () => Promise.all([redis.quit(), pool.end?.()]) });
+    closeLater({ close: () => redis.quit() });
     const [app, another] = [await start(SeatsModule), await start(SeatsModule)];
-    pool.end = () => app.get(Pool).end();
-    await expect(app.get(SeatService).book('12A', 'ana')).resolves.toBe('booked');
-    await expect(app.get(SeatService).book('12A', 'ben')).resolves.toBe('taken');
-    app.get(Payments).charge = async () => {
-      await redis.del('lock:seat:12B');
-      await another.get(SeatService).book('12B', 'ben');
-    };
-    const late: unknown = await app
-      .get(SeatService)
-      .book('12B', 'ana')
-      .catch((error: unknown) => error);
-    expect(isRedlockError(late) && late.code).toBe('STALE_TOKEN');
-    const { rows } = await database.pool.query('SELECT customer FROM seat ORDER BY id');
-    expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
+    pool = app.get(Pool);
+    const seats = app.get(SeatService);
+    await expect(seats.book('12A', 'ana')).resolves.toBe('booked');
+    await expect(seats.book('12A', 'ben')).resolves.toBe('not free');
+    await expect(seats.book('99Z', 'ben')).resolves.toBe('not free');
+    for (const seat of ['12B', '12C']) {
+      seats.charge = async () => {
+        await redis.del(`lock:seat:${seat}`);
+        await another.get(SeatService).book(seat, 'ben');
+      };
+      const late: unknown = await seats.book(seat, 'ana').catch((error: unknown) => error);
+      expect(isRedlockError(late) && late.code).toBe('STALE_TOKEN');
+    }
+    const booked = "SELECT customer FROM seat WHERE id < '12D' ORDER BY id";
+    const { rows } = await database.pool.query(booked);
+    expect(rows.map(({ customer }) => customer)).toEqual(['ana', 'ben', 'ben']);
   });
 
-  it('has a test that passes without Redis, within the time limit of a test', async () => {
-    await expect(runTests(project, 'report.service.spec.ts')).resolves.toBe(1);
+  it('has a fence that keeps the booking of a holder whose lock was lost without a rival', async () => {
+    const { SeatsModule, SeatService } = await project.load('seats.module.ts');
+    const { LockService } = await project.loadPackage();
+    const app = await start(SeatsModule);
+    pool = app.get(Pool);
+    const redis = new Redis(servers[0]!.url);
+    closeLater({ close: () => redis.quit() });
+    const seats = app.get(SeatService);
+    seats.charge = async () => {
+      const { signal } = app.get(LockService).current()!;
+      await redis.set('lock:seat:12D', 'a value of another client', 'PX', 10_000);
+      await once(signal, 'abort');
+    };
+    await expect(seats.book('12D', 'ana')).resolves.toBe('booked');
+  }, 15_000);
+
+  it('has a test that passes twice without Redis, within the time limit of a test', async () => {
+    await expect(runTests(project, 'reports.spec.ts', 2)).resolves.toBe(1);
   }, 5_000);
+});
+
+describe('docs/quick-start.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has an application that boots and builds a report', async () => {
+    const project = await writePrograms('docs/quick-start.md', [servers[0]!.url]);
+    const { AppModule } = await project.load('app.module.ts');
+    const { ReportController } = await project.load('report.controller.ts');
+    const app = await start(AppModule);
+    await expect(app.get(ReportController).build('monday')).resolves.toBe('report of monday');
+  });
 });
 
 describe('docs/testing.md', () => {
@@ -119,9 +153,9 @@ describe('docs/operations.md', () => {
   });
 });
 
-describe('docs/fencing/README.md', () => {
+describe('docs/fencing/recipes.md', () => {
   it('has a store that passes the conformance kit, in a test that can be copied', async () => {
-    const project = await writePrograms(FENCING.path);
+    const project = await writePrograms(OTHER_STORES.path);
     await expect(runTests(project, 'documents.spec.ts')).resolves.toBe(1);
   });
 });

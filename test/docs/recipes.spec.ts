@@ -14,7 +14,12 @@ import { closeAll, closeLater, silentLogger } from '../nest/support/applications
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { removeProjects, writePrograms, type ConsumerProject } from './consumer-project.ts';
+import {
+  removeProjects,
+  runTests,
+  writePrograms,
+  type ConsumerProject,
+} from './consumer-project.ts';
 import { blocksOf, readPage } from './pages.ts';
 
 const PAGE = 'docs/recipes.md';
@@ -44,12 +49,13 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     await pool.query("INSERT INTO account VALUES ('one', 0), ('two', 0)");
   });
   let recipe: (file: string) => Promise<Record<string, any>>;
+  let project: ConsumerProject;
   let wiring: ConsumerProject;
 
   beforeAll(async () => {
     process.env.DATABASE_URL = database.url;
     const urls = servers.map(({ url }) => url);
-    const project = await writePrograms(PAGE, urls);
+    project = await writePrograms(PAGE, urls);
     recipe = (file) => project.load(file);
     wiring = await writePrograms('docs/fencing/nest.md', urls);
   });
@@ -172,9 +178,14 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
     expect(refunds).toEqual(['payment of ana']);
     const { rows } = await database.pool.query(
-      "SELECT customer FROM seat WHERE id < '12C' ORDER BY id",
+      "SELECT customer FROM seat WHERE id IN ('12A', '12B') ORDER BY id",
     );
     expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
+  });
+
+  it('show a late write that is rejected, in a test that passes twice and leaves a fence that can be pruned', async () => {
+    await expect(runTests(project, 'seats.spec.ts', 2)).resolves.toBe(1);
+    await expect(postgresFence(database.pool, { maxAge: '1h' }).prune()).resolves.toBe(0);
   });
 
   it('run the jobs of one account one after the other, and those of two together', async () => {

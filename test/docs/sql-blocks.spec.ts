@@ -31,7 +31,6 @@ const statementsOf = (block: string): string[] =>
     .filter((statement) => statement !== '');
 
 const POSTGRES = sqlOf('docs/fencing/postgresql.md');
-const NEST = sqlOf('docs/fencing/nest.md');
 const MYSQL = sqlOf('docs/fencing/mysql.md');
 const SQLITE = sqlOf('docs/fencing/sqlite.md');
 const REPAIR = sqlOf('docs/fencing/README.md');
@@ -60,11 +59,8 @@ const REPAIRED = ["refused for 'future'", 'admitted'];
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
 
-  it.each([
-    ['postgresql.md', POSTGRES[0]],
-    ['nest.md', NEST[0]],
-  ])('the table of %s is that of ddl()', (_page, block) => {
-    expect(plain(block!)).toBe(plain(postgresFence(database.pool).ddl()));
+  it('the table of postgresql.md is that of ddl()', () => {
+    expect(plain(POSTGRES[0]!)).toBe(plain(postgresFence(database.pool).ddl()));
   });
 
   it('the statement of postgresql.md is the one that the fence sends, and refuses an older token', async () => {
