@@ -20,7 +20,7 @@ const BEAT_MS = 1_000;
 const NOTICED_STEP_MS = 20;
 /** Time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
-/** Two readings of it, and a pause of the process between two clocks, differ by so much where nothing was suspended. */
+/** Where nothing was suspended, two readings of it differ by less. */
 const BOOT_CLOCK_ERROR_MS = 25;
 
 /** What the layers above do when something changes at the nodes. */
@@ -104,8 +104,9 @@ export class NodeSet {
     this.#configuration = configurationText(addresses, options.quorum);
     const { clock } = environment;
     this.#wallAheadMs = clock.wallMicros() / 1000 - clock.monotonicMs();
-    // Pauses between the two readings, and the steps, make a suspend longer, never shorter: here and where it is computed.
-    this.#bootAheadMs = clock.sinceBootMs() - BOOT_STEP_MS - clock.monotonicMs();
+    // A pause between the two readings, and the steps, make a suspend longer, never shorter; hardly one comes twice in a row.
+    const aheadMs = () => clock.sinceBootMs() - BOOT_STEP_MS - clock.monotonicMs();
+    this.#bootAheadMs = Math.max(aheadMs(), aheadMs());
     const nowMs = () => this.nowMs;
     this.answers = new Deadlines(environment, nowMs);
     this.alarms = new Deadlines(environment, nowMs, true);
@@ -127,8 +128,8 @@ export class NodeSet {
     const monotonicMs = clock.monotonicMs();
     const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
     if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
-      const aheadMs = -clock.monotonicMs() + clock.sinceBootMs();
-      const missedMs = aheadMs - this.#bootAheadMs - this.suspendedMs;
+      const aheadMs = () => -clock.monotonicMs() + clock.sinceBootMs();
+      const missedMs = Math.min(aheadMs(), aheadMs()) - this.#bootAheadMs - this.suspendedMs;
       if (missedMs > BOOT_CLOCK_ERROR_MS) this.suspendedMs += missedMs;
       // Not at once: a getter may have looked at the clock.
       this.environment.endOfTick(() => this.#clockMoved());
