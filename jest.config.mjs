@@ -11,6 +11,7 @@ export const LONG_SPECS = [
   'test/contract/redis-clock.spec.ts',
   'test/docs/consumer.spec.ts',
   'test/docs/recipes.spec.ts',
+  'test/e2e/operation-counts.spec.ts',
   'test/e2e/redis-node-silence.spec.ts',
   'test/fencing/conformance-ages.spec.ts',
   'test/fencing/wrong-stores.spec.ts',

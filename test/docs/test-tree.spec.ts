@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 113;
-const MOST_LINES_OF_LIB = 16_749;
-const MOST_LINES_OF_TEST = 45_243;
+const MOST_FILES_OF_LIB = 111;
+const MOST_LINES_OF_LIB = 15_606;
+const MOST_LINES_OF_TEST = 38_198;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
