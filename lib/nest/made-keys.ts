@@ -89,7 +89,11 @@ export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
     templates.map((template) =>
       template.replaceAll(PLACEHOLDER, (text, index: string, path: string) => {
         const name = `${text} of the key '${template}'`;
-        const value = callOption(() => valueAt(args[Number(index)], path), name, where);
+        const value = callOption(
+          () => path.split('.').slice(1).reduce(propertyOf, args[Number(index)]),
+          name,
+          where,
+        );
         if (typeof value === 'string' && value !== '') return value;
         if (Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean')
           return String(value);
@@ -100,9 +104,6 @@ export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
     );
 }
 
-function valueAt(argument: unknown, path: string): unknown {
-  let value = argument;
-  for (const name of path.split('.').slice(1))
-    value = (value as Record<string, unknown> | null | undefined)?.[name];
-  return value;
+function propertyOf(value: unknown, name: string): unknown {
+  return (value as Record<string, unknown> | null | undefined)?.[name];
 }

@@ -5,10 +5,9 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { kindOf } from '../options/option-names.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { driftMs } from '../validity.ts';
 import { extendOnce } from '../voting/extension.ts';
 import type { ExtensionOutcome, ExtensionTarget } from '../voting/extension.ts';
-import type { VoteRound } from '../voting/vote-round.ts';
+import { driftMs, type VoteRound } from '../voting/vote-round.ts';
 
 /** A lock whose validity is kept, and what it hears of that. */
 export interface LeasedLock extends ExtensionTarget {

@@ -55,7 +55,7 @@ export class Deadlines {
 
   /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, and no more when it was set for before. */
   set(deadline: Deadline, delayMs: number, fromMs: number): void {
-    this.cancel(deadline);
+    if (deadline.position !== -1) this.cancel(deadline);
     deadline.dueMs = fromMs + delayMs;
     deadline.order = this.#orders += 1;
     this.#heap.push(deadline);

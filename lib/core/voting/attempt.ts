@@ -2,9 +2,8 @@ import type { NodeCause } from '../errors.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { MINIMUM_VALIDITY, validUntilMs } from '../validity.ts';
 import type { VoteCount } from './vote-count.ts';
-import { VoteRound } from './vote-round.ts';
+import { MINIMUM_VALIDITY, validUntilMs, VoteRound } from './vote-round.ts';
 import type { RoundOwner } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;

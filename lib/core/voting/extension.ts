@@ -2,9 +2,8 @@ import type { NodeCause } from '../errors.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { validUntilMs } from '../validity.ts';
 import type { ExtensionDecision } from './vote-count.ts';
-import { VoteRound } from './vote-round.ts';
+import { validUntilMs, VoteRound } from './vote-round.ts';
 
 /** What to extend. */
 export interface ExtensionTarget {

@@ -192,7 +192,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.foreign.untilMs > nowMs && !isOverdue) return true;
       record.ended(nowMs);
     }
-    return !isOverdue && record.isReserved(this.ticket, nowMs);
+    return record.reserved !== undefined && !isOverdue && record.isReserved(this.ticket, nowMs);
   }
 
   /**
@@ -334,7 +334,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #leave(): void {
     const { table, admission, set } = this.#room;
     this.#state = 'done';
-    set.answers.cancel(this);
+    if (this.position !== -1) set.answers.cancel(this);
     if (this.place !== undefined) {
       admission.withdraw(this);
       this.place.leave(this);

@@ -1,4 +1,4 @@
-import { driftMs } from '../../../lib/core/validity.ts';
+import { driftMs } from '../../../lib/core/voting/vote-round.ts';
 import { REDLOCK_DEFAULTS } from '../../../lib/core/options/options.ts';
 import { groupBy } from '../../history/group-by.ts';
 import type { Holding } from '../../history/holding.ts';
