@@ -28,8 +28,8 @@ const BARS: readonly (readonly [CountedName, nodes: number, Bar])[] = [
   ['withLock that confirms its release', 5, bar(10, 30, 10, 1_945, 40, 45)],
   ['withLock with a joined call', 1, bar(2, 6, 2, 389, 8, 29)],
   ['withLock with a joined call', 5, bar(10, 30, 10, 1_945, 40, 48)],
-  ['64 callers with keys of their own', 1, bar(6, 262, 6, 13_828, 24, 730)],
-  ['64 callers with keys of their own', 5, bar(30, 1_310, 30, 69_140, 120, 1_090)],
+  ['64 callers with keys of their own', 1, bar(5, 261, 5, 13_828, 24, 730)],
+  ['64 callers with keys of their own', 5, bar(25, 1_305, 25, 69_140, 120, 1_090)],
   // A hand-over is one message for each node; on five, votes of the one before are still out for some of them.
   ['128 callers for one key', 1, { ...bar(140, 768, 140, 49_792, 1_024, 2_550), isLimit: true }],
   ['128 callers for one key', 5, { ...bar(950, 3_840, 950, 234_990, 4_104, 5_200), isLimit: true }],

@@ -153,15 +153,14 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     return handle;
   }
 
-  /** Ends a use, and with the last one the lock. Resolves when its release has left, if that is due. */
-  leave(handle: LockHandle): Promise<void> | undefined {
+  /** Ends a use, and with the last one the lock. */
+  leave(handle: LockHandle): void {
     const index = this.#handles.indexOf(handle);
     if (index >= 0) {
       this.#handles.splice(index, 1);
       if (this.#handles.length === 0) this.#end();
       else if (handle === this.handle && this.#state === 'held') this.#keepForSections();
     }
-    return this.#set.flushed;
   }
 
   /** Resolves when the nodes were notified of its end, or no answer is left to wait for; undefined before the end. */
@@ -325,15 +324,15 @@ export class LockHandle implements Lock {
   }
 
   release(): Promise<void> {
-    void this.releaseSent();
+    this.end();
     return this.#lock.notified ?? Promise.resolve();
   }
 
-  /** As `release`, but waits no longer than until the bytes have left. */
-  releaseSent(): Promise<void> | undefined {
+  /** As `release`, and waits for nothing. */
+  end(): void {
     this.#lock.noticeEnd();
     this.#isReleased = true;
-    return this.#lock.leave(this);
+    this.#lock.leave(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

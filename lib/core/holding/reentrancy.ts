@@ -42,7 +42,8 @@ export async function runSection<Result>(
   } finally {
     section.handle = undefined;
     section.outer = running(section.outer);
-    await (options?.release === 'confirmed' ? handle.release() : handle.releaseSent());
+    if (options?.release === 'confirmed') await handle.release();
+    else handle.end();
   }
   const { lossError } = handle;
   if (lossError !== undefined && options?.onLost !== 'ignore') throw sameLoss(lossError, result);

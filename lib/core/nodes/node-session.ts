@@ -188,8 +188,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Stands in line there, once it has joined. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
-    if (this.state !== 'voting' || this.votesAtMs > this.#set.nowMs) return;
+    if (this.state !== 'voting') return;
     this.node.listen(this.#set.channel);
+    if (this.votesAtMs > this.#set.nowMs) return;
     this.node.wait(request, settle);
   }
 

@@ -74,7 +74,6 @@ export class NodeSet {
   #wallAheadMs: number;
   readonly #bootAheadMs: number;
   readonly #collected: Collected[] = [];
-  #flushed: Promise<void> | undefined;
   readonly #flushAll = this.flush.bind(this);
   #isFlushDue = false;
   #leaveExit: (() => void) | undefined;
@@ -236,19 +235,9 @@ export class NodeSet {
   flush(): void {
     if (!this.#isFlushDue) return;
     this.#isFlushDue = false;
-    this.#flushed = undefined;
     for (const { node } of this.sessions) node.flush();
     const { nowMs } = this;
     for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
-  }
-
-  /** Resolves when what is collected now has left; undefined when nothing is. */
-  get flushed(): Promise<void> | undefined {
-    if (!this.#isFlushDue) return undefined;
-    this.#flushed ??= new Promise((resolve) => {
-      this.#collected.push({ sent: () => resolve() });
-    });
-    return this.#flushed;
   }
 
   /** A quorum answered after `elapsedMs`. */

@@ -100,8 +100,8 @@ export interface WithLockOptions extends AcquireOptions {
    */
   readonly onLost?: 'reject' | 'ignore';
   /**
-   * When the call answers: once the release was handed to the sockets (`'sent'`, at the end of the tick), or once a quorum
-   * of nodes has confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way;
+   * When the call answers: at once, and the release leaves at the end of the tick, with a vote that follows in it (`'sent'`); or
+   * once a quorum of nodes has confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way;
    * one in another process that learns of the end by other means may find it held for a round trip after `'sent'`. A release
    * that fails afterwards is the event `release-incomplete`, and is repeated. @default 'sent'
    */
