@@ -10,7 +10,7 @@ export default {
   testMatch: [
     ...LONG_SPECS.map((path) => `<rootDir>/${path}`),
     '<rootDir>/test/contract/batches.spec.ts',
-    '<rootDir>/test/contract/refinement.spec.ts',
+    '<rootDir>/test/contract/random.spec.ts',
     '<rootDir>/test/fencing/stress/*.spec.ts',
     '<rootDir>/test/fencing/wrong-stores.spec.ts',
     '<rootDir>/test/simulation/campaign.spec.ts',

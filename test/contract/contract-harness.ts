@@ -1,10 +1,5 @@
 import type { LockNames, LockNode } from '../../lib/core/nodes/lock-node.ts';
 
-/** What only some harnesses can do. */
-export type Capability =
-  /** `advance`: the server's clock jumps ahead or back. */
-  'clock';
-
 export interface RawFloor {
   readonly floor: number;
   readonly previous: number;
@@ -41,7 +36,7 @@ export interface ContractHarness {
   forgetScripts(): Promise<void>;
   /** Kills the server and starts it at the same address. */
   restart(options: { readonly keepData: boolean }): Promise<void>;
-  /** Only with the capability `clock`. */
+  /** The clock of the server jumps ahead or back. */
   advance(durationMs: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -49,7 +44,8 @@ export interface ContractHarness {
 /** One property of every lock node. It throws when the node behind the harness doesn't have it. */
 export interface ContractCheck {
   readonly name: string;
-  readonly needs?: readonly Capability[];
+  /** It needs `advance`. */
+  readonly needsClock?: true;
   run(harness: ContractHarness): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { acquireChecks } from './checks/acquire-checks.ts';
 import { connectionChecks } from './checks/connection-checks.ts';
 import { extendChecks } from './checks/extend-checks.ts';
@@ -8,9 +8,7 @@ import { joinChecks } from './checks/join-checks.ts';
 import { multiKeyChecks } from './checks/multi-key-checks.ts';
 import { releaseChecks } from './checks/release-checks.ts';
 import { waitChecks } from './checks/wait-checks.ts';
-import type { Capability, ContractCheck, ContractHarness } from './contract-harness.ts';
-
-const ALL_CAPABILITIES: readonly Capability[] = ['clock'];
+import type { ContractCheck, ContractHarness } from './contract-harness.ts';
 
 /** Every property of the node port. */
 export const contractChecks: readonly ContractCheck[] = [
@@ -25,45 +23,21 @@ export const contractChecks: readonly ContractCheck[] = [
   ...waitChecks,
 ];
 
-/**
- * Runs the contract of the node port.
- *
- * @param createHarness a harness with names, keys and marker of its own for each check
- * @param capabilities what this harness can do beyond the port; a check that needs more is named in a test of its own
- */
+/** Runs checks of the contract, each with a harness of its own. */
 export function lockNodeContract(
   name: string,
+  checks: readonly ContractCheck[],
   createHarness: () => Promise<ContractHarness>,
-  capabilities: readonly Capability[],
 ): void {
   describe(`contract of the node port: ${name}`, () => {
-    let harness: ContractHarness | undefined;
-
-    afterEach(async () => {
-      await harness?.close();
-      harness = undefined;
-    });
-
-    const lacking = (check: ContractCheck): boolean =>
-      (check.needs ?? []).some((capability) => !capabilities.includes(capability));
-
-    it.each(contractChecks.filter((check) => !lacking(check)))('$name', async (check) => {
+    it.each(checks)('$name', async (check) => {
       expect.hasAssertions();
-      harness = await createHarness();
-      await check.run(harness);
-    });
-
-    it("names what can't run here for want of a capability", async () => {
-      harness = await createHarness();
-      const unable = contractChecks.filter(lacking);
-      expect(unable.length > 0).toBe(capabilities.length < ALL_CAPABILITIES.length);
-      for (const check of unable)
-        await expect(check.run(harness)).rejects.toThrow('lacks the capability');
+      const harness = await createHarness();
+      try {
+        await check.run(harness);
+      } finally {
+        await harness.close();
+      }
     });
   });
-}
-
-/** For `advance` of a harness whose clock can't be moved. */
-export function lacks(capability: Capability): never {
-  throw new Error(`This harness lacks the capability '${capability}'.`);
 }

@@ -1,4 +1,4 @@
-import { lockNodeContract } from './lock-node.contract.ts';
+import { contractChecks, lockNodeContract } from './lock-node.contract.ts';
 import { createMemoryHarness } from './memory-harness.ts';
 
-lockNodeContract('memory', async () => createMemoryHarness(), ['clock']);
+lockNodeContract('memory', contractChecks, async () => createMemoryHarness());

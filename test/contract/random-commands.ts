@@ -82,27 +82,6 @@ export function randomCommands(seed: number, count: number, base: number): Rando
   });
 }
 
-/** What can be compared after one command. */
-export interface PlayedCommand {
-  readonly kind: string;
-  readonly reply: Record<string, unknown> | null;
-  readonly keys: readonly unknown[];
-}
-
-/** Plays one command and tells what can be compared: reply without clocks, then owners and floors of every key. */
-export async function play(
-  command: RandomCommand,
-  client: ContractClient,
-  harness: ContractHarness,
-): Promise<PlayedCommand> {
-  const reply = withoutClocks(await perform(command, client, harness));
-  const keys = await stateOf(harness);
-  // How long a lock is kept for somebody depends on a clock.
-  for (const { key, holder } of keys)
-    if (holder?.startsWith('#')) await harness.deleteLock(harness.names(key).locks[0]!);
-  return { kind: typeof reply?.kind === 'string' ? reply.kind : 'fault', reply, keys };
-}
-
 /** Owners and floors of every key. */
 export function stateOf(harness: ContractHarness) {
   const names = harness.names(...KEYS);
@@ -122,6 +101,12 @@ export function stateOf(harness: ContractHarness) {
   );
 }
 
+/** Locks that are kept for somebody are free at once. */
+export async function endTurns(harness: ContractHarness): Promise<void> {
+  for (const { key, holder } of await stateOf(harness))
+    if (holder?.startsWith('#')) await harness.deleteLock(harness.names(key).locks[0]!);
+}
+
 export async function perform(
   command: RandomCommand,
   client: ContractClient,
@@ -134,12 +119,12 @@ export async function perform(
     case 'extend':
       return client.extend(names as LockNames, command.holder, command.ballot, command.ttlMs);
     case 'release':
-      return client.release(names as LockNames, command.holder, command.pass);
+      return client.release(names as LockNames, command.holder, { pass: command.pass });
     case 'abandon':
       return client.abandon(names as LockNames, command.holder, command.pass);
     case 'wait': {
       const { holder, ticket } = command;
-      return client.wait(names as LockNames, holder, { ticket, channel: 'turns:listened' });
+      return client.stand(names as LockNames, holder, { ticket, channel: 'turns:listened' });
     }
     case 'giveBack':
       return client.release(names as LockNames, `#${command.holder}`);
@@ -156,7 +141,7 @@ export async function perform(
     case 'join':
       return client.join();
     case 'otherRetention':
-      return client.join(0, RETENTION_MS + 1);
+      return client.join(0, { floorRetentionMs: RETENTION_MS + 1 });
   }
 }
 

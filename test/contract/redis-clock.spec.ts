@@ -1,44 +1,24 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { startRedisServers } from '../support/redis-servers/index.ts';
-import type { RedisServer } from '../support/redis-servers/index.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import { ContractClient, RETENTION_MS } from './contract-client.ts';
-import { contractChecks } from './lock-node.contract.ts';
+import { contractChecks, lockNodeContract } from './lock-node.contract.ts';
 import { createRedisHarness } from './redis-harness.ts';
 
 /** When a key ends, or up to a millisecond before; Redis 6.2 has no PEXPIRETIME. */
 const END = `local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000) + redis.call('PTTL', KEYS[1])`;
 
-let server: RedisServer;
+// On Linux only: elsewhere every test here fails with that reason.
+const servers = useRedisServers(1, { movableClock: true });
+const checks = contractChecks.filter(({ needsClock }) => needsClock);
 
-beforeAll(async () => {
-  // On Linux only: elsewhere every test here fails with that reason.
-  [server] = (await startRedisServers(1, { movableClock: true })) as [RedisServer];
-});
-
-afterAll(async () => {
-  await server?.stop();
-});
-
-describe('contract of the node port: Redis whose clock moves', () => {
-  const checks = contractChecks.filter(({ needs }) => needs?.includes('clock'));
-
-  it.each(checks)('$name', async (check) => {
-    expect.hasAssertions();
-    const harness = await createRedisHarness(server, { hasMovableClock: true });
-    try {
-      await check.run(harness);
-    } finally {
-      await harness.close();
-    }
-  });
-});
+lockNodeContract('Redis whose clock moves', checks, () => createRedisHarness(servers[0]!));
 
 it('a gate ends R/16 after the clock that it is made of, also where writing it took longer', async () => {
-  const harness = await createRedisHarness(server);
-  const admin = new Redis(server.url);
+  const harness = await createRedisHarness(servers[0]!);
+  const admin = new Redis(servers[0]!.url);
   const gate = gateName(harness.markerName);
   try {
     const client = await ContractClient.joined(harness);

@@ -4,17 +4,13 @@ import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
-import { lacks } from './lock-node.contract.ts';
 
 const FLOOR_DIGITS = 16;
 let harnesses = 0;
 const offsetsMs = new WeakMap<RedisServer, number>();
 
 /** The contract's harness around a real server; it must have been started with an append-only file. */
-export async function createRedisHarness(
-  server: RedisServer,
-  { hasMovableClock = false } = {},
-): Promise<ContractHarness> {
+export async function createRedisHarness(server: RedisServer): Promise<ContractHarness> {
   const prefix = `contract-${++harnesses}:`;
   const nodes: RedisLockNode[] = [];
   const admin = new Redis(server.url, { maxRetriesPerRequest: 3, retryStrategy: () => 20 });
@@ -75,7 +71,6 @@ export async function createRedisHarness(
     },
     restart: (options) => server.restart(options),
     async advance(durationMs) {
-      if (!hasMovableClock) lacks('clock');
       const offsetMs = (offsetsMs.get(server) ?? 0) + durationMs;
       offsetsMs.set(server, offsetMs);
       await server.moveClock(offsetMs);

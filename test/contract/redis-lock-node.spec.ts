@@ -1,17 +1,8 @@
-import { afterAll, beforeAll } from '@jest/globals';
-import { startRedisServers } from '../support/redis-servers/index.ts';
-import type { RedisServer } from '../support/redis-servers/index.ts';
-import { lockNodeContract } from './lock-node.contract.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { contractChecks, lockNodeContract } from './lock-node.contract.ts';
 import { createRedisHarness } from './redis-harness.ts';
 
-let server: RedisServer;
+const servers = useRedisServers(1, { appendonly: true });
+const checks = contractChecks.filter(({ needsClock }) => !needsClock);
 
-beforeAll(async () => {
-  [server] = (await startRedisServers(1, { appendonly: true })) as [RedisServer];
-});
-
-afterAll(async () => {
-  await server?.stop();
-});
-
-lockNodeContract('Redis', () => createRedisHarness(server), []);
+lockNodeContract('Redis', checks, () => createRedisHarness(servers[0]!));

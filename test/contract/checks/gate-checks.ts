@@ -8,21 +8,6 @@ const TTL_MS = 10_000;
 /** Expiries are whole milliseconds, and the server's clock is read beside them. */
 const READING_MICROS = 3_000;
 
-/** What leaves a gate beside no marker, or beside another one. */
-const UNJOINED = (
-  [
-    [
-      'gate: one that belongs to the data of another server opens nothing here',
-      (harness) => harness.takeMarkerOfAnother(),
-    ],
-    ['gate: without a marker it opens nothing', (harness) => harness.deleteMarker()],
-    ['gate: FLUSHALL closes it', (harness) => harness.flush()],
-  ] satisfies [string, (harness: ContractHarness) => Promise<void>][]
-).map(([name, change]): ContractCheck => ({
-  name,
-  run: (harness) => unjoinedAfter(harness, change),
-}));
-
 /** What a vote for a free key leaves behind so that the next one needs neither marker nor clock. */
 export const gateChecks: readonly ContractCheck[] = [
   {
@@ -70,7 +55,7 @@ export const gateChecks: readonly ContractCheck[] = [
     async run(harness) {
       const retentionMs = 2_000;
       const client = await ContractClient.connect(harness);
-      expect((await client.join(0, retentionMs)).kind).toBe('joined');
+      expect((await client.join(0, { floorRetentionMs: retentionMs })).kind).toBe('joined');
       // Later on it is the clock, not the join, that says what is too old.
       await new Promise((resolve) => setTimeout(resolve, retentionMs / 2 + 150));
       await openGate(harness, client);
@@ -97,7 +82,15 @@ export const gateChecks: readonly ContractCheck[] = [
       expect((await client.acquire(names, 'holder', ballot)).kind).toBe('quarantined');
     },
   },
-  ...UNJOINED,
+  {
+    name: 'gate: without a marker it opens nothing',
+    async run(harness) {
+      const { names, client, ballot } = await oneKey(harness);
+      await openGate(harness, client);
+      await harness.deleteMarker();
+      expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
+    },
+  },
   {
     name: 'gate: a restart that keeps all data closes it',
     async run(harness) {
@@ -112,7 +105,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a ballot that a gate accepted is refused for good, also after a step back of R/2',
-    needs: ['clock'],
+    needsClock: true,
     async run(harness) {
       await harness.advance(1_000);
       const { names, client, ballot } = await oneKey(harness);
@@ -124,7 +117,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a step back while a gate is open ends no floor sooner than R past its ballot',
-    needs: ['clock'],
+    needsClock: true,
     async run(harness) {
       await harness.advance(1_000);
       const { names, client, ballot } = await oneKey(harness);
@@ -137,7 +130,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a gate from a jump ahead during the quarantine does not end it',
-    needs: ['clock'],
+    needsClock: true,
     async run(harness) {
       const guardMs = 60_000;
       const client = await ContractClient.joined(harness, guardMs);
@@ -150,16 +143,6 @@ export const gateChecks: readonly ContractCheck[] = [
     },
   },
 ];
-
-async function unjoinedAfter(
-  harness: ContractHarness,
-  change: (harness: ContractHarness) => Promise<void>,
-): Promise<void> {
-  const { names, client, ballot } = await oneKey(harness);
-  await openGate(harness, client);
-  await change(harness);
-  expect(await client.acquire(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
-}
 
 /** A plain vote for another key. */
 async function openGate(
