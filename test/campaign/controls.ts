@@ -1,6 +1,6 @@
 import type { Edit } from '../support/program.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
-import type { CampaignViolation } from './checks/run-verdict.ts';
+import type { CampaignViolation } from './judge/verdict.ts';
 
 /** The code broken on purpose, and the schedule in which the campaign has to notice it. */
 export interface Control {
@@ -127,7 +127,7 @@ export const CONTROLS: readonly Control[] = [
   }),
   broken('silent-connection-kept', {
     claim: 'a connection for votes on which nothing arrives any more is kept',
-    schedule: 'command connections forgotten',
+    schedule: 'all connections forgotten',
     caughtBy: ['broken-promise'],
     file: 'lib/redis/connection/redis-connection.ts',
     find: 'if (this.#missedBeats > BEATS)',
@@ -141,19 +141,10 @@ export const CONTROLS: readonly Control[] = [
     find: 'this.link.open(this.#silenceLimitMs);',
     replace: 'this.link.open(2 ** 30);',
   }),
-  broken('stalls-not-written-down', {
-    claim: 'the network does not write down when it, or a server, did not run',
-    schedule: 'network process stopped',
-    caughtBy: ['false-outage'],
-    file: 'test/campaign/network/network-process.ts',
-    find: 'if (file) {',
-    replace: 'if (file === null) {',
-    quick: true,
-  }),
   broken('silent-connection-given-up-at-once', {
     claim: 'a connection of a stalled server is replaced, whether or not others get through',
     schedule: 'servers stopped for long',
-    caughtBy: ['broken-promise', 'wrong-node-report'],
+    caughtBy: ['broken-promise'],
     file: 'lib/redis/connection/redis-link.ts',
     find: 'if (this.#successor === undefined && this.#timer === undefined) this.#connect();',
     replace: "if (!this.#isClosed) connection.drop('silent');",
@@ -161,7 +152,7 @@ export const CONTROLS: readonly Control[] = [
   broken('no-admission', {
     claim: 'all tries of a burst are sent at once',
     schedule: 'burst of free keys',
-    caughtBy: ['false-outage', 'broken-promise'],
+    caughtBy: ['broken-promise'],
     file: 'lib/core/waiting/admission.ts',
     find: 'if (this.#inUse < this.#limit && ',
     replace: 'if (',
@@ -169,7 +160,7 @@ export const CONTROLS: readonly Control[] = [
   broken('failing-node-not-reported', {
     claim: 'a node that refuses every vote is not reported',
     schedule: 'one of 3 never votes',
-    caughtBy: ['wrong-node-report'],
+    caughtBy: ['broken-promise'],
     file: 'lib/core/nodes/node-session.ts',
     find: "this.#set.emit({ type: 'node-failing', address: this.address, reason });",
     replace: 'void reason;',

@@ -8,7 +8,7 @@ import {
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
 import { LATE_NODE_MS } from '../../lib/nest/host/startup.ts';
-import { errorConditions } from '../campaign/servers/error-conditions.ts';
+import { MISCONF, NOREPLICAS, OOM, READONLY } from '../campaign/conditions.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { closeAll, closeLater, silentLogger } from './support/applications.ts';
@@ -98,10 +98,8 @@ describe('a start without a quorum', () => {
     );
   });
 
-  const REFUSING = errorConditions().filter(({ name }) => /^(OOM|NOREPLICAS|MISCONF)/.test(name));
-
   it.each(
-    REFUSING.flatMap((condition) =>
+    [OOM, NOREPLICAS, MISCONF].flatMap((condition) =>
       [false, true].map((isKnown) => [condition.name, isKnown, condition] as const),
     ),
   )(
@@ -146,8 +144,7 @@ describe('a start without a quorum', () => {
     async (what, server) => {
       const [unsafe] = await startRedisServers(1, server ?? { own: true });
       try {
-        const replica = errorConditions().find(({ name }) => name.startsWith('READONLY'))!;
-        if (server === undefined) await replica.begin(unsafe!);
+        if (server === undefined) await READONLY.begin(unsafe!);
         const nodes = [unsafe!.url, 'redis://127.0.0.1:1', 'redis://127.0.0.1:2'];
         const startupTimeout = 20_000;
         const startedMs = performance.now();
