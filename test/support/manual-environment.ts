@@ -6,6 +6,7 @@ import type {
   Timers,
 } from '../../lib/core/environment.ts';
 import { inModuleContext } from '../../lib/core/system-environment.ts';
+import { SeededRandom } from './seeded-random.ts';
 
 // Taken now, so that a test's fake timers can't replace them.
 const realSetImmediate = setImmediate;
@@ -166,17 +167,12 @@ export class ManualEnvironment implements Environment {
   }
 }
 
-/** mulberry32 for jitter; holders count up, so that they never repeat within one seed. */
+/** Holders count up, so that they never repeat within one seed. */
 export function seededRandom(seed: number): Random {
-  let state = seed >>> 0;
+  const random = new SeededRandom(seed);
   let holders = 0;
   return {
-    fraction: () => {
-      state = (state + 0x6d2b79f5) >>> 0;
-      let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-      mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-      return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-    },
+    fraction: () => random.fraction(),
     mark: () => seed.toString(36).padStart(8, '0'),
     holder: (mark) => `${mark}-${(++holders).toString(36)}`.padEnd(24, '.'),
   };

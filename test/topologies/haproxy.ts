@@ -5,7 +5,7 @@ import { freePort } from '../support/redis-servers/free-port.ts';
 import { GuardedProcess } from '../support/redis-servers/guarded-process.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { serverDirectory } from '../support/redis-servers/server-directory.ts';
-import { unpackDebianPackages } from '../support/databases/debian-database.ts';
+import { unpackDebianPackages } from '../support/redis-servers/debian.ts';
 import { eventually } from '../support/eventually.ts';
 
 const EXECUTABLE = 'usr/sbin/haproxy';

@@ -1,8 +1,4 @@
-import {
-  findRedis,
-  type RedisProvider,
-  type RedisServer,
-} from '../../../test/support/redis-servers/index.ts';
+import { findRedis, type RedisServer } from '../../../test/support/redis-servers/index.ts';
 import type { NodeState } from './stage-event.ts';
 
 /** How many servers the sample starts. */
@@ -71,11 +67,11 @@ export class Cluster {
   /** @throws Error that lists the ways to get Redis when there is none here. */
   static async start(onChange: (node: ClusterNode) => void): Promise<Cluster> {
     const provider = await findRedis();
-    const servers = await provider.start(countFor(provider));
+    const servers = await provider.start(provider.urls?.length ?? OWN_NODES);
     return new Cluster(
       servers.map((server, index) => new ClusterNode(index + 1, server, onChange)),
       servers,
-      provider.canFault,
+      provider.urls === undefined,
       provider.description,
     );
   }
@@ -98,9 +94,4 @@ export class Cluster {
   async stop(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.stop()));
   }
-}
-
-function countFor(provider: RedisProvider): number {
-  if (provider.way !== 'urls') return OWN_NODES;
-  return (process.env['REDIS_NODES'] ?? '').split(',').filter((url) => url.trim() !== '').length;
 }

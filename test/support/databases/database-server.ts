@@ -20,7 +20,6 @@ export interface DatabaseWays {
   /** What to install. */
   readonly install: string;
   readonly installed: DatabaseWay;
-  readonly container: DatabaseWay;
   readonly unpacked: DatabaseWay;
 }
 
@@ -33,7 +32,6 @@ export async function startFirst(name: string, ways: DatabaseWays): Promise<Data
   const hinted: readonly (readonly [hint: string, start: DatabaseWay])[] = [
     [`name a running server: ${variable}=${form}`, () => given(name, variable)],
     [`install ${ways.install}`, ways.installed],
-    ['start Docker, or another container runtime that testcontainers knows', ways.container],
     ['on Debian, let apt-get reach its package source: no root is needed', ways.unpacked],
   ];
   const reasons: string[] = [];

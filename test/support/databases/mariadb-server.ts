@@ -2,13 +2,11 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { foldersWith } from '../redis-servers/find-programs.ts';
 import { type DatabaseServer, startFirst } from './database-server.ts';
-import { unpackDebianPackages } from './debian-database.ts';
-import { startDockerDatabase } from './docker-database.ts';
+import { unpackDebianPackages } from '../redis-servers/debian.ts';
 import { startLocalDatabase } from './local-database.ts';
 
 /**
- * A MariaDB (or MySQL) server with a database `app`: MYSQL_URL, else mariadbd of this machine, else a container, else the
- * Debian package. Ends with this process.
+ * A MariaDB (or MySQL) server with a database `app`: MYSQL_URL, else mariadbd of this machine, else the Debian package. Ends with this process.
  * @param options of mariadbd, the last of which count; a server at MYSQL_URL keeps its own
  */
 export function startMariadb(options: readonly string[] = []): Promise<DatabaseServer> {
@@ -16,7 +14,6 @@ export function startMariadb(options: readonly string[] = []): Promise<DatabaseS
     given: { variable: 'MYSQL_URL', form: 'mysql://user:password@host/database' },
     install: 'mariadb-server',
     installed: () => installed(options),
-    container: () => container(options),
     unpacked: () => unpacked(options),
   });
 }
@@ -25,17 +22,6 @@ async function installed(options: readonly string[]): Promise<DatabaseServer | s
   const [folder] = await foldersWith(['mariadbd'], ['/usr/sbin', '/usr/local/sbin']);
   if (folder === undefined) return 'no mariadbd on PATH or in /usr/sbin';
   return start(join(folder, 'mariadbd'), [], options, `MariaDB of ${folder}`);
-}
-
-function container(options: readonly string[]): Promise<DatabaseServer | string> {
-  return startDockerDatabase({
-    image: 'mariadb:11',
-    port: 3306,
-    environment: { MARIADB_ROOT_PASSWORD: 'mariadb', MARIADB_DATABASE: 'app' },
-    command: options,
-    ready: [/ready for connections/, 2],
-    url: (host, port) => `mysql://root:mariadb@${host}:${port}/app`,
-  });
 }
 
 async function unpacked(options: readonly string[]): Promise<DatabaseServer | string> {

@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { type DatabaseServer, startFirst } from './database-server.ts';
-import { unpackDebianPackages } from './debian-database.ts';
-import { startDockerDatabase } from './docker-database.ts';
+import { libraryPathOf, unpackDebianPackages } from '../redis-servers/debian.ts';
 import { foldersWith } from '../redis-servers/find-programs.ts';
-import { libraryPathOf } from '../redis-servers/shared-libraries.ts';
 import { startLocalDatabase } from './local-database.ts';
 
 const SETTINGS = {
@@ -29,7 +27,7 @@ const optionsOf = (settings: Settings): string[] =>
   ]);
 
 /**
- * A PostgreSQL server: DATABASE_URL, else the programs of this machine, else a container, else the Debian package.
+ * A PostgreSQL server: DATABASE_URL, else the programs of this machine, else the Debian package.
  * Ends with this process. Logical decoding is on where it is started here.
  * @param settings besides the default ones, or instead of them; a server at DATABASE_URL keeps its own
  */
@@ -41,7 +39,6 @@ export function startPostgres(settings: Settings = {}): Promise<DatabaseServer> 
     },
     install: 'PostgreSQL (initdb and postgres, on PATH or in /usr/lib/postgresql)',
     installed: () => installed(settings),
-    container: () => container(settings),
     unpacked: () => unpacked(settings),
   });
 }
@@ -72,17 +69,6 @@ async function installed(settings: Settings): Promise<DatabaseServer | string> {
   );
   if (folder === undefined) return 'no initdb with postgres on PATH or in /usr/lib/postgresql';
   return startIn(folder, settings, `PostgreSQL of ${folder}`);
-}
-
-function container(settings: Settings): Promise<DatabaseServer | string> {
-  return startDockerDatabase({
-    image: 'postgres:17',
-    port: 5432,
-    environment: { POSTGRES_PASSWORD: 'postgres' },
-    command: ['postgres', ...optionsOf(settings)],
-    ready: [/database system is ready to accept connections/, 2],
-    url: (host, port) => `postgres://postgres:postgres@${host}:${port}/postgres`,
-  });
 }
 
 async function unpacked(settings: Settings): Promise<DatabaseServer | string> {

@@ -1,8 +1,3 @@
-/** The ways to get Redis, in the order in which they are tried. */
-export const REDIS_WAYS = ['urls', 'path', 'docker', 'package'] as const;
-
-export type RedisWay = (typeof REDIS_WAYS)[number];
-
 /** How one server is to be started. Without options: no persistence, no password, plain TCP. */
 export interface RedisServerOptions {
   /** Append-only file, written before each reply. Data then survives `restart({ keepData: true })`. Default false. */
@@ -68,35 +63,4 @@ export interface RedisServer {
   moveClock(offsetMs: number): Promise<void>;
   /** Ends the server and removes its data. May be called twice. */
   stop(): Promise<void>;
-}
-
-/** A way that works here, found once and handed on to other processes as JSON. */
-export type FoundRedis =
-  | { readonly way: 'urls'; readonly version: string; readonly urls: readonly string[] }
-  | { readonly way: 'docker'; readonly version: string; readonly image: string }
-  | {
-      readonly way: 'path' | 'package';
-      readonly version: string;
-      /** Absolute path of a redis-server executable. */
-      readonly command: string;
-      /** Value for LD_LIBRARY_PATH where the libraries are not on the system. */
-      readonly libraryPath?: string;
-    };
-
-/** Why a way does not work here, for the error that lists all ways. */
-export interface NotFound {
-  readonly reason: string;
-}
-
-/** Starts servers in the way that was found. */
-export interface RedisProvider {
-  readonly way: RedisWay;
-  /** Version of the server, for example `7.0.15`. */
-  readonly version: string;
-  /** One line for people: which way serves, and the version. */
-  readonly description: string;
-  /** Whether servers can be frozen, killed and restarted. */
-  readonly canFault: boolean;
-  /** Starts `count` independent servers at once and resolves when all of them answer. */
-  start(count: number, options?: RedisServerOptions): Promise<RedisServer[]>;
 }

@@ -14,7 +14,7 @@ export interface ServerCounts {
   readonly cpuMicros: number;
 }
 
-const ASK = ['INFO', 'everything'];
+const ASK = ['INFO', 'everything'] as const;
 const OWN_COMMANDS = ['info', 'ping'];
 
 /** Reads the counters of one server on this machine, without what it asks itself. */
@@ -51,7 +51,7 @@ export class ServerCounters {
     await this.#ask(['PING']);
   }
 
-  async #ask(command: readonly string[]): Promise<string> {
+  async #ask(command: readonly [string, ...string[]]): Promise<string> {
     const reply = await respRequest({ address: { host: '127.0.0.1', port: this.port } }, command);
     this.requests += 1;
     this.#received += lengthOf(command);

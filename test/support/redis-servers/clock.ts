@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readFile, readdir } from 'node:fs/promises';
+import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { AptDownload } from './apt-download.ts';
 import { cachedFolder } from './cached-folder.ts';
-import { debianPlatform } from './debian-platform.ts';
+import { AptDownload, debianPlatform } from './debian.ts';
+import { type RequestTarget, respRequest } from './resp-request.ts';
 import { runCommand } from './run-command.ts';
 
 const LIBRARY = 'libfaketime.so.1';
@@ -34,10 +35,10 @@ export async function findClockLibrary(executable: {
 }): Promise<ClockLibrary> {
   if (process.platform !== 'linux') {
     throw new Error(
-      `the clock of a redis-server is moved by libfaketime and LD_PRELOAD, which is done on Linux only, and this is ${process.platform}; the libfaketime that brew installs on macOS is not used`,
+      `the clock of a redis-server is moved by libfaketime and LD_PRELOAD, which is done on Linux only, and this is ${process.platform}`,
     );
   }
-  const folder = await findFolder(await usualFolders());
+  const folder = await findFolder();
   const library = await libraryFor(executable, folder);
   const environment = {
     ...process.env,
@@ -50,36 +51,21 @@ export async function findClockLibrary(executable: {
   return library;
 }
 
-async function findFolder(systemFolders: readonly string[]): Promise<string> {
-  const reasons: string[] = [];
-  for (const folder of systemFolders.map((each) => join(each, 'faketime'))) {
-    if (!existsSync(join(folder, LIBRARY))) continue;
-    try {
-      await missingSymbols(folder);
-      return folder;
-    } catch (error) {
-      reasons.push(messageOf(error));
-    }
-  }
-  const installed = reasons.join('; ') || `no faketime/${LIBRARY} in ${systemFolders.join(', ')}`;
-  try {
-    return await findPackage();
-  } catch (error) {
-    throw new Error(
-      `libfaketime is needed to move the clock of a redis-server and was not found. Make one of these work:
-  system: install it (apt-get install libfaketime, dnf install libfaketime)
-    (${installed})
-  package: on Debian or Ubuntu, let apt-get reach its package source: no root is needed
-    (${messageOf(error)})`,
-    );
-  }
-}
-
-async function usualFolders(): Promise<string[]> {
+/** Installed on this machine, where it works, else the Debian package. */
+async function findFolder(): Promise<string> {
   const below = await readdir('/usr/lib').catch(() => []);
   const multiarch = below.filter((name) => name.includes('-linux-'));
-  const folders = multiarch.map((name) => join('/usr/lib', name));
-  return [...folders, '/usr/lib', '/usr/lib64', '/usr/local/lib'];
+  const folders = [...multiarch.map((name) => join('/usr/lib', name)), '/usr/lib64'];
+  for (const folder of folders.map((each) => join(each, 'faketime'))) {
+    const works = existsSync(join(folder, LIBRARY)) && missingSymbols(folder);
+    if (await Promise.resolve(works).catch(() => false)) return folder;
+  }
+  return findPackage().catch((cause: unknown) => {
+    throw new Error(
+      'libfaketime is needed to move the clock of a redis-server: install it (apt-get install libfaketime, dnf install libfaketime), or on Debian let apt-get reach its package source',
+      { cause },
+    );
+  });
 }
 
 /** The Debian package, unpacked into a cache folder. Downloads about 50 kB the first time. */
@@ -152,6 +138,88 @@ async function libraryFor(
   };
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+const SHOWN_LIMIT_MS = 15_000;
+/** How far the answer may be from what is expected besides the time that the question took. */
+const TOLERANCE_MS = 3;
+
+/** The wall clock of one server: the real one plus an offset, which is kept in a file in the directory of the server. */
+export class MovableClock {
+  #offsetMs = 0;
+
+  constructor(
+    private readonly library: ClockLibrary,
+    private readonly directory: string,
+  ) {}
+
+  /** Not in the environment of the guard, which would wait for the same file. */
+  prefix(): string[] {
+    return ['env', `LD_PRELOAD=${this.library.preload}`];
+  }
+
+  /** What the server needs in its environment. */
+  environment(): NodeJS.ProcessEnv {
+    return {
+      ...this.library.settings,
+      LD_LIBRARY_PATH: this.library.libraryPath,
+      FAKETIME_TIMESTAMP_FILE: this.#file,
+      // Either would take the place of the file.
+      FAKETIME: undefined,
+      FAKETIME_NO_CACHE: undefined,
+    };
+  }
+
+  async set(offsetMs: number): Promise<void> {
+    this.#offsetMs = offsetMs;
+    await this.write();
+  }
+
+  /** Writes the offset into the directory, which may have been emptied. Never half-written: it may be read any time. */
+  async write(): Promise<void> {
+    const sign = this.#offsetMs < 0 ? '-' : '+';
+    const seconds = (Math.abs(this.#offsetMs) / 1000).toFixed(6);
+    await writeFile(`${this.#file}.next`, `${sign}${seconds}\n`);
+    await rename(`${this.#file}.next`, this.#file);
+  }
+
+  /**
+   * Resolves when TIME shows the offset, at the latest a second after the file was written.
+   * @throws {Error} when it does not in time
+   */
+  async shown(server: RequestTarget): Promise<void> {
+    const deadline = performance.now() + SHOWN_LIMIT_MS;
+    for (;;) {
+      const answer = await this.#distanceMs(server).catch((error: unknown) => error as Error);
+      if (typeof answer === 'number' && Math.abs(answer) <= TOLERANCE_MS) return;
+      if (performance.now() > deadline) {
+        const cause = typeof answer === 'number' ? undefined : answer;
+        const seen = cause ? 'cannot be asked' : `is ${String(answer)} ms away from it`;
+        throw new Error(`the clock was moved by ${this.#offsetMs} ms, and TIME ${seen}`, { cause });
+      }
+      await sleep(Math.min(20, 1000 - (Date.now() % 1000)));
+    }
+  }
+
+  /** How far TIME is from what it should be; 0 when it may be right. */
+  async #distanceMs(server: RequestTarget): Promise<number> {
+    const before = Date.now() + this.#offsetMs;
+    const [seconds, micros] = (await respRequest(server, ['TIME'])).split(' ').map(Number);
+    const after = Date.now() + this.#offsetMs;
+    const shown = (seconds ?? Number.NaN) * 1000 + (micros ?? Number.NaN) / 1000;
+    if (shown < before) return shown - before;
+    return shown > after ? shown - after : 0;
+  }
+
+  /**
+   * libfaketime before 0.9.11 leaves two files for programs that the server might start, which nothing removes after a
+   * SIGKILL. The server itself needs them no longer once it runs.
+   */
+  async removeSharedMemory(pid: number): Promise<void> {
+    for (const name of [`sem.faketime_sem_${pid}`, `faketime_shm_${pid}`]) {
+      await rm(join('/dev/shm', name), { force: true });
+    }
+  }
+
+  get #file(): string {
+    return join(this.directory, 'clock');
+  }
 }
