@@ -39,10 +39,10 @@ export type HealthView = 'exactly' | 'for clients';
 
 /** How long a client takes to find out that something works again that it did not have to connect to again. */
 const NOTICE_MS = 50;
-/** How long a client takes to connect again at its first try, and after several tries that failed. */
-const RECONNECT_MS = 100;
+/** How long a client takes to connect again after several tries that failed. */
 const RECONNECT_LATER_MS = 200;
-/** The longest pause of a client between two tries to connect. */
+/** The first and the longest pause of a client between two tries to connect; each failure doubles it. */
+const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1_000;
 /** Within this time a client finds out by itself that a connection was forgotten, and replaces it. */
 const FORGOTTEN_MS = 15_000;
@@ -62,7 +62,10 @@ export function nodeTimes(
   const cuts = facts.cuts.filter((cut) => cut.worker === worker && cut.node === node);
   const stalls = hasSlack ? stallsOnTheWay(facts, worker, node) : [];
   const pauses = hasSlack ? pausesOf(facts, worker) : [];
-  const away = [...faults.map((fault) => awayDuring(fault, hasSlack)), ...cuts.flatMap(awayAfter)];
+  const away = [
+    ...faults.map((fault) => awayDuring(fault, hasSlack)),
+    ...cuts.flatMap((cut) => awayAfter(facts, cut)),
+  ];
   const answers = complement(
     union([
       ...away.map((each) => untilNoticed(each, pauses)),
@@ -208,9 +211,26 @@ function awayDuring({ from, at, isOffline }: FaultEvent, hasSlack: boolean): Awa
 }
 
 /** Without hints everybody can vote. */
-function awayAfter({ kind, from, at }: CutEvent): Away[] {
+function awayAfter(
+  { reports, cuts }: NodeFacts,
+  { kind, from, at, worker, node }: CutEvent,
+): Away[] {
   if (kind === 'hints') return [];
-  return [{ from, to: Math.min(at, from + FORGOTTEN_MS) + RECONNECT_MS, brokeAt: at }];
+  const joinedAt = reports
+    .filter((report) => placeOf(report.process) === worker && report.node === node)
+    .findLast((report) => report.change === 'joined' && report.at <= at)?.at;
+  // Connections in a row that broke before a join: the pause doubles with each.
+  const failures = cuts.filter(
+    (cut) =>
+      cut.worker === worker &&
+      cut.node === node &&
+      cut.kind !== 'hints' &&
+      cut.at < at &&
+      cut.at > (joinedAt ?? -Infinity),
+  ).length;
+  const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures);
+  const to = Math.min(at, from + FORGOTTEN_MS) + retryMs + NOTICE_MS;
+  return [{ from, to, brokeAt: at }];
 }
 
 /** A worker that does not run meanwhile connects again when it runs. Expects `pauses` in order. */
