@@ -1,4 +1,4 @@
-/** Where the algorithm gets its time from. Durations use the monotonic clock only. */
+/** Source of time for the algorithm. Durations use the monotonic clock only. */
 export interface Clock {
   /** Milliseconds, with fraction, since some fixed instant. Never goes back, whatever happens to the wall clock. */
   monotonicMs(): number;
@@ -11,14 +11,14 @@ export interface Clock {
 /** A timer that was set; opaque. */
 export type TimerHandle = unknown;
 
-/** One-shot timers. */
+/** Timers that fire once. */
 export interface Timers {
   /** `background`: does not keep the process alive by itself, because no caller awaits it. @default false */
   set(callback: () => void, delayMs: number, background?: boolean): TimerHandle;
   clear(handle: TimerHandle): void;
 }
 
-/** Where the algorithm gets its chance from. */
+/** Source of chance for the algorithm. */
 export interface Random {
   /** Uniform in [0, 1): jitter. */
   fraction(): number;

@@ -1,4 +1,4 @@
-/** What went wrong, for `switch`. Closed: a new code is a breaking change. */
+/** Kind of the failure, for `switch`. Closed: a new code is a breaking change. */
 export type RedlockErrorCode =
   | 'LOCK_BUSY'
   | 'QUORUM_UNAVAILABLE'
@@ -8,7 +8,7 @@ export type RedlockErrorCode =
   | 'REDLOCK_CONFIG'
   | 'REDLOCK_CLOSED';
 
-/** Why one node did not vote for us. */
+/** Reason why one node did not vote for us. */
 export type NodeFailureReason =
   | 'held'
   | 'stale'
@@ -21,15 +21,15 @@ export type NodeFailureReason =
   | 'lost'
   | 'error';
 
-/** What one node did with our request. */
+/** Cause at one node: what it did with our request. */
 export interface NodeCause {
   /** Host and port, never a password; `this process` when no node was asked, or when it did not run. */
   readonly address: string;
-  /** For programs. */
+  /** Reason for programs. */
   readonly reason: NodeFailureReason;
-  /** For people. */
+  /** Text for people. */
   readonly message: string;
-  /** From sending to the decision, or to giving up. */
+  /** Time from sending to the decision, or to giving up. */
   readonly elapsedMs: number;
 }
 
@@ -44,7 +44,7 @@ const BRAND = Symbol.for('nestjs-fenced-lock/error');
  * ```
  */
 export abstract class RedlockError extends Error {
-  /** What went wrong, for programs. */
+  /** Kind of the failure, for programs. */
   abstract readonly code: RedlockErrorCode;
   /** The lock keys concerned; empty when there is none. */
   readonly keys: readonly string[];
@@ -54,7 +54,7 @@ export abstract class RedlockError extends Error {
   declare readonly [BRAND]: true;
 
   static {
-    // Not of the instances: a log would show it.
+    // Brand of the prototype, not of the instances: a log would show it.
     Object.defineProperty(this.prototype, BRAND, { value: true });
   }
 
@@ -64,7 +64,7 @@ export abstract class RedlockError extends Error {
   }
 
   /**
-   * What `JSON.stringify` writes: name, code, message, keys, `where`, and what the class adds, such as `causes`. It leaves out the
+   * Output of `JSON.stringify`: name, code, message, keys, `where`, and what the class adds, such as `causes`. It leaves out the
    * stack and what is yours or could give access: `cause`, the `result` of the work, the `value` of an option, and `currentHolder`.
    */
   toJSON(): Record<string, unknown> {
@@ -73,7 +73,7 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Of all classes; what an error does not have is undefined, and so not written. */
+/** Fields of all classes; what an error does not have is undefined, and so not written. */
 const IN_JSON =
   'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere quorum nodeCount causes';
 
@@ -89,17 +89,17 @@ export function isRedlockError(error: unknown): error is RedlockError {
   return typeof error === 'object' && error !== null && BRAND in error;
 }
 
-/** Another holder has the lock and did not release it within the wait. An ordinary result: try later or skip. */
+/** Lock has another holder, who did not release it within the wait. An ordinary result: try later or skip. */
 export class LockBusyError extends RedlockError {
   readonly code = 'LOCK_BUSY';
 
   constructor(
     keys: readonly string[],
-    /** How long the caller waited. */
+    /** Time that the caller waited. */
     readonly waitedMs: number,
-    /** How long the present holder's lease still runs, as far as known; it may be extended or released earlier. */
+    /** Time for which the present holder's lease still runs, as far as known; it may be extended or released earlier. */
     readonly holderRemainingMs: number | undefined,
-    /** What each node answered in the try that found the holder; empty when this process holds it. */
+    /** Answer of each node in the try that found the holder; empty when this process holds it. */
     readonly causes: readonly NodeCause[] = [],
     /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
@@ -120,18 +120,18 @@ export class QuorumUnavailableError extends RedlockError {
 
   constructor(
     keys: readonly string[],
-    /** How long the caller waited. */
+    /** Time that the caller waited. */
     readonly waitedMs: number,
-    /** How many votes a lock needs. */
+    /** Number of votes that a lock needs. */
     readonly quorum: number,
-    /** Of how many nodes. */
+    /** Number of nodes. */
     readonly nodeCount: number,
     /**
-     * One entry per node that did not vote for us. The first has the address `this process` where the servers are not at
+     * Entries, one per node that did not vote for us. The first has the address `this process` where the servers are not at
      * fault: no node was asked, or this process did not run for too long.
      */
     readonly causes: readonly NodeCause[],
-    /** What helps, at the end of the message. */
+    /** Advice that helps, at the end of the message. */
     advice = "Retry, or wait longer ('wait'); where it stays, mend what is named here.",
   ) {
     const subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start';
@@ -142,7 +142,7 @@ export class QuorumUnavailableError extends RedlockError {
   }
 }
 
-/** Why a held lock ended before its release. */
+/** Reason why a held lock ended before its release. */
 export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'short';
 
 /**
@@ -162,9 +162,9 @@ export class LockLostError extends RedlockError {
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
     readonly token: number,
-    /** What each node answered to the last extension. First, with the address `this process`: for how long that did not run. */
+    /** Answer of each node to the last extension. First, with the address `this process`: for how long that did not run. */
     readonly causes: readonly NodeCause[] = [],
-    /** What the protected work returned, when it had finished all the same. */
+    /** Result of the protected work, when it had finished all the same. */
     readonly result?: unknown,
     message = lossMessage(keys, reason, token, causes),
   ) {
@@ -234,15 +234,15 @@ export class FencedUsageError extends RedlockError {
 export class RedlockConfigError extends RedlockError {
   readonly code = 'REDLOCK_CONFIG';
 
-  /** What it was set to. No log or JSON shows it: a pool, for example, has a password. */
+  /** Value that it was set to. No log or JSON shows it: a pool, for example, has a password. */
   declare readonly value: unknown;
 
   constructor(
-    /** Its name, with the path to it: `nodes[1]`, `retry.baseDelay`. */
+    /** Name of the option, with the path to it: `nodes[1]`, `retry.baseDelay`. */
     readonly option: string,
     value: unknown,
     fix: string,
-    /** Where the value must not be seen, or says too little. */
+    /** Text in place of a value that must not be seen, or says too little. */
     shown = describe(value),
   ) {
     super(`Option '${option}' can't be ${shown}: ${fix}.`);
@@ -260,7 +260,7 @@ export class RedlockClosedError extends RedlockError {
   }
 }
 
-/** Not of the instances: a log would show them. */
+/** Names of the prototypes, not of the instances: a log would show them. */
 const NAMES = {
   LockBusyError,
   QuorumUnavailableError,

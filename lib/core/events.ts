@@ -1,6 +1,6 @@
 import type { LockLostError, NodeCause, StaleTokenError } from './errors.ts';
 
-/** What every event about a lock carries. */
+/** Fields that every event about a lock carries. */
 interface AboutKeys {
   /** The keys of the lock, or of the call that got none. */
   readonly keys: readonly string[];
@@ -12,17 +12,17 @@ interface AboutLock extends AboutKeys {
 }
 
 interface AfterWait {
-  /** How long the caller waited. */
+  /** Time that the caller waited. */
   readonly waitedMs: number;
 }
 
 interface WithCauses {
-  /** One entry for each node that did not vote, or did not confirm. */
+  /** Entries, one for each node that did not vote, or did not confirm. */
   readonly causes: readonly NodeCause[];
 }
 
 interface WithValidity {
-  /** How long the lock is valid from now on. */
+  /** Time for which the lock is valid from now on. */
   readonly remainingMs: number;
 }
 
@@ -38,7 +38,7 @@ export interface Configuration {
   readonly quorum: number;
 }
 
-/** What happens to locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
+/** Events of locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
   /** A caller has its lock. */
   | (AboutLock & AfterWait & { readonly type: 'acquired'; readonly tries: number })
@@ -50,16 +50,16 @@ export type LockEvent =
   | (AboutLock & WithValidity & { readonly type: 'extended' })
   /** An extension got no quorum; the lock is neither lost nor renewed, and the extension is tried again. */
   | (AboutLock & WithValidity & WithCauses & { readonly type: 'extension-failed' })
-  /** At most once for each lock, and never together with `released`. */
+  /** Loss, at most once for each lock, and never together with `released`. */
   | (AboutLock & { readonly type: 'lost'; readonly error: LockLostError })
   /** The last section ended, and the nodes are being notified; once for each lock that was not lost. */
   | (AboutLock & { readonly type: 'released'; readonly heldMs: number })
   /** The outer work ended more than one ttl ago, but sections that joined its lock still run and keep it. Once. */
   | (AboutLock & {
       readonly type: 'release-delayed';
-      /** How many of them. */
+      /** Number of those sections. */
       readonly sections: number;
-      /** How long ago the outer work ended. */
+      /** Time since the outer work ended. */
       readonly sinceMs: number;
     })
   /** Fewer nodes than a quorum confirmed the release; it is repeated, and the key expires with its TTL at the latest. */
@@ -76,14 +76,14 @@ export type LockEvent =
       readonly isMoved?: true;
     })
   /**
-   * Another process uses other nodes, or another quorum, so that both could hold one lock at once. Once for each such
+   * Process beside this one uses other nodes, or another quorum, so that both could hold one lock at once. Once for each such
    * configuration; `address` is a node that knows both.
    */
   | (AboutNode & {
       readonly type: 'configurations-differ';
-      /** That of this process. */
+      /** Configuration of this process. */
       readonly own: Configuration;
-      /** That of the other one. */
+      /** Configuration of the other one. */
       readonly other: Configuration;
     })
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */

@@ -32,12 +32,12 @@ export class FencingToken {
     Object.freeze(this);
   }
 
-  /** Its number, so that `<` and `>` compare two tokens. */
+  /** Returns its number, so that `<` and `>` compare two tokens. */
   valueOf(): number {
     return this.value;
   }
 
-  /** Its number in decimal. */
+  /** Returns its number in decimal. */
   toString(): string {
     return String(this.value);
   }
@@ -57,7 +57,7 @@ export interface TokenSource {
 
 /** The grant that a {@link TokenSource} issues a token for. */
 export interface TokenRequest {
-  /** All keys of the grant; one token serves them. */
+  /** Keys of the grant; one token serves all of them. */
   readonly keys: readonly string[];
   /** Random identity of this grant. */
   readonly holder: string;

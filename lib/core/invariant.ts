@@ -1,4 +1,4 @@
-/** On where the checks that cost something run, too: in the tests and the simulation of this package. */
+/** Switch of the checks that cost something: on in the tests and the simulation of this package. */
 export const isThorough = process.env['NESTJS_FENCED_LOCK_INVARIANTS'] === 'on';
 
 /**

@@ -27,7 +27,7 @@ import type { WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
 import { cancelOnAbort, ignoreAbort } from './waiting/shared-abort.ts';
 
-/** No longer does a try without a quorum count: where un-ready means no calls, only time can end that. */
+/** Longest time that a try without a quorum counts: where un-ready means no calls, only time can end that. */
 const LONGEST_OUTAGE_MS = 10_000;
 
 /**
@@ -36,13 +36,13 @@ const LONGEST_OUTAGE_MS = 10_000;
  * `open` it once, then acquire; `drain` and `close` end it.
  */
 export class Redlock {
-  /** As they apply, with all defaults filled in. */
+  /** Options as they apply, with all defaults filled in. */
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
-  /** In no order. No Set, for the reason that KeyTable gives. */
+  /** Calls in no order. No Set, for the reason that KeyTable gives. */
   readonly #acquisitions: Acquisition[] = [];
-  /** Those who wait for something to change: nodes, calls, or locks. */
+  /** Watchers that wait for something to change: nodes, calls, or locks. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
   #closing = false;
@@ -79,12 +79,12 @@ export class Redlock {
     this.#set.open();
   }
 
-  /** In how many ms a quorum may vote: 0 = now, infinite while none has joined. */
+  /** Time in ms until a quorum may vote: 0 = now, infinite while none has joined. */
   get votesInMs(): number {
     return Math.max(0, this.#set.quorumVotesAtMs - this.#set.nowMs);
   }
 
-  /** Why a node has not joined; undefined when it has. */
+  /** Says why a node has not joined; undefined when it has. */
   problemOf(node: LockNode): string | undefined {
     const session = this.#set.sessions.find((each) => each.node === node);
     return session?.state === 'voting' ? undefined : session?.health.problem;
@@ -110,7 +110,7 @@ export class Redlock {
     return !this.#closing && this.#set.hasQuorum && this.#outageMs <= 0;
   }
 
-  /** How long the latest try still counts if it found no quorum. */
+  /** Time for which the latest try still counts if it found no quorum. */
   get #outageMs(): number {
     const { outageAtMs, nowMs } = this.#set;
     return outageAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - nowMs;
@@ -123,7 +123,7 @@ export class Redlock {
     );
   }
 
-  /** How many keys this process knows something of: held, waited for, or remembered for a while. */
+  /** Number of keys that this process knows something of: held, waited for, or remembered for a while. */
   get keyCount(): number {
     return this.#room.table.size;
   }
@@ -252,7 +252,7 @@ export class Redlock {
     await this.#set.close();
   }
 
-  /** No async function: thousands may wait, and each would keep its registers. */
+  /** Promise and no async function: thousands may wait, and each would keep its registers. */
   #acquire(
     keys: readonly string[],
     settings: ResolvedAcquire,
@@ -298,9 +298,9 @@ export class Redlock {
     const { keys, cancelled } = acquisition;
     const error = cancelled?.error ?? reason;
     this.#ended(acquisition);
-    // One of another call, which a user passed on, stays as it is.
+    // Error of another call, which a user passed on, stays as it is.
     if (!isOf(keys, error)) throw error;
-    // It was made where others woke the caller: here its stack leads to the call.
+    // Error was made where others woke the caller: here its stack leads to the call.
     Error.captureStackTrace(error);
     if (error instanceof LockBusyError)
       this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
@@ -309,7 +309,7 @@ export class Redlock {
     throw error;
   }
 
-  /** With its lock, or without one. */
+  /** Ends an acquisition with its lock, or without one. */
   #ended(acquisition: Acquisition): void {
     // The last one takes its place.
     const last = this.#acquisitions.pop()!;
@@ -334,7 +334,7 @@ export class Redlock {
         resolve();
       };
       const look = () => void (condition() && finish());
-      // After a blocked event loop what it waits for may be there, unread.
+      // Change that it waits for may be there after a blocked event loop, unread.
       const timer = timers.set(() => this.#set.environment.afterPoll(finish), timeoutMs);
       this.#watchers.add(look);
     });

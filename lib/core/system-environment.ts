@@ -43,8 +43,8 @@ const systemTimers: Timers = {
     // A timer keeps the async context in which it was made, and with it what a request of a user keeps there.
     const timer = inModuleContext(() => (isShort ? setImmediate(run) : setTimeout(run, delayMs)));
     if (background) timer.unref();
-    // By its own counterpart: to Node any object is an immediate, and one that is none makes it lose another one. Under the
-    // fake timers of a test it is an object of theirs, which may be cleared after them.
+    // Counterpart of each clears it: to Node any object is an immediate, and one that is none makes it lose another one. Under
+    // the fake timers of a test it is an object of theirs, which may be cleared after them.
     const clear = (isShort ? clearImmediate : clearTimeout) as (timer: unknown) => void;
     return () => clear(timer);
   },
@@ -71,7 +71,7 @@ const mark = (): string => randomBytes(MARK_BYTES).toString('base64url');
 
 const systemRandom: Random = { fraction: () => Math.random(), mark, holder };
 
-/** One listener for all, because Node warns of more than ten. */
+/** Callbacks behind one listener, because Node warns of more than ten. */
 const exitCallbacks = new Set<() => void>();
 
 function callAtExit(): void {

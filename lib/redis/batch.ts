@@ -1,6 +1,6 @@
 import { ACQUIRE, defineScript, EXTEND, NEXT, RELEASE_TEXT, WAIT_TEXT } from './scripts.ts';
 
-/** With so many collected, writing costs less than waiting for more; and the server is never busy with one batch for long. */
+/** Batch size from which writing costs less than waiting for more; and the server is never busy with one batch for long. */
 export const MOST_REQUESTS = 32;
 /** A batch has no more of them, unless one request does. */
 export const MOST_KEYS = 128;

@@ -15,7 +15,7 @@ const WRITES = ['set', 'psetex', 'pexpire', 'del'];
 const IN_SCRIPTS = ['time', 'mget', 'get', 'exists', ...WRITES, 'pttl'];
 const FOR_TURNS = ['zadd', 'zcard', 'zrange', 'zpopmin', 'publish', 'subscribe'];
 
-/** Every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
+/** List of every command that is sent, by us or inside our scripts. With a database other than 0 also `select`. */
 export const REQUIRED_COMMANDS: readonly string[] = Object.freeze(
   [SENT, IN_SCRIPTS, FOR_TURNS].flat(),
 );
@@ -26,7 +26,7 @@ export function requiredAclRules(keyPrefix: string): string {
   return `resetchannels ~${keyPrefix}* &${keyPrefix}* -@all ${commands}`;
 }
 
-/** One node and what `examine` said of it. */
+/** Node and what `examine` said of it. */
 export interface ExaminedNode {
   /** Host and port. */
   readonly address: string;
@@ -39,7 +39,7 @@ export interface StartupCheckOptions {
   /** Votes a lock needs. */
   readonly quorum: number;
   readonly restartGuard: boolean;
-  /** In front of every lock key. */
+  /** Prefix of every lock key. */
   readonly keyPrefix: string;
   /** An unreachable node is an error although a quorum answers. @default false */
   readonly strict?: boolean;
@@ -50,13 +50,13 @@ export interface StartupFinding {
   readonly severity: 'error' | 'warning';
   /** Host and port; absent when it concerns the set of nodes. */
   readonly address?: string;
-  /** What is wrong, and the fix. */
+  /** Problem, and the fix. */
   readonly message: string;
   /** The server is not there; what it is like is unknown. @default false */
   readonly isOutage?: boolean;
 }
 
-/** What is unsafe or risky in this set of servers: errors first, then in the order of the nodes; empty when all is well. */
+/** Faults and risks of this set of servers: errors first, then in the order of the nodes; empty when all is well. */
 export function checkNodes(
   nodes: readonly ExaminedNode[],
   options: StartupCheckOptions,
@@ -74,7 +74,7 @@ export function checkNodes(
       message: `${nodes.length} nodes survive as many failures as ${nodes.length - 1}: use an odd number`,
     });
   findings.push(...checkReachable(nodes, options), ...checkDistinct(nodes));
-  // By name errors come first.
+  // Errors come first by name.
   return findings.sort((one, other) => one.severity.localeCompare(other.severity));
 }
 
@@ -83,7 +83,7 @@ export function isUnsafe(findings: readonly StartupFinding[]): boolean {
   return findings.some(({ severity, isOutage }) => severity === 'error' && isOutage !== true);
 }
 
-/** One report of all findings, a line each; an empty string when there are none. */
+/** Report of all findings, a line each; an empty string when there are none. */
 export function formatStartupReport(findings: readonly StartupFinding[]): string {
   if (findings.length === 0) return '';
   const errors = findings.filter(({ severity }) => severity === 'error').length;
@@ -124,7 +124,7 @@ function* warningsOf(
   const { refusesWrites } = reply;
   if (refusesWrites !== undefined)
     yield `refuses all writes now, and so counts as a node that is down: ${refusesWrites}`;
-  // Before version 7 they go into the append-only file and to replicas.
+  // Scripts go into the append-only file and to replicas before version 7.
   const isRefused = restartGuard && connectedReplicas > 0;
   if (isOlderThan(7, 0, version) && !isRefused && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart: behind a proxy that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
@@ -227,7 +227,7 @@ export async function examineServer(
   };
 }
 
-/** Only a member of a cluster, or a proxy in front of one, says so; INFO may hide it. */
+/** Error that only a member of a cluster, or a proxy in front of one, gives; INFO may hide that. */
 const CLUSTER = /: (CLUSTERDOWN|CROSSSLOT|MOVED|ASK|TRYAGAIN) /;
 
 /** The server answers, but would take no vote: its memory is full, it can't save, or its replicas are away. */

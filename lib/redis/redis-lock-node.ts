@@ -23,14 +23,14 @@ import { examineServer } from './preflight.ts';
 const STAYS_MS = 1_000;
 
 export interface RedisLockNodeOptions {
-  /** As in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
+  /** Prefix as in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
   readonly keyPrefix?: string;
-  /** What messages call the input. @default 'nodes' */
+  /** Name of the input in messages. @default 'nodes' */
   readonly option?: string;
 }
 
 /**
- * One Redis server (6.2 or newer) behind the port of the algorithm, over ioredis 5 or 6.
+ * Redis server (6.2 or newer) behind the port of the algorithm, over ioredis 5 or 6.
  *
  * It has a connection of its own for commands, and a second one once it listens for turns. `acquire` and `extend` are
  * sent by digests that one start of one server knows: another one can't vote before it was joined.
@@ -42,7 +42,7 @@ export class RedisLockNode implements port.LockNode {
   readonly #source: ConnectionSource;
   readonly #probeNames: readonly string[];
   readonly #commands: RedisLink;
-  /** For turns only; connected when this process first waits. */
+  /** Link for turns only; connected when this process first waits. */
   readonly #subscriber: RedisLink;
   #listener: port.LockNodeListener | undefined;
   #settings: port.LinkSettings | undefined;

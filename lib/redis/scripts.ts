@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 /** A Lua script as the server knows it. Its header names KEYS, ARGV and every reply. */
 export interface Script {
   readonly text: string;
-  /** What EVALSHA asks for. */
+  /** Digest that EVALSHA asks for. */
   readonly sha1: string;
 }
 
@@ -13,7 +13,7 @@ export function defineScript(lua: string): Script {
   return Object.freeze({ text, sha1: createHash('sha1').update(text).digest('hex') });
 }
 
-/** Where a server keeps what it needs to know of marker and clock in a vote for a free lock. */
+/** Name under which a server keeps what it needs to know of marker and clock in a vote for a free lock. */
 export function gateName(marker: string): string {
   return `${marker}:gate`;
 }
@@ -290,7 +290,7 @@ end
 return {pttl, highest, holder}
 `);
 
-/** At start-up: tries every command that the other scripts use, to find rights that are missing. */
+/** Script of the start-up: tries every command that the other scripts use, to find rights that are missing. */
 export const PROBE = defineScript(`
 -- PROBE: run every command of the other scripts on names that no lock can have, and clean up.
 -- KEYS: probe, probe floor

@@ -17,7 +17,7 @@ import type { KeyLock, KeyRecord, KeyTable } from './key-table.ts';
 import { Lease, type LeasedLock } from './lease.ts';
 import { ReleaseRound, type LockToRelease } from './release.ts';
 
-/** What all locks of one service share. */
+/** Parts that all locks of one service share. */
 export interface LockRoom {
   readonly set: NodeSet;
   readonly table: KeyTable;
@@ -51,9 +51,9 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   tokenValue: number;
   /** Nodes that may hold it, as bits. */
   mayHold: number;
-  /** That of its holder. */
+  /** Handle of its holder. */
   readonly handle: LockHandle;
-  /** All who use it. */
+  /** Handles of all who use it. */
   readonly #handles: LockHandle[];
   readonly #room: LockRoom;
   readonly #set: NodeSet;
@@ -95,7 +95,7 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     return Math.max(0, Math.min(this.#lease.validUntilMs, keptUntilMs) - this.#set.nowMs);
   }
 
-  /** It is lost or released, though nodes may still have it. */
+  /** Says whether it is lost or released, though nodes may still have it. */
   get isEnding(): boolean {
     return this.#state === 'timed' || this.#state === 'over';
   }
@@ -117,7 +117,7 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     this.#lease.watch(extend ? this.#startedAtMs + ttlMs / 3 : undefined);
   }
 
-  /** Before `start`: it can be lost, and is not extended. */
+  /** Watches it before `start`: it can be lost, and is not extended. */
   watch(): void {
     this.#lease.watch();
   }
@@ -138,7 +138,7 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   async extendNow(): Promise<void> {
     const askedAtMs = this.#set.nowMs;
     const outcome = await this.#lease.extendNow();
-    // One that was lost meanwhile says so itself.
+    // Lock that was lost meanwhile says so itself.
     if (outcome.decision === 'extended' || this.isEnding) return;
     const { quorum, sessions, nowMs } = this.#set;
     const waitedMs = nowMs - askedAtMs;
@@ -180,15 +180,15 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     const handles = [...this.#handles];
     // Ends all of them at once; their listeners run later.
     for (const each of handles) each.lossError = error;
-    // While the work has time to stop no other holder may begin; nor before `minHold` has passed.
+    // Next holder may not begin while the work has time to stop; nor before `minHold` has passed.
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.#startedAtMs + this.settings.minHoldMs - nowMs : 0;
     if (keepMs > 0) this.#keepFor(keepMs);
     else if (reason === 'closed' && mustKeepMs > 0) this.#free();
     else this.#releaseOnNodes();
-    this.#set.flush(); // What users run now may take its time.
-    // Of one that it never had, the caller receives the error.
+    this.#set.flush(); // Code of users runs now and may take its time.
+    // If its caller never had the lock, that caller receives the error.
     if (wasGiven) this.#set.emit({ type: 'lost', keys, token: tokenValue, error: sameLoss(error) });
     inModuleContext(() => {
       for (const each of handles) each.notifyLoss();
@@ -215,7 +215,7 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     this.#lease.extendSoon();
   }
 
-  /** Nobody uses it any more: the nodes are notified, now or when `minHold` has passed. */
+  /** Ends a lock that nobody uses any more: the nodes are notified, now or when `minHold` has passed. */
   #end(): void {
     if (this.#state === 'over') return;
     if (this.#state === 'timed') return this.#releaseOnNodes();
@@ -237,7 +237,7 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     this.#setTimer(Math.ceil(keepMs), () => this.#releaseOnNodes());
   }
 
-  /** Its holder has released it, and sections that joined it still run. */
+  /** Holder has released it, and sections that joined it still run. */
   #keepForSections(): void {
     const { keys, tokenValue: token } = this;
     const sinceMs = this.#set.nowMs;
@@ -250,13 +250,13 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
 
   #releaseOnNodes(): void {
     this.#release = new ReleaseRound(this.#room, this);
-    // No extension may follow the release.
+    // Extensions may not follow the release.
     this.#lease.end();
     this.#release.run(this.#set.nowMs);
     this.#free();
   }
 
-  /** Others in this process may ask for its keys. */
+  /** Frees its keys: others in this process may ask for them. */
   #free(): void {
     this.#state = 'over';
     this.#lease.end();
@@ -272,10 +272,10 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   }
 }
 
-/** One use of a lock: by its holder, or by a section inside that joined it. The lock is held until the last one has ended. */
+/** Use of a lock: by its holder, or by a section inside that joined it. The lock is held until the last one has ended. */
 export class LockHandle implements Lock {
   readonly keys: readonly string[];
-  /** Why it was lost while in use. */
+  /** Error that says why it was lost while in use. */
   lossError: LockLostError | undefined = undefined;
   readonly #lock: HeldLock;
   #abort: AbortController | undefined;
@@ -328,7 +328,7 @@ export class LockHandle implements Lock {
     return this.#lock.notified ?? Promise.resolve();
   }
 
-  /** As `release`, and waits for nothing. */
+  /** Ends it as `release` does, and waits for nothing. */
   end(): void {
     this.#lock.noticeEnd();
     this.#isReleased = true;
@@ -339,7 +339,7 @@ export class LockHandle implements Lock {
     return this.release();
   }
 
-  /** What a log shows of it. */
+  /** Returns what a log shows of it. */
   toJSON(): object {
     const { keys, token, isHeld } = this;
     return { keys, token: token.value, holder: token.holder, isHeld };
@@ -355,7 +355,7 @@ export class LockHandle implements Lock {
     return this.isHeld && this.#lock.keys.includes(key);
   }
 
-  /** Another use of its lock. */
+  /** Adds another use of its lock. */
   join(keys: readonly string[]): LockHandle {
     return this.#lock.join(keys);
   }

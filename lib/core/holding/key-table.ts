@@ -15,27 +15,27 @@ export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   readonly ticket: number;
   readonly keys: readonly string[];
-  /** Its latest try: what nodes have said so far. */
+  /** Latest try of it: what nodes have said so far. */
   readonly attempt: Pick<Attempt, 'isAnsweredSince' | 'openCauses' | 'heldBackMs'> | undefined;
   place: KeyLine | undefined;
   previousInLine: Waiter | undefined;
   nextInLine: Waiter | undefined;
-  /** Something changed: it looks again whether it can try, which it may from `fromMs` on, if that is given. */
+  /** Looks again whether it can try, because something changed; it may from `fromMs` on, if that is given. */
   wake(fromMs?: number): void;
 }
 
 /** A lock of this process, as its keys know it. */
 export interface KeyLock {
   readonly keys: readonly string[];
-  /** It is lost or released, though nodes may still have it. */
+  /** Lock is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;
-  /** Its holder, or a section that joined it, has not released it. */
+  /** Holder, or a section that joined it, has not released it. */
   readonly isUsed: boolean;
-  /** Its holder has it. */
+  /** Holder has it. */
   readonly isGiven: boolean;
-  /** How long the nodes keep it as far as this process knows. */
+  /** Time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
-  /** Where its time is over though no timer has said so yet, it ends. */
+  /** Ends it where its time is over though no timer has said so yet. */
   noticeEnd(): void;
   /** Proves to itself that it is still held, soon: a clock has moved. */
   extendSoon(): void;
@@ -48,7 +48,7 @@ export class KeyLine {
   last: Waiter | undefined = undefined;
   /** Set that waits for another key, and keeps the key of this line from later callers: once between two tries for it. */
   reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
-  /** Those in it that have no answer yet, and no more time than one takes. */
+  /** Waiters in it that have no answer yet, and no more time than one takes. */
   #owed: Set<Waiter> | undefined;
 
   /** Mostly behind all others, and in front for one that moves or comes back from its try. */
@@ -98,13 +98,13 @@ export class KeyLine {
   }
 }
 
-/** Another process holds the key, as a quorum of nodes said. */
+/** Holder of the key in another process, as a quorum of nodes said. */
 export interface ForeignHolder {
   /** When it is worth asking again, without a hint. */
   readonly untilMs: number;
   /** When its lease ends unless it is extended; undefined without TTL. */
   readonly freeAtMs: number | undefined;
-  /** What each node said. */
+  /** Answer of each node. */
   readonly causes: () => NodeCause[];
 }
 
@@ -114,12 +114,12 @@ export class KeyRecord extends KeyLine {
   /** Held here: also while it is only kept for `minHold`. */
   lock: KeyLock | undefined = undefined;
   grantedAtMs = 0;
-  /** Whose try for a lock with this key is under way. One at a time in this process. */
+  /** Caller whose try for a lock with this key is under way. One at a time in this process. */
   trying: Waiter | undefined = undefined;
   foreign: ForeignHolder | undefined = undefined;
-  /** Until when it has a holder, here or elsewhere, as far as is known: infinite while it is held here. */
+  /** Time until which it has a holder, here or elsewhere, as far as is known: infinite while it is held here. */
   busyUntilMs = Number.NEGATIVE_INFINITY;
-  /** Until when the word of single nodes counts that named another holder. */
+  /** Time until which the word of single nodes counts that named another holder. */
   namedUntilMs = Number.NEGATIVE_INFINITY;
   /** The latest outage that a try for this key found; whether it still counts depends on who asks. */
   outage: FailedAttempt | undefined = undefined;
@@ -166,22 +166,22 @@ export class KeyRecord extends KeyLine {
   }
 }
 
-/** One record per key that this process holds, tries for or waits for. */
+/** Records, one per key that this process holds, tries for or waits for. */
 export class KeyTable {
   readonly #set: NodeSet;
   /**
-   * No Map: where entries come and go V8 makes a new table all the time, and an outgrown one that has become old keeps all later
-   * ones, with all that was in them, until the next full collection. That was a third of the time of a busy client.
+   * Object and no Map: where entries come and go V8 makes a new table all the time, and an outgrown one that has become old keeps
+   * all later ones, with all that was in them, until the next full collection. That was a third of the time of a busy client.
    */
   readonly #records = Object.create(null) as Record<string, KeyRecord>;
-  /** By key the highest floor that nodes reported ahead of our clock, in microseconds; the one that was seen first comes first. */
+  /** Highest floor by key that nodes reported ahead of our clock, in microseconds; the one that was seen first comes first. */
   readonly #floors = new Map<string, number>();
 
   constructor(set: NodeSet) {
     this.#set = set;
   }
 
-  /** How many records there are. */
+  /** Number of records. */
   get size(): number {
     return Object.keys(this.#records).length;
   }
@@ -195,7 +195,7 @@ export class KeyTable {
   }
 
   useAll(keys: readonly string[]): readonly KeyRecord[] {
-    // One key for nearly every lock: an array that grows takes several times the memory.
+    // Locks have one key nearly always: an array that grows takes several times the memory.
     const records = [this.use(keys[0]!)];
     for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
     for (const { lock } of records) if (lock?.isEnding) lock.noticeEnd();
@@ -217,7 +217,7 @@ export class KeyTable {
     if (record.uses === 0) delete this.#records[record.key];
   }
 
-  /** Every lock once. */
+  /** Returns every lock once. */
   locks(): Set<KeyLock> {
     const locks = new Set<KeyLock>();
     for (const { lock } of Object.values(this.#records)) if (lock !== undefined) locks.add(lock);
@@ -312,7 +312,7 @@ export class KeyTable {
     for (const { queued } of Object.values(this.#records)) queued?.standAt(session);
   }
 
-  /** All callers look again: the set of voting nodes changed. */
+  /** Lets all callers look again: the set of voting nodes changed. */
   hintAll(): void {
     const { nowMs, roundTripMs, environment } = this.#set;
     for (const record of Object.values(this.#records))

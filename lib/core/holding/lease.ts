@@ -12,7 +12,7 @@ import { driftMs, type VoteRound } from '../voting/vote-round.ts';
 /** A lock whose validity is kept, and what it hears of that. */
 export interface LeasedLock extends ExtensionTarget {
   readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
-  /** No answer counts any more. */
+  /** Answers no longer count. */
   readonly isEnding: boolean;
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
   extended(remainingMs: number): void;
@@ -38,7 +38,7 @@ export class Lease extends Deadline {
   readonly #leadMs: number;
   /** Locks look at themselves together at multiples of it, so that their extensions leave as one message. */
   readonly #stepMs: number;
-  /** What each node answered to the last extension, when it failed. */
+  /** Answer of each node to the last extension, when it failed. */
   #failure: (() => NodeCause[]) | undefined;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
   #open: Set<VoteRound> | undefined;
@@ -65,7 +65,7 @@ export class Lease extends Deadline {
     );
   }
 
-  /** From now on reports the loss when validity ends, and extends by itself: first at `extendAtMs`, if ever. */
+  /** Reports from now on the loss when validity ends, and extends by itself: first at `extendAtMs`, if ever. */
   watch(extendAtMs = Number.POSITIVE_INFINITY): void {
     this.#nextExtensionMs = extendAtMs;
     this.#keeps = extendAtMs !== Number.POSITIVE_INFINITY;
@@ -85,7 +85,7 @@ export class Lease extends Deadline {
     this.#keeps = false;
   }
 
-  /** One extension now, outside the rhythm. */
+  /** Extends once now, outside the rhythm. */
   async extendNow(): Promise<ExtensionOutcome> {
     const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
     this.#apply(outcome);

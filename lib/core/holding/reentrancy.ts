@@ -10,7 +10,7 @@ type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: string };
 
 /** Work that runs under a lock, and what an async context is inside of. */
 interface Section {
-  /** Whose lock it is: two services in one process don't know each other's. */
+  /** Service whose lock it is: two services in one process don't know each other's. */
   readonly service: object;
   /** Undefined when it has ended. Work that it started may outlive it, and then remembers nothing of it. */
   handle: LockHandle | undefined;
@@ -20,7 +20,7 @@ interface Section {
 
 const STORAGE_KEY = Symbol.for('nestjs-fenced-lock/lock-context');
 const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<Section> };
-/** One for the process, also when two copies of this package are loaded. */
+/** Storage of the whole process, also when two copies of this package are loaded. */
 const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Section>());
 
 /**
@@ -90,7 +90,7 @@ export function enclosingHandle(
   );
 }
 
-/** Those that have ended are dropped on the way, so that no walk is long. */
+/** Drops on the way the sections that have ended, so that no walk is long. */
 function outerOf(section: Section): Section | undefined {
   section.outer = running(section.outer);
   return section.outer;

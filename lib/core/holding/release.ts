@@ -13,13 +13,13 @@ export interface LockToRelease {
   readonly holder: string;
   readonly tokenValue: number;
   readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
-  /** Of its keys, with the first caller of this process that waits for each. */
+  /** Records of its keys, with the first caller of this process that waits for each. */
   readonly records: readonly KeyRecord[];
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   readonly mayHold: number;
 }
 
-/** Where it was held. */
+/** Place where it was held. */
 export interface ReleaseRoom {
   readonly set: NodeSet;
   readonly table: KeyTable;

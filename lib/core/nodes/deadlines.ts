@@ -5,7 +5,7 @@ export const LATE_MS = 10;
 /** Timers of the platform are not more exact. */
 const TIMER_ERROR_MS = 2;
 
-/** Something that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
+/** Event that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
 export abstract class Deadline {
   dueMs = 0;
   /** Place in the heap, -1 where it is not set; for {@link Deadlines} only. */
@@ -107,7 +107,7 @@ export class Deadlines {
     const isLate = first !== undefined && nowMs - first.dueMs > TIMER_ERROR_MS;
     if (!isLate || this.#background) return this.#call(nowMs);
     this.#isFiring = true;
-    // Something else may block between the poll and this: what becomes due meanwhile has a poll of its own.
+    // Code of others may block between the poll and this: what becomes due meanwhile has a poll of its own.
     this.#environment.afterPoll(() => this.#call(nowMs));
   }
 

@@ -5,26 +5,26 @@ import type { NodeSession } from './node-session.ts';
 import type { NodeSet } from './node-set.ts';
 
 /**
- * What the nodes know of one key at the moment: for people and dashboards, never for deciding whether one may write.
+ * State of one key as the nodes know it at the moment: for people and dashboards, never for deciding whether one may write.
  * `lastToken` is nothing to write with: the last ballot of a key belongs to its holder.
  */
 export interface LockInspection {
-  /** As the caller named it, without the prefix. */
+  /** Key as the caller named it, without the prefix. */
   readonly key: string;
   /**
    * Random identity of the holder that a quorum of nodes reports; `null` when there is none. `undefined` when that is unknown:
    * with the nodes that did not answer there could be one.
    */
   readonly holder: string | null | undefined;
-  /** How long the holder's lease runs on a quorum of nodes; 0 without a known holder. */
+  /** Time for which the holder's lease runs on a quorum of nodes; 0 without a known holder. */
   readonly remainingMs: number;
   /** The largest ballot any answering node remembers, decimal; `'0'` when none. It may belong to an abandoned attempt. */
   readonly lastToken: string;
-  /** What each node answered. */
+  /** Answer of each node. */
   readonly nodes: readonly NodeInspection[];
 }
 
-/** What one node knows of one key at the moment. */
+/** State of one key as one node knows it at the moment. */
 export interface NodeInspection {
   /** Host and port, never a password. */
   readonly address: string;
@@ -46,7 +46,7 @@ export async function inspectKey(set: NodeSet, key: string): Promise<LockInspect
     set.sessions.map(
       (session) =>
         new Promise<NodeInspection>((resolve) => {
-          // After a blocked event loop the answers may be there, unread.
+          // Answers may be there after a blocked event loop, unread.
           const timer = timers.set(() => {
             set.environment.afterPoll(() =>
               resolve(unanswered(session, 'timeout', 'no answer in time')),

@@ -12,7 +12,7 @@
 export interface LockNode {
   /** Host and port, for messages; never a password. */
   readonly address: string;
-  /** For one more lock service: this node, or, while it has one, another to the same server. Missing: this node. */
+  /** Node for one more lock service: this node, or, while it has a service, another to the same server. Missing: this node. */
   forService?(): LockNode;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
   open(listener: LockNodeListener, settings: LinkSettings): void;
@@ -38,7 +38,7 @@ export interface LockNode {
   close(): Promise<void>;
 }
 
-/** What a node needs to notice by itself that a connection went silent. */
+/** Settings that a node needs to notice by itself that a connection went silent. */
 export interface LinkSettings {
   /**
    * A connection on which an answer has been due for this long is doubted: a second one is opened beside it, and takes its
@@ -58,7 +58,7 @@ export interface LockNodeListener {
   unreachable?(message: string): void;
   /** An answer is overdue, also one that is no vote, and a second connection gets none either; repeated while that lasts. */
   stalled?(): void;
-  /** Something arrived after a silence. */
+  /** Data arrived after a silence. */
   spoke?(): void;
   /** The server keeps a free lock: for this process, or, with `keptMs`, for another one for so long, and this one is behind it. */
   turn(lockName: string, keptMs: number): void;
@@ -66,7 +66,7 @@ export interface LockNodeListener {
   listening(): void;
 }
 
-/** No answer of the protocol. */
+/** Failure in place of an answer of the protocol. */
 export interface NodeFailure {
   readonly kind: 'failed';
   /** True when the command certainly changed nothing; false when that is unknown. */
@@ -80,7 +80,7 @@ export interface NodeFailure {
 
 /** Names of one lock on the server: for each key its lock and its floor. */
 export interface LockNames {
-  /** Where the node remembers when it may vote. */
+  /** Name under which the node remembers when it may vote. */
   readonly marker: string;
   /** `lock1 floor1 [lock2 floor2 …]`. */
   readonly pairs: readonly string[];
@@ -131,7 +131,7 @@ export interface AcquireRequest {
 export type AcquireReply =
   | { readonly kind: 'accepted' }
   /**
-   * Another holder has the key at `index`, the first held one in the order of the request, so that all nodes name the same.
+   * Key at `index` has another holder; it is the first held one in the order of the request, so that all nodes name the same.
    * `remainingMs` is -1 when it has no TTL; `floor` is the highest over all keys.
    */
   | {
@@ -218,7 +218,7 @@ export type InspectReply =
     }
   | NodeFailure;
 
-/** What the start-up checks want to know of one server. */
+/** Facts of one server that the start-up checks want to know. */
 export interface NodeFacts {
   readonly kind: 'facts';
   /** Changes with every start of the server; equal for two addresses of one server. */
@@ -230,7 +230,7 @@ export interface NodeFacts {
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
-  /** Why it refuses every write at the moment, in the server's own words; undefined when it does not. */
+  /** Reason why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */
   readonly missingRights: readonly string[];

@@ -1,21 +1,21 @@
 import { Alarm } from './deadlines.ts';
 import type { NodeSet } from './node-set.ts';
 
-/** This many refusals or whole timeouts in a row make a node failing. */
+/** Number of refusals or whole timeouts in a row that make a node failing. */
 const FAILING_AFTER = 3;
-/** So long a node may be away before the reason is reported. */
+/** Time that a node may be away before the reason is reported. */
 const ABSENCE_MS = 2_000;
 
-/** What went wrong with a vote: no answer in time, or the node itself refused it. */
+/** Fault of a vote: no answer in time, or the node itself refused it. */
 type Fault = 'timeout' | 'acquire' | 'extend';
 
-/** How one node does, and what listeners know of it. */
+/** Health of one node: how it does, and what listeners know of it. */
 export class NodeHealth {
-  /** Why it can't be asked, or does not vote, at the moment. */
+  /** Reason why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   /** The last event. */
   reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
-  /** In a row. */
+  /** Faults in a row. */
   faults = 0;
   readonly #address: string;
   readonly #set: NodeSet;
@@ -34,7 +34,7 @@ export class NodeHealth {
   }
 
   /**
-   * It answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks.
+   * Node answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks.
    *
    * @param did what it was asked for, where it did that
    */
@@ -65,7 +65,7 @@ export class NodeHealth {
     this.#set.emit({ type: 'node-failing', address: this.#address, reason });
   }
 
-  /** It does not vote. */
+  /** Notes that it does not vote. */
   away(): void {
     this.#set.alarms.set(this.#absence, ABSENCE_MS, this.#set.nowMs);
   }

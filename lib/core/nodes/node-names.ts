@@ -1,6 +1,6 @@
 import type { LockNames } from './lock-node.ts';
 
-/** Where a node remembers when it may vote. */
+/** Name under which a node remembers when it may vote. */
 export function markerName(keyPrefix: string): string {
   return `${keyPrefix}#marker`;
 }

@@ -18,7 +18,7 @@ import { NodeHealth } from './node-health.ts';
 import type { NodeSet, NodeSetListener } from './node-set.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
-/** With this many unanswered votes a silent node is only sent releases. */
+/** Number of unanswered votes with which a silent node is only sent releases. */
 const MAX_OPEN_VOTES = 64;
 /** Pauses before a node is joined again double up to this. */
 const FIRST_PAUSE_MS = 50;
@@ -30,7 +30,7 @@ const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-polic
 /** The party that asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector {
   readonly vote: VoteRequest;
-  /** It no longer listens. */
+  /** Collector no longer listens. */
   readonly ended: boolean;
   collect(index: number, reply: VoteReply): void;
 }
@@ -47,7 +47,7 @@ export interface ReleaseCollector {
  */
 export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
 
-/** One node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
+/** Node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
 export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
@@ -68,13 +68,13 @@ export class NodeSession extends Deadline implements LockNodeListener {
   readonly #afterJoin: VoteCollector[] = [];
   /** When the votes were sent that have not been answered; answers come in order. */
   readonly #sentAtMs: number[] = [];
-  /** Which connection this is: late answers of earlier ones change nothing here. */
+  /** Number of this connection: late answers of earlier ones change nothing here. */
   #connection = 0;
   /** A vote on this connection failed in such a way that the node may have it all the same. */
   #hasUnknownOutcome = false;
   #isJoinAsked = false;
   #failedJoins = 0;
-  /** How often in a row it forgot that it was joined, before it voted. */
+  /** Times in a row that it forgot that it was joined, before it voted. */
   #forgotten = 0;
   readonly #joinAlarm = new Alarm(() => this.#join());
 
@@ -160,7 +160,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
     const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
     this.#reconnected('down');
-    // So long keys of commands without an answer can live.
+    // Keys of commands without an answer can live so long.
     if (unanswered) this.#outbox.repeatUntilMs = this.#set.nowMs + this.#set.options.maxTtlMs;
     this.#failWaiting(message);
     this.health.left(message);
@@ -178,7 +178,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   spoke(): void {
-    // What comes may be a vote, which says more.
+    // Reply that comes may be a vote, which says more.
     if (this.state !== 'voting' || !this.isSilent || this.#sentAtMs.length > 0) return;
     this.isSilent = false;
     if (this.#set.isAnswering) this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
@@ -273,7 +273,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       this.state = 'joining';
       this.#forgotten += 1;
       this.health.left(this.#forgotten > 1 ? FORGETS : MUST_JOIN);
-      // No pause the first time: it was flushed.
+      // Pauses begin with the second time: the first time it was flushed.
       if (this.#forgotten > 1) this.#joinLater(this.#forgotten - 2);
     }
     if (this.#joinAlarm.position === -1) this.#join();
@@ -310,14 +310,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.state = 'voting';
     this.votesAtMs = this.#set.nowMs + quarantineMs;
     this.#outbox.flush();
-    // One that ended meanwhile has been released, and must not arrive after its release.
+    // Vote that ended meanwhile has been released, and must not arrive after its release.
     for (const collector of this.#afterJoin.splice(0))
       if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
     this.#set.flushLater();
-    // One that forgets votes first.
+    // Node that forgets votes first.
     if (this.#forgotten <= 1) {
       this.health.problem = 'connection lost';
-      // What was found before is outdated.
+      // Outage that was found before is outdated.
       this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
       this.health.joined(quarantineMs, isMoved);
     }

@@ -20,12 +20,12 @@ const BEAT_MS = 1_000;
 const NOTICED_STEP_MS = 20;
 /** Time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
-/** Where nothing was suspended, two readings of it differ by less. */
+/** Difference that two readings of it stay below where nothing was suspended. */
 const BOOT_CLOCK_ERROR_MS = 25;
 
-/** What the layers above do when something changes at the nodes. */
+/** Actions of the layers above when something changes at the nodes. */
 export interface NodeSetListener {
-  /** One more node votes, or answers again. */
+  /** Node has begun to vote, or answers again. */
   joined(): void;
   /** A lock is kept for this process at a node; with `keptMs` for another one, and this one is behind it. */
   turn(session: NodeSession, lockName: string, keptMs: number): void;
@@ -35,7 +35,7 @@ export interface NodeSetListener {
   clockMoved(): void;
 }
 
-/** Something whose time runs from the moment at which its bytes were handed to the sockets. */
+/** Message whose time runs from the moment at which its bytes were handed to the sockets. */
 export interface Collected {
   sent(nowMs: number): void;
 }
@@ -57,11 +57,11 @@ export class NodeSet {
   readonly answers: Deadlines;
   /** Deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
-  /** How many releases may still be confirmed. */
+  /** Number of releases that may still be confirmed. */
   openReleases = 0;
   /** Typical time until a quorum has answered; a guess until measured. */
   roundTripMs = 2;
-  /** How long the system was suspended, as far as it was noticed. */
+  /** Time that the system was suspended, as far as it was noticed. */
   suspendedMs = 0;
   /** When a quorum of nodes last answered a try. */
   lastQuorumAtMs = Number.NEGATIVE_INFINITY;
@@ -130,14 +130,14 @@ export class NodeSet {
       const aheadMs = () => -clock.monotonicMs() + clock.sinceBootMs();
       const missedMs = Math.min(aheadMs(), aheadMs()) - this.#bootAheadMs - this.suspendedMs;
       if (missedMs > BOOT_CLOCK_ERROR_MS) this.suspendedMs += missedMs;
-      // Not at once: a getter may have looked at the clock.
+      // Waits for the end of the tick: a getter may have looked at the clock.
       this.environment.endOfTick(() => this.#clockMoved());
     }
     this.#wallAheadMs = wallAheadMs;
     return this.nowMs;
   }
 
-  /** So many nodes have joined that a lock is possible; they may still be in quarantine. */
+  /** Says whether so many nodes have joined that a lock is possible; they may still be in quarantine. */
   get hasQuorum(): boolean {
     return this.sessions.filter(({ state }) => state === 'voting').length >= this.quorum;
   }
@@ -242,7 +242,7 @@ export class NodeSet {
 
   /** A quorum answered after `elapsedMs`. */
   measured(elapsedMs: number, ttlMs: number, nowMs: number): void {
-    // What is beyond that, this process did not run: callers must not wait so long before a try, or end so early without one.
+    // Because this process did not run beyond that, callers must not wait so long before a try, or end so early without one.
     const tripMs = Math.min(elapsedMs, this.options.acquire.nodeTimeoutMs);
     const differenceMs = tripMs - this.roundTripMs;
     // Longer ones are often pauses of this process, and one that waits longer than others for its turn never has it.
@@ -309,7 +309,7 @@ export class NodeSet {
         { code: 'REDLOCK_LISTENER_FAILED' },
       );
     } catch {
-      // What cannot be shown, or warned of, must not end a lock either.
+      // Failure that cannot be shown, or warned of, must not end a lock either.
     }
   }
 }

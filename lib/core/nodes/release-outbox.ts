@@ -16,12 +16,12 @@ export class ReleaseOutbox {
   readonly #node: LockNode;
   readonly #set: NodeSet;
   readonly #pauseMs: number;
-  /** By holder: the request, and when every key of this lock has expired. */
+  /** Releases by holder: the request, and when every key of this lock has expired. */
   readonly #kept = new Map<string, { request: ReleaseRequest; expiresAtMs: number }>();
-  /** Of releases that were delivered, and are delivered once more. */
+  /** Alarms of releases that were delivered, and are delivered once more. */
   readonly #repeats = new Set<Alarm>();
   readonly #alarm = new Alarm(() => this.flush());
-  /** Until then every release is sent twice; 0 when there is no need. */
+  /** Time until which every release is sent twice; 0 when there is no need. */
   repeatUntilMs = 0;
   #closed = false;
 
@@ -31,7 +31,7 @@ export class ReleaseOutbox {
     this.#pauseMs = set.options.acquire.nodeTimeoutMs;
   }
 
-  /** What became of a release of a lock whose keys have expired at `expiresAtMs`. */
+  /** Notes what became of a release of a lock whose keys have expired at `expiresAtMs`. */
   answered(request: ReleaseRequest, expiresAtMs: number, reply: ReleaseReply): void {
     if (reply.kind === 'failed') this.keep(request, expiresAtMs);
     else if (this.repeatUntilMs !== 0 && this.repeatUntilMs > this.#set.nowMs)

@@ -5,7 +5,7 @@ export const MAX_KEYS = 1_000;
 export const MAX_KEY_LENGTH = 1_024;
 /** Names of markers, floors and queues, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
 const RESERVED = /^#|#marker(:\w+)?$|#(probe|queue)$|#floor:/;
-/** With the `u` flag a surrogate class matches unpaired ones only. */
+/** Surrogate class with the `u` flag, which matches unpaired ones only. */
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**
@@ -20,7 +20,7 @@ export function normalizeKeys(keys: string | readonly string[]): readonly string
       `keys are a non-empty string, or an array of 1 to ${MAX_KEYS} of them`,
       Array.isArray(keys) ? `${keys.length} keys` : kindOf(keys),
     );
-  // Not by map, which skips the holes of an array.
+  // Array.from instead of map, which skips the holes of an array.
   return Object.freeze([...new Set(Array.from<unknown, string>(keys, validKey))].sort());
 }
 

@@ -25,7 +25,7 @@ export function checkOptionNames(
   }
 }
 
-/** For messages that must not show the value. */
+/** Kind of a value, for messages that must not show it. */
 export function kindOf(value: unknown): string {
   if (value == null) return String(value);
   if (value === '') return 'an empty string';

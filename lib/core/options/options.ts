@@ -2,14 +2,14 @@ import type { Duration } from './duration.ts';
 import type { LockEventListener } from '../events.ts';
 import type { TokenSource } from '../fencing-token.ts';
 
-/** How a caller retries after losing a vote. Full jitter; a published release ends the wait early. */
+/** Retries of a caller after losing a vote. Full jitter; a published release ends the wait early. */
 export interface RetryOptions {
   /**
    * Half of the first random wait; it doubles with every failure.
    * Smaller: quicker when free, more commands under contention. @default two measured round trips to the quorum
    */
   readonly baseDelay?: Duration;
-  /** No random wait is longer. @default nodeTimeout */
+  /** Longest random wait. @default nodeTimeout */
   readonly maxDelay?: Duration;
 }
 
@@ -26,18 +26,18 @@ export interface RedlockOptions {
    */
   readonly maxTtl?: Duration;
   /**
-   * How long `acquire` tries; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
+   * Time for which `acquire` tries; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
    * @default restart guard + 2 s (12 s with the default ttl, 2 s without guard)
    */
   readonly wait?: Duration;
   /**
-   * How long one node may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a
+   * Time that one node may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a
    * frozen majority costs per try. @default ttl / 10, at least 50 ms, at most 500 ms (and at most ttl / 3)
    */
   readonly nodeTimeout?: Duration;
-  /** How much the rates of two clocks may differ, as a share of the ttl; 2 ms are added. @default 0.01 */
+  /** Difference that the rates of two clocks may have, as a share of the ttl; 2 ms are added. @default 0.01 */
   readonly driftFactor?: number;
-  /** In front of every name on the servers. Applications that must exclude each other use the same. @default 'lock:' */
+  /** Prefix of every name on the servers. Applications that must exclude each other use the same. @default 'lock:' */
   readonly keyPrefix?: string;
   /** Extend held locks at a third of the ttl. `false`: a lock ends after one ttl. @default true */
   readonly extend?: boolean;
@@ -52,7 +52,7 @@ export interface RedlockOptions {
    * @default true with two or more nodes, false with one
    */
   readonly restartGuard?: boolean;
-  /** Who issues fencing tokens. @default 'quorum' */
+  /** Issuer of fencing tokens. @default 'quorum' */
   readonly tokens?: 'quorum' | TokenSource;
   /**
    * Votes a lock needs, at least a majority. Larger only while nodes are added or replaced step by step (docs/operations.md,
@@ -60,8 +60,8 @@ export interface RedlockOptions {
    */
   readonly quorum?: number;
   /**
-   * How many tries for locks this process has under way at once; further ones wait for their turn, within their `wait`. Keeps
-   * a burst from burying its own answers. Extensions and releases don't count. @default 512
+   * Number of tries for locks that this process has under way at once; further ones wait for their turn, within their `wait`.
+   * Keeps a burst from burying its own answers. Extensions and releases don't count. @default 512
    */
   readonly concurrentTries?: number;
   /**
@@ -69,7 +69,7 @@ export interface RedlockOptions {
    * may lead to another server by now, while the old one lives. @default '10m'
    */
   readonly maxConnectionAge?: Duration;
-  /** How callers of this process space their tries. */
+  /** Spacing of the tries of callers of this process. */
   readonly retry?: RetryOptions;
   /** Receives what happens to locks and nodes. */
   readonly onEvent?: LockEventListener;
@@ -80,7 +80,7 @@ export interface AcquireOptions {
   /** Time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
   readonly ttl?: Duration;
   /**
-   * How long to try; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
+   * Time to try for; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
    * @default that of the module, restart guard + 2 s
    */
   readonly wait?: Duration;

@@ -58,9 +58,9 @@ export const SERVICE_OPTIONS = {
   onEvent: callback,
 };
 
-/** What one acquire uses, all of it checked. */
+/** Options that one acquire uses, all of them checked. */
 export interface ResolvedAcquire {
-  /** Not below minHoldMs, so that a crash does not cut the hold short. */
+  /** Time to live, not below minHoldMs, so that a crash does not cut the hold short. */
   readonly ttlMs: number;
   readonly waitMs: number;
   readonly nodeTimeoutMs: number;
@@ -84,7 +84,7 @@ export interface ResolvedOptions {
   readonly retryBaseDelayMs: number | undefined;
   /** Undefined: the node timeout of the call. */
   readonly retryMaxDelayMs: number | undefined;
-  /** As given; derived from the ttl of the call when undefined. */
+  /** Timeout as given; derived from the ttl of the call when undefined. */
   readonly nodeTimeoutMs: number | undefined;
   readonly onEvent: LockEventListener | undefined;
 }
@@ -159,7 +159,7 @@ export const OF_WITH_LOCK = {
   },
 };
 
-/** What frozen options, such as those of a decorator, came to last. */
+/** Results that frozen options, such as those of a decorator, came to last. */
 const latest = new WeakMap<
   AcquireOptions,
   {

@@ -16,16 +16,16 @@ export interface AttemptListener {
   sawFloor(floor: number): void;
   /** A ballot failed, and another one follows. */
   sawVotes(votes: VoteCount, nowMs: number): void;
-  /** Others want the keys as well. The votes that it has are given back then. */
+  /** Keys are wanted by others as well. The votes that it has are given back then. */
   refused(nowMs: number): void;
   /** Called once, and never before `run` has returned. */
   ended(outcome: AttemptOutcome): void;
 }
 
-/** How long the lock is to live, and a node may take to answer one ballot. */
+/** Time that the lock is to live, and that a node may take to answer one ballot. */
 type AttemptSettings = Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
 
-/** What an attempt ended with. */
+/** Result of an attempt. */
 export type AttemptOutcome = Granted | FailedAttempt;
 
 export interface Granted {
@@ -34,13 +34,13 @@ export interface Granted {
   readonly ballot: number;
   /** Nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
-  /** From before the winning ballot. */
+  /** Moment before the winning ballot. */
   readonly startedAtMs: number;
   readonly validUntilMs: number;
 }
 
 /**
- * What a try that failed proves:
+ * Fact that a failed try proves:
  *
  * - `contention`: others have the keys, or vote for themselves.
  * - `outage`: no quorum can be had, although the nodes had their whole time, or refused without being waited for.
@@ -51,16 +51,16 @@ export type Finding = 'contention' | 'outage' | 'nothing';
 export interface FailedAttempt {
   readonly kind: 'failed';
   readonly finding: Finding;
-  /** Of the last ballot. */
+  /** Votes of the last ballot. */
   readonly votes: VoteCount;
   readonly endedAtMs: number;
-  /** How long the nodes had for the last ballot. */
+  /** Time that the nodes had for the last ballot. */
   readonly timeoutMs: number;
   readonly causes: () => NodeCause[];
 }
 
 /**
- * One try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
+ * Try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
  * released on every node that may have accepted it, and can never be granted later.
  */
 export class Attempt implements RoundOwner {
@@ -78,7 +78,7 @@ export class Attempt implements RoundOwner {
   #round: VoteRound | undefined;
   #isCancelled = false;
 
-  /** No ballot is waited for after `deadlineMs`. */
+  /** Ballots are not waited for after `deadlineMs`. */
   constructor(
     set: NodeSet,
     listener: AttemptListener,
@@ -101,14 +101,14 @@ export class Attempt implements RoundOwner {
     return votes.held > 0 || (this.#ballots > 1 && startedAtMs > sinceMs);
   }
 
-  /** What the nodes have said of a vote that is open since `sinceMs` or longer; undefined where there is none. */
+  /** Answers so far of the nodes to a vote that is open since `sinceMs` or longer; undefined where there is none. */
   openCauses(sinceMs: number): NodeCause[] | undefined {
     return this.#round === undefined || this.#round.startedAtMs > sinceMs
       ? undefined
       : this.#round.causes();
   }
 
-  /** How long the bytes of its latest round waited to leave this process since `sinceMs`. */
+  /** Time that the bytes of its latest round waited to leave this process since `sinceMs`. */
   heldBackMs(sinceMs: number): number {
     return this.#round?.heldBackMs(sinceMs) ?? 0;
   }
@@ -127,7 +127,7 @@ export class Attempt implements RoundOwner {
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
     this.#round = new VoteRound(this.#set, vote, this);
-    // In whole milliseconds: rounds of one timeout share a timer.
+    // Milliseconds are whole: rounds of one timeout share a timer.
     this.#round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
 
@@ -139,7 +139,7 @@ export class Attempt implements RoundOwner {
     this.#mayHold |= votes.mayHaveWritten;
     if (votes.voted >= this.#set.quorum) {
       this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
-      // Also of those that lose, or a caller that lost because of a long one would never measure another.
+      // Rounds that lose count as well, or a caller that lost because of a long one would never measure another.
       if (round.isDecided) this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
     }
     const decision = votes.decideBallot(0);

@@ -5,7 +5,7 @@ import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { ExtensionDecision } from './vote-count.ts';
 import { validUntilMs, VoteRound } from './vote-round.ts';
 
-/** What to extend. */
+/** Lock to extend. */
 export interface ExtensionTarget {
   readonly keys: readonly string[];
   readonly holder: string;

@@ -24,10 +24,10 @@ export interface NamedHolder {
 
 /** The answers of one round, and all that can be read from them. The only place in which votes are read. */
 export class VoteCount {
-  /** By node; undefined while there is none. */
+  /** Replies by node; undefined while there is none. */
   readonly replies: (VoteReply | undefined)[] = [];
   readonly quorum: number;
-  /** How many nodes gave each kind of answer. */
+  /** Number of nodes that gave each kind of answer. */
   readonly #counts: Record<VoteReply['kind'], number> = {
     accepted: 0,
     extended: 0,
@@ -47,7 +47,7 @@ export class VoteCount {
   failed = 0;
   /** Nodes that had time left to answer when the others decided. */
   pending = 0;
-  /** Not answered, by nodes that were silent when asked, and by the others. */
+  /** Answers not given, by nodes that were silent when asked, and by the others. */
   #silentOpen = 0;
   liveOpen: number;
   #silentNodes = 0;
@@ -58,7 +58,7 @@ export class VoteCount {
     this.liveOpen = nodeCount;
   }
 
-  /** This node has an earlier answer overdue: it is asked, and waited for only where no quorum is possible without it. */
+  /** Node has an earlier answer overdue: it is asked, and waited for only where no quorum is possible without it. */
   silent(index: number): void {
     this.#silentNodes |= 1 << index;
     this.#silentOpen += 1;
@@ -81,14 +81,14 @@ export class VoteCount {
     return (this.#silentNodes & (1 << index)) !== 0;
   }
 
-  /** How many answers are worth waiting for. */
+  /** Number of answers that are worth waiting for. */
   get expected(): number {
     const { quarantined, lost } = this.#counts;
     const able = this.replies.length - this.#silentOpen - this.failed - quarantined - lost;
     return able < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
   }
 
-  /** How many nodes may vote and did, for any holder. */
+  /** Number of nodes that may vote and did, for any holder. */
   get voted(): number {
     return this.yes + this.wrongNumber + this.held + this.#counts.lost;
   }
@@ -101,7 +101,7 @@ export class VoteCount {
     return this.decideBallot(expected) !== 'open';
   }
 
-  /** What a vote for a new lock means, when `expected` more answers may come. */
+  /** Meaning of a vote for a new lock, when `expected` more answers may come. */
   decideBallot(expected: number): BallotDecision {
     const { yes, wrongNumber, quorum } = this;
     if (yes >= quorum) return 'won';
@@ -187,7 +187,7 @@ export class VoteCount {
     return this.pending + this.held + this.yes + this.wrongNumber >= this.quorum;
   }
 
-  /** All that stood in the way is that the clock of this process differs from those of the nodes: another number would do. */
+  /** Says whether only a clock stood in the way, which differs between this process and the nodes: another number would do. */
   get isWrongClock(): boolean {
     const isByClock = (reply?: VoteReply): boolean =>
       reply?.kind === 'ahead' || (reply?.kind === 'stale' && reply.byClock);
@@ -209,7 +209,7 @@ export class VoteCount {
   }
 
   /**
-   * In how many ms enough leases and quarantines have ended for a quorum; undefined if unknown. Nodes that were not waited for
+   * Time in ms until enough leases and quarantines have ended for a quorum; undefined if unknown. Nodes that were not waited for
    * count as free: a try too early costs a round, one too late up to a whole lease.
    */
   get freeInMs(): number | undefined {

@@ -8,7 +8,7 @@ import type { Collected, NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 
 /**
- * How far the clocks of nodes and client may have run apart in one ttl, plus 2 ms for the resolution of Redis' expiry.
+ * Drift by which the clocks of nodes and client may have run apart in one ttl, plus 2 ms for the resolution of Redis' expiry.
  * Source: "Distributed Locks with Redis" (redis.io), CLOCK_DRIFT.
  */
 export function driftMs(ttlMs: number, driftFactor: number): number {
@@ -29,17 +29,17 @@ export interface RoundOwner {
 }
 
 /**
- * One question to all nodes at once, with one deadline. Ends as soon as the votes decide; slower answers don't change it.
+ * Question to all nodes at once, with one deadline. Ends as soon as the votes decide; slower answers don't change it.
  * Nodes with an earlier answer overdue are asked as well, but waited for only where no quorum is possible without them.
  */
 export class VoteRound extends Deadline implements VoteCollector, Collected {
   readonly vote: VoteRequest;
   /** Frozen when the round ended. */
   readonly votes: VoteCount;
-  /** From before the first byte: what the nodes promise runs from here. */
+  /** Moment before the first byte: what the nodes promise runs from here. */
   startedAtMs = 0;
   endedAtMs = 0;
-  /** Of the answers: a whole one counts from when the bytes were handed to the sockets. */
+  /** Timeout of the answers: a whole one counts from when the bytes were handed to the sockets. */
   timeoutMs = 0;
   /** Answers no longer count. */
   ended = false;
@@ -83,7 +83,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
       this.#set.answers.set(this, this.timeoutMs, nowMs);
   }
 
-  /** How long its bytes waited to leave this process since `sinceMs`. */
+  /** Time that its bytes waited to leave this process since `sinceMs`. */
   heldBackMs(sinceMs: number): number {
     return Math.max(0, this.#sentAtMs - Math.max(this.startedAtMs, sinceMs));
   }
@@ -122,7 +122,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
         [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
       if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
         [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
-      // At the present time: the call may have waited since. Of one that was not waited for, the join said it.
+      // Time left at present: the call may have waited since. Of one that was not waited for, the join said it.
       const leftMs = votesAtMs - this.#set.nowMs;
       if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
         const left = inSeconds(Math.max(0, leftMs));

@@ -12,10 +12,10 @@ import { GRACE_OF_SET_MS } from '../holding/queue-place.ts';
 import { nextTryMs } from './backoff.ts';
 import { answerFor, errorFor, heldBackMs } from './verdict.ts';
 
-/** What a first try is left at least: two ballots, and as much again. */
+/** Round trips that a first try is left at least: two ballots, and as much again. */
 const TRY_ROUND_TRIPS = 4;
 
-/** What all callers and locks of one service share. */
+/** Parts that all callers and locks of one service share. */
 export interface WaitingRoom extends LockRoom {
   readonly admission: Admission;
 }
@@ -30,7 +30,7 @@ export interface WaitingRoom extends LockRoom {
 type AcquisitionState = 'looking' | 'queued' | 'trying' | 'backingOff' | 'done';
 
 /**
- * One acquire on its way: in line, try, wait, try again, within its budget.
+ * Acquire on its way: in line, try, wait, try again, within its budget.
  * It stands in the line of one key at a time, the one that blocks it. A set for which a key has become free while another one
  * is in use keeps the free one for a moment from later arrivals, as nodes do between processes.
  */
@@ -47,19 +47,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Made so far; and where the service keeps it. */
   tries = 0;
   slot = -1;
-  /** What may cancel it. */
+  /** Signal that may cancel it. */
   signal: AbortSignal | undefined = undefined;
   attempt: Attempt | undefined = undefined;
   latest: FailedAttempt | undefined = undefined;
   /** Ends what its caller waits for after the grant. */
   onCancel: (() => void) | undefined = undefined;
-  /** Why it was cancelled, if it was: after the grant nothing may be held all the same. */
+  /** Reason why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
   #state: AcquisitionState = 'looking';
   #resolve: ((lock: HeldLock) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
-  /** No try of its own before this. Undefined at first: a time is an object of its own, which many callers never need. */
+  /** Time of its next try at the earliest. Undefined at first: a time is an object of its own, which many callers never need. */
   #pausedUntilMs: number | undefined;
 
   constructor(
@@ -89,7 +89,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
    * QuorumUnavailableError, or what `cancel` was given.
    */
   run(): Promise<HeldLock> {
-    // No async function: thousands may wait, and each would keep its registers.
+    // Promise and no async function: thousands may wait, and each would keep its registers.
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -110,7 +110,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
     this.#state = 'looking';
     this.#room.set.answers.cancel(this);
-    // What wakes several callers finishes first.
+    // Code that wakes several callers finishes first.
     void NOW.then(() => this.#look(this.#room.set.nowMs));
   }
 
@@ -123,11 +123,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { set, admission } = this.#room;
     try {
       if (this.cancelled !== undefined) throw this.cancelled.error;
-      // No try without the time for an answer, except the first.
+      // Tries need the time for an answer, except the first.
       const neededMs = this.tries === 0 ? 0 : set.roundTripMs;
       const { waitMs, nodeTimeoutMs } = this.settings;
       const budgetMs = Math.max(waitMs, nodeTimeoutMs);
-      // Without a try until then it needs the rest of its time for one.
+      // Caller without a try until then needs the rest of its time for one.
       const tryAtLatestMs =
         this.arrivedAtMs + budgetMs - Math.max(budgetMs / 2, TRY_ROUND_TRIPS * set.roundTripMs);
       const waitEndMs = this.arrivedAtMs + waitMs;
@@ -140,7 +140,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         const slots = admission.isWaiting(this) ? admission.limit : undefined;
         throw errorFor(set, this, nowMs, slots);
       }
-      // It has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses.
+      // Caller has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses.
       const isOverdue = isOwed && this.tries === 0 && nowMs >= tryAtLatestMs;
       const wakeAtMs = this.#standInLine(nowMs, isOverdue);
       if (wakeAtMs === undefined) return this.#try(nowMs, budgetEndMs);
@@ -164,7 +164,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         blocking = record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
     }
-    // On arrival in the line of its first key that is in use here.
+    // Caller that arrives stands in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
     const { admission } = this.#room;
@@ -188,7 +188,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #isBlocking(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
-      // Only behind a lease that is known to be over: one that runs is an answer.
+      // Caller that is overdue is only behind a lease that is known to be over: one that runs is an answer.
       if (record.foreign.untilMs > nowMs && !isOverdue) return true;
       record.ended(nowMs);
     }
@@ -238,7 +238,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.#room.table.sawFloor(this.keys, floor);
   }
 
-  /** What single nodes said of holders is no answer for others, but the best that is left for one who found out nothing. */
+  /** Word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
   sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
     for (const reply of replies)
       if (reply?.kind === 'held') {
@@ -262,7 +262,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     return this.records.some(({ queued }) => queued?.hasTurn === true);
   }
 
-  /** Its try ended: it has the lock, or looks again. */
+  /** Ends its try: it has the lock, or looks again. */
   ended(outcome: AttemptOutcome): void {
     try {
       for (const record of this.records) record.trying = undefined;
@@ -274,7 +274,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         return resolve(lock);
       }
       this.#learn(outcome);
-      // It stands in front of those who came later, before they look.
+      // Caller stands in front of those who came later, before they look.
       this.#backOff(outcome).enter(this);
       for (const record of this.records) {
         record.first?.wake();
@@ -287,14 +287,14 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   /**
-   * What a try means for all callers that wait for these keys. Callers that arrive together may split the votes, and none of
-   * them has the lock then: they try again. What a quorum named, or nodes named twice in a row, is a holder: every attempt has
+   * Learns what a try means for all callers that wait for these keys. Callers that arrive together may split the votes, and none
+   * of them has the lock then: they try again. What a quorum named, or nodes named twice in a row, is a holder: every attempt has
    * a name of its own.
    */
   #learn(outcome: FailedAttempt): void {
     const { finding, votes, endedAtMs } = outcome;
     if (finding === 'outage') for (const record of this.records) record.outage = outcome;
-    // One that a node named while no quorum could be asked is no answer.
+    // Holder that a node named while no quorum could be asked is no answer.
     const isCutShort = finding === 'nothing' && votes.yes < votes.quorum;
     const hadQuorum = this.#room.set.lastQuorumAtMs > this.arrivedAtMs;
     if (finding === 'contention' || (isCutShort && hadQuorum)) this.sawVotes(votes, endedAtMs);
@@ -346,7 +346,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       }
     }
     for (const record of this.records) table.drop(record);
-    // One that has waited is old: whatever it refers to would be kept until a full collection.
+    // Acquisition that has waited is old: whatever it refers to would be kept until a full collection.
     this.attempt = this.latest = this.#resolve = this.#reject = undefined;
   }
 }

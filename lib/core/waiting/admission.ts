@@ -40,7 +40,7 @@ export class Admission {
     return true;
   }
 
-  /** It does not want to try at the moment: the next one may. */
+  /** Withdraws a candidate that does not want to try at the moment: the next one may. */
   withdraw(candidate: Candidate): void {
     const isGone = this.#others.delete(candidate);
     if (this.#urgent.delete(candidate) || isGone) this.#wakeNext();

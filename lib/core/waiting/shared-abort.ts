@@ -1,9 +1,9 @@
-/** What an abort ends. */
+/** Call that an abort ends. */
 interface Cancellable {
   cancel(error: unknown): void;
 }
 
-/** All that one signal ends, behind one listener: Node warns of a leak from the eleventh on, and adding one walks along all others. */
+/** Calls of one signal, behind one listener: Node warns of a leak from the eleventh on, and adding one walks along all others. */
 const members = new WeakMap<AbortSignal, Set<Cancellable>>();
 
 function cancelAll(this: AbortSignal): void {

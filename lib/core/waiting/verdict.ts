@@ -6,7 +6,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 
-// What is known of the keys of a caller, and so with which error it ends: contention and outage are never confused.
+// Knowledge of the keys of a caller, and so the error with which it ends: contention and outage are never confused.
 
 /** The caller that a verdict is about. */
 export interface VerdictSubject {
@@ -14,7 +14,7 @@ export interface VerdictSubject {
   readonly records: readonly KeyRecord[];
   readonly settings: ResolvedAcquire;
   readonly arrivedAtMs: number;
-  /** Its latest try that found something, or its only one. */
+  /** Latest try of it that found something, or its only one. */
   readonly latest: FailedAttempt | undefined;
 }
 
@@ -57,7 +57,7 @@ function isStillTrue(
   return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
 }
 
-/** How long the request of the try ahead did not leave this process, which was busy: the nodes have their whole time from then. */
+/** Time that the request of the try ahead waited in this process, which was busy: the nodes have their whole time from then. */
 export function heldBackMs({ records, arrivedAtMs }: VerdictSubject): number {
   let longestMs = 0;
   for (const { trying } of records)
@@ -76,13 +76,13 @@ export function errorFor(
   const waitedMs = nowMs - arrivedAtMs;
   const hasLost = latest?.finding === 'contention';
   let answer = answerFor(set, caller, nowMs, 2 * settings.nodeTimeoutMs);
-  // Its votes were split, or a node answered others a moment ago.
+  // Votes of it were split, or a node answered others a moment ago.
   if (hasLost || records.some((record) => isInUse(record, arrivedAtMs, nowMs))) answer ??= 'busy';
-  // What stood in its way in the end is a slot, unless it lost before.
+  // Slot is what stood in its way in the end, unless it lost before.
   if (answer === 'busy' && (slots === undefined || hasLost)) return busyError(caller, nowMs);
   let causes = typeof answer === 'object' ? answer.causes() : undefined;
   if (slots === undefined) {
-    // Another caller of this process may have asked the nodes all the time that this one waited.
+    // Attempt of another caller of this process may have asked the nodes all the time that this one waited.
     const { trying } = records.find((record) => record.trying?.attempt !== undefined) ?? {};
     causes ??= latest?.causes() ?? trying?.attempt?.openCauses(arrivedAtMs);
   }
@@ -107,7 +107,7 @@ function busyError({ keys, records, arrivedAtMs, latest }: VerdictSubject, nowMs
   return new LockBusyError(keys, nowMs - arrivedAtMs, freeInMs, causes?.(), isHeldHere);
 }
 
-/** No node was asked, or none had the time to answer: it is this process that was too busy. */
+/** Cause where no node was asked, or none had the time to answer: it is this process that was too busy. */
 function notTried(elapsedMs: number, slots: number | undefined): NodeCause {
   const address = 'this process';
   if (slots === undefined) {

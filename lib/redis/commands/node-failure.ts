@@ -33,7 +33,7 @@ export function explained(message: string): string {
   return code === undefined ? said : `${said.replace(/\.$/, '')}. It ${REMEDIES[code]}`;
 }
 
-/** How ioredis refuses a command that it can't write now. */
+/** Text with which ioredis refuses a command that it can't write now. */
 export const NOT_WRITABLE = "Stream isn't writeable";
 
 /** The command was not sent. */
@@ -47,7 +47,7 @@ export function unexpectedReply(command: string, reply: unknown): NodeFailure {
   return failure('error', `unexpected reply to ${command} (${shape}): is this a Redis server?`);
 }
 
-/** What a rejected command means. */
+/** Meaning of a rejected command. */
 export function failureOf(error: unknown, conceal: (message: string) => string): NodeFailure {
   const message = errorMessage(error);
   if (isErrorReply(error)) {
@@ -97,7 +97,7 @@ export function isNoScript(error: unknown): boolean {
   return isErrorReply(error) && error.message.startsWith('NOSCRIPT');
 }
 
-/** Of a whole command: this user may not use it, or one of its keys. */
+/** Says whether it refuses a whole command: this user may not use it, or one of its keys. */
 export function isNoPermission(error: unknown): boolean {
   return isErrorReply(error) && error.message.startsWith('NOPERM');
 }
@@ -110,7 +110,7 @@ export function errorMessage(error: unknown): string {
   return isErrorLike(first) && first.message !== '' ? first.message : error.name;
 }
 
-/** Not `instanceof`: errors of sockets may come from another realm (jest, vm). */
+/** Check without `instanceof`: errors of sockets may come from another realm (jest, vm). */
 function isErrorLike(value: unknown): value is Error {
   return typeof (value as Partial<Error> | null | undefined)?.message === 'string';
 }

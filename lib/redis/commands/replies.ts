@@ -110,7 +110,7 @@ function fieldsOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : NO_FIELDS;
 }
 
-/** All numbers of the protocol are integers from 0 to 2^53 - 1. */
+/** Numbers of the protocol are all integers from 0 to 2^53 - 1. */
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }

@@ -22,7 +22,7 @@ import {
   parseWaitReply,
 } from './replies.ts';
 
-/** One script as the port asks for it: what a request looks like on the wire, and what the reply means. */
+/** Script as the port asks for it: what a request looks like on the wire, and what the reply means. */
 export interface ScriptCall<Request, Reply> {
   readonly script: Script;
   /** Digest of the script, in the Redis protocol; a vote goes by that of its connection. */
@@ -31,7 +31,7 @@ export interface ScriptCall<Request, Reply> {
   readonly isVote: boolean;
   /** Never written before its tick ends: others follow, and no caller waits for one. */
   readonly isPatient: boolean;
-  /** Its name in a batch; undefined where it goes alone. */
+  /** Name of it in a batch; undefined where it goes alone. */
   readonly letter: string | undefined;
   /** The last request is remembered, because it goes to all nodes in a row. */
   encode(request: Request): EncodedRequest;
@@ -59,18 +59,18 @@ export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
 type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest | InspectRequest;
 
 /**
- * One request in the Redis protocol, for all nodes. A class: when a burst of callers has let nearly all objects of one literal
+ * Request in the Redis protocol, for all nodes. A class: when a burst of callers has let nearly all objects of one literal
  * outlive a collection, V8 makes all later ones, with their strings, among the old ones, where only a full collection finds them.
  */
 class EncodedRequest {
   constructor(
-    /** Without marker and gate. */
+    /** Number of keys without marker and gate. */
     readonly keyCount: number,
     readonly keys: string,
     /** EVALSHA of its own script: what stands in front of the digest, and behind it. */
     readonly head: string,
     readonly tail: string,
-    /** Its part of the values of a batch. */
+    /** Part of it in the values of a batch. */
     readonly inBatch: string,
   ) {}
 }
@@ -88,7 +88,7 @@ function scriptCall<Request extends ScriptRequest, Reply>(
   const isVote = letter === 'a' || letter === 'e';
   const valueCount = letter === undefined ? 0 : VALUES_PER_REQUEST;
   const ownKeyCount = letter === 'a' ? 2 : isVote ? 1 : 0;
-  /** What stands in front of the names, alone and in a batch, by their number. */
+  /** Text in front of the names, alone and in a batch, by their number. */
   const heads: (readonly [head: string, count: string, inBatch: string])[] = [];
   let last: Request | undefined;
   let encoded: EncodedRequest;
@@ -154,7 +154,7 @@ export type ScriptCommands = ReturnType<typeof scriptCommands>;
 /** A request on its way to one node: what is written, and whom to call with the reply. */
 export type ScriptCommand = InstanceType<ScriptCommands['ScriptCommand']>;
 
-/** What is written at once: a request, or several of them. */
+/** Command that is written at once: a request, or several of them. */
 export type WireCommand = InstanceType<ScriptCommands['WireCommand']>;
 
 /** Digests, in the Redis protocol, that only the server behind one connection knows. */
@@ -230,7 +230,7 @@ function wireCommandOf(Base: CommandClass) {
   }
 
   Object.setPrototypeOf(WireCommand.prototype, Base.prototype);
-  // What ioredis keeps in a command; here all of it is constant. The text is ready: nothing is traced or transformed.
+  // Fields that ioredis keeps in a command; here all of them are constant. The text is ready: nothing is traced or transformed.
   const { resolve: _resolve, reject: _reject, ...fields } = new Base('evalsha', []) as WireCommand;
   const ready = { replyEncoding: 'utf8', isTraced: true, transformed: true, promise: undefined };
   Object.assign(WireCommand.prototype, fields, ready);
@@ -340,7 +340,7 @@ export function batched(
   return written;
 }
 
-/** What our side throws must not end up in ioredis' parser. */
+/** Errors that our side throws must not end up in ioredis' parser. */
 function throwingLater(action: () => void): void {
   try {
     action();

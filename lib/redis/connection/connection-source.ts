@@ -12,18 +12,18 @@ export interface RedisInstance {
 }
 
 /**
- * One independent Redis server: a URL (`redis://` or `rediss://`), ioredis options, or an ioredis client. A client is
+ * Independent Redis server: a URL (`redis://` or `rediss://`), ioredis options, or an ioredis client. A client is
  * duplicated, and never closed, subscribed on or reconfigured.
  */
 export type RedisNodeInput = string | RedisOptions | RedisInstance;
 
-/** How long TCP and TLS may take, and then the handshake with the server. */
+/** Time that TCP and TLS may take, and then the handshake with the server. */
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** How long a closing socket may linger. */
+/** Time that a closing socket may linger. */
 export const DISCONNECT_TIMEOUT_MS = 50;
 
 /**
- * What the protocol needs of a client: one connection and then no more (we reconnect ourselves), nothing queued, nothing
+ * Options that the protocol needs of a client: one connection and then no more (we reconnect ourselves), nothing queued, nothing
  * sent twice, replies of one form in all versions. Name, database, TLS and credentials stay as the user gave them.
  */
 const OVERRIDES = {
@@ -62,9 +62,9 @@ export class ConnectionSource {
   readonly address: string;
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
-  /** For the copy of ioredis that the clients are of. */
+  /** Commands for the copy of ioredis that the clients are of. */
   readonly commands: ScriptCommands;
-  /** Its server says that it is no primary. */
+  /** Receives the message when its server says that it is no primary. */
   onDemoted: ((message: string) => void) | undefined;
   /** Whether a client was ready once. */
   hasConnected = false;
@@ -77,7 +77,7 @@ export class ConnectionSource {
    * @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client
    */
   constructor(input: RedisNodeInput, option = 'nodes') {
-    // Without the value, which may hold a password.
+    // Value is left out, because it may hold a password.
     const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
     this.#template = templateOf(input, refused);
     const options = this.#template.options as RedisOptions;

@@ -20,7 +20,7 @@ import type { ConnectionSource } from './connection-source.ts';
 import type { VotingScripts } from '../joining.ts';
 import type { RedisLink } from './redis-link.ts';
 
-/** After so much silence a PING asks for life; give or take a quarter, so that clients do not ask in step. */
+/** Silence after which a PING asks for life; give or take a quarter, so that clients do not ask in step. */
 const PING_AFTER_MS = 10_000;
 /** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
 const BEATS = 4;
@@ -43,7 +43,7 @@ interface CommandQueue {
   peekFront(): { readonly command: QueuedCommand } | undefined;
 }
 
-/** What we use of a client beyond its types; the same in versions 5 and 6. */
+/** Parts of a client that we use beyond its types; the same in versions 5 and 6. */
 interface ClientInternals {
   readonly commandQueue: CommandQueue;
   readonly connector: { connect(...parameters: unknown[]): Promise<Duplex> };
@@ -51,16 +51,16 @@ interface ClientInternals {
 }
 
 /**
- * One connection, from connecting to its end, and the one writer on it. It has a client of its own, so that nothing (a
+ * Connection, from connecting to its end, and the one writer on it. It has a client of its own, so that nothing (a
  * queue, a command in flight, a subscription, a half-dead state of a client) can pass to the next.
  */
 export class RedisConnection implements ScriptCommandOwner {
   readonly client: Redis;
-  /** For messages of channels: with it the connection is one for subscriptions only. */
+  /** Receives messages of channels: with it the connection is one for subscriptions only. */
   onMessage: ((channel: string, message: string) => void) | undefined;
   /** Resolves when the socket is closed. */
   readonly closed: Promise<void>;
-  /** Why it ended, or why it isn't ready. */
+  /** Reason why it ended, or why it isn't ready. */
   problem = 'the connection was closed';
   /** Scripts of the server that was joined. */
   voting: VotingScripts | undefined;
@@ -75,7 +75,7 @@ export class RedisConnection implements ScriptCommandOwner {
   #collected: ScriptCommand[] = [];
   #text = '';
   #isOver = false;
-  /** Until a batch was refused because of names in it that this user may not use. */
+  /** Batches are sent until one was refused because of names in it that this user may not use. */
   #sendsBatches = true;
   #timer: TimerHandle;
   #isResting = false;
@@ -155,8 +155,8 @@ export class RedisConnection implements ScriptCommandOwner {
   }
 
   /**
-   * What is no vote goes by its text where the server does not know the digest, and goes alone where another one's names may
-   * have been refused. A vote may have been followed by its release already, and must not arrive after it.
+   * Request that is no vote goes by its text where the server does not know the digest, and goes alone where another one's names
+   * may have been refused. A vote may have been followed by its release already, and must not arrive after it.
    */
   rejected(command: ScriptCommand, error: unknown, wasInBatch = false): void {
     const { call, request, settle } = command;
@@ -170,7 +170,7 @@ export class RedisConnection implements ScriptCommandOwner {
     this.flush();
   }
 
-  /** What the error of a command on this connection means. */
+  /** Meaning of the error of a command on this connection. */
   failure(error: unknown): NodeFailure {
     // Watchdog: a client that calls itself ready over a dead stream would stay so.
     if (isNotWritable(error) && this.isUsable) this.drop('the connection broke');
@@ -239,7 +239,7 @@ export class RedisConnection implements ScriptCommandOwner {
     );
   }
 
-  /** Something was sent: the answer is due. */
+  /** Notes that something was sent: the answer is due. */
   #watch(): void {
     if (!this.#isResting || this.#isOver) return;
     this.#isResting = false;
@@ -255,11 +255,11 @@ export class RedisConnection implements ScriptCommandOwner {
 
   #beat(): void {
     if (this.#internals.commandQueue.length === 0) return this.#rest();
-    // One more than the limit has, because the answer may be due since a moment ago.
+    // Beats are one more than the limit has, because the answer may be due since a moment ago.
     this.#missedBeats = this.#hasReceived ? 0 : this.#missedBeats + 1;
     this.#hasReceived = false;
     this.#beatLater();
-    // What has arrived while this process did not read is there after the next poll.
+    // Data that has arrived while this process did not read is there after the next poll.
     if (this.#missedBeats > BEATS) systemEnvironment.afterPoll(() => this.#doubt());
   }
 
@@ -327,7 +327,7 @@ function guardReplies(owner: RedisConnection): void {
   const ignore = () => undefined;
   const unread = { command: { name: 'reply', resolve: ignore, reject: ignore } };
   commandQueue.shift = () => {
-    // To empty the queue, ioredis first takes its listeners from the socket.
+    // When ioredis empties the queue, it first takes its listeners from the socket.
     if (stream.listenerCount('data') === 0) return shift();
     // The piece that has the first wrong reply is read to its end: what is in it answers nothing.
     if (isBroken) return unread;

@@ -37,7 +37,7 @@ export class RedisLink {
   connection: RedisConnection | undefined;
   readonly #source: ConnectionSource;
   readonly #listener: RedisLinkListener;
-  /** Of the last attempt to connect that ended. */
+  /** Problem of the last attempt to connect that ended. */
   #problem: string | undefined;
   #silenceLimitMs = 0;
   #current: RedisConnection | undefined;
@@ -56,7 +56,7 @@ export class RedisLink {
     this.#listener = listener;
   }
 
-  /** Why there is no connection. */
+  /** Reason why there is no connection. */
   get problem(): string {
     if (this.#problem !== undefined) return this.#problem;
     if (this.#current?.client.stream?.connecting !== false) return 'not connected yet';
@@ -99,7 +99,7 @@ export class RedisLink {
     this.#renewal = this.#successor;
   }
 
-  /** It is connected, authenticated, in its database, and its server does not load. */
+  /** Takes a connection that is connected, authenticated, in its database, and whose server does not load. */
   ready(connection: RedisConnection): void {
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
@@ -132,7 +132,7 @@ export class RedisLink {
     else this.#listener.stalled?.();
   }
 
-  /** It was silent, and is no longer. */
+  /** Notes that a connection was silent, and is no longer. */
   spoke(connection: RedisConnection): void {
     if (connection !== this.#current) return;
     this.#failures = 0;
@@ -162,7 +162,7 @@ export class RedisLink {
 
   #prove(successor: RedisConnection): void {
     this.#listener.prove(successor).then(
-      // What the first one has received is known after the next poll.
+      // Data that the first one has received is known after the next poll.
       () => systemEnvironment.afterPoll(() => void this.#replaceBy(successor)),
       () => successor.drop('refused'),
     );
