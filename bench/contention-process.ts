@@ -1,39 +1,39 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectContestant } from './lock-contestants.ts';
 
-// One of the processes whose callers want one key. The parent says how, and when to begin.
+// Process of several whose callers want one key. The parent says how, and when to begin.
 
 const WARM_UP_CYCLES = 1_000;
 
-/** What the parent sends. */
+/** Order that the parent sends. */
 export interface ContentionOrder {
   readonly contestant: string;
   readonly urls: readonly string[];
   readonly key: string;
   readonly callers: number;
   readonly holdMs: number;
-  /** All ask again and again for so long. Otherwise each asks until it had the key once. */
+  /** Time for which all ask again and again. Otherwise each asks until it had the key once. */
   readonly forMs?: number;
 }
 
-/** What it gets back. */
+/** Answer that the parent gets back. */
 export interface ContentionAnswer {
-  /** How long each caller waited, ms. */
+  /** Wait of each caller, ms. */
   readonly waits: readonly number[];
-  /** How often each had the key. */
+  /** Number of times that each had the key. */
   readonly grants: readonly number[];
-  /** How often a call gave up and was made again. */
+  /** Number of times that a call gave up and was made again. */
   readonly gaveUp: number;
   /** Processor time, microseconds. */
   readonly cpu: number;
-  /** How often a caller came in while another one of this process was in. */
+  /** Number of times that a caller came in while another one of this process was in. */
   readonly overlaps: number;
 }
 
 process.on('disconnect', () => process.exit());
 const order = JSON.parse(process.argv[2]!) as ContentionOrder;
 const contestant = await connectContestant(order.contestant, order.urls);
-// What is compiled while it contends would be most of what is measured.
+// Compilation while it contends would be most of what is measured.
 for (let cycle = 0; cycle < WARM_UP_CYCLES; cycle += 1)
   await contestant.cycle(`warm-up:${process.pid}:${cycle}`);
 process.once('message', () => void run().then((answer) => process.send!(answer)));

@@ -11,7 +11,7 @@ import type { ProgressOf } from './progress.ts';
 import type { Result } from './report.ts';
 
 const HOLD_MS = 2;
-/** Who needs longer is ended. */
+/** Run that needs longer is ended. */
 const LIMIT_MS = 15_000;
 const FAIRNESS_MS = 8_000;
 

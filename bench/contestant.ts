@@ -1,4 +1,4 @@
-/** Something that can be measured beside others. */
+/** Subject that can be measured beside others. */
 export interface Contestant {
   readonly name: string;
   /** Does once what is measured. Throws when it could not. */
@@ -6,11 +6,11 @@ export interface Contestant {
   close(): Promise<void>;
 }
 
-/** Something that can lock. */
+/** Contestant that can lock. */
 export interface LockContestant extends Contestant {
   /** Runs the work under the lock, once it is free. Throws when it gives up waiting. */
   hold(key: string, work: () => Promise<void>): Promise<void>;
 }
 
-/** All libraries get the same. */
+/** Ttl that all libraries get. */
 export const TTL_MS = 10_000;

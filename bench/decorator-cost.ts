@@ -15,7 +15,7 @@ class Work {
   }
 }
 
-/** What `@Fenced` adds to `locks.withLock`, on nodes in memory: alone, and when it joins a lock that is held around it. */
+/** Cost of `@Fenced` over `locks.withLock`, on nodes in memory: alone, and when it joins a lock that is held around it. */
 export async function decoratorCost(
   progressOf: (scenario: string) => (share: number) => void,
   plan: RoundPlan,
@@ -30,7 +30,7 @@ export async function decoratorCost(
   );
   const locks = application.get(LockService);
   const work = application.get(Work);
-  // What the decorator has worked out, too.
+  // Options that the decorator has worked out, too.
   const options = Object.freeze({ ttl: 10_000, nested: 'join' } as const);
   const contestants = (keyOf: (key: string) => string): Contestant[] => {
     const alone = async (key: string) =>

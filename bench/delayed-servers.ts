@@ -20,7 +20,7 @@ function open({ port, delayMs }: Target): Promise<number> {
     client.on('error', () => undefined);
     client.on('close', () => upstream.destroy());
     upstream.on('error', () => undefined);
-    // After the answers that are still on their way.
+    // Answers that are still on their way go first.
     upstream.on('close', () => setTimeout(() => client.destroy(), delayMs + 10));
   });
   return new Promise((resolve) => {

@@ -8,14 +8,14 @@ import { measure, timesOf, type RoundPlan } from './measure.ts';
 import type { ProgressOf } from './progress.ts';
 import type { Result } from './report.ts';
 
-/** What a fault does to our time, beside what it does to that of raw: with own cores for each server raw has 1.00. */
+/** Effect of a fault on our time, beside that on the time of raw: with own cores for each server raw has 1.00. */
 const FAULT_BAR = 1.05;
-/** Who does not get a free lock within this time hangs, as far as a caller can say. */
+/** Contestants that get no free lock within this time hang, as far as a caller can say. */
 const LIMIT_MS = 2_000;
 /** Round trips to five servers, ms. */
 const DELAYS_MS = [1, 1, 1, 1, 50];
 const SLOW = `round trips of ${DELAYS_MS.join(', ')} ms`;
-/** Before a slow lock is measured: what has run a hundred times is not compiled, and takes several times as long. */
+/** Cycles before a slow lock is measured: what has run a hundred times is not compiled, and takes several times as long. */
 const WARM_UP_CYCLES = 3_000;
 const WARM_UP_CALLERS = 50;
 
@@ -115,7 +115,7 @@ async function warmUp(contestant: Contestant): Promise<void> {
   }
 }
 
-/** Those that get a lock at all, and a line for each that does not. */
+/** Results of those that get a lock at all, and a line for each that does not. */
 async function compareThose(
   scenario: string,
   contestants: readonly Contestant[],

@@ -14,7 +14,7 @@ import {
 import { measure, type RoundPlan } from './measure.ts';
 import type { Result } from './report.ts';
 
-/** How many statements more a fenced write may send than a plain one; no fewer either, or nothing is checked. */
+/** Statements that a fenced write may send beyond those of a plain one; no fewer either, or nothing is checked. */
 const MORE_STATEMENTS: Readonly<Record<string, number>> = {
   [FENCED_TRANSACTION]: 1,
   [PREPARED_TRANSACTION]: 1,
@@ -24,7 +24,7 @@ const COUNTED_CYCLES = 20;
 type ProgressOf = (scenario: string) => (share: number) => void;
 
 /**
- * What the fence costs in PostgreSQL over one connection, beside the same write without it. Bars hold for commits that
+ * Cost of the fence in PostgreSQL over one connection, beside the same write without it. Bars hold for commits that
  * wait for the disk; without that wait only the round trips are left, which is shown but not judged.
  */
 export async function fenceCost(progressOf: ProgressOf, plan: RoundPlan): Promise<Result[]> {
@@ -104,7 +104,7 @@ async function statementsOf(
   return counts;
 }
 
-/** How many statements the connections of the pool have sent since now; pg sends each in one round trip. */
+/** Counts the statements that the connections of the pool have sent since now; pg sends each in one round trip. */
 function countStatements(pool: pg.Pool): () => number {
   let count = 0;
   pool.on('acquire', (client) => {

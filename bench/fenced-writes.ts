@@ -19,7 +19,7 @@ export async function createTables(pool: Pool): Promise<void> {
   await pool.query(postgresFence(pool).ddl());
 }
 
-/** One write in a transaction; the plain one first. */
+/** Contestants with one write in a transaction; the plain one first. */
 export async function transactions(pool: Pool): Promise<Contestant[]> {
   const plain = (seat: string): Promise<void> =>
     transaction(pool, async (client) => void (await client.query(WRITE, [seat])));
@@ -41,7 +41,7 @@ export async function transactions(pool: Pool): Promise<Contestant[]> {
   ];
 }
 
-/** Each writes its own row. At the end the row must show every write: one that was left out would be fast. */
+/** Contestant that writes its own row. At the end the row must show every write: one that was left out would be fast. */
 async function contestant(pool: Pool, name: string, write: Write): Promise<Contestant> {
   let cycles = 0;
   await pool.query('INSERT INTO seat VALUES ($1, 0)', [name]);
@@ -60,7 +60,7 @@ async function contestant(pool: Pool, name: string, write: Write): Promise<Conte
   };
 }
 
-/** As the documentation of pg has it. */
+/** Transaction as the documentation of pg has it. */
 async function transaction(pool: Pool, work: (client: PoolClient) => Promise<void>): Promise<void> {
   const client = await pool.connect();
   try {

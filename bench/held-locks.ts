@@ -67,19 +67,19 @@ async function heapOf(
   return { held: held - before, waiting: withCallers - held };
 }
 
-/** After everything that is only on its way has gone. */
+/** Heap after everything that is only on its way has gone. */
 async function settledHeap(): Promise<number> {
   const collect = globalThis.gc;
   if (!collect) throw new Error('Run node with --expose-gc.');
   for (let pass = 0; pass < 4; pass += 1) {
     await sleep(50);
-    // Without arguments: with options, node 20 leaves much of the garbage.
+    // Arguments are left out: with options, node 20 leaves much of the garbage.
     collect();
   }
   return process.memoryUsage().heapUsed;
 }
 
-/** What the extension of held locks costs: scripts that reach the servers in one ttl, and processor time. */
+/** Cost of the extension of held locks: scripts that reach the servers in one ttl, and processor time. */
 export async function extensionCosts(
   urls: readonly string[],
   count: number,

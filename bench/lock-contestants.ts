@@ -28,7 +28,7 @@ export function connectContestant(name: string, urls: readonly string[]): Promis
   return connect(name, urls);
 }
 
-/** Those of this repository, then the other libraries that are installed. */
+/** Contestants of this repository, then the other libraries that are installed. */
 export function connectAll(
   names: readonly string[],
   urls: readonly string[],

@@ -14,7 +14,7 @@ interface Cost {
   readonly failed: number;
 }
 
-/** How many callers, how often, and how many locks of one contestant in one round. */
+/** Number of callers, of their rounds, and of locks of one contestant in one round. */
 export interface CallersPlan {
   readonly callers: number;
   readonly rounds: number;

@@ -1,7 +1,7 @@
 import { setImmediate as endOfTick } from 'node:timers/promises';
 import type { Contestant } from './contestant.ts';
 
-/** How long and how often. */
+/** Number and length of the rounds. */
 export interface RoundPlan {
   readonly rounds: number;
   readonly warmUpRounds: number;
@@ -9,7 +9,7 @@ export interface RoundPlan {
   readonly cycles: number;
 }
 
-/** What one contestant took; times in microseconds per cycle. */
+/** Measurement of one contestant; times in microseconds per cycle. */
 export interface Measured {
   readonly name: string;
   /** Median over all cycles. */
@@ -24,7 +24,7 @@ export interface Measured {
   readonly clientCpu: number;
 }
 
-/** What is shown of it beside a ratio. */
+/** Times of it that are shown beside a ratio. */
 export function timesOf({ micros, quartiles, p99, clientCpu }: Measured) {
   return { micros, quartiles, p99, clientCpu };
 }

@@ -18,7 +18,7 @@ import type { Result } from './report.ts';
 
 const BARS: Readonly<Record<string, number>> = { [ACQUIRE]: 1.15 };
 
-/** One client, one lock at a time: acquire and release. */
+/** Client with one lock at a time: acquire and release. */
 export async function acquireAndRelease(
   urls: readonly string[],
   plan: RoundPlan,
@@ -28,7 +28,7 @@ export async function acquireAndRelease(
   return compare(`acquire and release, N=${urls.length}`, contestants, urls, plan, progressOf);
 }
 
-/** Both on one server, with this process and the server on one core: what a state of the machine does at random otherwise. */
+/** Runs both on a server, with this process and the server on one core: what a state of the machine does at random otherwise. */
 export async function onOneCore(
   server: RedisServer,
   plan: RoundPlan,

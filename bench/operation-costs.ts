@@ -8,7 +8,7 @@ import {
 import type { Contestant } from './contestant.ts';
 import { median, takeTurns } from './measure.ts';
 
-/** What one operation costs beside its time, on all servers together. */
+/** Cost of one operation beside its time, on all servers together. */
 export interface OperationCosts {
   /** Write system calls of this process. */
   readonly writes: number;

@@ -6,13 +6,13 @@ import { pathToFileURL } from 'node:url';
 import { Redis } from 'ioredis';
 import { TTL_MS, type LockContestant } from './contestant.ts';
 
-// Other libraries, each with the options that it documents as its defaults and the ttl that all get. Their packages lie in a
+// Libraries of others, each with the options that it documents as its defaults and the ttl that all get. Their packages lie in a
 // folder of their own, which nobody needs for anything else. Their clients are those of the raw lock.
 
 const FOLDER = 'bench/peers';
 const CLOSE_LIMIT_MS = 1_000;
 
-/** What to do for the peers to be there; undefined when they are. */
+/** Advice on how to get the peers; undefined when they are there. */
 export function peersHint(): string | undefined {
   if (existsSync(resolve(FOLDER, 'node_modules'))) return undefined;
   return `Without other libraries; to measure them, too: npm ci --prefix ${FOLDER}`;
@@ -21,10 +21,10 @@ export function peersHint(): string | undefined {
 type Uses = Pick<LockContestant, 'cycle' | 'hold'>;
 type Work = () => Promise<void>;
 
-/** How a library is used. The modules are not installed with this package, so they have no types here. */
+/** Use of a library. The modules are not installed with this package, so they have no types here. */
 interface Peer {
   readonly module: string;
-  /** With one server only. */
+  /** Library for one server only. */
   readonly isSingle?: true;
   readonly use: (module: any, clients: Redis[]) => Uses;
 }
@@ -120,7 +120,7 @@ export async function connectPeer(name: string, urls: readonly string[]): Promis
     name,
     ...use(loaded.default?.default === undefined ? loaded : loaded.default, clients),
     close: async () => {
-      // After the answers that are still on their way, where the server gives any.
+      // Answers that are still on their way come first, where the server gives any.
       const quits = clients.map((client) => client.quit().catch(() => undefined));
       await Promise.race([Promise.all(quits), sleep(CLOSE_LIMIT_MS)]);
       for (const client of clients) client.disconnect();

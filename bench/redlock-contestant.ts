@@ -7,7 +7,7 @@ import { Redlock } from '../lib/core/redlock.ts';
 import { RedisLockNode } from '../lib/redis/redis-lock-node.ts';
 import type { LockContestant } from './contestant.ts';
 
-// Without the restart guard, which would only delay the start: it costs nothing once a node votes.
+// Restart guard is off, as it would only delay the start: it costs nothing once a node votes.
 const OPTIONS: RedlockOptions = { restartGuard: false };
 /** Long enough for the last of many callers. One object: what is worked out from it is kept with it. */
 const WAITING = Object.freeze({ wait: '10m' } as const);
@@ -26,7 +26,7 @@ export async function openRedlock(
   return redlock;
 }
 
-/** This package, as users get it: default options, automatic extension on. */
+/** Package of this repository, as users get it: default options, automatic extension on. */
 export async function connectRedlock(
   name: string,
   urls: readonly string[],

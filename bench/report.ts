@@ -1,4 +1,4 @@
-/** One line of the result. */
+/** Line of the result. */
 export interface Result {
   readonly scenario: string;
   readonly contestant: string;
@@ -10,7 +10,7 @@ export interface Result {
   readonly micros?: number;
   readonly quartiles?: readonly [number, number];
   readonly p99?: number;
-  /** Of this process and of all servers together, microseconds per operation. */
+  /** Processor time of this process and of all servers together, microseconds per operation. */
   readonly clientCpu?: number;
   readonly serverCpu?: number;
   /** Write system calls, commands on all servers, and bytes both ways per operation. */

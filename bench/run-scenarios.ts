@@ -17,7 +17,7 @@ import { allKept, tables, type Result } from './report.ts';
 import { startUp } from './start-up.ts';
 import { abortCost, usedOnceCost } from './waiting-costs.ts';
 
-/** How many callers with keys of their own, by the number of servers. */
+/** Number of callers with keys of their own, by the number of servers. */
 const CALLERS: readonly (readonly [nodes: number, callers: number])[] = [
   ...[1, 8, 64, 512, 4_096].map((callers) => [1, callers] as const),
   ...[1, 64, 512].map((callers) => [3, callers] as const),
@@ -28,7 +28,7 @@ const QUICK_CALLERS: typeof CALLERS = [
   [1, 64],
   [5, 64],
 ];
-/** How many callers for one key, in how many processes, on how many servers. */
+/** Number of callers for one key, of their processes, and of servers. */
 const CONTENTION = [
   { nodes: 1, callers: 128, processes: 1 },
   { nodes: 1, callers: 128, processes: 4 },
@@ -54,7 +54,7 @@ function once(measure: () => Promise<Result[]>): Run {
   return () => each([measure], (call) => call());
 }
 
-/** What each scenario measures; less of it without `full`. */
+/** Measurements of each scenario; less of it without `full`. */
 function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Scenario, Run> {
   const urls = servers.map(({ url }) => url);
   const on = (nodes: number) => urls.slice(0, nodes);
@@ -114,7 +114,7 @@ export async function runScenarios({ scenarios, full, json, charts }: Arguments)
       for await (const found of runs[name]()) {
         process.stdout.write(`\n${tables(found)}\n\n`);
         results.push(...found);
-        // After each part, because the whole may take half an hour.
+        // Results are written after each part, because the whole may take half an hour.
         if (json !== undefined)
           writeFileSync(json, `${JSON.stringify({ machine: machine(), results }, null, 2)}\n`);
         if (charts !== undefined) drawCharts(charts, results);

@@ -7,7 +7,7 @@ import type { Result } from './report.ts';
 const ROUNDS = 15;
 const BAR_MS = 50;
 
-/** How much longer it takes until locks can be had than until as many clients are connected. */
+/** Delay until locks can be had, beyond that until as many clients are connected. */
 export async function startUp(urls: readonly string[], progressOf: ProgressOf): Promise<Result[]> {
   const scenario = `start, N=${urls.length}`;
   const progress = progressOf(scenario);

@@ -3,7 +3,7 @@ import { median } from './measure.ts';
 import { openRedlock } from './redlock-contestant.ts';
 import type { Result } from './report.ts';
 
-// What waiting costs, and what is left of keys that were used once. CPU time, not wall time: the servers and other
+// Costs of waiting, and what is left of keys that were used once. CPU time, not wall time: the servers and other
 // programs on the machine don't count.
 
 const COUNT = 100_000;
@@ -70,7 +70,7 @@ export async function abortCost(urls: readonly string[], progress: Progress): Pr
   return results;
 }
 
-/** What different keys leave behind that were each used once: heap, records, timers. */
+/** Remains of different keys that were each used once: heap, records, timers. */
 export async function usedOnceCost(urls: readonly string[], progress: Progress): Promise<Result[]> {
   const collect = globalThis.gc;
   if (!collect) throw new Error('Run node with --expose-gc.');

@@ -10,11 +10,11 @@ import {
 } from '../core/options/option-names.ts';
 import type { FenceKeys, FenceOptions, FenceTransactionOptions, IsolationLevel } from './fence.ts';
 
-/** Of every fence in an SQL database. */
+/** Options of every fence in an SQL database. */
 export const SQL_FENCE_OPTIONS = ['table', 'maxAge', 'onStale', 'onEvent'];
 
 /**
- * What would otherwise fail in the first transaction, or be ignored: another object than the client, an option that there is not.
+ * Refuses what would fail in the first transaction, or be ignored: another object than the client, an option that there is not.
  *
  * @param factory the function that was called, for messages
  * @param client what it was given; it must have these methods
@@ -92,7 +92,7 @@ const HOUR_MS = 3_600_000;
 /** Microseconds are numbers that JavaScript tells apart from the next one. */
 const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
 
-/** How much older than its `maxAge` a token is when its row may go: the clock of the database may go back by as much. */
+/** Age beyond its `maxAge` at which the row of a token may go: the clock of the database may go back by as much. */
 export const MARGIN_MS = HOUR_MS;
 
 /**

@@ -3,7 +3,7 @@ import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
 import { checkKeyList, isFenceKey, MAX_KEY_BYTES, tokenDecimal } from './fencing-token-header.ts';
 
-/** One row of the fence: this holder's token for this key. */
+/** Row of the fence: this holder's token for this key. */
 export interface FenceClaim {
   readonly key: string;
   /** Decimal. */

@@ -3,14 +3,14 @@ import { FencedUsageError } from '../core/errors.ts';
 import type { FenceClaim } from './fence-claim.ts';
 import { isThenable } from './sql/sql-executor.ts';
 
-/** What a fence transaction holds. */
+/** Claims that a fence transaction holds. */
 export interface HeldClaims {
   readonly claims: readonly FenceClaim[];
   /** Whether some of them were claimed again inside, and so taken as claimed. */
   isCovering?: boolean;
 }
 
-/** One run of a fence transaction's work. */
+/** Run of a fence transaction's work. */
 interface Frame {
   readonly held: HeldClaims;
   readonly of: FenceContext;
@@ -18,7 +18,7 @@ interface Frame {
   isOver: boolean;
 }
 
-/** Those of all fences, the innermost first: two of them may share the only connection. */
+/** Frames of all fences, the innermost first: two of them may share the only connection. */
 const storage = new AsyncLocalStorage<readonly Frame[]>();
 
 /** Around this call. */

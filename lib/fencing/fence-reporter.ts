@@ -27,7 +27,7 @@ export class FenceReporter {
     if (onEvent !== undefined) this.observe(onEvent, 'onEvent');
   }
 
-  /** Also reports to `listener`, until the returned function is called. */
+  /** Reports to `listener`, too, until the returned function is called. */
   observe(listener: FenceEventListener, option = 'listener'): () => void {
     callback(listener, option);
     const observer = { listener };
@@ -75,7 +75,7 @@ export class FenceReporter {
   }
 
   private emit(event: FenceEvent): void {
-    // One that is added meanwhile receives later events only.
+    // Observer that is added meanwhile receives later events only.
     const observers = [...this.observers];
     for (const { listener } of observers) {
       try {
@@ -105,7 +105,7 @@ export function isStaleTokenError(error: unknown): error is StaleTokenError {
   return isRedlockError(error) && error.code === 'STALE_TOKEN';
 }
 
-/** Not that of another holder, which used a fence inside the work. */
+/** Refusal of these claims, not that of another holder, which used a fence inside the work. */
 function isRefusalOf(claims: readonly FenceClaim[], error: unknown): error is StaleTokenError {
   if (!isStaleTokenError(error)) return false;
   const { currentToken, currentHolder } = error;

@@ -2,7 +2,7 @@ import type { StaleTokenError } from '../core/errors.ts';
 import type { Duration } from '../core/options/duration.ts';
 
 /**
- * What the fence takes as a token. A `FencingToken` is one; so is what another service received over HTTP, whose
+ * Token as the fence takes it. A `FencingToken` is one; so is what another service received over HTTP, whose
  * value is a decimal string.
  */
 export interface FenceToken {
@@ -102,7 +102,7 @@ export abstract class Fence<Transaction = any> {
   abstract observe(listener: FenceEventListener): () => void;
 }
 
-/** Which keys a call is about. */
+/** Keys that a call is about. */
 export interface FenceKeys {
   /** Some of the token's keys. @default all keys of the token */
   readonly keys?: readonly string[];
@@ -113,10 +113,10 @@ export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializabl
 
 /** Options of {@link Fence.transaction}. */
 export interface FenceTransactionOptions extends FenceKeys {
-  /** All are safe under the fence; the stricter ones are aborted more often. @default the database's own */
+  /** Levels are all safe under the fence; the stricter ones are aborted more often. @default the database's own */
   readonly isolationLevel?: IsolationLevel;
   /**
-   * How often the transaction may run in all when the database aborts it; then its error is thrown.
+   * Number of times that the transaction may run in all when the database aborts it; then its error is thrown.
    * @default 10
    */
   readonly attempts?: number;
@@ -132,15 +132,15 @@ export interface FenceTransactionOptions extends FenceKeys {
   readonly idleInTransactionTimeout?: Duration;
 }
 
-/** What {@link Fence.check} found. */
+/** Finding of {@link Fence.check}. */
 export interface FenceFinding {
   /** `error`: stale tokens may be admitted, or new ones refused. `warning`: calls will fail. */
   readonly severity: 'error' | 'warning';
-  /** What is wrong, and what to do. */
+  /** Message about what is wrong, and what to do. */
   readonly message: string;
 }
 
-/** Where a stale token was refused. */
+/** Place where a stale token was refused. */
 export interface StaleContext {
   /** `transaction` and `claim`: already rolled back. `advance`: your transaction may still be open; it must roll back. */
   readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
@@ -148,7 +148,7 @@ export interface StaleContext {
   readonly token: FenceToken;
 }
 
-/** What every event of a fence carries. */
+/** Fields that every event of a fence carries. */
 interface AboutToken {
   /** The keys that the call is about. */
   readonly keys: readonly string[];
@@ -157,11 +157,11 @@ interface AboutToken {
 }
 
 interface AboutUse extends AboutToken {
-  /** What was called. */
+  /** Operation that was called. */
   readonly operation: StaleContext['operation'];
 }
 
-/** What happens at a fence, for counting. */
+/** Event at a fence, for counting. */
 export type FenceEvent =
   /** The token is the newest that the resource has seen. */
   | (AboutUse & { readonly type: 'admitted' })

@@ -75,7 +75,7 @@ export class LockService {
   }
 
   /**
-   * What the nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one node
+   * Tells what nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one
    * timeout, and never rejects for nodes that don't answer: they have a `failure`, and where they could change it, `holder` is
    * `undefined`.
    *
@@ -102,7 +102,7 @@ export class LockService {
   }
 
   /**
-   * For health checks: resolves to true as soon as locks can be had as far as known, to false after `timeoutMs`, and to false at
+   * Resolves, for health checks, to true as soon as locks can be had as far as known, to false after `timeoutMs`, and to false at
    * once during shutdown.
    *
    * A quorum of nodes must be connected, and the latest try for any lock must have found one. A try without a quorum (an outage,

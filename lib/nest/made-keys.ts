@@ -53,7 +53,7 @@ export function calledBy<Options extends object>(where: string, options: Options
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */
 export type FencedKeyFunction = (...args: never[]) => string | readonly string[];
 
-/** What `@Fenced` locks: a template such as `'seat:{0.id}'`, several of them, or a function. */
+/** Key that `@Fenced` locks: a template such as `'seat:{0.id}'`, several of them, or a function. */
 export type FencedKey = string | readonly string[] | FencedKeyFunction;
 
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];

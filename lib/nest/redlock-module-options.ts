@@ -7,12 +7,12 @@ import type { FenceEventListener, FenceFinding } from '../fencing/fence.ts';
 import type { RedisNodeInput } from '../redis/connection/connection-source.ts';
 
 /**
- * One independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options, an ioredis
+ * Independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options, an ioredis
  * instance (duplicated, never touched otherwise), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
  */
 export type NodeInput = RedisNodeInput | LockNode;
 
-/** What the module needs of a fence. All fences of `nestjs-fenced-lock/fencing` have it; a fence of your own may be one, too. */
+/** Part of a fence the module uses. All fences of `nestjs-fenced-lock/fencing` have it; a fence of your own may be one, too. */
 export interface ModuleFence {
   /**
    * Makes the resource remember the token, durably, before it resolves.
@@ -37,20 +37,20 @@ export interface RedlockModuleOptions extends RedlockOptions {
   /** Refuse to start unless every node answers. @default false: a quorum is enough */
   readonly strict?: boolean;
   /**
-   * How long the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused with
+   * Time that the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused with
    * `QuorumUnavailableError`; and then as long again until they may vote (`waitForVotes`). In between, nodes that are late may answer
    * for one second more. @default '10s'
    */
   readonly startupTimeout?: Duration;
   /**
-   * After a quorum has joined, wait until it may vote, so that the first call gets its lock: new servers, and those that were
+   * Waits, after a quorum has joined, until it may vote, so that the first call gets its lock: new servers, and those that were
    * restarted together, may not vote for `maxTtl` (`restartGuard`). The log says for how long. Where
    * `maxTtl` is longer than `startupTimeout`, the start does not wait, and a warning says when they vote. `false`: start at once,
    * and let calls wait. @default true
    */
   readonly waitForVotes?: boolean;
   /**
-   * How long the shutdown waits for sections that hold a lock; what is held after that is released and its signal aborted.
+   * Time that the shutdown waits for sections that hold a lock; what is held after that is released and its signal aborted.
    * 0 = don't wait. Keep it below the time the platform gives a process to end. @default ttl
    */
   readonly shutdownTimeout?: Duration;
@@ -85,7 +85,7 @@ export type RedlockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   readonly isGlobal?: boolean;
 };
 
-/** What is needed of the class `TransactionHost` of `@nestjs-cls/transactional`. */
+/** Part of the class `TransactionHost` of `@nestjs-cls/transactional` that the module uses. */
 export interface ClsTransactionHosts {
   /** The host of one connection. */
   getInstance(connectionName?: string): { isTransactionActive(): boolean };

@@ -26,7 +26,7 @@ export interface SectionOptions extends WithLockOptions {
   readonly claim?: boolean;
 }
 
-/** What a section takes; `@Fenced` resolves its options by it, too. */
+/** Description of what a section takes; `@Fenced` resolves its options by it, too. */
 export const OF_SECTION = {
   call: 'withLock',
   table: { ...OF_WITH_LOCK.table, claim: flag },

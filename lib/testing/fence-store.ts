@@ -1,6 +1,6 @@
-/** One holder's right to one resource. */
+/** Right of one holder to one resource. */
 export interface FenceTicket {
-  /** What is written to; tokens of different resources are never compared. */
+  /** Resource that is written to; tokens of different resources are never compared. */
   readonly resource: string;
   /** Decimal, up to 2^63 - 1: larger than a JavaScript number can tell apart. */
   readonly token: string;
@@ -8,7 +8,7 @@ export interface FenceTicket {
   readonly holder: string;
 }
 
-/** How much of its past a fence may forget, whose tokens have an age. */
+/** Part of its past that a fence may forget, whose tokens have an age. */
 export interface FencePast {
   /**
    * Tokens below may go: decimal. They are hardly older than the store admits, as if its clock had been an hour ahead: a fence that
@@ -46,7 +46,7 @@ export interface FenceStore {
   isStale?(error: unknown): boolean;
 }
 
-/** How an attempt ended; other errors than refusals are thrown. */
+/** Tells how an attempt ended; other errors than refusals are thrown. */
 export async function isRefused(store: FenceStore, attempt: Promise<unknown>): Promise<boolean> {
   try {
     await attempt;

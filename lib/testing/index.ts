@@ -1,5 +1,5 @@
 /**
- * For tests of applications: nodes in memory, locks that are busy or lost on purpose, and the conformance kit for fences.
+ * Tools for tests of applications: nodes in memory, locks that are busy or lost on purpose, and the conformance kit for fences.
  *
  * @module nestjs-fenced-lock/testing
  */

@@ -16,7 +16,7 @@ export interface OccupyOptions {
   readonly takeOver?: boolean;
   /** Time to live; extended until the release. @default '10s' */
   readonly ttl?: Duration;
-  /** That of the module. @default 'lock:' */
+  /** Key prefix of the module. @default 'lock:' */
   readonly keyPrefix?: string;
 }
 
@@ -30,7 +30,7 @@ export interface OccupiedKeys extends AsyncDisposable {
 
 const OF_MEMORY = 'give what createMemoryNodes returned, the same nodes as to the application';
 
-/** Not `instanceof`: it may be of another copy of this package. */
+/** Node may be of another copy of this package, where `instanceof` won't do. */
 const isMemoryNode = (node: Partial<MemoryLockNode> | undefined) =>
   typeof node?.server?.deleteLock === 'function';
 

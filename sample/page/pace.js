@@ -3,7 +3,7 @@
 const SHOWN_MS = 800;
 const ORDER = ['begun', 'stopped', 'ran-out', 'seated', 'woken'];
 
-/** What is shown of each seat's story, and since when. */
+/** Phase that is shown of each seat's story, and since when. */
 let shown;
 
 function place({ phase }) {

@@ -6,7 +6,7 @@ import { showLists } from './lists.js';
 import { showStories } from './stories.js';
 import { showTable } from './table.js';
 
-/** What moves by itself is redrawn this often. */
+/** Interval at which what moves by itself is redrawn. */
 const REDRAW_MS = 100;
 
 /** The server sends its state twice in this time, also when nothing happens. */
@@ -54,7 +54,7 @@ events.onmessage = ({ data }) => {
   redraw();
 };
 events.onerror = () => away('Not connected: the sample has ended, or starts again');
-// What a button said while the server was away is over.
+// Answer that a button gave while the server was away is over.
 events.onopen = () => clearAnswer();
 
 connectControls();

@@ -1,9 +1,9 @@
-// What a button did: the holder that is stopped, its successor, and the database between them, once for each kind of story.
+// Work of a button: the holder that is stopped, its successor, and the database between them, once for each kind of story.
 import { paced } from './pace.js';
 import { element, seatName, setAttribute, setText } from './elements.js';
 import { shortToken, strongDigits } from './tokens.js';
 
-/** How many steps are done. */
+/** Number of steps that are done. */
 const DONE = {
   begun: 0,
   stopped: 1,
@@ -152,7 +152,7 @@ function verdictText(story) {
   }
 }
 
-/** One line for all that plays, next to the buttons, which screen readers get step by step. */
+/** Line for all that plays, next to the buttons, which screen readers get step by step. */
 function currentStep({ stories }) {
   const playing = stories.filter(({ phase }) => DONE[phase] < STEPS && phase !== 'broken-off');
   const [story = stories.at(-1)] = playing;

@@ -1,4 +1,4 @@
-// One row per worker: what it holds, or believes to hold.
+// Row per worker: what it holds, or believes to hold.
 import { element, seatName, setAttribute, setText } from './elements.js';
 import { showWholeToken, strongDigits } from './tokens.js';
 
@@ -67,7 +67,7 @@ function customerText(asked, holding) {
   return `${holding.customer}${holding.isPaid ? ' has paid' : ''}${asked?.fenced === false ? ', no fence' : ''}`;
 }
 
-/** One mark per node, in their order: which of them have the lock. */
+/** Mark per node, in their order: which of them have the lock. */
 function votes({ nodes }, addresses) {
   const marks = addresses.map((address) => (nodes.includes(address) ? '●' : '○')).join('');
   return `${marks} ${nodes.length}/${addresses.length}`;

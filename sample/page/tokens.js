@@ -6,7 +6,7 @@ const STRONG = 9;
 /** Thin, and no place for a line break. */
 const GAP = '\u202f';
 
-/** How many digits of these tokens are strong: more than {@link STRONG} when they differ before. */
+/** Number of strong digits of these tokens: more than {@link STRONG} when they differ before. */
 export function strongDigits(tokens) {
   const [first = '', ...others] = tokens;
   let shared = 0;
@@ -23,7 +23,7 @@ export function shortToken(token, strong = STRONG) {
   return token.length > strong ? `…${groups}` : groups;
 }
 
-/** All digits, the shared ones dim. */
+/** Digits, all of them, the shared ones dim. */
 export function wholeToken(token, strong = STRONG) {
   return [
     element('span', { className: 'shared', textContent: token.slice(0, -strong) }),

@@ -106,7 +106,7 @@ ${parts.join('\n')}
 `;
 }
 
-/** What it is all about, as large as the number in the drum. */
+/** Refusal, which it is all about, as large as the number in the drum. */
 function refusal(x: number, y: number): string {
   return `<rect class="box refusal" x="${x - 78}" y="${y - 22}" width="156" height="44" rx="8"/>${text(x, y + 8, '41 < 42 ✗', 'big bad')}`;
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { startChromium } from '../test/browser/support/chromium.ts';
 import { ServedSample } from '../test/browser/support/served-sample.ts';
 
-/** So many fill a part of the seats and of the lanes. */
+/** Bookings that fill a part of the seats and of the lanes. */
 const BOOKINGS_BEFORE = 12;
 
 const browser = await startChromium();
@@ -19,7 +19,7 @@ try {
   for (const verdict of ['is refunded', 'is sold twice'])
     await page.locator('.verdict', { hasText: verdict }).waitFor({ timeout: 60_000 });
   const path = fileURLToPath(new URL('../../docs/sample-page.png', import.meta.url));
-  // What is moving is shown at the end of its motion.
+  // Moving parts are shown at the end of their motion.
   await page.screenshot({ path, animations: 'disabled' });
 } finally {
   await browser.close();

@@ -7,7 +7,7 @@ import { seatFence } from './seats/seat-fence.ts';
 import { SeatsModule } from './seats/seats.module.ts';
 import { reportLockEvent, reportStep } from './stage/worker-reports.ts';
 
-/** Where the seats of a worker tell what they do. */
+/** Module where the seats of a worker tell what they do. */
 @Global()
 @Module({
   providers: [

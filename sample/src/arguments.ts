@@ -10,7 +10,7 @@ Plays a story of seat bookings and faults, and ends with a table of what was pro
   --port <number>   the port of the page: 0 takes any free one; default: PORT, or ${DEFAULT_PORT}
   --help            show this text`;
 
-/** What the command line and the environment ask for. */
+/** Request of the command line and the environment. */
 export type Arguments =
   | { readonly mode: 'help' }
   | { readonly mode: 'story' }

@@ -9,7 +9,7 @@ import { report, reported, workerLogger } from './stage/worker-reports.ts';
 
 type BookCommand = Extract<WorkerCommand, { type: 'book' }>;
 
-/** One worker process: the Nest application, doing what the conductor asks for. */
+/** Worker process: the Nest application, doing what the conductor asks for. */
 async function work(): Promise<void> {
   const app = await NestFactory.createApplicationContext(AppModule, {
     logger: workerLogger,

@@ -13,7 +13,7 @@ describe('the embedded database of the sample', () => {
   let pools: Pool[] = [];
 
   beforeAll(async () => {
-    // In a process of its own, as in the sample: in this one its answers would leave no gap for other connections.
+    // Database has a process of its own, as in the sample: in this one its answers would leave no gap for other connections.
     child = fork(join(process.cwd(), 'sample/src/stage/database-process.ts'), {
       execArgv: [
         '--import',
@@ -47,7 +47,7 @@ describe('the embedded database of the sample', () => {
         for (let value = 2; value < 2 + ROUNDS; value += 1) {
           const [newer, older] = [await claim('newer', value), await claim('older', value - 1)];
           answers.add(`${newer}, ${older}`);
-          // While a transaction is open the others queue up: that is where they mix.
+          // When a transaction is open the others queue up: that is where they mix.
           await fence.transaction({ value, holder: 'newer', keys: [`seat:${index}`] }, () => {});
         }
         return [...answers];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { findChromium } from './browser/support/find-chromium.ts';
 
-/** Without a browser the browser tests fail, and say how to get one. */
+/** Browser tests fail without a browser, and say how to get one. */
 describe('findChromium', () => {
   it('returns the executable that CHROMIUM_PATH names', () => {
     expect(findChromium({ CHROMIUM_PATH: process.execPath })).toBe(process.execPath);

@@ -3,7 +3,7 @@ import { holdingsAfter, type Holding } from '../src/sale/holding.ts';
 import type { BookingStepName } from '../src/seats/booking-journal.ts';
 import type { StageEvent } from '../src/stage/stage-event.ts';
 
-/** What the page says about holders comes from what workers report and what nodes answer, also when the two disagree. */
+/** Holders as the page shows them come from what workers report and what nodes answer, also when the two disagree. */
 
 const ADDRESSES = ['a:1', 'b:1', 'c:1', 'd:1', 'e:1'];
 

@@ -6,7 +6,7 @@ import type { Stage } from '../src/stage/stage.ts';
 import { after, INITIAL_STATE } from '../src/stage/stage-state.ts';
 import type { SummaryRow } from '../src/stage/summary.ts';
 
-/** How acts become rows of the summary. The stage is empty: these acts need neither servers nor workers. */
+/** Acts become rows of the summary. The stage is empty: these acts need neither servers nor workers. */
 
 function emptyStage(canFault: boolean): Stage {
   const log = new StageLog();

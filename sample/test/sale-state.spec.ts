@@ -4,7 +4,7 @@ import type { BookingStepName } from '../src/seats/booking-journal.ts';
 import type { TicketRow } from '../src/stage/books.ts';
 import type { StageEvent } from '../src/stage/stage-event.ts';
 
-/** What the page shows follows from the recorded events, and from nothing else. */
+/** State that the page shows follows from the recorded events, and from nothing else. */
 
 const EVENING: StageEvent = { type: 'evening-opened', evening: 3, seats: ['A1/3', 'A2/3'] };
 

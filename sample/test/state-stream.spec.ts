@@ -77,7 +77,7 @@ describe('the stream of states', () => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       isFull = queued.length === before;
     }
-    // What the system takes is written; after that nothing waits behind what is on its way.
+    // Text that the system takes is written; after that nothing waits behind what is on its way.
     expect(isFull).toBe(true);
     expect(queued.filter((length) => length > 0)).toEqual([]);
   });

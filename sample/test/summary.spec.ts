@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type ActReport, exitCodeOf, summarize } from '../src/stage/summary.ts';
 
-/** What the sample concludes from what it saw: `npm start` must fail when a promise was not kept. */
+/** Conclusions of the sample from what it saw: `npm start` must fail when a promise was not kept. */
 
 const PROMISES = [
   { id: 'one', text: 'the first promise' },

@@ -9,7 +9,7 @@ import type { StageEvent } from '../src/stage/stage-event.ts';
 import type { ReportedError } from '../src/stage/worker-messages.ts';
 import { timelineLine } from '../src/view/timeline-line.ts';
 
-/** As it comes from a worker. */
+/** Error as it comes from a worker. */
 const reported = ({ name, message, code }: RedlockError): ReportedError => {
   return { name, message, code, isTyped: true, causes: [] };
 };

@@ -4,14 +4,14 @@ import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a connection of `mysql2/promise`. */
+/** Part of a connection of `mysql2/promise` that the fence uses. */
 export interface MysqlConnection {
   query(sql: any, parameters?: any): Promise<[any, any]>;
   release(): void;
   destroy(): void;
 }
 
-/** What the fence needs of a pool of `mysql2/promise`. */
+/** Part of a pool of `mysql2/promise` that the fence uses. */
 export interface MysqlPool<Connection extends MysqlConnection> {
   getConnection(): Promise<Connection>;
 }
@@ -46,7 +46,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
 ): Fence<Connection> {
   const needs = 'a pool of promises: createPool of mysql2/promise';
   checkFenceArguments('mysqlFence', pool, ['getConnection'], needs, options);
-  // One with callbacks, which would never call back.
+  // Pool with callbacks, which would never call back.
   if ('promise' in pool) refuseClient('mysqlFence', pool, needs);
   return new SqlFence<Connection>(
     {
@@ -69,12 +69,12 @@ export function mysqlFence<Connection extends MysqlConnection>(
         const send = (sql: string) => connection.query(sql);
         let isUsable = true;
         try {
-          // Not START TRANSACTION: after a deadlock whose error was swallowed, statements would commit themselves.
+          // START TRANSACTION won't do: after a deadlock whose error was swallowed, statements would commit themselves.
           const [answer] = await send('SET @redlock_fence_ac = @@autocommit, autocommit = 0');
           // An earlier user of the connection left a transaction open: its snapshot is old and its writes are half done.
           if (!isOutside(answer)) await send('ROLLBACK');
           const level = isolationLevel?.toUpperCase();
-          // Without SESSION or GLOBAL it is for the next transaction only.
+          // Level without SESSION or GLOBAL is for the next transaction only.
           if (level) await send(`SET TRANSACTION ISOLATION LEVEL ${level}`);
           const result = await work(connection);
           await send('COMMIT');

@@ -3,13 +3,13 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a transaction of PGlite. */
+/** Part of a transaction of PGlite that the fence uses. */
 export interface PgliteTransaction {
   readonly closed?: boolean;
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
 }
 
-/** What the fence needs of PGlite. */
+/** Part of PGlite that the fence uses. */
 export interface Pglite<Transaction extends PgliteTransaction> extends PgliteTransaction {
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>;
 }

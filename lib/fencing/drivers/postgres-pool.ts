@@ -5,16 +5,16 @@ import type { IsolationLevel } from '../fence.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 
-/** What the fence needs of a connection of `pg`. */
+/** Part of a connection of `pg` that the fence uses. */
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
-  /** With a name, as a prepared statement. */
+  /** Runs a statement, as a prepared one when it has a name. */
   query(statement: { name?: string; text: string; values: any[] }): Promise<{ rows: any[] }>;
-  /** Of the last answer; only newer versions of `pg` tell. */
+  /** Status in the last answer; only newer versions of `pg` tell. */
   getTransactionStatus?(): string | null;
 }
 
-/** What the fence needs of a pool of `pg`; it opens and ends no connection by itself. */
+/** Part of a pool of `pg` that the fence uses; it opens and ends no connection by itself. */
 export interface PostgresPool extends PostgresClient {
   connect(): Promise<PooledClient>;
 }
@@ -50,7 +50,7 @@ export function runPostgresTransaction<Result>(
     await client.query(`BEGIN${level}`);
     const result = await work(client);
     const check = commit.check ? `${commit.check}; ` : '';
-    // Without the check a COMMIT of a failed transaction would be answered with ROLLBACK, which is no error.
+    // COMMIT of a failed transaction would, without the check, be answered with ROLLBACK, which is no error.
     await client.query(`${check}COMMIT`).catch(refuseEnded);
     return result;
   });
@@ -126,7 +126,7 @@ export function postgresExecutor(
     lend(async (client) => {
       // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
       const name = isPrepared && values.length > 0 ? statementName(text) : undefined;
-      // In the simple protocol a text could hold several statements, and end the transaction between them.
+      // Text in the simple protocol could hold several statements, and end the transaction between them.
       const statement = { ...(name && { name }), text, values: [...values], queryMode: 'extended' };
       const { rows } = await client.query(statement);
       if (isInside && client.getTransactionStatus?.() === 'I') throw outsideTransaction([]);
@@ -135,7 +135,7 @@ export function postgresExecutor(
   return { placeholder: 'numbered', query };
 }
 
-/** One name per text, of 57 characters; PostgreSQL cuts names at 63. */
+/** Name for each text, of 57 characters; PostgreSQL cuts names at 63. */
 function statementName(sql: string): string {
   return `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`;
 }

@@ -12,11 +12,11 @@ import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '..
 import { checkFenceKey, fenceClaims, FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 
-/** What the fence needs of a client of ioredis, also a cluster one. */
+/** Part of a client of ioredis, also of a cluster one, that the fence uses. */
 export interface RedisFenceClient {
   /** Takes lists among its arguments for what is in them, as ioredis does: a function can't have very many. */
   eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
-  /** What ioredis was given. */
+  /** Options that ioredis was given. */
   readonly options?: {
     /** None: it goes before the first argument of a command only. */
     readonly keyPrefix?: unknown;

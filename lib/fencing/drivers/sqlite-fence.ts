@@ -6,11 +6,11 @@ import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts'
 import { outsideTransaction } from '../sql/advance-fence.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a database of `better-sqlite3` or `node:sqlite`. */
+/** Part of a database of `better-sqlite3` or `node:sqlite` that the fence uses. */
 export interface SqliteDatabase {
-  /** Of better-sqlite3. */
+  /** Property of better-sqlite3. */
   readonly inTransaction?: boolean;
-  /** Of node:sqlite, from Node.js 22.16. */
+  /** Property of node:sqlite, from Node.js 22.16. */
   readonly isTransaction?: boolean;
   prepare(sql: string): { all(...parameters: any[]): any[] };
   exec(sql: string): unknown;
@@ -48,7 +48,7 @@ function busyTimeoutOf(database: SqliteDatabase): number {
   return Number(Object.values(Object(row))[0]) || 0;
 }
 
-/** With the fields of the driver's error, such as its code. */
+/** Error with the fields of the driver's error, such as its code. */
 function fileBusy(cause: unknown, waitedMs: number): FileBusyError {
   const message = `The SQLite file was busy for ${Math.round(waitedMs)} ms: another connection, of this process or another one, has an open transaction that writes. Nothing was written. Keep transactions short, or set a longer busy timeout on the connection of the fence.`;
   return Object.assign(new FileBusyError(message, { cause }), cause);
@@ -71,7 +71,7 @@ function isInSqliteTransaction(database: SqliteDatabase): boolean {
 /** The fence in an SQLite file, whose transactions may be synchronous. */
 export interface SqliteFence<Database> extends Fence<Database> {
   /**
-   * As on other databases, but it does its work before it returns, on the connection it is given, and what it refuses is thrown
+   * Works as on other databases, but does so before it returns, on the connection it is given, and what it refuses is thrown
    * at once: a synchronous transaction that did not wait for a promise would have committed the stale write. With `await` in an
    * asynchronous function that is the same as a rejection; `.catch()` on the call does not see it. `onStale` runs afterwards, and
    * is not awaited.
@@ -89,7 +89,7 @@ export interface SqliteFence<Database> extends Fence<Database> {
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void;
 }
 
-/** By connection: settles, never rejects, when the transaction before has ended. */
+/** Promise by connection: settles, never rejects, when the transaction before has ended. */
 const lastTurns = new WeakMap<object, Promise<unknown>>();
 
 /**
@@ -192,7 +192,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
   extends SqlFence<Database>
   implements SqliteFence<Database>
 {
-  /** Not async: nothing may go on after a refusal, also where nobody waits for the promise. */
+  /** Method that is not async: nothing may go on after a refusal, also where nobody waits for the promise. */
   override advance(
     database: Database,
     token: FenceToken | undefined,

@@ -7,16 +7,16 @@ import { outsideTransaction } from '../sql/advance-fence.ts';
 import { dialectOf, rowsOf, SERVER_DIALECTS, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a Drizzle transaction. */
+/** Part of a Drizzle transaction that the fence uses. */
 export interface DrizzleTransaction {
   /** A database has none. */
   rollback?(): unknown;
   execute(query: any): PromiseLike<any>;
-  /** It has the client of the driver. */
+  /** Session that has the client of the driver. */
   readonly session?: any;
 }
 
-/** What the fence needs of a Drizzle database (node-postgres, postgres.js, pglite, mysql2). */
+/** Part of a Drizzle database (node-postgres, postgres.js, pglite, mysql2) that the fence uses. */
 export interface DrizzleDatabase extends DrizzleTransaction {
   transaction(work: (transaction: any) => Promise<any>, config?: any): Promise<any>;
 }

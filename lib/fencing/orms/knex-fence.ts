@@ -3,14 +3,14 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { dialectOf, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a Knex transaction. */
+/** Part of a Knex transaction that the fence uses. */
 export interface KnexTransaction {
   readonly isTransaction?: boolean | undefined;
   isCompleted?(): boolean;
   raw(sql: string, bindings?: any): PromiseLike<any>;
 }
 
-/** What the fence needs of Knex. */
+/** Part of Knex that the fence uses. */
 export interface KnexInstance {
   readonly client: any;
   transaction(work: (transaction: any) => Promise<any>, options?: any): Promise<any>;

@@ -8,7 +8,7 @@ import {
 } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a Kysely transaction. */
+/** Part of a Kysely transaction that the fence uses. */
 export interface KyselyTransaction {
   readonly isTransaction: boolean;
   executeQuery(query: any): Promise<{ rows: any[] }>;
@@ -19,7 +19,7 @@ interface TransactionBuilder {
   execute(work: (transaction: any) => Promise<any>): Promise<any>;
 }
 
-/** What the fence needs of Kysely. */
+/** Part of Kysely that the fence uses. */
 export interface KyselyDatabase extends KyselyTransaction {
   transaction(): TransactionBuilder;
 }
@@ -73,7 +73,7 @@ export function kyselyFence<Database extends KyselyDatabase>(
       executor: (transaction) => ({
         placeholder: driverPlaceholder(dialect),
         query: async (sql, parameters) => {
-          // What `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported.
+          // Copy of what `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported.
           const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] };
           const compiled = { sql, parameters, query, queryId: { queryId: 'redlock-fence' } };
           return (await (transaction as KyselyTransaction).executeQuery(compiled)).rows;

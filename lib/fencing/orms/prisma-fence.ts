@@ -10,13 +10,13 @@ import {
 } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of Prisma's transaction client. */
+/** Part of Prisma's transaction client that the fence uses. */
 export interface PrismaTransaction {
   $queryRawUnsafe(sql: string, ...parameters: any[]): PromiseLike<any>;
   $executeRawUnsafe(sql: string, ...parameters: any[]): PromiseLike<any>;
 }
 
-/** What the fence needs of a PrismaClient. */
+/** Part of a PrismaClient that the fence uses. */
 export interface PrismaDatabase extends PrismaTransaction {
   $transaction(work: any, options?: any): Promise<any>;
 }
@@ -31,9 +31,9 @@ export type PrismaTransactionOf<Database> = Omit<
 export interface PrismaFenceOptions extends SqlFenceOptions {
   /** The provider of the driver adapter. @default 'postgresql' */
   readonly dialect?: Exclude<SqlDialect, 'sqlite'>;
-  /** How long one run of the transaction may take in all (Prisma's `timeout`). @default Prisma's, 5 s */
+  /** Time that one run of the transaction may take in all (Prisma's `timeout`). @default Prisma's, 5 s */
   readonly timeout?: Duration;
-  /** How long it waits for a connection (Prisma's `maxWait`). @default Prisma's, 2 s */
+  /** Time that it waits for a connection (Prisma's `maxWait`). @default Prisma's, 2 s */
   readonly maxWait?: Duration;
 }
 

@@ -3,13 +3,13 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { dialectOf, driverPlaceholder, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** What the fence needs of a TypeORM EntityManager. */
+/** Part of a TypeORM EntityManager that the fence uses. */
 export interface TypeormManager {
   readonly queryRunner?: { readonly isTransactionActive: boolean } | undefined;
   query(sql: string, parameters?: any[]): Promise<any>;
 }
 
-/** What the fence needs of a TypeORM DataSource. */
+/** Part of a TypeORM DataSource that the fence uses. */
 export interface TypeormDataSource {
   readonly options: { readonly type: string };
   transaction(work: (manager: any) => Promise<any>): Promise<any>;

@@ -24,7 +24,7 @@ export interface FenceSql {
   advance(table: string, count: number, maxAgeMs?: number): readonly string[];
   /** Microseconds since 1970 by the clock of the database, now: not when the transaction began. */
   readonly clock: string;
-  /** Of keys and holders in its parameters, and of keys in the rows of `advance`. */
+  /** Encoding of keys and holders in its parameters, and of keys in the rows of `advance`. */
   readonly encode?: (text: string) => string;
   /** Runs after `advance`, where the rows of that don't tell transactions apart. */
   readonly mark?: string;
@@ -84,7 +84,7 @@ export const sqliteFenceSql = {
 
   clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
 
-  // It ends with its transaction, such as by INSERT OR ROLLBACK whose error was swallowed.
+  // Savepoint ends with its transaction, such as by INSERT OR ROLLBACK whose error was swallowed.
   mark: 'SAVEPOINT redlock_fence',
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 

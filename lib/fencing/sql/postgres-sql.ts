@@ -1,10 +1,10 @@
 import { listOfClaims } from './sql-executor.ts';
 import type { FenceSql } from './dialect.ts';
 
-/** In front of the facts in the error by which PostgreSQL refuses a stale token. */
+/** Prefix of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
-/** In the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
+/** Mark in the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
 
 /** The row of a claim in a list of VALUES. */
@@ -66,7 +66,8 @@ export const postgresFenceSql: FenceSql = {
 
   advance: (table, count, maxAgeMs) => [advance(table, count, maxAgeMs)],
 
-  // No savepoint: it would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit any more.
+  // SELECT, as a savepoint would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit
+  // any more.
   checkMark: ([row]) =>
     `SELECT ${numberIn(`CASE pg_catalog.txid_current() WHEN ${BigInt(String(row?.['transaction']))} THEN '1' ELSE '${ENDED}' END`)}`,
 };

@@ -1,6 +1,6 @@
 import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
-/** What can be learnt from one of the errors that a driver or ORM put into each other. */
+/** Facts from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
   /** SQLSTATEs, names such as ER_LOCK_DEADLOCK or SQLITE_BUSY, and error numbers as text. */
   readonly codes: ReadonlySet<string>;
@@ -44,7 +44,7 @@ function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
 const RETRYABLE = '40001 40P01 1213 ER_LOCK_DEADLOCK 1020 ER_CHECKREAD P2034'.split(' ');
 const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 
-/** Another connection held the SQLite file for all of the time that a transaction waited to begin. */
+/** Error when another connection held the SQLite file for all of the time that a transaction waited to begin. */
 export class FileBusyError extends Error {}
 
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */
@@ -118,7 +118,7 @@ function factsAt(text: string): StaleFacts[] {
     try {
       return [JSON.parse(text.slice(0, end + 1)) as StaleFacts];
     } catch {
-      // This bracket belongs to the key or the holder.
+      // Bracket that belongs to the key or the holder.
     }
   }
   return [];

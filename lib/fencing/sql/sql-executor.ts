@@ -5,18 +5,18 @@ import type { FenceClaim } from '../fence-claim.ts';
 /** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
 export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
 
-/** How the driver marks parameters: `$1`, `$2` … or `?`. */
+/** Style in which the driver marks parameters: `$1`, `$2` … or `?`. */
 export type PlaceholderStyle = 'numbered' | 'question-mark';
 
-/** One row, by column name. */
+/** Row, by column name. */
 export type SqlRow = Readonly<Record<string, unknown>>;
 
 /**
- * All that the fence needs of a database: one connection or transaction that runs SQL with parameters. Every driver and
+ * Database as far as the fence needs it: one connection or transaction that runs SQL with parameters. Every driver and
  * ORM is brought into this form by a few lines.
  */
 export interface SqlExecutor {
-  /** How the driver writes parameters. */
+  /** Style in which the driver writes parameters. */
   readonly placeholder: PlaceholderStyle;
   /** Runs one statement and gives its rows, an empty array when it has none. It must not swallow errors. */
   query(
@@ -30,9 +30,9 @@ export interface CommitCheck {
   check?: string;
 }
 
-/** What one driver or ORM does differently. */
+/** Part that one driver or ORM does differently. */
 export interface SqlFenceAdapter<Transaction> {
-  /** Which statements the database understands. */
+  /** Dialect of the statements that the database understands. */
   readonly dialect: SqlDialect;
   /** The driver's transaction as the fence sees it. */
   executor(transaction: Transaction): SqlExecutor;
@@ -55,7 +55,7 @@ export interface SqlFenceAdapter<Transaction> {
    * adapter itself.
    */
   readonly database?: object;
-  /** There is no second connection: a transaction in the work of another one would wait for it indefinitely, and is refused. */
+  /** Connection without a second one: a transaction in the work of another one would wait for it indefinitely, and is refused. */
   readonly onlyConnection?: object;
   /** `run` sends the statement of `commit` right before its COMMIT, in the same round trip. Absent: the fence sends it. */
   readonly checksAtCommit?: boolean;
@@ -80,12 +80,12 @@ export function renderStatement(statement: SqlStatement, style: PlaceholderStyle
   return { sql, parameters };
 }
 
-/** What the drivers of a dialect take, where nothing between translates it. */
+/** Style that the drivers of a dialect take, where nothing between translates it. */
 export function driverPlaceholder(dialect: SqlDialect): PlaceholderStyle {
   return dialect === 'postgresql' ? 'numbered' : 'question-mark';
 }
 
-/** What raw queries return: `{ rows }` of pg and PGlite, `[rows, fields]` of mysql2, the rows of better-sqlite3 and TypeORM. */
+/** Results of raw queries: `{ rows }` of pg and PGlite, `[rows, fields]` of mysql2, the rows of better-sqlite3 and TypeORM. */
 export function rowsOf(result: any): readonly SqlRow[] {
   if (!Array.isArray(result)) return result?.rows ?? [];
   return Array.isArray(result[0]) ? result[0] : result;
@@ -94,7 +94,7 @@ export function rowsOf(result: any): readonly SqlRow[] {
 export const SERVER_DIALECTS = { postgresql: 'postgresql', mysql: 'mysql' } as const;
 
 /**
- * What the fence speaks to the database that a driver or ORM calls `name`.
+ * Dialect that the fence speaks to the database that a driver or ORM calls `name`.
  * @throws RedlockConfigError about `option` for a name that is not in `known`
  */
 export function dialectOf<Dialect extends SqlDialect>(

@@ -36,18 +36,18 @@ import { pruneFence } from '../upkeep/prune-fence.ts';
 
 const MAX_RETRY_DELAY_MS = 200;
 
-/** One call of `transaction` or `claim`. */
+/** Call of `transaction` or `claim`. */
 interface FenceCall<Transaction, Result> extends HeldClaims {
   /** Absent: it only brings the token. */
   readonly work?: (transaction: Transaction) => Promise<Result> | Result;
   readonly options?: Partial<TransactionOptions>;
   /** The fence that opens the transaction. */
   readonly of: object;
-  /** That of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
+  /** Refusal of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: Refusal;
 }
 
-/** By the transaction that a fence opened for it: the refusal by any fence dooms it. */
+/** Call by the transaction that a fence opened for it: the refusal by any fence dooms it. */
 const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
 
 /**
@@ -120,7 +120,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   ): Promise<void> {
     const claims = this.claimsOf(token, keysOf('fence.advance', options));
     const isInside = this.adapter.isTransaction(Object(transaction) as Transaction);
-    // Without `await` where it is known at once: what a caller sends that forgot its own stays behind this.
+    // Because `await` is left out where the answer is known at once, what a caller sends that forgot its own stays behind this.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
     await this.reportAdvance(transaction, token, claims, async () => {
       await this.advanceNow(transaction, token, claims);
@@ -255,7 +255,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   ): Promise<Result> {
     const { adapter } = this;
     const run = (transaction: Transaction) =>
-      // No promise where everything was answered at once: that adapter takes it as it is.
+      // Result is no promise where everything was answered at once: that adapter takes it as it is.
       runSteps(adapter.executor(transaction), steps(transaction)) as Promise<Result>;
     return adapter.run(run, level, commit);
   }

@@ -8,7 +8,7 @@ import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
 /** MariaDB takes a list of 1,000 for a table of its own, and may look at all rows to delete those, and lock them. */
 const KEYS_PER_TRANSACTION = 500;
 
-/** What pruning says differently in each dialect. */
+/** Parts of pruning that differ in each dialect. */
 interface PruneSql {
   /** The type of tokens. */
   readonly integer: string;
@@ -16,11 +16,11 @@ interface PruneSql {
   readonly key: (placeholder: string) => string;
   /** The column of keys as it comes here, and goes back. */
   readonly shownKey: string;
-  /** Of rows by their keys; before FROM and behind the table. */
+  /** Parts of a DELETE of rows by their keys: before FROM and behind the table. */
   readonly delete: readonly [verb: string, index: string];
-  /** Of a DELETE. */
+  /** End of a DELETE. */
   readonly end?: string;
-  /** Where others may have a lock of a row: takes those that are free. */
+  /** Clause that takes the free rows, where others may have a lock of a row. */
   readonly lockFree?: string;
 }
 
@@ -35,9 +35,9 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
   mysql: {
     integer: 'SIGNED',
     key: (placeholder) => `UNHEX(${placeholder})`,
-    // As text it would depend on the character set of the connection.
+    // Text would depend on the character set of the connection.
     shownKey: 'HEX(resource)',
-    // Without the index it may look at all rows, and lock them.
+    // Statement without the index may look at all rows, and lock them.
     delete: ['DELETE f', 'FORCE INDEX (PRIMARY)'],
     lockFree: 'FOR UPDATE SKIP LOCKED',
   },
@@ -45,7 +45,7 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
     integer: 'INTEGER',
     key: (placeholder) => placeholder,
     shownKey: 'resource',
-    // Where DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works.
+    // When DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works.
     delete: ['WITH none AS (SELECT 1) DELETE', ''],
     // A statement without rows would have to be run in another way.
     end: 'RETURNING 1',

@@ -36,7 +36,7 @@ const FENCED_OPTIONS = {
 type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'allowInTransaction' | 'signalOf';
 
 /**
- * What the options of a decorator come to, without those of the module.
+ * Options that those of a decorator come to, without those of the module.
  *
  * @throws RedlockConfigError
  */

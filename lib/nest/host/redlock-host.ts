@@ -111,7 +111,7 @@ export class RedlockHost
     }
   }
 
-  /** Before the HTTP server stops: held sections may still answer their requests. */
+  /** Runs before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
     const { heldKeys } = this.#redlock;
     if (heldKeys.length > 0 && this.#shutdownTimeoutMs > 0)
@@ -130,7 +130,7 @@ export class RedlockHost
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
 function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
-  // No value is shown: what stands where an array should be may be a URL with a password.
+  // Value is not shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
     const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
     throw new RedlockConfigError('nodes', undefined, fix, kindOf(inputs));

@@ -14,7 +14,7 @@ import { checkNodes, formatStartupReport, isUnsafe } from '../../redis/preflight
 import type { ExaminedNode } from '../../redis/preflight.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 
-/** How long nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
+/** Time in which nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
 export const LATE_NODE_MS = 1_000;
 /** A wait without a quorum is news after this time: a hook of a test ends, and prints nothing, before the start is refused. */
 const NEWS_MS = 2_000;
@@ -28,7 +28,7 @@ const UNANSWERED: NodeFailure = {
 
 export interface StartSettings {
   readonly strict: boolean;
-  /** How long a quorum may take to join and to be examined; and then to vote. */
+  /** Time that a quorum may take to join and to be examined; and then to vote. */
   readonly timeoutMs: number;
   readonly waitForVotes: boolean;
 }
@@ -114,7 +114,7 @@ function takesVotes({ reply }: Examined): boolean {
   return reply.kind === 'facts' && reply.refusesWrites === undefined;
 }
 
-/** Why a node is not there: it could not be examined, or could not be joined, or takes no votes. */
+/** Reason why a node is not there: it could not be examined, or could not be joined, or takes no votes. */
 function causeOf(redlock: Redlock, { node, address, reply }: Examined, elapsedMs: number) {
   const problem = redlock.problemOf(node);
   const found: Pick<NodeCause, 'reason' | 'message'>[] = [];
@@ -149,7 +149,7 @@ async function waitUntilQuorumVotes(
 ): Promise<void> {
   const { votesInMs } = redlock;
   if (votesInMs <= 0) return;
-  // Another process may have asked for a longer guard.
+  // Guards that other processes asked for may be longer.
   const guardMs = Math.max(votesInMs, redlock.options.restartGuardMs);
   const goesOn = () =>
     logger.warn(

@@ -20,9 +20,9 @@ export interface LockExceptionFilterOptions {
 
 /** Answer to a caller over every transport; over HTTP with the status beside it. */
 export interface LockExceptionAnswer {
-  /** What went wrong, for programs. */
+  /** Code of what went wrong, for programs. */
   readonly code: RedlockErrorCode;
-  /** For people. */
+  /** Text for people. */
   readonly message: string;
   /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
   readonly retryAfterSeconds?: number;
@@ -95,7 +95,7 @@ export class LockExceptionFilter implements ExceptionFilter {
   catch(error: RedlockError, host: ArgumentsHost): unknown {
     const [status, answer] = answerOf(error);
     const transport = host.getType<string>();
-    // Nobody reads the answer to an event.
+    // Answers to events are read by nobody.
     if (error.code === 'QUORUM_UNAVAILABLE' || transport === 'rpc')
       this.#logger.warn(error.message);
     switch (transport) {

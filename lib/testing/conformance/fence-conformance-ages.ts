@@ -10,21 +10,24 @@ import {
 import { interleaveFenceWriters, type FenceStressOptions } from './fence-conformance-writers.ts';
 import { demand, isRefused, noPause, ticket, type FenceStore } from '../fence-store.ts';
 
-/** How far the clock of the store may be from that of this process. */
+/** Distance that the clock of the store may have from that of this process. */
 const SKEW_MS = 60_000;
 
-/** How long a token lives that is to become too old. */
+/** Life of a token that is to become too old. */
 const LIFE_MS = 400;
 
 const ROUNDS = 3;
 
-/** How long the crowd goes on when its keys may be forgotten, in microseconds. */
+/** Time that the crowd goes on when its keys may be forgotten, in microseconds. */
 const AFTERWARDS = 100_000n;
 
 /** Tries for the edge of age: those whose answer takes long tell nothing new. */
 const MOST_TRIES = 100;
 
-/** How much younger than the oldest admitted token the first key is that a prune must keep, and how often further the next ones are. */
+/**
+ * Time by which the first key that a prune must keep is younger than the oldest admitted token, and how often further the
+ * next ones are.
+ */
 const LEAST_YOUNGER_MS = 1_000;
 const FURTHER = 30;
 

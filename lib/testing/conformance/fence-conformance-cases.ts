@@ -24,7 +24,7 @@ export const writes = attempt('write', 'accepted');
 export const staleClaim = attempt('claim', 'refused');
 export const staleWrite = attempt('write', 'refused');
 
-/** What holds without any concurrency: the steps of each case, one after the other on a resource of its own. */
+/** Rules that hold without any concurrency: the steps of each case, one after the other on a resource of its own. */
 export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
   'the first holder claims, reads nothing, writes, and reads what it wrote': [
     claims(1),

@@ -66,7 +66,7 @@ class FenceHistory {
       lost === 0,
       `${lost} of ${this.written.size} accepted writes on ${this.resource} were lost`,
     );
-    // From the newest to the oldest.
+    // Chain goes from the newest to the oldest.
     const fallen = chain.filter((write, index) => {
       const before = chain[index + 1];
       return before !== undefined && isOlder(write.ticket, before.ticket);

@@ -12,37 +12,37 @@ import { demand, noPause, ticket, type FenceStore, type FenceTicket } from '../f
 
 /** Options of {@link fenceConformance}. */
 export interface FenceConformanceOptions extends FenceStressOptions {
-  /** In front of the names of all resources of this run. @default a random one */
+  /** Prefix of the names of all resources of this run. @default a random one */
   readonly resourcePrefix?: string;
   /**
-   * How long the older writer is held between its check and its write while the newer one works; a right store waits all of it,
+   * Time that the older writer is held between its check and its write while the newer one works; a right store waits all of it,
    * once. On a slow machine too short a time hides a wrong store. @default 1_000
    */
   readonly gateMs?: number;
   /**
-   * Another instance of the store over the same data, as in a second process; holders use one or the other by turns. Without it
+   * Second instance of the store over the same data, as in a second process; holders use one or the other by turns. Without it
    * a store passes that locks in the memory of its process.
    */
   readonly second?: FenceStore;
-  /** How long the fence lies idle before an older holder comes, which finds one that expires. @default 500 */
+  /** Time that the fence lies idle before an older holder comes, which finds one that expires. @default 500 */
   readonly idleMs?: number;
-  /** How long one case may take before it counts as failed. @default 30_000 */
+  /** Time that one case may take before it counts as failed. @default 30_000 */
   readonly caseTimeoutMs?: number;
 }
 
-/** One case and, when it failed, why. */
+/** Case and, when it failed, why. */
 export interface FenceConformanceCase {
-  /** What a right store does. */
+  /** Behavior of a right store. */
   readonly name: string;
-  /** What this one did instead; absent when it passed. */
+  /** Failure of this store: what it did instead; absent when it passed. */
   readonly failure?: string;
 }
 
-/** What the kit saw. */
+/** Report of what the kit saw. */
 export interface FenceConformanceReport {
   /** Whether all cases passed. */
   readonly passed: boolean;
-  /** Every case, in the order in which they ran. */
+  /** Cases, all of them, in the order in which they ran. */
   readonly cases: readonly FenceConformanceCase[];
 }
 
@@ -99,7 +99,7 @@ const FIRST_TIME = 1_500_000_000_000_000n;
 /** 10 becomes the first time with 17 digits, in 2286. */
 const AHEAD = 9_999_999_999_999_990n;
 
-/** Even tokens go to the second instance. Where their age counts, small ones become times that are far ahead. */
+/** Tokens that are even go to the second instance. Where their age counts, small ones become times that are far ahead. */
 function prepared(first: FenceStore, second = first): FenceStore {
   const of = ({ token }: FenceTicket): FenceStore => (BigInt(token) % 2n === 0n ? second : first);
   const timed = (each: FenceTicket): FenceTicket =>

@@ -1,7 +1,7 @@
 import { NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
 
-/** One request on a connection. */
+/** Request on a connection. */
 export interface MemoryCommand {
   /** Runs on the server; `undefined`: no reply will ever come. */
   execute(): unknown;
@@ -19,13 +19,13 @@ export interface MemoryConnectionOwner {
   published(message: string): void;
 }
 
-/** One direction: how to deliver what was sent, in order, and how much of it has arrived. */
+/** Direction of a connection: how to deliver what was sent, in order, and how much of it has arrived. */
 interface Way {
   sent: (() => void)[];
   arrived: number;
 }
 
-/** One connection to a {@link MemoryLockServer}: both directions keep their order. */
+/** Connection to a {@link MemoryLockServer}: both directions keep their order. */
 export class MemoryConnection implements MemoryServerClient {
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
@@ -40,7 +40,7 @@ export class MemoryConnection implements MemoryServerClient {
   }
 
   send(command: MemoryCommand): void {
-    // What is settled when it closes may lead to the next command at once.
+    // Command that is settled when the connection closes may lead to the next one at once.
     if (this.#closed) return command.settle(NOT_CONNECTED);
     this.#unsettled.add(command);
     this.#travel(this.#requests, () => this.#execute(command));

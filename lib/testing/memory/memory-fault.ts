@@ -5,14 +5,14 @@ export type MemoryCommandName =
   'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'examine';
 
 /**
- * What goes wrong with one command:
+ * Fault of one command:
  * - `lose-request`: it never reaches the server, and no answer comes while this connection lasts;
  * - `lose-reply`: the server executes it, but no answer comes while this connection lasts;
  * - `error`: the server refuses it with this message (`'OOM …'`, `'READONLY …'`, `'NOAUTH …'`) and writes nothing.
  */
 export type MemoryFault = 'lose-request' | 'lose-reply' | { readonly error: string };
 
-/** What the server answers to a command, which may go wrong; `undefined`: nothing, ever. */
+/** Answer of the server to a command, which may go wrong; `undefined`: nothing, ever. */
 export function executeWith(fault: MemoryFault | undefined, run: () => unknown): unknown {
   if (typeof fault === 'object') return failure('error', fault.error);
   const reply = fault === 'lose-request' ? undefined : run();

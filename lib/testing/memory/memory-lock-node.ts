@@ -14,7 +14,7 @@ import type { MemorySnapshot } from './memory-state.ts';
 
 /** Options of {@link MemoryLockNode}. */
 export interface MemoryLockNodeOptions {
-  /** What messages call this node. @default `memory:1`, counting up */
+  /** Name of this node in messages. @default `memory:1`, counting up */
   readonly address?: string;
   /** Round trip, ms; 0 = a few microtasks, so that also tests with fake timers get answers. @default 0 */
   readonly latencyMs?: number;
@@ -34,7 +34,7 @@ interface PlannedFault {
 let nodeCount = 0;
 
 /**
- * One process's connection to a {@link MemoryLockServer}: a `LockNode` without a network, with faults to order.
+ * Connection of one process to a {@link MemoryLockServer}: a `LockNode` without a network, with faults to order.
  *
  * Commands and replies keep their order, and every answer comes asynchronously. A fault stays until its opposite is
  * called; all of them are safe to call at any time.
@@ -53,7 +53,7 @@ export class MemoryLockNode implements port.LockNode {
   latencyMs: number;
   readonly #timers: Timers;
   readonly #reconnectDelayMs: number;
-  /** Those that wait for their command, oldest first. */
+  /** Faults that wait for their command, oldest first. */
   #faults: PlannedFault[] = [];
   #channel: string | undefined;
   #listener: port.LockNodeListener | undefined;
@@ -78,7 +78,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#reconnectDelayMs = reconnectDelayMs;
   }
 
-  /** For one more lock service: this node, or, while it has one, another on the same server. Faults stay those of this node. */
+  /** Node for one more lock service: this or, while it is taken, another on the same server. Faults stay those of this node. */
   forService(): MemoryLockNode {
     if (!this.#isTaken) {
       this.#isTaken = true;
@@ -137,7 +137,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#subscribe();
   }
 
-  /** What was sent is executed, however late. */
+  /** Commands that were sent are executed, however late. */
   async close(): Promise<void> {
     const connection = this.#connection;
     const listener = this.#up && this.#listener;
@@ -155,7 +155,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#frozen = true;
   }
 
-  /** What piled up while frozen is delivered, in order. */
+  /** Delivers what piled up while frozen, in order. */
   resume(): void {
     this.#frozen = false;
     for (const connection of this.#abandoned) connection.drain();
@@ -227,7 +227,7 @@ export class MemoryLockNode implements port.LockNode {
 
   #travel(arrive: () => void): void {
     const deliver = () => inModuleContext(arrive);
-    // Not queueMicrotask: users' fake timers replace it.
+    // Users' fake timers would replace queueMicrotask.
     if (this.latencyMs <= 0) void Promise.resolve().then(deliver);
     else this.#timers.set(deliver, this.latencyMs / 2, true);
   }

@@ -5,13 +5,13 @@ import { NOSCRIPT } from './memory-fault.ts';
 import { acquire, extend, inspect, join, release, wait } from './memory-scripts.ts';
 import { MemoryState, type MemorySnapshot } from './memory-state.ts';
 
-/** What a server reports to a connection. */
+/** Reports of a server to a connection. */
 export interface MemoryServerClient {
   /** The server's side ends it: what has not been executed never will be. */
   breakOff(message: string): void;
   /** Delivers what has arrived, unless something is frozen. */
   drain(): void;
-  /** Something was published on a channel this connection subscribed to. */
+  /** Message was published on a channel this connection subscribed to. */
   published(channel: string, message: string): void;
 }
 
@@ -19,7 +19,7 @@ export interface MemoryServerClient {
 export interface MemoryLockServerOptions {
   /** The server's own clock; only `wallMicros` is used. @default the system's */
   readonly clock?: Pick<Clock, 'wallMicros'>;
-  /** What the start-up checks find, for tests of those. @default a current, durable, well-configured master */
+  /** Facts that the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<port.NodeFacts>;
   /**
    * A new server, which votes only after its restart guard, as one after {@link MemoryLockServer.restart} does. Otherwise it
@@ -32,7 +32,7 @@ let startCount = 0;
 const newRunId = (): string => `memory-${++startCount}`;
 
 /**
- * One Redis in memory: the keys of the locks and what the scripts do with them, by the server's own clock.
+ * Redis server in memory: the keys of the locks and what the scripts do with them, by the server's own clock.
  *
  * Its commands are synchronous and atomic; {@link MemoryLockNode} is the connection that delivers them. Several nodes (one
  * per simulated process) may share one server.
@@ -47,7 +47,7 @@ const newRunId = (): string => `memory-${++startCount}`;
 export class MemoryLockServer {
   /** The keys themselves, to look at or to damage in a test. */
   readonly state: MemoryState;
-  /** Every connection, with the channels it is subscribed to. */
+  /** Connections, all of them, with the channels they are subscribed to. */
   readonly #clients = new Map<MemoryServerClient, Set<string>>();
   readonly #facts: Partial<port.NodeFacts>;
   #clockOffsetMs = 0;

@@ -12,7 +12,7 @@ import {
   pairsOf,
 } from './memory-state.ts';
 
-/** What the Lua scripts do, as functions over the state of one server. */
+/** Work of the Lua scripts, as functions over the state of one server. */
 
 const DAY_MICROS = 86_400_000_000;
 const SECOND_MICROS = 1_000_000;
@@ -118,7 +118,7 @@ function refusedUpTo(state: MemoryState, pair: LockPair, holder: string, ballot:
   return duplicate ? ballot - 1 : floor;
 }
 
-/** What the node refuses without remembering it: floors that expired, and floors lost in a restart. */
+/** Ballots that the node refuses without remembering why: those up to floors that expired, or were lost in a restart. */
 function clockFloor(marker: Marker, nowMicros: number): number {
   const expired = nowMicros - marker.floorRetentionMs * 500;
   if (marker.restartGuardMs === 0) return expired;
@@ -141,7 +141,7 @@ export function extend(
   if (!Number.isInteger(ttlMs)) return NOT_AN_INTEGER;
   for (const pair of pairs) {
     const lockLifeMs = Math.max(0, state.locks.remainingMs(pair.lock));
-    // Without marker the distance that acquire put between lock and floor stands for R.
+    // When there is no marker, the distance that acquire put between lock and floor stands for R.
     const retentionMs =
       state.markers.get(names.marker)?.floorRetentionMs ??
       Math.max(0, state.floors.remainingMs(pair.floor) - lockLifeMs);

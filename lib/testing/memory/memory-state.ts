@@ -71,15 +71,15 @@ class ExpiringMap<Value> {
   }
 }
 
-/** What a node remembers of a lock's ballots. */
+/** Ballots of a lock, as a node remembers them. */
 export interface Floor {
   /** F: every ballot up to it is refused. */
   readonly floor: number;
-  /** What F was before the last accept; 0 = there was none. */
+  /** Value of F before the last accept; 0 = there was none. */
   readonly previous: number;
 }
 
-/** What join wrote: since when this incarnation of the server may vote. */
+/** Marker that join wrote: since when this incarnation of the server may vote. */
 export interface Marker {
   readonly voteAfterMs: number;
   readonly runId: string;
@@ -116,7 +116,7 @@ export class MemoryState {
   readonly locks: ExpiringMap<string>;
   readonly floors: ExpiringMap<Floor>;
   markers = new Map<string, Marker>();
-  /** Who waits, in the order of their tickets, by the name of the lock. */
+  /** Processes that wait, in the order of their tickets, by the name of the lock. */
   readonly queues: ExpiringMap<readonly QueuedProcess[]>;
   /** Configurations by the name of the marker, in the order of the joins. */
   configurations = new Map<string, readonly Joined[]>();
@@ -164,7 +164,7 @@ export class MemoryState {
   }
 }
 
-/** One key of a lock: where its holder and its floor are. */
+/** Key of a lock: where its holder and its floor are. */
 export interface LockPair {
   readonly lock: string;
   readonly floor: string;

@@ -7,7 +7,7 @@ import {
 import type { IncomingMessage } from 'node:http';
 import { isForLoopback, isFromPage } from './local-request.ts';
 
-/** Only a browser on this machine gets in, and only the page itself can push its buttons. */
+/** Lets only a browser on this machine in, and only the page itself push its buttons. */
 @Injectable()
 export class LocalRequestGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

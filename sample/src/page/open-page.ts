@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { LocalRequestGuard } from './local-request.guard.ts';
 import { PageModule, type PageParts } from './page.module.ts';
 
-/** Only this machine can reach it. */
+/** Address that only this machine can reach. */
 const HOST = '127.0.0.1';
 
 const SECURITY_HEADERS = {
@@ -36,7 +36,7 @@ export async function probePort(port: number): Promise<void> {
       probe.listen(port, host);
       await once(probe, 'listening');
     } catch (error) {
-      // Not every machine has the second one.
+      // Machines may lack the second one.
       if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(codeOf(error) ?? '')) continue;
       throw portError(error, port);
     }

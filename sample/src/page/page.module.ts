@@ -7,7 +7,7 @@ import { PageController } from './page.controller.ts';
 import { PageFiles } from './page-files.ts';
 import { StateStream } from './state-stream.ts';
 
-/** What the page shows and changes. */
+/** Parts that the page shows and changes. */
 export interface PageParts {
   readonly sale: EndlessSale;
   readonly nodes: NodeControls;

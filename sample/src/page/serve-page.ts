@@ -14,7 +14,7 @@ import { StateStream } from './state-stream.ts';
 /** Long enough to see a lock being held, and extended. */
 const PAYMENT_ANSWER_MS = 1200;
 
-/** How long workers may take to leave by themselves at the end; the clean-up ends them then. */
+/** Time that workers may take to leave by themselves at the end; the clean-up ends them then. */
 const LEAVE_MS = 3000;
 
 /**

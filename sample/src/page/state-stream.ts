@@ -8,7 +8,7 @@ const INTERVAL_MS = 100;
 /** The state again, also when nothing happens: it finds connections that are broken, and the page finds a server that is stopped. */
 const HEARTBEAT_MS = 5_000;
 
-/** What the page gets: the state, and when it was. */
+/** State as the page gets it, and when it was. */
 export interface Snapshot extends SaleState {
   /** Ms since the start. */
   readonly atMs: number;

@@ -6,7 +6,7 @@ export class BooksWatch {
   #evening = 0;
   #seats: readonly string[] = [];
   #isStopped = false;
-  /** Something happened since the running read began. */
+  /** Event has come since the running read began. */
   #isStale = false;
   #reading: Promise<void> | undefined;
   readonly #unsubscribe: () => void;

@@ -1,10 +1,10 @@
-/** Who asks for what next. */
+/** Wish that says who asks for what next. */
 export interface BookingWish {
   readonly seatId: string;
   readonly customer: string;
 }
 
-/** What a wish is chosen from. */
+/** Seats and customers that a wish is chosen from. */
 export interface Choice {
   /** Unsold seats that no customer is booking. */
   readonly freeSeats: readonly string[];
@@ -14,7 +14,7 @@ export interface Choice {
   readonly idleCustomers: readonly string[];
 }
 
-/** How many of the customers want the seat that another one is about to get. */
+/** Share of the customers who want the seat that another one is about to get. */
 const CONTENTION = 0.2;
 
 /**

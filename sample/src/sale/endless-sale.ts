@@ -13,7 +13,7 @@ const CUSTOMERS = ['ana', 'ben', 'cleo', 'dan', 'eve', 'fay', 'gil', 'hal'];
 /** A customer comes about this often: slow enough to be followed, fast enough that somebody always holds a lock. */
 const PACE_MS = 700;
 
-/** How long a sold-out hall is shown. */
+/** Time that a sold-out hall is shown. */
 const INTERVAL_MS = 4000;
 
 /** A booking that has not ended. */
@@ -22,7 +22,7 @@ export interface OpenBooking {
   readonly seatId: string;
   readonly customer: string;
   readonly fenced: boolean;
-  /** How it ended; undefined when its worker ended before. */
+  /** Result in which it ended; undefined when its worker ended before. */
   readonly result: Promise<BookingResult | undefined>;
 }
 
@@ -33,7 +33,7 @@ export class EndlessSale {
   readonly #unsubscribe: () => void;
   #evening = 0;
   #unsold = new Set<string>();
-  /** No customer chooses these by themselves. */
+  /** Seats that no customer chooses by themselves. */
   readonly #reservedSeats = new Set<string>();
   #isFenced = true;
   #isFreezing = false;
@@ -62,7 +62,7 @@ export class EndlessSale {
     });
   }
 
-  /** Nobody new is served. Open bookings end by themselves, or with their workers. */
+  /** Serves nobody new. Open bookings end by themselves, or with their workers. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     this.#unsubscribe();
@@ -101,7 +101,7 @@ export class EndlessSale {
       .sort((one, other) => Number(busy.has(one)) - Number(busy.has(other)));
     const successor = workers[kinds.length];
     if (successor === undefined) throw new SaleConflict('There is no other worker to go on.');
-    // Nobody has to wait for the next evening when the hall is sold out.
+    // Viewers need not wait for the next evening when the hall is sold out.
     if (this.#choice().freeSeats.length < kinds.length) this.#openEvening();
     const { freeSeats, idleCustomers } = this.#choice();
     return kinds.map((fenced, index) => ({

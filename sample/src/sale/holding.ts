@@ -2,10 +2,10 @@ import type { LockInspection } from 'nestjs-fenced-lock';
 import type { BookingStep } from '../seats/booking-journal.ts';
 import type { StageRecord } from '../stage/stage-event.ts';
 
-/** What became of a holder's write. */
+/** Fate of a holder's write. */
 export type HoldingOutcome = 'open' | 'booked' | 'taken' | 'refused' | 'failed';
 
-/** One worker inside its critical section, from the claim in the database until the booking ended. Times in ms since the start. */
+/** Worker inside its critical section, from the claim in the database until the booking ended. Times in ms since the start. */
 export interface Holding {
   readonly worker: number;
   readonly seatId: string;
@@ -27,7 +27,7 @@ export interface Holding {
   readonly endedMs?: number;
 }
 
-/** How long ended holdings are kept, and how many at most. */
+/** Time that ended holdings are kept, and how many at most. */
 const KEPT_MS = 30_000;
 const KEPT = 60;
 

@@ -43,7 +43,7 @@ export class LockWatch {
       if (this.#stopped.signal.aborted) return;
       this.log.append({ type: 'lock-inspected', askedAtMs, inspection });
     } catch {
-      // Only at the end: an inspection answers for nodes that don't.
+      // Inspections fail only at the end: they answer for nodes that don't.
     }
   }
 }

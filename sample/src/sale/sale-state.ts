@@ -5,7 +5,7 @@ import { timelineLine } from '../view/timeline-line.ts';
 import { holdingsAfter, type Holding } from './holding.ts';
 import { storiesAfter, type Story } from './story.ts';
 
-/** How many refusals, double bookings and lines of the timeline are kept. */
+/** Number of refusals, double bookings and lines of the timeline that are kept. */
 const KEPT_NOTICES = 8;
 const KEPT_LINES = 40;
 
@@ -28,7 +28,7 @@ export interface DoubleBooking {
   readonly id: number;
   readonly atMs: number;
   readonly seatId: string;
-  /** In the order of their tickets. */
+  /** Customers in the order of their tickets. */
   readonly customers: readonly string[];
 }
 
@@ -44,7 +44,7 @@ export interface AskedBooking {
   readonly worker: number;
   readonly seatId: string;
   readonly customer: string;
-  /** With the fence in the database, or with the lock alone. */
+  /** Booking with the fence in the database, or with the lock alone. */
   readonly fenced: boolean;
 }
 
@@ -55,12 +55,12 @@ export interface TimelineEntry {
   readonly tone: 'plain' | 'good' | 'bad';
 }
 
-/** Where the sale stands now. Made from the recorded events alone. */
+/** State of the sale now. Made from the recorded events alone. */
 export interface SaleState {
   /** Nodes, workers and counts. */
   readonly stage: StageState;
   readonly addresses: readonly string[];
-  /** Until when each node may not vote, by address, in ms since the start. */
+  /** Time until which each node may not vote, by address, in ms since the start. */
   readonly quarantineUntilMs: Readonly<Record<string, number>>;
   /** Addresses of restarted nodes that no worker has met again. */
   readonly rejoining: readonly string[];
@@ -71,7 +71,7 @@ export interface SaleState {
   readonly seats: readonly SeatState[];
   readonly asked: readonly AskedBooking[];
   readonly holdings: readonly Holding[];
-  /** At most one with the fence and one without. */
+  /** Stories, at most one with the fence and one without. */
   readonly stories: readonly Story[];
   /** The newest first. */
   readonly refusals: readonly Refusal[];
@@ -81,7 +81,7 @@ export interface SaleState {
   readonly doubleBookingCount: number;
   /** The newest first. */
   readonly timeline: readonly TimelineEntry[];
-  /** How many ids were given. */
+  /** Number of ids that were given. */
   readonly lastId: number;
 }
 
@@ -190,7 +190,7 @@ function withBooks(state: SaleState, { tickets }: Books, atMs: number): SaleStat
   };
 }
 
-/** Every worker reports on its own; the latest end counts. */
+/** Workers each report on their own; the latest end counts. */
 function withQuarantine(state: SaleState, address: string, untilMs: number): SaleState {
   const latest = Math.max(untilMs, state.quarantineUntilMs[address] ?? 0);
   const rejoining = state.rejoining.filter((each) => each !== address);

@@ -1,6 +1,6 @@
 import type { StageEvent, StageRecord } from '../stage/stage-event.ts';
 
-/** How far a story is. The last three are ends. */
+/** Progress of a story. The last three are ends. */
 export type StoryPhase =
   /** The holder takes the lock and its customer pays. */
   | 'begun'
@@ -16,14 +16,14 @@ export type StoryPhase =
   | 'sold-twice'
   | 'broken-off';
 
-/** Who books the seat of a story, and where. */
+/** Role in a story: who books its seat, and where. */
 export interface StoryRole {
   readonly worker: number;
   readonly customer: string;
 }
 
 export interface StoryCast {
-  /** With the fence in the database, or with the lock alone. */
+  /** Booking with the fence in the database, or with the lock alone. */
   readonly fenced: boolean;
   readonly seatId: string;
   /** Stopped between paying and writing. */
@@ -37,7 +37,7 @@ interface Actor extends StoryRole {
   readonly token?: string;
 }
 
-/** One holder that is stopped for longer than its lock lives, as the page draws it. */
+/** Holder that is stopped for longer than its lock lives, as the page draws it. */
 export interface Story extends StoryCast {
   readonly phase: StoryPhase;
   readonly holder: Actor;
@@ -45,7 +45,7 @@ export interface Story extends StoryCast {
   /** The number that the database remembers for the seat, decimal; undefined without the fence. */
   readonly floor?: string;
   readonly isRefunded: boolean;
-  /** Why it broke off. */
+  /** Reason why it broke off. */
   readonly reason?: string;
 }
 

@@ -1,4 +1,4 @@
-/** What a booking does, in the order in which it does it. */
+/** Steps of a booking, in the order in which it does them. */
 export type BookingStepName =
   /** The lock is held and the database knows its token. */
   | 'claimed'
@@ -22,7 +22,7 @@ export interface BookingStep {
   readonly newerToken?: string;
 }
 
-/** Where the seats service tells what it does. The sample's workers pass it on to the conductor. */
+/** Journal in which the seats service tells what it does. The sample's workers pass it on to the conductor. */
 export abstract class BookingJournal {
   abstract record(step: BookingStep): void;
 }

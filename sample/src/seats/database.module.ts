@@ -14,7 +14,7 @@ import { Pool } from 'pg';
 export class DatabaseModule implements OnApplicationShutdown {
   constructor(@Inject(Pool) private readonly pool: Pool) {}
 
-  /** After the locks: RedlockModule lets held sections finish before. */
+  /** Ends the pool after the locks: RedlockModule lets held sections finish before. */
   async onApplicationShutdown(): Promise<void> {
     await this.pool.end();
   }

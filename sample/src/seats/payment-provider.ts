@@ -2,11 +2,11 @@ import { Injectable } from '@nestjs/common';
 import { Pool } from 'pg';
 import { transaction } from './transaction.ts';
 
-/** How long the provider takes to answer. */
+/** Time that the provider takes to answer. */
 const ANSWER_DELAY_MS = Number(process.env['PAYMENT_ANSWER_MS'] ?? 60);
 
 /**
- * Another company's service, so its books commit on their own: a rollback here brings no money back, only a refund does.
+ * Service of another company, so its books commit on their own: a rollback here brings no money back, only a refund does.
  */
 @Injectable()
 export class PaymentProvider {

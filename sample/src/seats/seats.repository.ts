@@ -5,7 +5,7 @@ import type { PoolClient } from 'pg';
 /** The seat as one transaction sees it. */
 export interface Seat {
   readonly id: string;
-  /** Who sits there; absent while it is free. */
+  /** Customer who sits there; absent while it is free. */
   readonly customer: string | undefined;
 }
 

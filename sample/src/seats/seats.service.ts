@@ -7,7 +7,7 @@ import { PaymentProvider } from './payment-provider.ts';
 import { SeatsRepository } from './seats.repository.ts';
 import { transaction } from './transaction.ts';
 
-/** How a booking ended for the customer. */
+/** End of a booking for the customer. */
 export type BookingOutcome = 'booked' | 'taken';
 
 @Injectable()

@@ -1,7 +1,7 @@
 import type { BookingOutcome } from '../seats/seats.service.ts';
 import type { ReportedError } from './worker-messages.ts';
 
-/** How one booking ended, as the process that asked for it sees it. */
+/** End of one booking, as the process that asked for it sees it. */
 export interface BookingResult {
   readonly worker: number;
   readonly seatId: string;

@@ -1,4 +1,4 @@
-/** What the database says about some seats: the only witness that counts. */
+/** Records of the database about some seats: the only witness that counts. */
 export interface Books {
   readonly tickets: readonly TicketRow[];
   readonly payments: readonly PaymentRow[];

@@ -1,12 +1,12 @@
 /** A bound that only a hang crosses; what is left then ends with this process. */
 const TASK_LIMIT_MS = 15_000;
 
-/** What was started and has to be ended, also when the story is interrupted. */
+/** Tasks for what was started and has to be ended, also when the story is interrupted. */
 export class Cleanup {
   readonly #tasks: (() => Promise<unknown>)[] = [];
   #running: Promise<void> | undefined;
 
-  /** From now on `task` runs at the end, before those that were adopted earlier. It may run after its thing ended already. */
+  /** Runs `task` from now on at the end, before those that were adopted earlier. It may run after its thing ended already. */
   adopt(task: () => Promise<unknown>): void {
     this.#tasks.push(task);
   }
@@ -22,7 +22,7 @@ export class Cleanup {
   }
 
   async #runAll(): Promise<void> {
-    // One that is still being started may be adopted meanwhile.
+    // Task for something that is still being started may be adopted meanwhile.
     for (let task = this.#tasks.pop(); task; task = this.#tasks.pop()) {
       await withinLimit(task()).catch(() => undefined);
     }

@@ -5,15 +5,15 @@ import {
 } from '../../../test/support/redis-servers/index.ts';
 import type { NodeState } from './stage-event.ts';
 
-/** How many servers the sample starts. */
+/** Number of servers that the sample starts. */
 const OWN_NODES = 5;
 
-/** One Redis server of the cluster, and what the story did to it. */
+/** Redis server of the cluster, and what the story did to it. */
 export class ClusterNode {
   #state: NodeState = 'up';
 
   constructor(
-    /** From 1. */
+    /** Number from 1. */
     readonly number: number,
     private readonly server: RedisServer,
     private readonly onChange: (node: ClusterNode) => void,
@@ -27,7 +27,7 @@ export class ClusterNode {
     return this.server.url;
   }
 
-  /** As errors and events name it. */
+  /** Address as errors and events name it. */
   get address(): string {
     return `${this.server.host}:${this.server.port}`;
   }
@@ -64,7 +64,7 @@ export class Cluster {
     private readonly servers: readonly RedisServer[],
     /** Whether nodes can be killed and frozen. */
     readonly canFault: boolean,
-    /** One line for people. */
+    /** Line for people. */
     readonly description: string,
   ) {}
 

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
-/** How long a child that was asked to end may take before it is killed. */
+/** Time that a child that was asked to end may take before it is killed. */
 const PATIENCE_MS = 10_000;
 
 /**

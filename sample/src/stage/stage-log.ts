@@ -3,7 +3,7 @@ import type { StageEvent, StageRecord } from './stage-event.ts';
 /** A bound that only a hang crosses: acts wait for facts, not for times. */
 const PATIENCE_MS = 60_000;
 
-/** All that happened so far, for views to follow and for acts to wait on. */
+/** Log of all that happened so far, for views to follow and for acts to wait on. */
 export class StageLog {
   /** The newest `capacity` records. */
   readonly records: StageRecord[] = [];

@@ -1,7 +1,7 @@
 import type { NodeState, StageEvent, WorkerState } from './stage-event.ts';
 import type { SummaryRow } from './summary.ts';
 
-/** Where the story stands now. Made from the events alone, so that any view can show it. */
+/** State of the story now. Made from the events alone, so that any view can show it. */
 export interface StageState {
   readonly acts: readonly string[];
   /** Acts that are over, or were skipped. */

@@ -13,15 +13,15 @@ import { WorkerProcess } from './worker-process.ts';
 
 const WORKERS = 3;
 
-/** How a stage differs from the one on which the story is played. */
+/** Differences of a stage from the one on which the story is played. */
 export interface StageOptions {
-  /** How long the payment provider takes to answer. @default the provider's own */
+  /** Time that the payment provider takes to answer. @default the provider's own */
   readonly paymentAnswerMs?: number;
 }
 
-/** What acts have at hand: the servers, the workers, the database's books, and a log of all that happens. */
+/** Means that acts have at hand: the servers, the workers, the database's books, and a log of all that happens. */
 export class Stage {
-  /** What the act that is playing found out. */
+  /** Findings of the act that is playing. */
   observations: Observation[] = [];
 
   private constructor(
@@ -29,7 +29,7 @@ export class Stage {
     readonly cluster: Cluster,
     readonly workers: readonly WorkerProcess[],
     private readonly pool: Pool,
-    /** What the names of the locks begin with on the servers. */
+    /** Prefix of the names of the locks on the servers. */
     readonly lockKeyPrefix: string,
   ) {}
 
@@ -91,7 +91,7 @@ export class Stage {
     return readBooks(this.pool, seats);
   }
 
-  /** Every customer asks for every seat, all at once, each at another worker than the one before. */
+  /** Lets every customer ask for every seat, all at once, each at another worker than the one before. */
   sell(seats: readonly string[], customers: readonly string[]): Promise<BookingResult[]> {
     const requests = seats.flatMap((seatId, row) =>
       customers.map((customer, column) => {

@@ -1,24 +1,24 @@
-/** Something an act promises. */
+/** Promise of an act. */
 export interface Promised {
   readonly id: string;
   readonly text: string;
 }
 
-/** What was found when the promise was checked. */
+/** Finding of the check of a promise. */
 export interface Observation {
   readonly id: string;
   readonly isKept: boolean;
   readonly observed: string;
 }
 
-/** One act as it was played, or not. */
+/** Act as it was played, or not. */
 export interface ActReport {
   readonly title: string;
   readonly promises: readonly Promised[];
   readonly observations: readonly Observation[];
-  /** Why it was not played. */
+  /** Reason why it was not played. */
   readonly skipped?: string;
-  /** Why it ended early. */
+  /** Reason why it ended early. */
   readonly failure?: string;
 }
 

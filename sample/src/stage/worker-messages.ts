@@ -1,7 +1,7 @@
 import type { BookingOutcome } from '../seats/seats.service.ts';
 import type { BookingStep } from '../seats/booking-journal.ts';
 
-/** What the conductor asks of a worker. Those with an `id` are answered. */
+/** Command of the conductor to a worker. Those with an `id` are answered. */
 export type WorkerCommand =
   | {
       readonly type: 'book';
@@ -23,7 +23,7 @@ export interface ReportedError {
   /** Whether it is one of the package's documented errors. */
   readonly isTyped: boolean;
   readonly code?: string;
-  /** What each node did, where the error says so. */
+  /** Behavior of each node, where the error says so. */
   readonly causes: readonly { readonly address: string; readonly message: string }[];
 }
 
@@ -36,7 +36,7 @@ export interface InspectReply {
   readonly holder: string | null | undefined;
   readonly remainingMs: number;
   readonly lastToken: string;
-  /** How many nodes answered. */
+  /** Number of nodes that answered. */
   readonly answers: number;
 }
 
@@ -50,7 +50,6 @@ export type WorkerLockEvent =
   | { readonly type: 'node-joined'; readonly address: string; readonly quarantineMs: number }
   | { readonly type: 'node-left'; readonly address: string };
 
-/** What a worker says. */
 export type WorkerMessage =
   | { readonly type: 'ready' }
   | { readonly type: 'failed'; readonly error: ReportedError }

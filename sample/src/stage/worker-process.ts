@@ -13,7 +13,7 @@ import type {
 } from './worker-messages.ts';
 
 interface BookingOptions {
-  /** With the fence in the database, or with the lock alone. @default true */
+  /** Booking with the fence in the database, or with the lock alone. @default true */
   readonly fenced?: boolean;
   /** The payment provider's answer stays out until {@link WorkerProcess.letAnswerThrough}. @default false */
   readonly holdAnswer?: boolean;
@@ -42,7 +42,7 @@ export class WorkerProcess {
   #state: WorkerState = 'working';
 
   constructor(
-    /** From 1. */
+    /** Number from 1. */
     readonly number: number,
     environment: Readonly<Record<string, string>>,
     private readonly tell: (event: StageEvent) => void,
@@ -103,7 +103,7 @@ export class WorkerProcess {
     return result;
   }
 
-  /** What the nodes say about a lock. */
+  /** Answer of the nodes about a lock. */
   async inspect(key: string): Promise<InspectReply> {
     return (await this.#ask((id) => ({ type: 'inspect', id, key }))) as InspectReply;
   }

@@ -5,7 +5,7 @@ import type { Paint } from './paint.ts';
 /** Narrower terminals would break the line, and a broken line can't be redrawn. */
 const WIDTH_WITH_COUNTS = 100;
 
-/** Where the stage stands, in one line: progress of the story, servers, workers, counts where there is room. */
+/** State of the stage, in one line: progress of the story, servers, workers, counts where there is room. */
 export function statusLine(
   state: StageState,
   elapsedMs: number,

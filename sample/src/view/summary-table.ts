@@ -4,7 +4,7 @@ import type { Paint } from './paint.ts';
 const NARROWEST = 80;
 const WIDEST = 150;
 
-/** What was promised and what was observed, one promise per row, grouped by act. */
+/** Promises and what was observed, one promise per row, grouped by act. */
 export function summaryTable(
   rows: readonly SummaryRow[],
   availableWidth: number,

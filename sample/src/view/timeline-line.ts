@@ -5,7 +5,7 @@ import type { Paint } from './paint.ts';
 
 const TONES = { good: ['bold', 'green'], bad: ['bold', 'red'] } as const;
 
-/** One line of the timeline for an event, or undefined for an event that is not shown. */
+/** Line of the timeline for an event, or undefined for an event that is not shown. */
 export function timelineLine(
   event: StageEvent,
   showsEveryStep: boolean,

@@ -78,7 +78,7 @@ function numbersOf({ textContent }: { readonly textContent: string | null }): nu
   );
 }
 
-/** For the page: tokens that reach over the edge of what they are drawn in. */
+/** Script for the page: tokens that reach over the edge of what they are drawn in. */
 const TOO_WIDE_TOKENS = `[...document.querySelectorAll('.drawing .token')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
   .map(({ textContent }) => textContent)`;
@@ -105,7 +105,7 @@ describe('the page of the sample', () => {
     await onPage(async (page) => {
       expect(await page.title()).toContain('nestjs-fenced-lock');
       expect(await page.locator('h1').textContent()).toContain('nestjs-fenced-lock');
-      // Before anything is pressed: what is going to be shown, and what to look for.
+      // Header before anything is pressed: what is going to be shown, and what to look for.
       const header = (await page.locator('header p').first().textContent())!.replace(/\s+/g, ' ');
       expect(header).toContain('Locks for NestJS on a majority of five Redis nodes');
       expect(header).toMatch(
@@ -147,7 +147,7 @@ describe('the page of the sample', () => {
       await page.getByRole('button', { name: 'Heal node 2' }).click();
       await page.getByRole('button', { name: 'Heal node 3' }).click();
       await second.filter({ hasText: 'up' }).waitFor();
-      // It may have forgotten a lock that is still held.
+      // Node may have forgotten a lock that is still held.
       await third.filter({ hasText: /votes in \d\.\d s/ }).waitFor();
       await third.filter({ hasText: 'up' }).waitFor();
       await page.locator('#holders').getByText('5/5').first().waitFor();
@@ -240,7 +240,7 @@ describe('the page of the sample', () => {
         );
         expect(Number(await page.locator('#double-count').textContent())).toBe(doubles + 1);
         expect(Number(await page.locator('#refusal-count').textContent())).toBe(refusals + 1);
-        // Nobody has to scroll to see it.
+        // Scrolling is not needed to see it.
         for (const scene of await page.locator('.scene').all()) {
           const { y, height } = (await scene.boundingBox())!;
           expect(y).toBeGreaterThanOrEqual(0);

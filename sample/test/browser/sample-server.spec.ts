@@ -9,7 +9,7 @@ import { processState } from '../../../test/support/process-state.ts';
 import { startChromium } from './support/chromium.ts';
 import { ServedSample } from './support/served-sample.ts';
 
-/** Who may use the page's server, and what it leaves behind. */
+/** Users whom the page's server admits, and what it leaves behind. */
 
 let sample: ServedSample;
 let url: URL;

@@ -1,7 +1,7 @@
 import type { Act } from '../act.ts';
 import type { Stage } from '../stage.ts';
 
-/** What is left when all is over. */
+/** Scene of what is left when all is over. */
 export const curtain: Act = {
   title: 'Curtain',
   promises: [

@@ -5,7 +5,7 @@ const FIRST_SEATS = ['C1', 'C2', 'C3'];
 const LATER_SEATS = ['C4', 'C5'];
 const CUSTOMERS = ['gil', 'hal', 'ina'];
 
-/** One node is still dead, a second one stops answering: a bare quorum is left. Then both come back. */
+/** Node that is still dead, a second one that stops answering: a bare quorum is left. Then both come back. */
 export const nodeFrozen: Act = {
   title: 'And another one is frozen',
   promises: salePromises(),

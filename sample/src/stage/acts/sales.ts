@@ -16,7 +16,7 @@ export function salePromises(): Promised[] {
   return Object.entries(SALE_PROMISES).map(([id, text]) => ({ id, text }));
 }
 
-/** Every customer asks for every seat; once the first has paid, something strikes. Resolves when the sale is over. */
+/** Lets every customer ask for every seat; once the first has paid, something strikes. Resolves when the sale is over. */
 export async function sellDuring(
   stage: Stage,
   seats: readonly string[],

@@ -14,7 +14,7 @@ interface Cast {
 export interface StopHolderOutcome {
   readonly holder: BookingResult;
   readonly successor: BookingResult;
-  /** What the database says in the end. */
+  /** Books of the database in the end. */
   readonly books: Books;
 }
 
@@ -29,7 +29,7 @@ export async function stopHolder(
   const [first, second] = [stage.worker(1), stage.worker(2)];
   const paid = stage.step('paid', holder);
   const late = first.book(seatId, holder, { fenced, holdAnswer: true });
-  // It is awaited further down; until then a worker that ended is no unhandled rejection.
+  // Promise is awaited further down; until then a worker that ended is no unhandled rejection.
   late.catch(() => undefined);
   const early = await Promise.race([paid.then(() => undefined), late]);
   if (early) throw new Error(`${holder} never paid: ${early.error?.message ?? early.outcome}`);

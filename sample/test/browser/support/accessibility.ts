@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 
 const axe = createRequire(join(process.cwd(), 'package.json')).resolve('axe-core/axe.min.js');
 
-/** What axe finds wrong on the page, by all of its rules: the rule, and the elements that break it. */
+/** Faults that axe finds on the page, by all of its rules: the rule, and the elements that break it. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
   // Text of the script and not its address, which the page's policy would refuse.
   await page.evaluate(readFileSync(axe, 'utf8'));
@@ -15,7 +15,7 @@ export async function accessibilityFaults(page: Page): Promise<string[]> {
 
 /** Adds a text with too little contrast, and a picture without an alternative text. */
 export async function makeInaccessible(page: Page): Promise<void> {
-  // Not as HTML: the page's policy refuses styles that stand in it.
+  // HTML won't do: the page's policy refuses styles that stand in it.
   await page.evaluate(`(() => {
     const poor = document.createElement('p');
     poor.textContent = 'poor';

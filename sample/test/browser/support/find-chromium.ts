@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
 /**
- * Where a Chromium is on this machine: `CHROMIUM_PATH`, or the first of the usual names on the `PATH`.
+ * Path of a Chromium on this machine: `CHROMIUM_PATH`, or the first of the usual names on the `PATH`.
  * @throws Error that lists the ways to get one; a browser test that is skipped in silence tests nothing.
  */
 export function findChromium(environment: Readonly<Record<string, string | undefined>>): string {

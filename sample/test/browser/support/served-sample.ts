@@ -30,7 +30,7 @@ export class ServedSample {
     );
   }
 
-  /** What it has written so far. */
+  /** Output that it has written so far. */
   get output(): string {
     return this.#output;
   }
