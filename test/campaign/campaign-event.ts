@@ -2,7 +2,7 @@ import type { LockHistoryEvent } from '../history/lock-history.ts';
 import type { ConnectionKind } from './network/network-command.ts';
 
 /**
- * What one run of the fault campaign wrote down: what holders saw of their locks, and around it what callers asked for,
+ * Events that one run of the fault campaign wrote down: what holders saw of their locks, and around it what callers asked for,
  * what the resource received, what became of servers and connections, and which faults were there. One clock for all, see
  * {@link LockHistoryEvent}.
  */
@@ -20,7 +20,7 @@ export type CampaignEvent =
   | CutEvent
   | MarkEvent;
 
-/** By whom, and when. */
+/** Process that wrote it down, and time. */
 interface Written {
   readonly process: string;
   readonly at: number;
@@ -32,7 +32,7 @@ export interface AskedEvent extends Written {
   /** Names the call; unique in the run. */
   readonly call: string;
   readonly keys: readonly string[];
-  /** How long it is ready to wait; 0 = one try. */
+  /** Longest time for which it is ready to wait; 0 = one try. */
   readonly waitMs: number;
 }
 
@@ -42,7 +42,7 @@ export interface AnsweredEvent extends Written {
   readonly call: string;
   /** `granted`, or the code of the error. */
   readonly outcome: string;
-  /** For people: what the error said. */
+  /** Text of the error, for people. */
   readonly message?: string;
 }
 
@@ -71,11 +71,11 @@ export interface AccessEvent {
   readonly at: number;
   /** Always true on the unfenced view. */
   readonly accepted: boolean;
-  /** Of a read: the number that stood there. Of a write: the number that was to be written. */
+  /** Number that a read found there, or that a write was to write. */
   readonly value: number;
 }
 
-/** Something that must never happen. */
+/** Occurrence that must never happen. */
 export interface ProblemEvent extends Written {
   readonly type: 'problem';
   readonly kind:
@@ -102,7 +102,7 @@ export interface NodeEvent extends Written {
   readonly type: 'node';
   readonly node: number;
   readonly change: 'joined' | 'left' | 'failing';
-  /** For people. */
+  /** Cause, for people. */
   readonly reason?: string;
 }
 
@@ -118,27 +118,27 @@ export interface VotedEvent extends Written {
 export interface FaultEvent {
   readonly type: 'fault';
   readonly process: 'campaign';
-  /** For people. */
+  /** Description for people. */
   readonly what: string;
   readonly nodes: readonly number[];
   /** The workers that had to do without them, as `worker-2`; all of them when left out. */
   readonly workers?: readonly string[];
   readonly from: number;
-  /** From here on it works for clients that are connected; and votes, unless it forgot. */
+  /** Time from which it works for clients that are connected; and votes, unless it forgot. */
   readonly at: number;
   /** Clients failed to connect meanwhile, so that they pause between their tries. */
   readonly isOffline?: boolean;
   /** Clients had to join again. */
   readonly rejoins?: boolean;
-  /** What was sent meanwhile arrived at its end. */
+  /** Commands and replies sent meanwhile arrived at their end. */
   readonly delivers?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;
-  /** Where the servers were started again or emptied: the time in which certainly none of them may vote. */
+  /** Time in which certainly none of the servers may vote, where they were started again or emptied. */
   readonly guard?: { readonly from: number; readonly to: number };
 }
 
-/** What a link did to a connection; it ended `at`, or was replaced then by a client that noticed by itself. */
+/** Harm that a link did to a connection; it ended `at`, or was replaced then by a client that noticed by itself. */
 export interface CutConnection {
   readonly kind: ConnectionKind;
   readonly from: number;
@@ -149,23 +149,23 @@ export interface CutConnection {
 export interface CutEvent extends CutConnection {
   readonly type: 'cut';
   readonly process: 'network';
-  /** As `worker-2`. */
+  /** Name of the worker, such as `worker-2`. */
   readonly worker: string;
   readonly node: number;
 }
 
-/** What the campaign did, or had a worker do to itself, as far as a promise depends on it. */
+/** Act of the campaign, or of a worker on itself at its request, as far as a promise depends on it. */
 export type MarkEvent = {
   readonly type: 'mark';
   readonly process: 'campaign';
   readonly at: number;
 } & (
   | {
-      /** All workers have started, and no server may vote before a guard time has passed. */
+      /** Workers have all started, and no server may vote before a guard time has passed. */
       readonly mark: 'started';
     }
   | {
-      /** From here on the promises about speed hold; before it processes and servers start. */
+      /** Promises about speed hold from here on; before it processes and servers start. */
       readonly mark: 'measuring' | 'measured';
     }
   | {
@@ -185,7 +185,7 @@ export type MarkEvent = {
       readonly from: number;
     }
   | {
-      /** For people who read the history. */
+      /** Note for people who read the history. */
       readonly mark: 'note';
       readonly text: string;
     }

@@ -8,7 +8,7 @@ export interface Control {
   readonly claim: string;
   readonly schedule: string;
   readonly edits: readonly Edit[];
-  /** At least one of them. */
+  /** Rules by at least one of which it must be caught. */
   readonly caughtBy: readonly CampaignViolation['rule'][];
   /** Whether it belongs to the selection for every change. */
   readonly quick?: true;
@@ -26,7 +26,7 @@ function mutant(name: string, schedule: string, caughtBy: Rules, more: Partial<C
   return { name, claim: found.claim, edits: found.edits, schedule, caughtBy, ...more };
 }
 
-/** One place of the code changed. */
+/** Control that changes one place of the code. */
 function broken(
   name: string,
   { file, find, replace, ...facts }: Omit<Control, 'name' | 'edits'> & Edit,

@@ -71,7 +71,7 @@ async function main(): Promise<void> {
   process.exitCode = failures > 0 ? 1 : 0;
 }
 
-/** Where there is no bar, a line for each run; more than a line only for what failed. */
+/** Prints a line for each run where there is no bar, and more than a line only for what failed. */
 function describe(run: FinishedRun, bar: ProgressBar): void {
   if (run.failure === undefined && bar.isShown) return;
   bar.end();

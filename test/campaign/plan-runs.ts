@@ -2,14 +2,14 @@ import { CONTROLS } from './controls.ts';
 import type { PlannedRun } from './run/campaign.ts';
 import { SCHEDULES } from './schedules/index.ts';
 
-/** What is asked for on the command line. */
+/** Selection on the command line. */
 export interface RunSelection {
-  /** Only the schedules and controls for every change. */
+  /** Limits runs to the schedules and controls for every change. */
   readonly quick: boolean;
-  /** Only what has this in its name. */
+  /** Limits runs to what has this in its name. */
   readonly only: string | undefined;
   readonly firstSeed: number;
-  /** How often each schedule is run. */
+  /** Number of runs of each schedule. */
   readonly seeds: number;
   /** Whether the code is broken on purpose as well, once each. */
   readonly controls: boolean;

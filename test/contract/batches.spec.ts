@@ -56,20 +56,20 @@ function send(client: ContractClient, { names }: ContractHarness, request: Reque
   return kind === 'release' ? client.release(of, holder) : client.abandon(of, holder, pass);
 }
 
-/** Each is answered before the next one is sent. */
+/** Sends each request when the one before it is answered. */
 async function oneByOne(client: ContractClient, harness: ContractHarness, requests: Request[]) {
   const replies = [];
   for (const request of requests) replies.push(await send(client, harness, request));
   return replies;
 }
 
-/** All in one turn, while another answer is due: so none of them goes alone. */
+/** Sends all in one turn, while another answer is due: so none of them goes alone. */
 function together(client: ContractClient, harness: ContractHarness, requests: Request[]) {
   void client.inspect(harness.names('z'));
   return Promise.all(requests.map((request) => send(client, harness, request)));
 }
 
-/** What the server has under every name; times in half hours. */
+/** State of the server under every name; times in half hours. */
 async function stateOf({ names }: ContractHarness): Promise<unknown[]> {
   const pipeline = admin.pipeline();
   for (const name of names(...KEYS).pairs) {
@@ -100,7 +100,7 @@ class Chance {
     return items[this.below(items.length)]!;
   }
 
-  /** One is sent twice now and then. */
+  /** Draws requests, of which one is sent twice now and then. */
   requests(count: number, base: number): Request[] {
     const drawn = Array.from({ length: count }, () => this.request(base));
     return drawn.flatMap((each) => (this.below(8) === 0 ? [each, each] : [each]));
@@ -132,7 +132,7 @@ class Chance {
   }
 }
 
-/** What happens to single names between batches, the same under both prefixes. */
+/** Disturbs single names between batches, the same under both prefixes. */
 async function disturb(chance: Chance, harnesses: readonly ContractHarness[]): Promise<void> {
   const key = chance.one(KEYS);
   const how = chance.below(20);
@@ -147,7 +147,7 @@ async function disturb(chance: Chance, harnesses: readonly ContractHarness[]): P
     else if (how === 7) await admin.pexpire(lock, 1);
     else if (how === 8) await admin.pexpire(floor, 1);
   }
-  // It has expired for both.
+  // Key has expired for both.
   if (how === 7 || how === 8) await new Promise((resolve) => setTimeout(resolve, 2));
 }
 

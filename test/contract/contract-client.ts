@@ -26,7 +26,7 @@ export interface Turn {
   readonly keptMs: number;
 }
 
-/** One open node: its commands as promises, and what its listener received. */
+/** Open node: its commands as promises, and what its listener received. */
 export class ContractClient implements LockNodeListener {
   readonly node: LockNode;
   readonly turns: Turn[] = [];
@@ -73,7 +73,7 @@ export class ContractClient implements LockNodeListener {
     this.listens += 1;
   }
 
-  /** How many `settle` calls came in all. */
+  /** Number of `settle` calls that came in all. */
   get settles(): number {
     return this.#settles;
   }
@@ -158,7 +158,7 @@ export class ContractClient implements LockNodeListener {
   }
 }
 
-/** What most checks of one key begin with: a client that joined without restart guard, and the time of its server. */
+/** Start of most checks of one key: a client that joined without restart guard, and the time of its server. */
 export async function oneKey(
   harness: ContractHarness,
 ): Promise<{ names: LockNames; client: ContractClient; ballot: number }> {

@@ -1,10 +1,10 @@
 import type { LockNames, LockNode } from '../../lib/core/nodes/lock-node.ts';
 
-/** What only some harnesses can do. */
+/** Ability that only some harnesses have. */
 export type Capability =
   /** `advance`: the server's clock jumps ahead or back. */
   | 'clock'
-  /** Its nodes collect what is given in one turn. */
+  /** Nodes of the harness collect what is given in one turn. */
   | 'batches';
 
 export interface RawFloor {
@@ -12,7 +12,7 @@ export interface RawFloor {
   readonly previous: number;
 }
 
-/** One server behind the node port, and what a test does to it behind the port's back. */
+/** Server behind the node port, and what a test does to it behind the port's back. */
 export interface ContractHarness {
   /** A new node object, not opened. */
   createNode(): LockNode;
@@ -43,12 +43,12 @@ export interface ContractHarness {
   forgetScripts(): Promise<void>;
   /** Kills the server and starts it at the same address. */
   restart(options: { readonly keepData: boolean }): Promise<void>;
-  /** Only with the capability `clock`. */
+  /** Needs the capability `clock`. */
   advance(durationMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
-/** One property of every lock node. It throws when the node behind the harness doesn't have it. */
+/** Property of every lock node. It throws when the node behind the harness doesn't have it. */
 export interface ContractCheck {
   readonly name: string;
   readonly needs?: readonly Capability[];

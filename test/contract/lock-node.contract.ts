@@ -10,7 +10,7 @@ import { releaseChecks } from './checks/release-checks.ts';
 import { waitChecks } from './checks/wait-checks.ts';
 import type { Capability, ContractCheck, ContractHarness } from './contract-harness.ts';
 
-/** Every property of the node port. */
+/** Checks of every property of the node port. */
 export const contractChecks: readonly ContractCheck[] = [
   ...acquireChecks,
   ...releaseChecks,
@@ -53,7 +53,7 @@ export function lockNodeContract(
   });
 }
 
-/** For `advance` of a harness whose clock can't be moved. */
+/** Throws for `advance` of a harness whose clock can't be moved. */
 export function lacks(capability: Capability): never {
   throw new Error(`This harness lacks the capability '${capability}'.`);
 }

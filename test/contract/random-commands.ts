@@ -6,8 +6,8 @@ import type { ContractHarness } from './contract-harness.ts';
 const KEYS = ['a', 'b', 'c'];
 const HOUR_MICROS = 3_600_000_000;
 /**
- * So long that nothing expires during a run; a life per holder, so that which of two holders lives longer never depends
- * on a millisecond.
+ * Hours of life, so many that nothing expires during a run; a number per holder, so that which of two holders lives longer
+ * never depends on a millisecond.
  */
 const HOURS_OF_HOLDER: Readonly<Record<string, number>> = {
   'n1......': 1,
@@ -16,7 +16,7 @@ const HOURS_OF_HOLDER: Readonly<Record<string, number>> = {
   'n4......': 4,
 };
 
-/** One step of a random run; the same step is played against every harness. */
+/** Step of a random run; the same step is played against every harness. */
 export type RandomCommand =
   | {
       readonly kind: 'acquire' | 'extend';
@@ -82,7 +82,7 @@ export function randomCommands(seed: number, count: number, base: number): Rando
   });
 }
 
-/** What can be compared after one command. */
+/** Facts that can be compared after one command. */
 export interface PlayedCommand {
   readonly kind: string;
   readonly reply: Record<string, unknown> | null;
@@ -97,7 +97,7 @@ export async function play(
 ): Promise<PlayedCommand> {
   const reply = withoutClocks(await perform(command, client, harness));
   const keys = await stateOf(harness);
-  // How long a lock is kept for somebody depends on a clock.
+  // Time for which a lock is kept for somebody depends on a clock.
   for (const { key, holder } of keys)
     if (holder?.startsWith('#')) await harness.deleteLock(harness.names(key).locks[0]!);
   return { kind: typeof reply?.kind === 'string' ? reply.kind : 'fault', reply, keys };

@@ -14,7 +14,7 @@ return time[1] * 1000 + math.floor(time[2] / 1000) + redis.call('PTTL', KEYS[1])
 let server: RedisServer;
 
 beforeAll(async () => {
-  // On Linux only: elsewhere every test here fails with that reason.
+  // Clocks can be moved on Linux only: elsewhere every test here fails with that reason.
   [server] = (await startRedisServers(1, { movableClock: true })) as [RedisServer];
 });
 

@@ -21,18 +21,18 @@ export interface Violation {
   readonly key: string;
   /** When it showed, on the clock of the history. */
   readonly at: number;
-  /** For people: names the events that contradict each other. */
+  /** Message for people: names the events that contradict each other. */
   readonly message: string;
-  /** Of `overlapping-validity`: for how long both believed to hold it. */
+  /** Time for which both believed to hold it, of `overlapping-validity`. */
   readonly overlapMs?: number;
-  /** Of `overlapping-validity`: the holder that was granted first. */
+  /** Holder that was granted first, of `overlapping-validity`. */
   readonly earlierHolder?: string;
   /** And the one that was granted beside it. */
   readonly laterHolder?: string;
 }
 
 export interface CheckOptions {
-  /** How much later than the end of validity a running process may be notified of its loss: timers are never exact. @default 50 */
+  /** Time after the end of validity within which a running process must be told of a loss: timers are never exact. @default 50 */
   readonly lossToleranceMs?: number;
 }
 

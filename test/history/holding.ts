@@ -9,7 +9,7 @@ import type {
   StepEvent,
 } from './lock-history.ts';
 
-/** One grant and everything that happened to it. */
+/** Grant and everything that happened to it. */
 export interface Holding {
   readonly granted: GrantedEvent;
   /** The latest end of validity that the holder knew. */
@@ -19,8 +19,8 @@ export interface Holding {
   readonly released?: ReleasedEvent;
   readonly lost?: LostEvent;
   /**
-   * From when others may hold: the end of validity, or the release, or the loss to others, if that came first. Who is notified
-   * that the time is over has the rest of it to stop.
+   * Time from which others may hold: the end of validity, or the release, or the loss to others, if that came first. Who is
+   * notified that the time is over has the rest of it to stop.
    */
   readonly endedAt: number;
 }
@@ -52,7 +52,7 @@ export function collectHoldings(history: readonly LockHistoryEvent[]): Holding[]
   return drafts.map((draft) => ({ ...draft, endedAt: endOf(draft) }));
 }
 
-/** For people: who, with which token, when. */
+/** Describes for people who was granted, with which token, when. */
 export function describeGrant({
   token,
   process,
@@ -83,7 +83,7 @@ type HolderEvent = Exclude<Extract<LockHistoryEvent, { holder: string }>, Grante
 function add(draft: Draft, event: HolderEvent): void {
   switch (event.type) {
     case 'extended':
-      // Its latest word: after a suspend it knows of less time than before.
+      // Latest word of the holder: after a suspend it knows of less time than before.
       draft.validUntil = event.validUntil;
       draft.extensions.push(event);
       break;
@@ -102,7 +102,7 @@ function add(draft: Draft, event: HolderEvent): void {
 }
 
 function endOf({ validUntil, released, lost }: Draft): number {
-  // After a suspend the holder itself knows of less time.
+  // Holder itself knows of less time after a suspend.
   const lostAt = lost === undefined || lost.reason === 'expired' ? Infinity : lost.at;
   return Math.min(validUntil, released?.at ?? Infinity, lostAt);
 }

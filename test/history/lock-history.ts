@@ -1,5 +1,5 @@
 /**
- * What holders of locks saw, as facts written down at the moment they were known.
+ * Events that holders of locks saw, as facts written down at the moment they were known.
  *
  * All times are milliseconds, with fraction, of one monotonic clock that every process of the machine shares
  * (`process.hrtime`), so that events of different processes can be compared. A holder is named by the holder of its grant.
@@ -23,11 +23,11 @@ export interface GrantedEvent extends HolderEvent {
   readonly startedAt: number;
   /** Up to when the holder may believe to hold it, as computed at the grant. */
   readonly validUntil: number;
-  /** What the lock itself said to `isHeld` at `at`; false when the process was stopped between vote and hand-over. */
+  /** Answer of the lock itself to `isHeld` at `at`; false when the process was stopped between vote and hand-over. */
   readonly held: boolean;
 }
 
-/** Something that happened to the lock of a holder. */
+/** Event of the lock of a holder. */
 interface HolderEvent {
   readonly process: string;
   readonly holder: string;
@@ -48,7 +48,7 @@ export interface StepEvent extends HolderEvent {
 /** The holder acquired the same key once more inside its work and joined its own lock. */
 export interface ReenteredEvent extends HolderEvent {
   readonly type: 'reentered';
-  /** What the inner acquire gave; must be the token of the grant. */
+  /** Token that the inner acquire gave; must be the token of the grant. */
   readonly token: number;
 }
 
@@ -74,7 +74,7 @@ export interface StalledEvent {
   readonly process: string;
   readonly from: number;
   readonly to: number;
-  /** It was killed then; the campaign wrote this down, from the last sign of life. */
+  /** Process was killed then; the campaign wrote this down, from the last sign of life. */
   readonly killed?: true;
 }
 

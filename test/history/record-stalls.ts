@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import type { HistoryFile } from './history-file.ts';
 import { historyNow, type StalledEvent } from './lock-history.ts';
 
-/** How often somebody looks. */
+/** Interval at which somebody looks. */
 export const TICK_MS = 10;
 /** A look that is later than this means that there was none in between. */
 export const STALL_MS = 25;
@@ -26,7 +26,7 @@ export function recordStalls(
   const timer = setInterval(() => {
     const from = tick[0]!;
     const to = historyNow();
-    // Before the note, so that a kill in between loses nothing.
+    // Stall is written before the note, so that a kill in between loses nothing.
     if (to - from > STALL_MS) file.append({ type: 'stalled', process, from, to });
     tick[0] = to;
     writeNote();

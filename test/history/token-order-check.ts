@@ -2,8 +2,9 @@ import type { Violation } from './check-history.ts';
 import { describeGrant, type Holding } from './holding.ts';
 
 /**
- * No token of a key is given twice, and a grant whose attempt began after another grant was complete has the larger token.
- * Neither rests on clocks of servers, so there is no tolerance. Expects the holdings in order of their grants.
+ * Checks that no token of a key is given twice, and that a grant whose attempt began after another grant was complete has
+ * the larger token. Neither rests on clocks of servers, so there is no tolerance. Expects the holdings in order of their
+ * grants.
  */
 export function checkTokenOrder(key: string, holdings: readonly Holding[]): Violation[] {
   return [...duplicates(key, holdings), ...decreases(key, holdings)];
@@ -27,7 +28,7 @@ function* duplicates(key: string, holdings: readonly Holding[]): Generator<Viola
   }
 }
 
-/** One sweep: attempts in order of their start against the largest token of the grants complete by then. */
+/** Sweep over attempts in order of their start against the largest token of the grants complete by then. */
 function* decreases(key: string, holdings: readonly Holding[]): Generator<Violation> {
   const starts = [...holdings].sort((a, b) => a.granted.startedAt - b.granted.startedAt);
   let completed = 0;

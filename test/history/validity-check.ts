@@ -2,7 +2,7 @@ import type { Violation } from './check-history.ts';
 import { describeGrant, ms, type Holding } from './holding.ts';
 
 /**
- * At no instant may two holders of a key believe to hold it, nobody receives a lock as held that has already ended,
+ * Checks that at no instant two holders of a key believe to hold it, nobody receives a lock as held that has already ended,
  * nobody works outside its validity, and who joins a lock has its token. Expects the holdings in order of their grants.
  */
 export function checkValidity(key: string, holdings: readonly Holding[]): Violation[] {
@@ -12,7 +12,7 @@ export function checkValidity(key: string, holdings: readonly Holding[]): Violat
   ];
 }
 
-/** One sweep: every holding against those before it that have not ended when it begins. */
+/** Sweep over every holding against those before it that have not ended when it begins. */
 function* overlaps(key: string, holdings: readonly Holding[]): Generator<Violation> {
   let running: Holding[] = [];
   for (const later of holdings) {

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { DIRECTED_FAMILIES } from './families/draw-plan.ts';
 
-/** As many as fit into an ordinary run of the tests: `npm run simulate -- --seeds N` runs any number, from the same seed on. */
+/** Number that fits into an ordinary run of the tests: `npm run simulate -- --seeds N` runs any number, from the same seed on. */
 const SEEDS = 100;
-/** Of each directed family, which `npm run simulate` runs only where it is named. */
+/** Number for each directed family, which `npm run simulate` runs only where it is named. */
 const DIRECTED_SEEDS = Number(process.env.SIMULATION_SEEDS ?? 100);
 const LIMIT_MS = 60_000 + DIRECTED_SEEDS * 1_000;
 

@@ -16,7 +16,7 @@ export interface CampaignOptions {
   readonly workers?: number;
   /** Changes to the code under test; none for the shipped code. */
   readonly edits?: readonly Edit[];
-  /** Only runs of this family. */
+  /** Family to which runs are limited. */
   readonly family?: Family;
   /** Look for the smallest run that shows a failure; takes many runs. @default true */
   readonly minimise?: boolean;
@@ -113,7 +113,7 @@ function add(
   }
 }
 
-/** For people: what broke, the story of the smallest run that shows it, and how to see it again. */
+/** Describes for people what broke, the story of the smallest run that shows it, and how to see it again. */
 export function describeFailure({
   seed,
   family,

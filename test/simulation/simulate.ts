@@ -36,7 +36,7 @@ const values = readOptions(
   USAGE,
 );
 
-/** What has this name, if one was given. */
+/** Item that has this name, if one was given. */
 function find<Item>(
   what: string,
   name: string | undefined,

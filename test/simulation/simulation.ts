@@ -22,12 +22,12 @@ export interface RunResult {
   readonly trace: readonly string[];
 }
 
-/** How long a client may take to reach a connection again, and the timers on the way; also one that was forgotten. */
+/** Time that a client may take to reach a connection again, and the timers on the way; also one that was forgotten. */
 const RECOVERY_MS = 200;
 const SILENCE_MS = 4_000;
 const MAX_BACKGROUND_MS = 1_500;
 
-/** One run from a plan: faults and work, then healing, a lock for everybody, close, and every check. */
+/** Runs a plan: faults and work, then healing, a lock for everybody, close, and every check. */
 export async function simulate(
   plan: Plan,
   options: { readonly trace?: boolean } = {},
@@ -144,7 +144,7 @@ class Simulation implements Fleet {
     return this.clients.reduce((sum, { process }) => sum + process.stalledMs, 0);
   }
 
-  /** With every node healthy, and nothing old on its way, each process gets each key, within guard, ttl and a little. */
+  /** Checks that each process gets each key within guard, ttl and a little, once nodes are healthy and no old message is left. */
   async #probe(): Promise<void> {
     const { plan, world } = this.context;
     const paths = this.clients.flatMap(({ nodes }) => nodes.map(({ ends }) => ends.path));

@@ -7,12 +7,12 @@ import { simulate } from './simulation.ts';
 import type { RunResult } from './simulation.ts';
 import type { Violation } from './checks/violations.ts';
 
-/** Which seeds a worker process runs, and how. */
+/** Seeds that a worker process runs, and how. */
 export interface WorkerTask {
   readonly from: number;
   readonly until: number;
   readonly step: number;
-  /** Only runs of this family. */
+  /** Family to which runs are limited. */
   readonly family: Family | undefined;
   /** Look for the smallest run that shows a failure. */
   readonly minimise: boolean;
@@ -30,7 +30,7 @@ export interface FailureReport {
   readonly story: readonly string[];
 }
 
-/** What a worker tells its parent. */
+/** Message of a worker to its parent. */
 export type WorkerMessage =
   | {
       readonly type: 'progress';

@@ -4,7 +4,7 @@ import { describeAccess } from './record-check.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding } from './run-verdict.ts';
 
-/** Every access belongs to a grant, and nobody is refused who is inside its validity. */
+/** Checks that every access belongs to a grant, and that nobody is refused who is inside its validity. */
 export function checkAccesses({ of, holdings, limits }: RunFacts): Finding {
   const byHolder = new Map(holdings.map((holding) => [holding.granted.holder, holding]));
   const violations: CampaignViolation[] = [];
@@ -31,7 +31,7 @@ function belongsTo({ key, token, at }: AccessEvent, { granted }: Holding): boole
 }
 
 /**
- * Where holders may overlap, the one with the larger token wins, and the other is refused inside its validity. The tokens
+ * When holders may overlap, the one with the larger token wins, and the other is refused inside its validity. The tokens
  * have no order as long as the attempts overlap, so their whole time counts.
  */
 function hasNewerBeside(

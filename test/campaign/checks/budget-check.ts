@@ -4,11 +4,11 @@ import { dueBy, lateBy } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding } from './run-verdict.ts';
 
-/** Something that must end in time as long as its process runs. */
+/** Task that must end in time as long as its process runs. */
 interface Task {
   readonly process: string;
   readonly key: string | undefined;
-  /** For people. */
+  /** Description for people. */
   readonly what: string;
   readonly rule: 'acquire-over-budget' | 'release-over-budget' | 'close-over-budget';
   /** When it may be over at the earliest; stalls before that cost nothing. */
@@ -45,7 +45,7 @@ function acquiresOf({ calls, limits, processes }: RunFacts): Task[] {
     const { call, process, at, waitMs } = asked;
     const key = keys.join();
     const what = `'${key}': acquire ${call} of ${process}, asked at ${ms(at)} with a wait of ${waitMs} ms,`;
-    // It was written down before the call: stopped in between, it called when it ran again.
+    // Process wrote this down before the call: stopped in between, it called when it ran again.
     const calledAt = intervalAt(processes.get(process)!.downtime, at)?.to ?? at;
     const dueAt = calledAt + Math.max(waitMs, limits.nodeTimeoutMs);
     return { process, key, what, rule, dueAt, limitMs, endedAt: answered?.at };

@@ -29,7 +29,7 @@ export function checkRun(events: readonly CampaignEvent[], limits: RunLimits): R
     (check) => check(facts),
   );
   const broken = [...withMeasures, ...withoutMeasures].flatMap(({ violations }) => violations);
-  // What processes and the campaign wrote down because it must never happen.
+  // Problems that processes and the campaign wrote down because they must never happen.
   const problems = facts.of('problem').map(({ kind, process, at, message }) => ({
     rule: kind,
     process,

@@ -2,8 +2,9 @@ import type { VotedEvent } from '../campaign-event.ts';
 import type { RunFacts } from './run-facts.ts';
 
 /**
- * Why two holders of one key may not both have had it at `until`, by what each server had said to them by then; undefined where
- * their quorums have only such servers in common as forgot one for the other, because its clock moved or because the ttl was over.
+ * Reason why two holders of one key may not both have had it at `until`, by what each server had said to them by then;
+ * undefined where their quorums have only such servers in common as forgot one for the other, because its clock moved or
+ * because the ttl was over.
  */
 export function brokenVotes(
   facts: RunFacts,

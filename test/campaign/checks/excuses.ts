@@ -27,7 +27,7 @@ export function excusesFor(
   const involved = new Map<string, Interval[]>();
   const involve = (process: string, { from, to }: Interval): void => {
     const spans = involved.get(process);
-    // What it sent at last may still be on its way.
+    // Commands that it sent at last may still be on their way.
     const span = { from, to: to + nodeTimeoutMs };
     if (spans) spans.push(span);
     else involved.set(process, [span]);
@@ -43,9 +43,9 @@ export function excusesFor(
   for (const [process, spans] of involved) {
     const involvement = union(spans);
     const { downtime, ranUntil } = processes.get(process)!;
-    // Those in a row together; and each long one by itself, because the process may have asked in between.
+    // Stalls in a row count together, and each long one by itself as well, because the process may have asked in between.
     const ownLong = downtime.filter(({ from, to }) => to - from >= nodeTimeoutMs / 2);
-    // What a killed process sent in the middle of its last stall is not taken back either.
+    // Commands that a killed process sent in the middle of its last stall are not taken back either.
     const kill = { from: ranUntil, to: Infinity };
     for (const { from, to } of [...longStalls(downtime, nodeTimeoutMs), ...ownLong, kill]) {
       if (touching(involvement, from, to).length === 0) continue;

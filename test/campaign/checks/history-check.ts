@@ -45,7 +45,7 @@ export function checkLockHistory(facts: RunFacts): Finding<'longestOverlapMs'> {
   };
 }
 
-/** From when to when each holder believed in its lock beside others: from the first of them to the last. */
+/** Time in which each holder believed in its lock beside others: from the first of them to the last. */
 function overlapsOf(found: readonly Violation[]): ReadonlyMap<string, Interval> {
   const spans = new Map<string, Interval>();
   for (const { rule, at, overlapMs = 0, earlierHolder = '' } of found) {
@@ -69,7 +69,7 @@ function withAllStalls({ lockHistory, processes }: RunFacts): LockHistoryEvent[]
 }
 
 /**
- * Nobody is granted while so many servers have forgotten everything that only others than a quorum may vote: what was
+ * Checks that nobody is granted while so many servers have forgotten everything that fewer than a quorum may vote: what was
  * forgotten may still be held. Grants whose attempt began before that may rest on votes of servers that then forgot.
  */
 export function checkGuards(facts: RunFacts): Finding {

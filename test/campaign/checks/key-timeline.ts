@@ -7,18 +7,18 @@ import { complement, coveredMs, difference, intersection, union } from './interv
 import type { Interval, Timeline } from './intervals.ts';
 import type { Call, RunFacts } from './run-facts.ts';
 
-/** What became of one key in the course of a run. */
+/** Fate of one key in the course of a run. */
 export interface KeyTimeline {
   readonly key: string;
   /** Grants of locks that contain it and were valid when they were received, in order. */
   readonly holdings: readonly Holding[];
-  /** Somebody has it, or the servers still keep it for somebody. */
+  /** Times in which somebody has it, or the servers still keep it for somebody. */
   readonly busy: Timeline;
-  /** At least one process asks for it. */
+  /** Times in which at least one process asks for it. */
   readonly demand: Timeline;
-  /** Nobody has it and somebody asks for it. */
+  /** Times in which nobody has it and somebody asks for it. */
   readonly wanted: Timeline;
-  /** What is not held against anybody. */
+  /** Times that are not held against anybody. */
   readonly excuses: Timeline;
 }
 
@@ -34,7 +34,7 @@ export function keyTimelines(facts: RunFacts): KeyTimeline[] {
   );
 }
 
-/** How much of `from`..`to` nothing excuses. */
+/** Number of ms of `from`..`to` that nothing excuses. */
 export function unexcusedMs({ excuses }: KeyTimeline, { from, to }: Interval): number {
   return to - from - coveredMs(excuses, from, to);
 }

@@ -13,7 +13,7 @@ import type { Interval, Timeline } from './intervals.ts';
 import { longStalls, placeOf, type ObservedProcess } from './processes.ts';
 import type { RunLimits } from './run-limits.ts';
 
-/** What the history says of servers and network. */
+/** Facts of the history about servers and network. */
 export interface NodeFacts {
   readonly faults: readonly FaultEvent[];
   readonly cuts: readonly CutEvent[];
@@ -25,9 +25,9 @@ export interface NodeFacts {
 
 /** When a worker could count on something, by what servers and network really were. */
 export interface VotingTimes {
-  /** It answers in time; its restart guard may still keep it from voting. */
+  /** Times in which it answers in time; its restart guard may still keep it from voting. */
   readonly answers: Timeline;
-  /** It answers in time and may vote. */
+  /** Times in which it answers in time and may vote. */
   readonly votes: Timeline;
 }
 
@@ -37,17 +37,17 @@ export interface VotingTimes {
  */
 export type HealthView = 'exactly' | 'for clients';
 
-/** How long a client takes to find out that something works again that it did not have to connect to again. */
+/** Time that a client takes to find out that something works again that it did not have to connect to again. */
 const NOTICE_MS = 50;
-/** How long a client takes to connect again after several tries that failed. */
+/** Time that a client takes to connect again after several tries that failed. */
 const RECONNECT_LATER_MS = 200;
-/** The first and the longest pause of a client between two tries to connect; each failure doubles it. */
+/** First and longest pause of a client between two tries to connect; each failure doubles it. */
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1_000;
 /** Within this time a client finds out by itself that a connection was forgotten, and replaces it. */
 const FORGOTTEN_MS = 15_000;
 
-/** What worker `worker` (as `worker-2`) could count on of one server. */
+/** Times in which worker `worker` (as `worker-2`) could count on one server. */
 export function nodeTimes(
   facts: NodeFacts,
   worker: string,
@@ -92,10 +92,10 @@ export function nodeTimes(
     const report = facts.reports.find(
       ({ node: of, change, at }) => of === node && change === 'joined' && at > endedAt,
     );
-    // What it exactly was, when nobody ran that could have joined it, stands in the first report only.
+    // Report, the first one only, says when it exactly joined if nobody ran that could have joined it.
     if (!hasSlack) return report?.at ?? each.to;
     const noticedAt = untilNoticed(each, pauses).to;
-    // It may have been away once more before.
+    // Server may have been away once more before.
     const [answering = { from: Infinity }] = touching(answers, noticedAt, Infinity);
     const joinable = Math.max(noticedAt, answering.from);
     return Math.max(each.to, Math.min(joinable, report?.at ?? Infinity));
@@ -104,7 +104,7 @@ export function nodeTimes(
 }
 
 /**
- * What worker `worker` could count on of a quorum of the servers.
+ * Times in which worker `worker` could count on a quorum of the servers.
  *
  * @param stableMs only those count that have been so for this long: one may come back just as another one goes
  */
@@ -126,7 +126,7 @@ export function quorumTimes(
   };
 }
 
-/** What all of `workers` could count on at once. */
+/** Times in which all of `workers` could count on a quorum at once. */
 export function quorumTimesOfAll(facts: NodeFacts, workers: Iterable<string>): VotingTimes {
   let all: VotingTimes = { answers: ALWAYS, votes: ALWAYS };
   for (const worker of workers) {
@@ -197,7 +197,7 @@ function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
 }
 
-/** Until clients are back. `brokeAt`: when they find out that they have to connect again. */
+/** Time until clients are back. `brokeAt`: when they find out that they have to connect again. */
 interface Away extends Interval {
   readonly brokeAt?: number;
 }
@@ -210,7 +210,7 @@ function awayDuring({ from, at, isOffline }: FaultEvent, hasSlack: boolean): Awa
   return { from, to: at + NOTICE_MS + pauseMs, brokeAt: from };
 }
 
-/** Without hints everybody can vote. */
+/** When only hints are cut, everybody can vote. */
 function awayAfter(
   { reports, cuts }: NodeFacts,
   { kind, from, at, worker, node }: CutEvent,

@@ -9,19 +9,19 @@ import type { CampaignViolation, Finding } from './run-verdict.ts';
 
 type State = 'away' | 'voting' | 'failing';
 
-/** What may come after what. */
+/** Changes that may follow each state. */
 const FOLLOWS: Readonly<Record<State, readonly NodeEvent['change'][]>> = {
   away: ['joined', 'failing'],
   voting: ['left', 'failing'],
   failing: ['joined'],
 };
 const LEADS_TO = { joined: 'voting', left: 'away', failing: 'failing' } as const;
-/** What a node does is reported within this time, also under load; not counting when the process did not run. */
+/** Changes of a node are reported within this time, also under load; not counting when the process did not run. */
 const REPORT_MS = 2_000;
 
 /**
- * What a process reports of its nodes follows from each other and has its reason in what really happened; and a node that
- * refuses every vote is reported, once, and once more when it votes again.
+ * Checks that the reports of a process on its nodes follow from each other and have their reason in what really happened;
+ * and that a node that refuses every vote is reported, once, and once more when it votes again.
  */
 export function checkNodeReports(facts: RunFacts): Finding {
   const violations: CampaignViolation[] = [];
@@ -106,7 +106,7 @@ function missingReport(
   if (failing === 0) return undefined;
   const after = reports.filter(({ at }) => fault.from <= at && at <= fault.at + REPORT_MS);
   const failed = after.findIndex(({ change }) => change === 'failing');
-  // What follows may be of the next fault.
+  // Reports that follow may be of the next fault.
   const isReported = after.slice(failed).some(({ change }) => change === 'joined');
   return isReported || !wasGranted ? undefined : 'not reported when it voted again';
 }

@@ -15,13 +15,13 @@ export interface Phases {
 export interface Recovery {
   /** A quorum answers from here on. */
   readonly healedAt: number;
-  /** From here on it may vote. */
+  /** Time from which it may vote. */
   readonly votesFrom: number;
   /** The next outage, or the end of the measuring. */
   readonly until: number;
 }
 
-/** Where no mark ends the measuring, it lasts up to `endsAt`: the run was broken off. */
+/** If no mark ends the measuring, it lasts up to `endsAt`: the run was broken off. */
 export function phasesOf(
   marks: readonly MarkEvent[],
   { answers, votes }: VotingTimes,

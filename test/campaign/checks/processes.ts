@@ -3,11 +3,11 @@ import { excusedUntil } from '../../history/loss-check.ts';
 import type { StalledEvent } from '../../history/lock-history.ts';
 import { touching, union, type Interval, type Timeline } from './intervals.ts';
 
-/** What the history knows of one start of a process. */
+/** Facts of the history about one start of a process. */
 export interface ObservedProcess {
   /** When it did not run: by its own account, or because it was stopped or killed. Ends with infinity when it was killed. */
   readonly downtime: Timeline;
-  /** It certainly ran then; infinity when it was killed before. */
+  /** Time at which it certainly ran; infinity when it was killed before. */
   readonly startedAt: number;
   /** The last time it wrote something down. */
   readonly lastSeenAt: number;
@@ -20,12 +20,12 @@ type WorkerMark = Extract<MarkEvent, { worker: string }>;
 /** A blocked process stops running at most this long after it was asked to. */
 const BLOCK_BEGINS_WITHIN_MS = 500;
 
-/** What all starts of a worker have in common in their names: `worker-2` of `worker-2/0`. */
+/** Part that the names of all starts of a worker have in common: `worker-2` of `worker-2/0`. */
 export function placeOf(process: string): string {
   return process.split('/')[0]!;
 }
 
-/** All processes of the history, by name. */
+/** Processes of the history, by name. */
 export function observeProcesses(events: readonly CampaignEvent[]): Map<string, ObservedProcess> {
   const notes = new Map<string, Notes>();
   const notesOf = (process: string): Notes => {
@@ -62,7 +62,7 @@ export function observeProcesses(events: readonly CampaignEvent[]): Map<string, 
 }
 
 /**
- * How long after `at` something happened that was due then, less the time in which the process did not run; stalls in a
+ * Time from `at`, when something was due, to when it happened, less the time in which the process did not run; stalls in a
  * row count together as long as they are not further apart than `toleranceMs`.
  */
 export function lateBy(
@@ -75,7 +75,7 @@ export function lateBy(
   return Math.max(0, happenedAt - (excusedUntil(at, stalls, toleranceMs) - toleranceMs));
 }
 
-/** Those by which an answer may come too late, also several in a row: shorter ones are lost in the slack of every promise. */
+/** Stalls by which an answer may come too late, also several in a row: shorter ones are lost in the slack of every promise. */
 export function longStalls(downtime: Timeline, nodeTimeoutMs: number): Timeline {
   const halfMs = nodeTimeoutMs / 2;
   return union(downtime, halfMs / 2).filter(({ from, to }) => to - from >= halfMs);
@@ -102,7 +102,7 @@ interface Notes {
   lastSeenAt: number;
 }
 
-/** Also in the middle of its last stall, for a moment without a tick, of which it wrote something down. */
+/** Process may have run also in the middle of its last stall, for a moment without a tick, of which it wrote something down. */
 function ranUntil({ marks, lastSeenAt }: Notes, downtime: Timeline): number {
   const last = downtime.at(-1);
   if (last?.to !== Infinity) return Infinity;
@@ -124,11 +124,11 @@ function downtimeOf({ stalls, marks, lastSeenAt }: Notes): Timeline {
     spans.push({ from: stoppedAt, to: at });
     stoppedAt = Infinity;
   }
-  // What was stopped and not resumed is over from there on, also when it was killed only later.
+  // Process that was stopped and not resumed is over from there on, also when it was killed only later.
   spans.push({ from: Math.min(stoppedAt, endedAt), to: Infinity });
   return union(spans);
 
-  /** By its own account afterwards. Killed while it was blocked, it gave none. */
+  /** End of a block by the account of the process afterwards. Killed while it was blocked, it gave none. */
   function blockedUntil(at: number): number {
     const latestBegin = at + BLOCK_BEGINS_WITHIN_MS;
     const block = stalls.find(({ from, to }) => to > at && from <= latestBegin);

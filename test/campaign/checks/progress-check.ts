@@ -59,7 +59,7 @@ export function checkProgress(
   return { violations, measures };
 }
 
-/** For how long the key was waited for; undefined when it was had before, or nobody went on asking for it. */
+/** Span for which the key was waited for; undefined when it was had before, or nobody went on asking for it. */
 function gapAfter(
   { healedAt, votesFrom, until }: Recovery,
   { holdings, busy, demand }: KeyTimeline,
@@ -73,7 +73,7 @@ function gapAfter(
   return from < to ? { from, to } : undefined;
 }
 
-/** For people: what was before and after `gap`. */
+/** Describes for people what was before and after `gap`. */
 function describeGap({ key, holdings }: KeyTimeline, { from, to }: Interval): string {
   const before = holdings.findLast(({ granted }) => granted.at < from);
   const after = holdings.find(({ granted }) => granted.at >= to);

@@ -66,7 +66,7 @@ function lostUpdate(access: AccessEvent, last: AccessEvent): CampaignViolation {
   };
 }
 
-/** For people. */
+/** Describes an access for people. */
 export function describeAccess({ operation, value, token, holder, at }: AccessEvent): string {
   return `${operation} of ${value} with token ${token} (holder ${holder}) at ${ms(at)}`;
 }

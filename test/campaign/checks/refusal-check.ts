@@ -7,14 +7,14 @@ import { placeOf, ranSince } from './processes.ts';
 import type { RunFacts } from './run-facts.ts';
 import type { CampaignViolation, Finding, OutageCounts } from './run-verdict.ts';
 
-/** What an acquire may end with, other than by a mistake of its caller. */
+/** Codes with which an acquire may end, other than by a mistake of its caller. */
 const EXPECTED: ReadonlySet<string> = new Set<RedlockErrorCode>([
   'LOCK_BUSY',
   'QUORUM_UNAVAILABLE',
 ]);
 /** Timers are late, and answers are read some time after they arrived. */
 const SLACK_MS = 50;
-/** So much of the time before a wrong answer is described. */
+/** Time before a wrong answer that is described. */
 const SHOWN_MS = 3_000;
 
 /**
@@ -72,7 +72,7 @@ export function checkRefusals(facts: RunFacts): Finding<'refusals' | 'outages'> 
 }
 
 /**
- * It says that no node was asked, and its process did not run for half of its time, which is kept for its own try; or that
+ * Answer says that no node was asked, and its process did not run for half of its time, which is kept for its own try; or that
  * its process did not run for so long, and that is true for half of that time at least.
  */
 function hadNoTime(
@@ -89,7 +89,7 @@ function hadNoTime(
   return stalledMs >= Number(pausedMs ?? at - askedAt) / 2;
 }
 
-/** For people who look for the cause: when each node could vote for `worker`, in ms before `at`. */
+/** Tells people who look for the cause when each node could vote for `worker`, in ms before `at`. */
 function whenNodesVoted(facts: RunFacts, worker: string, at: number): string {
   const texts = Array.from({ length: facts.limits.nodes }, (_, node) => {
     const { votes } = nodeTimes(facts, worker, node, 'for clients');
@@ -102,7 +102,7 @@ function whenNodesVoted(facts: RunFacts, worker: string, at: number): string {
   return texts.join('; ');
 }
 
-/** What there was for `worker` in the time before it was refused. */
+/** Kinds of outage that there were for `worker` in the time before it was refused. */
 function outageKinds(facts: RunFacts, worker: string) {
   const { votes } = quorumTimes(facts, worker, 'for clients');
   const exact = quorumTimes(facts, worker, 'exactly');

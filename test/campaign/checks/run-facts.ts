@@ -10,20 +10,20 @@ import type { RunLimits } from './run-limits.ts';
 /** Events of one type. */
 export type EventOf<Type extends CampaignEvent['type']> = Extract<CampaignEvent, { type: Type }>;
 
-/** One acquire. */
+/** Acquire of a run. */
 export interface Call {
   readonly asked: AskedEvent;
-  /** As the lock knows them: each once. */
+  /** Keys as the lock knows them: each once. */
   readonly keys: readonly string[];
   readonly answered: AnsweredEvent | undefined;
   /** When it was answered, or when its process was last seen. */
   readonly endedAt: number;
 }
 
-/** What several checks need to know of a run. */
+/** Facts of a run that several checks need. */
 export interface RunFacts extends NodeFacts {
   readonly calls: readonly Call[];
-  /** In order of their grants. */
+  /** Holdings in order of their grants. */
   readonly holdings: readonly Holding[];
   readonly lockHistory: readonly LockHistoryEvent[];
   /** When the release of each holder was resolved. */

@@ -1,21 +1,22 @@
-/** What a run promises, in ms unless said otherwise. */
+/** Promises of a run, in ms unless said otherwise. */
 export interface RunLimits {
-  /** How many servers there are. */
+  /** Number of servers. */
   readonly nodes: number;
   /** Time to live of the locks of the run. */
   readonly ttlMs: number;
-  /** How long one server may take to answer before it no longer counts. */
+  /** Time that one server may take to answer before it no longer counts. */
   readonly nodeTimeoutMs: number;
-  /** How much later than the end of its validity a running holder may be notified of its loss. */
+  /** Time after the end of its validity within which a running holder must be notified of its loss. */
   readonly lossToleranceMs: number;
   /**
-   * How long a key may lie free while somebody asks for it and a quorum is healthy for everybody who asks. Undefined where
-   * the schedule does not promise it, such as with servers that are away for some workers and others for others.
+   * Longest time for which a key may lie free while somebody asks for it and a quorum is healthy for everybody who asks.
+   * Undefined where the schedule does not promise it, such as with servers that are away for some workers and others for
+   * others.
    */
   readonly idleMs: number | undefined;
   /**
-   * How long after a quorum is healthy again, and may vote, each key that is asked for is granted. A client comes back to a
-   * server that was away up to 1 s after it can be reached.
+   * Time within which each key that is asked for is granted after a quorum is healthy again, and may vote. A client comes
+   * back to a server that was away up to 1 s after it can be reached.
    */
   readonly recoveryMs: number;
   /** An acquire ends this much after its wait, or, if that is longer, one node timeout. */
@@ -25,12 +26,12 @@ export interface RunLimits {
   /** A close ends after this: releases take one node timeout, connections that do not end by themselves 1 s; and slack. */
   readonly closeMs: number;
   /**
-   * For how long two holders of one key may both be inside their validity. 0, except where the clocks of servers
+   * Longest time for which two holders of one key may both be inside their validity. 0, except where the clocks of servers
    * jump forward, and the votes of the run show it: then up to an extension interval (a third of the ttl, one node timeout,
    * and slack for timers).
    */
   readonly overlapMs: number;
-  /** To how many holders that may happen in the run. Several others may have the key, one after the other, meanwhile. */
+  /** Number of holders to whom that may happen in the run. Several others may have the key, one after the other, meanwhile. */
   readonly overlaps: number;
 }
 

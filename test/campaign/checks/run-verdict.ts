@@ -1,9 +1,9 @@
 import type { Violation as HistoryViolation } from '../../history/check-history.ts';
 import type { ProblemEvent } from '../campaign-event.ts';
 
-/** What a run broke, if anything, and how well it went. */
+/** Promises that a run broke, if any, and how well it went. */
 export interface RunVerdict {
-  /** In order of time. */
+  /** Violations in order of time. */
   readonly violations: CampaignViolation[];
   readonly measures: RunMeasures;
 }
@@ -15,7 +15,7 @@ export interface CampaignViolation {
     | ProblemEvent['kind']
     /** The fenced view took an access of a token below one that it had taken before. */
     | 'stale-write-accepted'
-    /** On the fenced view a number does not follow from the one before. */
+    /** Number on the fenced view does not follow from the one before. */
     | 'lost-update'
     /** The fenced view refused a holder inside its validity. */
     | 'legitimate-holder-refused'
@@ -37,7 +37,7 @@ export interface CampaignViolation {
     | 'slow-recovery'
     /** A lock was granted although too few servers remember what was granted before. */
     | 'granted-during-guard'
-    /** So little happened that the run proves nothing. */
+    /** Run in which so little happened that it proves nothing. */
     | 'nothing-happened';
   /** The keys of the lock concerned, joined by commas. */
   readonly key?: string;
@@ -45,7 +45,7 @@ export interface CampaignViolation {
   readonly process?: string;
   /** When it showed; ms on the clock of the history. */
   readonly at?: number;
-  /** For people. */
+  /** Description for people. */
   readonly message: string;
 }
 
@@ -63,24 +63,24 @@ export interface RunMeasures {
   readonly grants: number;
   readonly extensions: number;
   readonly losses: number;
-  /** How many calls ended with each code. */
+  /** Number of calls that ended with each code. */
   readonly refusals: Readonly<Record<string, number>>;
   readonly outages: OutageCounts;
   /** Writes that the unfenced view took after an access of a newer token. */
   readonly unfencedStaleWrites: number;
   /** Accesses that the fenced view refused. */
   readonly fencedRefusals: number;
-  /** For how long two holders of one key were both inside their validity. */
+  /** Longest time for which two holders of one key were both inside their validity. */
   readonly longestOverlapMs: number;
-  /** For how long a free key was asked for while a quorum was healthy, less what is excused. */
+  /** Longest time for which a free key was asked for while a quorum was healthy, less what is excused. */
   readonly longestIdleGapMs: number;
-  /** Of all such time, from 0 to 1, what is excused: so much of it was not watched. */
+  /** Share of all such time, from 0 to 1, that is excused: so much of it was not watched. */
   readonly excusedIdleShare: number;
-  /** From the moment on which a quorum could vote again to the next grant of a key that was asked for, less what is excused. */
+  /** Longest time from when a quorum could vote again to the next grant of a key that was asked for, less what is excused. */
   readonly longestRecoveryMs: number;
 }
 
-/** What one check contributes. */
+/** Contribution of one check. */
 export interface Finding<Measure extends keyof RunMeasures = never> {
   readonly violations: CampaignViolation[];
   readonly measures: Pick<RunMeasures, Measure>;

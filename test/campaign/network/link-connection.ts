@@ -7,18 +7,18 @@ import { type LinkState, OneWay } from './one-way.ts';
 import { ReplyBoundary } from './reply-boundary.ts';
 import { resetSocket, whenWritten } from './reset-socket.ts';
 
-/** Where a link leads. */
+/** Server to which a link leads. */
 export interface LinkTarget {
   readonly host: string;
   readonly port: number;
 }
 
-/** What a connection needs of its link. */
+/** Part of a link that its connection uses. */
 export interface ConnectionLink extends LinkState {
   readonly target: LinkTarget;
   /** Whether this request is the one after whose execution the connection is to be reset; true only once. */
   takeResetAfterRequest(): boolean;
-  /** This connection is over for its client, and the link is to blame. */
+  /** Notes that this connection is over for its client, and the link is to blame. */
   noteCut(cut: CutConnection): void;
 }
 
@@ -27,9 +27,9 @@ const SHORTEST_GARBAGE = 2;
 const LONGEST_GARBAGE = 64;
 const SUBSCRIBES = ['\r\nsubscribe\r\n', '\r\nSUBSCRIBE\r\n'];
 
-/** One accepted connection and its counterpart to the target. */
+/** Accepted connection and its counterpart to the target. */
 export class LinkConnection {
-  /** Both ends are gone. */
+  /** Resolves when both ends are gone. */
   readonly closed: Promise<unknown>;
   kind: ConnectionKind = 'commands';
   /** The client has ended it. */
@@ -124,7 +124,7 @@ export class LinkConnection {
     this.#link.noteCut({ kind: this.kind, from: from ?? at, at });
   }
 
-  /** Also of a connection that was forgotten: the trouble ends when the client gives it up. */
+  /** Notes also the end of a connection that was forgotten: the trouble ends when the client gives it up. */
   #clientLeft(): void {
     if (this.isLeft) return;
     this.isLeft = true;
@@ -220,7 +220,7 @@ export class LinkConnection {
     return true;
   }
 
-  /** Every byte has its highest bit set: no type mark of RESP, no line end. */
+  /** Bytes that each have their highest bit set: no type mark of RESP, no line end. */
   #garbage(): Buffer {
     const { chance } = this.#link;
     const length = chance.integer(SHORTEST_GARBAGE, LONGEST_GARBAGE);

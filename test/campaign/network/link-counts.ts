@@ -3,7 +3,7 @@ const NOTHING = {
   connections: 0,
   /** Chunks; a chunk is what was read from a socket at once, which for commands and replies of locks is one or a few whole ones. */
   heldChunks: 0,
-  /** Also the replies that `resetAfterRequest` swallowed. */
+  /** Chunks that were lost, also the replies that `resetAfterRequest` swallowed. */
   lostChunks: 0,
   truncatedChunks: 0,
   garbledChunks: 0,
@@ -13,7 +13,7 @@ const NOTHING = {
   forgotten: 0,
 };
 
-/** What happened on a link since it was made, to prove that a fault met something. */
+/** Events on a link since it was made, to prove that a fault met something. */
 export type LinkCounts = typeof NOTHING;
 
 export function emptyLinkCounts(): LinkCounts {

@@ -1,13 +1,13 @@
-/** One way through a link: `requests` from the client to the server, `replies` back. */
+/** Way through a link: `requests` from the client to the server, `replies` back. */
 export type Direction = 'requests' | 'replies';
 
-/** Which ways a fault is about; default both. */
+/** Ways that a fault is about; default both. */
 interface Directed {
   readonly direction?: Direction | 'both';
 }
 
 /**
- * What a link does to everything that goes through it, from the moment at which it is set.
+ * Treatment by a link of everything that goes through it, from the moment at which it is set.
  *
  * - `pass`: nothing.
  * - `hold`: keeps what arrives, and delivers it in order when the mode changes. A partition shorter than the patience of
@@ -33,10 +33,10 @@ export type LinkMode =
   | { readonly kind: 'truncate'; readonly probability: number }
   | { readonly kind: 'garbage'; readonly probability: number };
 
-/** What happens to a chunk on its way, before it is handed to the other end. */
+/** Fate of a chunk on its way, before it is handed to the other end. */
 export type Treatment = 'pass' | 'hold' | 'lose' | 'delay';
 
-/** What `mode` means for one direction. */
+/** Meaning of `mode` for one direction. */
 export function treatmentOf(mode: LinkMode, direction: Direction): Treatment {
   if (mode.kind !== 'hold' && mode.kind !== 'lose' && mode.kind !== 'delay') return 'pass';
   const { direction: affected = 'both' } = mode;

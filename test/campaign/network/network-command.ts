@@ -7,19 +7,19 @@ export interface LinkSelection {
   readonly nodes?: readonly number[];
 }
 
-/** What the process of the network is given at its start. */
+/** Settings that the process of the network is given at its start. */
 export interface NetworkSettings {
   readonly targets: readonly LinkTarget[];
   readonly clients: number;
   readonly seed: number;
-  /** Where it writes down what it did to connections, and when servers or itself did not run; nowhere when left out. */
+  /** File where it writes down what it did to connections, and when servers or itself did not run; none when left out. */
   readonly historyPath?: string;
 }
 
-/** What a connection is for: votes, or hints of releases. */
+/** Purpose of a connection: votes, or hints of releases. */
 export type ConnectionKind = 'commands' | 'hints';
 
-/** What the parent asks of the process of the network. */
+/** Request of the parent to the process of the network. */
 export type NetworkCommand = { readonly selection: LinkSelection } & (
   | { readonly type: 'set'; readonly mode: LinkMode }
   | { readonly type: 'forget'; readonly kinds: readonly ConnectionKind[] }

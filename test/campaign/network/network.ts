@@ -44,7 +44,7 @@ export class Network {
     return this.program.child.pid;
   }
 
-  /** Where `client` reaches `node`; stays the same. */
+  /** Address at which `client` reaches `node`; stays the same. */
   url(client: number, node: number): string {
     const port = this.ports[client]?.[node];
     if (port === undefined) throw new RangeError(`no link of client ${client} to node ${node}`);
@@ -69,12 +69,12 @@ export class Network {
     await this.program.ask({ type: 'reset-connections', selection });
   }
 
-  /** On each of the links: the next request is executed, its reply lost, its connection reset. */
+  /** Executes the next request on each of the links, loses its reply, and resets its connection. */
   async resetAfterRequest(selection: LinkSelection = {}): Promise<void> {
     await this.program.ask({ type: 'reset-after-request', selection });
   }
 
-  /** What happened so far, summed over the links. */
+  /** Counts so far, summed over the links. */
   counts(selection: LinkSelection = {}): Promise<LinkCounts> {
     return this.program.ask({ type: 'count', selection });
   }

@@ -4,7 +4,7 @@ import type { LinkCounts } from './link-counts.ts';
 import type { LinkMode, Treatment } from './link-mode.ts';
 import { resetSocket, whenWritten } from './reset-socket.ts';
 
-/** What a connection needs to know of its link. */
+/** Part of a link that a connection must know. */
 export interface LinkState {
   readonly mode: LinkMode;
   readonly chance: Chance;
@@ -24,7 +24,7 @@ const KEPT_BYTES_LIMIT = 1_048_576;
 
 /** Carries the bytes of one connection from one socket to the other, in order, as the mode of the link wants it. */
 export class OneWay {
-  /** Something of this stream was thrown away. */
+  /** Bytes of this stream were thrown away. */
   hasLost = false;
   readonly #source: Socket;
   readonly #target: Socket;
@@ -55,7 +55,7 @@ export class OneWay {
     });
   }
 
-  /** From now on, also for what has been kept. */
+  /** Applies `treatment` from now on, also to what has been kept. */
   treat(treatment: Treatment): void {
     const isAgain = treatment === this.#treatment;
     const kept = this.#kept;
@@ -101,7 +101,7 @@ export class OneWay {
     clearTimeout(this.#timer);
   }
 
-  /** One that is due waits all the same for those before it. */
+  /** Time at which a chunk is due; it waits all the same for those before it. */
   #dueAt(): number {
     const { mode, chance } = this.#link;
     if (mode.kind !== 'delay') return Infinity;

@@ -5,7 +5,7 @@ import type { FinishedRun } from '../run/campaign.ts';
 const FOLDER = 'node_modules/.cache/campaign';
 const SHOWN_VIOLATIONS = 10;
 
-/** For people: one line for a run that went well, and what was broken in one that did not, of which the history is kept. */
+/** Describes for people a good run in one line, and what was broken in one that failed, of which the history is kept. */
 export function describeFinishedRun(run: FinishedRun): string {
   const { schedule, seed, control, result, failure, tries } = run;
   const name = control ? `control '${control.name}' in '${schedule.name}'` : schedule.name;
@@ -26,7 +26,7 @@ export function describeFinishedRun(run: FinishedRun): string {
   ].join('\n');
 }
 
-/** One event a line. Returns where. */
+/** Writes one event a line. Returns where. */
 function keepHistory(name: string, seed: number, history: readonly object[]): string {
   mkdirSync(FOLDER, { recursive: true });
   const path = join(FOLDER, `${`${name} ${seed}`.replaceAll(/[^a-z0-9-]+/gi, '-')}.jsonl`);

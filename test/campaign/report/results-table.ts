@@ -19,7 +19,7 @@ const HEADINGS = [
   'violations',
 ] as const;
 
-/** One line for each schedule, summed over its runs; times are the longest of any run. Controls have a table of their own. */
+/** Table of one line for each schedule, summed over its runs; times are the longest of any run. Controls have their own table. */
 export function resultsTable(finished: readonly FinishedRun[]): string {
   const ordinary = finished.filter(({ control }) => control === undefined);
   const rows = [...new Set(ordinary.map(({ schedule }) => schedule.name))].map((name) =>

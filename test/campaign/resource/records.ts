@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { isStaleTokenError, sqliteFence, type FenceToken } from '../../../lib/fencing/index.ts';
 import type { ResourceRequest } from './resource-client.ts';
 
-/** What became of one access. */
+/** Outcome of one access. */
 export interface AccessResult {
   readonly accepted: boolean;
   readonly value: number;

@@ -7,18 +7,18 @@ import {
 } from '../../../lib/fencing/fencing-token-header.ts';
 import type { FencingToken } from '../../../lib/core/fencing-token.ts';
 
-/** Where the resource checks tokens, and where it takes what comes. */
+/** View of the resource: on one it checks tokens, on the other it takes what comes. */
 export type ResourceView = 'fenced' | 'unfenced';
 
-/** One line from a holder to the resource, as JSON. */
+/** Line from a holder to the resource, as JSON. */
 export interface ResourceRequest {
   readonly id: number;
   readonly view: ResourceView;
   readonly operation: 'read' | 'write';
   readonly key: string;
-  /** As it travels to other services: `1795228058941046;f3c9…`. */
+  /** Token as it travels to other services: `1795228058941046;f3c9…`. */
   readonly fencingToken: string;
-  /** Of a write: the number to be written. */
+  /** Number to be written by a write. */
   readonly value: number;
 }
 
@@ -27,7 +27,7 @@ export interface ResourceReply {
   readonly id: number;
   /** False when the token was refused as stale. */
   readonly accepted: boolean;
-  /** Of a read: the number that stands there. */
+  /** Number that a read found there. */
   readonly value: number;
 }
 

@@ -4,7 +4,7 @@ import { Program, type Edit } from '../../support/program.ts';
 export class Resource {
   private constructor(
     private readonly program: Program,
-    /** Where workers connect to. */
+    /** Port that workers connect to. */
     readonly port: number,
   ) {}
 

@@ -2,25 +2,25 @@ import type { Control } from '../controls.ts';
 import { runSchedule, type RunResult } from './run-schedule.ts';
 import type { Schedule } from './schedule.ts';
 
-/** One run that is due. */
+/** Run that is due. */
 export interface PlannedRun {
   readonly schedule: Schedule;
   readonly seed: number;
-  /** Where the code is broken on purpose, and the run has to show it. */
+  /** Control by which the code is broken on purpose, and which the run has to show. */
   readonly control?: Control;
 }
 
-/** What became of a planned run. */
+/** Outcome of a planned run. */
 export interface FinishedRun extends PlannedRun {
   /** Absent when the run itself could not be carried out. */
   readonly result?: RunResult;
-  /** Why it counts as failed; undefined when all is well. */
+  /** Reason why it counts as failed; undefined when all is well. */
   readonly failure: string | undefined;
-  /** How often it was played until it proved something, or was given up. */
+  /** Number of times that it was played until it proved something, or was given up. */
   readonly tries: number;
 }
 
-/** So often is a schedule played that proves nothing, because the machine stalls too much. */
+/** Limit of plays for a schedule that proves nothing, because the machine stalls too much. */
 const MOST_TRIES = 3;
 
 /**

@@ -30,21 +30,21 @@ const USUAL_LOAD: Load = {
   pauseMs: 20,
 };
 
-/** All servers and processes of one run. */
+/** Servers and processes of one run. */
 export interface Cast {
   readonly servers: readonly RedisServer[];
   readonly network: Network;
   readonly resource: Resource;
   readonly workers: readonly WorkerProcess[];
-  /** What the campaign itself writes down. */
+  /** History that the campaign itself writes down. */
   readonly file: HistoryFile<CampaignEvent>;
-  /** What all have written down so far. */
+  /** Events that all have written down so far. */
   readHistories(): CampaignEvent[][];
   /** Ends and removes everything, whatever its state. */
   end(): Promise<void>;
 }
 
-/** What may differ between runs of one schedule. */
+/** Options that may differ between runs of one schedule. */
 export interface RunOptions {
   readonly seed: number;
   /** Changes to the code under test: negative controls break it on purpose. */

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import type { RedisServer } from '../../support/redis-servers/redis-server.ts';
 
 /**
- * What is left on the servers that should not be: locks, and anything that would never expire. Ask when everybody has
+ * Keys that are left on the servers and should not be: locks, and anything that would never expire. Ask when everybody has
  * let go and a ttl has passed: floors and the gate expire later, and the one marker of a server stays for good.
  */
 export async function findLeakedKeys(

@@ -11,16 +11,16 @@ import { findLeakedKeys } from './leaked-keys.ts';
 import type { Schedule } from './schedule.ts';
 import { Stage } from './stage.ts';
 
-/** What one run of a schedule showed. */
+/** Outcome of one run of a schedule. */
 export interface RunResult extends RunVerdict {
-  /** Why the run proves nothing; undefined when its fault did what it was meant to do. */
+  /** Reason why the run proves nothing; undefined when its fault did what it was meant to do. */
   readonly withoutEffect: string | undefined;
   readonly history: readonly CampaignEvent[];
 }
 
 /** New servers may not vote for one ttl; then everybody can have had a first lock. */
 const WARM_UP_MS = TTL_MS * 1.5;
-/** After the script, for what it healed to recover, measured. */
+/** Time after the script, for what it healed to recover, measured. */
 const COOL_DOWN_MS = TTL_MS * 1.2;
 
 /** Plays one schedule with one seed on servers and processes of its own, and judges what happened. */

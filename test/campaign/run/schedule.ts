@@ -7,37 +7,37 @@ import type { LinkCounts } from '../network/link-counts.ts';
 import type { Load } from '../worker/worker-settings.ts';
 import type { Stage } from './stage.ts';
 
-/** One kind of trouble, as a script in time, and what has to hold in it. */
+/** Kind of trouble, as a script in time, and what has to hold in it. */
 export interface Schedule {
   readonly name: string;
-  /** What happens, for the table of results. */
+  /** Description of what happens, for the table of results. */
   readonly what: string;
   /** Whether it belongs to the selection for every change. */
   readonly quick?: true;
-  /** No other run beside it, because it keeps the cores busy by itself. */
+  /** Forbids other runs beside it, because it keeps the cores busy by itself. */
   readonly alone?: true;
-  /** How many servers. @default 5 */
+  /** Number of servers. @default 5 */
   readonly nodes?: number;
-  /** How many processes. @default 4 */
+  /** Number of processes. @default 4 */
   readonly workers?: number;
   readonly servers?: RedisServerOptions;
   readonly load?: Partial<Load>;
   readonly options?: Pick<RedlockOptions, 'nodeTimeout'>;
-  /** Where it promises more or less than the others. */
+  /** Limits where it promises more or less than the others. */
   readonly limits?: Partial<RunLimits>;
-  /** How long after the end locks may still be on the servers. @default 1.3 ttl */
+  /** Time after the end for which locks may still be on the servers. @default 1.3 ttl */
   readonly settleMs?: number;
   play(stage: Stage): Promise<void>;
-  /** Why the run proves nothing, where the fault had no effect. */
+  /** Reason why the run proves nothing, where the fault had no effect. */
   readonly withoutEffect?: (evidence: Evidence) => string | undefined;
-  /** What of its own promises was broken. */
+  /** Promise of its own that was broken. */
   readonly broken?: (evidence: Evidence) => string | undefined;
 }
 
-/** What a run showed. */
+/** Evidence that a run gave. */
 export interface Evidence {
   readonly measures: RunMeasures;
-  /** What all links together did. */
+  /** Counts of all links together. */
   readonly network: LinkCounts;
   readonly history: readonly CampaignEvent[];
 }

@@ -15,12 +15,12 @@ import { findLeakedKeys } from './leaked-keys.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 const STOP_LIMIT_MS = 10_000;
-/** What they do to connections is written down by the network, each time that it happens. */
+/** Effects of these modes on connections are written down by the network, each time that it happens. */
 const MOMENTARY_MODES: ReadonlySet<LinkMode['kind']> = new Set(['pass', 'truncate', 'garbage']);
 
 type FaultFacts = Omit<FaultEvent, 'type' | 'process' | 'from' | 'at' | 'guard'>;
 
-/** What a schedule acts on. Everything it does is in the history, with the time in which it had an effect. */
+/** Target on which a schedule acts. Everything it does is in the history, with the time in which it had an effect. */
 export class Stage {
   readonly servers: readonly RedisServer[];
   readonly network: Network;
@@ -34,7 +34,7 @@ export class Stage {
     ({ servers: this.servers, network: this.network, workers: this.workers } = cast);
   }
 
-  /** How long a restarted server may not vote. The ttl of a lock is the longest there is. */
+  /** Time for which a restarted server may not vote. The ttl of a lock is the longest there is. */
   get guardMs(): number {
     return this.ttlMs;
   }
@@ -145,7 +145,7 @@ export class Stage {
       const from = historyNow();
       await this.pause(durationMs);
       await Promise.all(ends.map((end) => end()));
-      // From when on its guard runs depends on how quickly it loads.
+      // Start of its guard depends on how quickly it loads.
       return beginsGuard ? { from, to: from } : undefined;
     });
   }
@@ -209,12 +209,12 @@ export class Stage {
     await Promise.all(this.workers.map(act));
   }
 
-  /** While nobody asks for anything: what is on the servers although nobody holds it. */
+  /** Finds, while nobody asks for anything, what is on the servers although nobody holds it. */
   findOrphans(): Promise<string[]> {
     return findLeakedKeys(this.servers, KEY_PREFIX);
   }
 
-  /** How often servers were given a whole script, as every join is, since they started. */
+  /** Counts how often servers were given a whole script, as every join is, since they started. */
   async countJoins(): Promise<number> {
     const counts = await Promise.all(this.servers.map((server) => commandCalls(server, 'eval')));
     return counts.reduce((sum, count) => sum + count, 0);

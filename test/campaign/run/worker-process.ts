@@ -8,7 +8,7 @@ import type { WorkerCommand, WorkerSettings } from '../worker/worker-settings.ts
 const SCRIPT = 'test/campaign/worker/worker.ts';
 const END_LIMIT_MS = 20_000;
 
-/** What all starts of a worker have in common. */
+/** Part that all starts of a worker have in common. */
 export interface WorkerPlan {
   readonly index: number;
   readonly seed: number;
@@ -23,7 +23,7 @@ export class WorkerProcess {
   readonly #plan: WorkerPlan;
   #program: Program<WorkerCommand>;
   #starts = 0;
-  /** How processes ended that nobody killed. */
+  /** Ends of processes that nobody killed. */
   readonly failures: string[] = [];
 
   constructor(plan: WorkerPlan) {
@@ -36,7 +36,7 @@ export class WorkerProcess {
     return `${this.place}/${this.#starts - 1}`;
   }
 
-  /** What the names of all starts begin with. */
+  /** Beginning of the names of all starts. */
   get place(): string {
     return `worker-${this.#plan.index}`;
   }
@@ -45,12 +45,12 @@ export class WorkerProcess {
     return Array.from({ length: this.#starts }, (_, start) => this.#historyPath(start));
   }
 
-  /** Where the present process keeps the time of its last tick. */
+  /** File in which the present process keeps the time of its last tick. */
   get notePath(): string {
     return `${this.#historyPath(this.#starts - 1)}.tick`;
   }
 
-  /** Of the present process. */
+  /** Process id of the present start. */
   get pid(): number {
     return this.#program.child.pid!;
   }
@@ -99,7 +99,7 @@ export class WorkerProcess {
     const { name } = this;
     const historyPath = this.#historyPath(start);
     const { notePath } = this;
-    // It may be killed before it gets as far as opening them.
+    // Process may be killed before it gets as far as opening them.
     for (const path of [historyPath, notePath]) writeFileSync(path, '');
     const own = { name, historyPath, notePath, seed: seed + index * 10_000 + start * 100 };
     const program = new Program<WorkerCommand>(SCRIPT, { ...settings, ...own }, edits);

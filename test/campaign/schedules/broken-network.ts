@@ -62,7 +62,7 @@ export const brokenNetworkSchedules: readonly Schedule[] = [
       for (let round = 0; round < 8; round += 1) {
         const nodes = stage.someServers(2);
         await stage.links({ kind: 'refuse' }, stage.random.between(50, 250), { nodes });
-        // Until clients have come back, so that never more than two are away.
+        // Waits until clients have come back, so that never more than two are away.
         await stage.pause(stage.random.between(550, 750));
       }
     },
@@ -100,7 +100,7 @@ export const brokenNetworkSchedules: readonly Schedule[] = [
     async play(stage) {
       for (let round = 0; round < 30; round += 1) {
         await stage.network.resetAfterRequest({ nodes: stage.someServers(1) });
-        // Until clients have come back, so that never more than two are away.
+        // Waits until clients have come back, so that never more than two are away.
         await stage.pause(200);
       }
     },
@@ -154,7 +154,7 @@ export const brokenNetworkSchedules: readonly Schedule[] = [
     name: 'slow near the ttl',
     what: 'round trips of three workers take 0.1 to 0.3 s, at a node timeout of 0.33 s; the fourth is quick, and its clock so far ahead that theirs are always behind: three ballots of one attempt use up the ttl',
     quick: true,
-    // What is not extended ends with its validity, and somebody waits for just that.
+    // Locks that are not extended end with their validity, and somebody waits for just that.
     load: { keys: 3, longShare: 0.6, unextendedShare: 0.6, setShare: 0 },
     options: { nodeTimeout: 330 },
     limits: { idleMs: undefined, nodeTimeoutMs: 330 },

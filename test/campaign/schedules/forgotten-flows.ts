@@ -8,7 +8,7 @@ import type { ConnectionKind } from '../network/network-command.ts';
 /** A connection is looked after once in 10 s ± 25 %, doubted after 2 s of silence, and then replaced. */
 const NOTICED_MS = 15_000;
 
-/** Nobody may go on with a connection that was forgotten for so long. */
+/** Checks that nobody goes on with a connection that was forgotten for so long. */
 async function expectReplaced(stage: Stage): Promise<void> {
   const left = (await stage.network.connections()).filter(({ isForgotten }) => isForgotten);
   const kinds = left.map(({ kind }) => kind).join();
@@ -48,7 +48,7 @@ const hints: Schedule = {
     longShare: 0,
     unextendedShare: 0,
     setShare: 0,
-    // Who let go is not the next one to ask.
+    // Caller that let go is not the next one to ask.
     pauseMs: 1_000,
   },
   limits: { idleMs: undefined },
@@ -74,7 +74,7 @@ const hints: Schedule = {
   },
 };
 
-/** How long the only key was on its way from one process to another that already waited for it, between two marks. */
+/** Median time that the only key was on its way from one process to another that already waited for it, between two marks. */
 function medianHandOver(history: Evidence['history'], from: string, to: string): number {
   const askedAt = new Map<string, number>();
   const times: number[] = [];

@@ -9,7 +9,7 @@ import { serversAwaySchedules } from './servers-away.ts';
 import { steadySchedules } from './steady.ts';
 import { workerSchedules } from './workers.ts';
 
-/** All schedules of the campaign, in the order of the table of results. */
+/** Schedules of the campaign, in the order of the table of results. */
 export const SCHEDULES: readonly Schedule[] = [
   ...steadySchedules,
   ...serversAwaySchedules,

@@ -22,7 +22,7 @@ const freezeServer: Harm<number> = (stage, node) =>
 
 const killServer: Harm<number> = async (stage, node) => {
   await stage.restart([node], { downMs: stage.random.between(0, 800) });
-  // It counts as away until it votes again.
+  // Server counts as away until it votes again.
   await stage.pause(stage.guardMs + 300);
 };
 
@@ -46,7 +46,7 @@ const killWorker: Harm<WorkerProcess> = (stage, worker) =>
 const stopInTheMiddle: Harm<WorkerProcess> = (stage, worker) =>
   stage.stopBetweenCheckAndWrite(worker, stage.ttlMs * stage.random.between(1.1, 1.5));
 
-/** For a while, one harm after another to whichever target no other lane harms; the pauses between them are as long as given. */
+/** Harms for a while whichever target no other lane harms, again and again; the pauses between harms are as long as given. */
 async function lane<Target>(
   stage: Stage,
   { free, harms, until, pausesMs }: Lane<Target>,

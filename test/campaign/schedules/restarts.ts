@@ -9,7 +9,7 @@ const QUICK = { quick: true } as const;
 /** Long enough for servers to be joined again, and vote, before others are harmed. */
 const AFTER_GUARD_MS = 700;
 
-/** How servers lose what they knew, or start again. */
+/** Way in which servers lose what they knew, or start again. */
 type Harm = (stage: Stage, nodes: readonly number[]) => Promise<void>;
 
 const restartEmpty: Harm = (stage, nodes) => stage.restart(nodes);
@@ -28,7 +28,7 @@ function twice(name: string, what: string, harm: Harm, more: Partial<Schedule> =
   return { name, what: `${what}, then two others when they vote again`, ...more, play };
 }
 
-/** So many servers are harmed that nobody may be granted a lock. */
+/** Harms so many servers that nobody may be granted a lock. */
 function once(
   name: string,
   what: string,

@@ -32,7 +32,7 @@ export const serverClockSchedules: readonly Schedule[] = [
     name: 'clocks of a majority jump ahead',
     what: 'the clocks of three servers jump ahead by 5 s at once: the one case in which two holders may overlap, for up to an extension interval',
     ...movable,
-    // Who tries again and again is faster than the holder, who repairs with its next extension.
+    // Callers that try again and again are faster than the holder, who repairs with its next extension.
     load: {
       keys: 2,
       waitsMs: [0, 0, 0, 300],

@@ -9,26 +9,26 @@ const isLoading = ({ name }: ErrorCondition): boolean => name.startsWith('LOADIN
 const refusing = all.filter((condition) => condition.kind === 'refuses' && !isLoading(condition));
 const loading = all.filter(isLoading);
 const silent = all.filter(({ kind }) => kind === 'silent');
-/** What a server forgets besides scripts has schedules of its own. */
+/** Loss of anything but scripts has schedules of its own. */
 const momentary = all.filter(({ kind, forgets }) => kind === 'momentary' && forgets !== true);
-/** Of each kind of refusal one: in the whole server, in its role, in the rights of a user. */
+/** Refusals, one of each kind: in the whole server, in its role, in the rights of a user. */
 const neverVoting = ['OOM', 'READONLY as a replica', 'no right to the keys'].map((name) =>
   all.find((condition) => condition.name === name)!,
 );
 
-/** One state after the other on two servers: no caller may notice. */
+/** Play of one state after the other on two servers: no caller may notice. */
 const onMinority = (conditions: readonly ErrorCondition[]): Pick<Schedule, 'play'> => ({
   async play(stage) {
     for (const condition of conditions) {
       await stage.suffer(condition, stage.someServers(2), 400);
-      // Until clients that lost their connections are back, and what was restarted votes again.
+      // Waits until clients that lost their connections are back, and what was restarted votes again.
       const { beginsGuard, isOffline } = condition;
       await stage.pause(beginsGuard ? stage.guardMs + 700 : isOffline ? 700 : 300);
     }
   },
 });
 
-/** One state after the other on three servers: nobody gets a lock, and then at once. */
+/** Play of one state after the other on three servers: nobody gets a lock, and then at once. */
 const onMajority = (
   conditions: readonly ErrorCondition[],
 ): Pick<Schedule, 'play' | 'withoutEffect'> => ({
@@ -41,7 +41,7 @@ const onMajority = (
   withoutEffect: outageNoticed,
 });
 
-/** One server refuses every vote for long: it is reported, once, and once more when it votes again. */
+/** Schedule in which one server refuses every vote for long: it is reported, once, and once more when it votes again. */
 const oneNeverVotes = (nodes: number, more: Partial<Schedule> = {}): Schedule => ({
   name: `one of ${nodes} never votes`,
   what: `one of ${nodes} servers answers and refuses every vote for 3 s, again and again: ${names(neverVoting)}; each process reports it once, and once that it votes again`,
@@ -50,13 +50,13 @@ const oneNeverVotes = (nodes: number, more: Partial<Schedule> = {}): Schedule =>
   load: { longShare: 0, unextendedShare: 1 },
   async play(stage) {
     for (const condition of neverVoting) {
-      // Nobody holds anything when it begins: to name a holder is a vote as well, and it may do so without writing.
+      // Workers hold nothing when it begins: to name a holder is a vote as well, and it may do so without writing.
       await stage.everyWorker((worker) => worker.ask({ type: 'rest' }));
       await Promise.all([
         stage.suffer(condition, stage.someServers(1), 3_000),
         stage.pause(300).then(() => stage.everyWorker((worker) => worker.ask({ type: 'go-on' }))),
       ]);
-      // So long that it is certain what is reported afterwards.
+      // Pause so long that it is certain what is reported afterwards.
       await stage.pause(2_500);
     }
   },

@@ -42,7 +42,7 @@ function stalled(
   };
 }
 
-/** No process holds anything when the servers go on, so that whatever is left there belongs to none. */
+/** Lets every process hold nothing when the servers go on, so that whatever is left there belongs to none. */
 async function letRest(stage: Stage): Promise<void> {
   await stage.pause(STALL_MS / 4);
   await stage.everyWorker((worker) => worker.ask({ type: 'rest' }));

@@ -1,6 +1,6 @@
 import type { Schedule } from '../run/schedule.ts';
 
-/** No faults: what all others are compared with. */
+/** Schedules without faults: what all others are compared with. */
 export const steadySchedules: readonly Schedule[] = [
   {
     name: 'baseline',

@@ -36,7 +36,7 @@ const blockedDuringVotes: Schedule = {
   name: 'event loop blocked during votes',
   what: 'the event loops of workers are blocked for 150 to 400 ms, at a node timeout of 100 ms, while they wait for votes: no caller takes that for an outage',
   quick: true,
-  // Nobody has a second try.
+  // Callers have no second try.
   // And a core is left for the answers: on a machine that has none to spare they are really late.
   load: { callers: 3, keys: 500, waitsMs: [0], holdMs: [0, 0], longShare: 0, pauseMs: 10 },
   limits: { idleMs: undefined },
@@ -65,11 +65,11 @@ const burst: Schedule = {
   name: 'burst of free keys',
   what: `one process asks for ${BURST} free keys at once, on three servers: it gets them all within its wait of 12 s`,
   nodes: 3,
-  // Who else asks in this process has to stand in line behind it.
+  // Callers beside it in this process have to stand in line behind it.
   load: { callers: 0 },
   options: { nodeTimeout: 330 },
   limits: { nodeTimeoutMs: 330, idleMs: undefined },
-  // Its promise is a time for a fixed amount of work, which takes all cores.
+  // Promise of this schedule is a time for a fixed amount of work, which takes all cores.
   alone: true,
   async play(stage) {
     await stage.everyWorker((worker) => worker.ask({ type: 'use', key: worker.place, waitMs: 0 }));

@@ -34,7 +34,7 @@ export interface ErrorCondition {
  */
 export type EndCondition = () => Promise<void>;
 
-/** What a condition does: `begin` resolves with the end. */
+/** Begin of a condition: resolves with its end. */
 type Begin = (server: RedisServer) => Promise<EndCondition>;
 
 /** A condition for processes of this machine only; others throw. */

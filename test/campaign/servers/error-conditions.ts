@@ -9,15 +9,16 @@ import { infoField, openAdmin, settingOf, withAdmin } from './server-admin.ts';
 
 export type { EndCondition, ErrorCondition } from './error-condition.ts';
 
-/** How long the conditions last that end by themselves. */
+/** Durations of the conditions that end by themselves. */
 export interface ConditionDurations {
   readonly silentMs: number;
-  /** At most 20 s. */
+  /** Duration of loading, at most 20 s. */
   readonly loadingMs: number;
 }
 
 /**
- * All states of a real server that answer ACQUIRE with an error of its own, with silence, or with the loss of something.
+ * States of a real server, all of them, that answer ACQUIRE with an error of its own, with silence, or with the loss of
+ * something.
  *
  * Left out: eviction, since a server that evicts locks breaks an assumption of the protocol; errors of Redis Cluster and
  * Sentinel, which are no lock nodes.
@@ -119,7 +120,7 @@ async function snapshot(admin: Redis, wanted: 'ok' | 'err'): Promise<void> {
   });
 }
 
-/** What the default user of a server may do that was started without an ACL. */
+/** Rights of the default user of a server that was started without an ACL. */
 const ALL_RIGHTS = ['+@all', '~*', '&*'];
 const PASSWORD = 'set-meanwhile';
 
@@ -151,7 +152,7 @@ const REFUSED_USERS: readonly ErrorCondition[] = [
       },
     ),
   },
-  // Its own connection is the only one; no other could end it.
+  // Connection of the condition is the only one; no other could end it.
   errorCondition(
     {
       name: 'too many clients',

@@ -28,7 +28,7 @@ export function slowScriptCondition(silentMs: number): ErrorCondition {
 }
 
 /**
- * Every client, or everybody who writes, is kept waiting. `ALL` cannot be ended early: no command would be read. It ends by the
+ * Keeps every client, or everybody who writes, waiting. `ALL` cannot be ended early: no command would be read. It ends by the
  * wall clock of the server, which had better not be moved back meanwhile.
  */
 export function pauseCondition(mode: 'ALL' | 'WRITE', silentMs: number): ErrorCondition {

@@ -17,7 +17,7 @@ export async function openAdmin(server: RedisServer): Promise<Redis> {
     retryStrategy: () => null,
     maxRetriesPerRequest: 0,
   });
-  // Every command that waits rejects with it.
+  // Error also rejects every command that waits.
   admin.on('error', () => undefined);
   await admin.connect();
   return admin;
@@ -36,20 +36,19 @@ export async function withAdmin<Result>(
   }
 }
 
-/** What PING is answered with on a new connection: `PONG`, the text of an error, or `no answer …` after `timeoutMs`. */
+/** Answer to PING on a new connection: `PONG`, the text of an error, or `no answer …` after `timeoutMs`. */
 export function pingAnswer(server: RedisServer, timeoutMs = 1_000): Promise<string> {
   const address = { host: server.host, port: server.port };
   return respRequest({ address }, ['PING'], timeoutMs).catch((error: Error) => error.message);
 }
 
-/** One line of INFO. */
 export async function infoField(admin: Redis, name: string): Promise<string> {
   const value = new RegExp(`^${name}:(.*)$`, 'm').exec(await admin.info())?.[1]?.trim();
   if (value === undefined) throw new Error(`INFO knows no ${name}`);
   return value;
 }
 
-/** How often the server was given this command since it started. */
+/** Number of times that the server was given this command since it started. */
 export function commandCalls(server: RedisServer, command: string): Promise<number> {
   return withAdmin(server, async (admin) => {
     const statistics = await admin.info('commandstats');

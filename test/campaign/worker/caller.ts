@@ -8,7 +8,7 @@ import type { ResourceClient, ResourceReply, ResourceView } from '../resource/re
 import type { LockRecorder } from './lock-recorder.ts';
 import type { WorkerSettings } from './worker-settings.ts';
 
-/** What the callers of one process share. */
+/** Tools that the callers of one process share. */
 export interface CallerTools {
   readonly settings: WorkerSettings;
   readonly redlock: Redlock;
@@ -21,12 +21,12 @@ export interface CallerTools {
 }
 
 const VIEWS: readonly ResourceView[] = ['fenced', 'unfenced'];
-/** How long a holder that has noticed a loss waits for the event; much longer than the checker tolerates. */
+/** Time for which a holder that has noticed a loss waits for the event; much longer than the checker tolerates. */
 const PATIENCE_MS = 500;
 
-/** One caller: takes locks, adds one to the records under them, and lets go. */
+/** Caller that takes locks, adds one to the records under them, and lets go. */
 export class Caller {
-  /** What it is doing: resolves when it holds nothing and waits for nothing. */
+  /** Work at the moment: resolves when it holds nothing and waits for nothing. */
   present: Promise<void> = Promise.resolve();
   readonly #random: SeededRandom;
   #calls = 0;
@@ -87,7 +87,7 @@ export class Caller {
     }
   }
 
-  /** With `withLock`, which releases by itself, also what was lost; then it rejects. */
+  /** Uses `withLock`, which releases by itself, also what was lost; then it rejects. */
   async #useInside(
     keys: readonly string[],
     waitMs: number,
@@ -121,7 +121,7 @@ export class Caller {
     beforeWrite();
     await this.#each(lock, (view, key) => {
       const read = reads.get(`${view} ${key}`)!;
-      // Who was refused knows that it is stale; the unfenced view refuses nobody.
+      // Holder that was refused knows that it is stale; the unfenced view refuses nobody.
       if (!read.accepted) return Promise.resolve(read);
       return resource.write(view, key, lock.token, read.value + 1);
     });
@@ -160,7 +160,7 @@ export class Caller {
     const calledAt = historyNow();
     let own: string | undefined;
     const work = async (inner: Lock): Promise<void> => {
-      // One that ended in between is not joined: this is a lock like any other, with a token of its own.
+      // Lock that ended in between is not joined: this is a lock like any other, with a token of its own.
       if (inner.token.holder !== outer.token.holder && !outer.isHeld) {
         own = inner.token.holder;
         recorder.granted(inner, calledAt);

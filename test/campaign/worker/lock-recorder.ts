@@ -101,7 +101,7 @@ export class LockRecorder {
     this.#held.delete(nameOf(lock.keys, lock.token.value));
   }
 
-  /** With the clock at the start of the attempt, what remains is the whole validity. */
+  /** Time that remains, with the clock at the start of the attempt, is the whole validity. */
   #validUntil(lock: Lock, startedAt: number): number {
     return startedAt + this.environment.still(startedAt, () => lock.remainingMs);
   }

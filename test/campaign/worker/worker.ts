@@ -13,7 +13,7 @@ import { MachineEnvironment } from './machine-environment.ts';
 import { NotingNode } from './noting-node.ts';
 import type { WorkerCommand, WorkerSettings } from './worker-settings.ts';
 
-// One process of the campaign: callers that compete for a few records until the parent disconnects. It then lets go of
+// Process of the campaign: callers that compete for a few records until the parent disconnects. It then lets go of
 // everything and has to end by itself.
 
 const settings = programSettings<WorkerSettings>();
@@ -27,10 +27,10 @@ let stopping = false;
 /** Resolves when callers may go on. */
 let mayGoOn = Promise.resolve();
 let goOn = (): void => undefined;
-/** What the next holder is to suffer between its check and its write. */
+/** Harm that the next holder is to suffer between its check and its write. */
 let suffering: WorkerCommand | undefined;
 
-/** What happens when the next caller has asked for a lock. */
+/** Act that is due when the next caller has asked for a lock. */
 let uponNextAsk: (() => void) | undefined;
 
 function mark(what: 'worker-started' | 'worker-stopped' | 'worker-resumed' | 'worker-blocked') {
@@ -50,7 +50,7 @@ function suffer(): void {
   if (command?.type === 'block-between-check-and-write') block(command.durationMs);
   if (command?.type !== 'stop-between-check-and-write') return;
   mark('worker-stopped');
-  // As a debugger or a suspended machine would; this returns when somebody lets the process go on.
+  // Stops as a debugger or a suspended machine would; this returns when somebody lets the process go on.
   process.kill(process.pid, 'SIGSTOP');
   mark('worker-resumed');
 }
@@ -78,7 +78,7 @@ async function openTools(): Promise<CallerTools> {
     environment,
   );
   redlock.open();
-  // As the module does at its start.
+  // Waits as the module does at its start.
   await redlock.ready(READY_LIMIT_MS);
   const resource = await ResourceClient.connect(settings.resourcePort);
   return { settings, redlock, resource, recorder, afterAsking: asked, beforeWrite: suffer };

@@ -97,7 +97,7 @@ export const connectionChecks: readonly ContractCheck[] = [
       client.node.acquire(voteOf(first, 'first', ballot), note);
       client.node.acquire(voteOf(second, 'second', ballot), note);
       await eventually('the first answer', () => replies.length === 1);
-      // No answer is due now, so a release by itself would go out at once.
+      // Answers are not due now, so a release by itself would go out at once.
       client.node.release({ names: second, holder: 'second', granted: false, pass: false }, note);
       client.node.flush();
       await eventually('all answers', () => replies.length === 3);

@@ -5,7 +5,7 @@ import type { ContractCheck } from '../contract-harness.ts';
 
 const LARGEST = Number.MAX_SAFE_INTEGER;
 
-/** What a floor is worth: exact numbers, and nothing lost when it expires. */
+/** Checks of what a floor is worth: exact numbers, and nothing lost when it expires. */
 export const floorChecks: readonly ContractCheck[] = [
   {
     name: 'numbers: exact up to 2^53-1 in every command',

@@ -8,7 +8,7 @@ const TTL_MS = 10_000;
 /** Expiries are whole milliseconds, and the server's clock is read beside them. */
 const READING_MICROS = 3_000;
 
-/** What leaves a gate beside no marker, or beside another one. */
+/** Changes that leave a gate beside no marker, or beside another one. */
 const UNJOINED = (
   [
     [
@@ -23,7 +23,7 @@ const UNJOINED = (
   run: (harness) => unjoinedAfter(harness, change),
 }));
 
-/** What a vote for a free key leaves behind so that the next one needs neither marker nor clock. */
+/** Checks of what a vote for a free key leaves behind so that the next one needs neither marker nor clock. */
 export const gateChecks: readonly ContractCheck[] = [
   {
     name: 'gate: whatever is accepted is remembered for R past the ballot and past the clock',
@@ -80,10 +80,10 @@ export const gateChecks: readonly ContractCheck[] = [
         const late = nowMicros - (retentionMs / 2) * 1000;
         const names = harness.names(`late${(index += 1)}`);
         const reply = await client.acquire(names, 'late', late, TTL_MS);
-        // Of a wall clock that is being set the ballot is no longer too late.
+        // Ballot is no longer too late for a wall clock that is being set.
         if ((await harness.nowMicros()) < nowMicros) continue;
         expect(reply).toMatchObject({ kind: 'stale', byClock: true });
-        // So that the gate is opened again when it has ended.
+        // Opens the gate again when it has ended.
         await openGate(harness, client, `again${index}`);
       }
     },
@@ -132,7 +132,7 @@ export const gateChecks: readonly ContractCheck[] = [
       const ahead = ballot + 70_000_000;
       await harness.advance(-1_200_000);
       const { kind } = await client.acquire(names, 'holder', ahead, TTL_MS);
-      // Without a gate the step is noticed.
+      // Step is noticed if there is no gate.
       expect(['accepted', 'unjoined']).toContain(kind);
       if (kind === 'accepted') await refusedForGood(harness, client, names, ahead);
     },

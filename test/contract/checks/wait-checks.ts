@@ -4,7 +4,7 @@ import { ContractClient, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck, ContractHarness } from '../contract-harness.ts';
 
-/** How the holders of three services begin. */
+/** Prefixes of the holders of three services. */
 const [ANA, BOB, EVE] = ['ana.....', 'bob.....', 'eve.....'] as const;
 const RELEASED = { kind: 'released', deleted: 1, othersWait: true };
 
@@ -97,7 +97,7 @@ export const waitChecks: readonly ContractCheck[] = [
     name: 'turn: of those behind it only the first in line has to ask when it is over',
     async run(harness) {
       const { names, client, bob } = await inLine(harness);
-      // While another answer is due the next ones leave as one, or the grace might end between them.
+      // Requests leave as one while another answer is due, or the grace might end between them.
       const [, released, first, second] = await Promise.all([
         client.inspect(names),
         client.release(names, `${ANA}-1`),

@@ -12,7 +12,7 @@ const REFUSED_AT_ONCE: readonly string[] = ['REDLOCK_CLOSED', 'FENCED_USAGE'];
 /** Timers are late, and an acquire takes several of them. */
 const SLACK_MS = 20;
 
-/** One acquire from its call on: what it was promised, judged by what the nodes and its own process really were. */
+/** Acquire from its call on: what it was promised, judged by what the nodes and its own process really were. */
 export class CallCheck {
   readonly #run: RunContext;
   readonly #client: ClientProcess;
@@ -66,7 +66,7 @@ export class CallCheck {
       this.#broke('false-outage', error);
   }
 
-  /** Somebody had one of the keys, or an earlier set kept it, or this process, which did not run lately, could think so. */
+  /** Keys may be busy: somebody had one, or an earlier set kept it, or this process, which did not run lately, could think so. */
   get #mayBeBusy(): boolean {
     const { record, process, waiting } = this.#client;
     for (const { keys, calledAtMs } of waiting) {
@@ -130,7 +130,7 @@ export class CallCheck {
   }
 }
 
-/** What the core derives from the ttl of a call. */
+/** Node timeout that the core derives from the ttl of a call. */
 export function nodeTimeoutMs(ttlMs: number): number {
   return Math.min(Math.max(50, Math.min(ttlMs / 10, 500)), ttlMs / 3);
 }

@@ -9,21 +9,21 @@ import { broke } from '../world/run-context.ts';
 import type { RunContext } from '../world/run-context.ts';
 import type { Violation } from './violations.ts';
 
-/** What only holds when keys live as long as they should. */
+/** Rules that only hold when keys live as long as they should. */
 const NEED_TIMING: readonly Violation['rule'][] = ['overlapping-validity'];
 
-/** After its system slept a process finds out when it looks. */
+/** Rules about time: after its system slept a process finds out when it looks. */
 const IN_TIME: readonly Violation['rule'][] = ['late-loss', 'untold-loss'];
 
 export const KEYS_VANISH: readonly Family[] = ['early', 'repair', 'calendar'];
 
-/** After a stall a process gets to everything that is due. */
+/** Time within which a process gets to everything that is due after a stall. */
 export const WAKING_MS = 5;
 
-/** Of each caller's chain of jobs: the present one and those around it. */
+/** Locks that may live: of each caller's chain of jobs the present one and those around it. */
 const MAY_LIVE = 12;
 
-/** What is over is kept alive by nobody, also not by the jobs that were started from inside it. */
+/** Checks that nobody keeps alive what is over, also not the jobs that were started from inside it. */
 export async function checkKept(run: RunContext): Promise<void> {
   setFlagsFromString('--expose-gc');
   await new Promise((resolve) => setImmediate(resolve));

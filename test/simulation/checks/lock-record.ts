@@ -13,11 +13,11 @@ interface KnownLock {
   readonly lock: Lock;
   /** True time up to which it may be believed. */
   validUntilMs: number;
-  /** How many sections work with it. */
+  /** Number of sections that work with it. */
   sections: number;
 }
 
-/** What an extension is judged by. */
+/** Facts by which an extension is judged. */
 interface ExtendedLock {
   readonly names: { readonly locks: readonly string[] };
   readonly holder: string;
@@ -114,7 +114,7 @@ export class LockRecord {
     this.#whenLost(lock, known);
   }
 
-  /** Every section that works with a lock has a signal of its own. */
+  /** Sections that work with a lock each have a signal of their own. */
   #whenLost({ signal, token }: Lock, { lock }: KnownLock): void {
     const lost = (): void => {
       if (this.locks.has(token.holder)) this.#lost(lock, signal.reason as LockLostError);
@@ -177,7 +177,7 @@ export class LockRecord {
     }
   }
 
-  /** It may be kept for a minimum time, and is then released on the nodes. */
+  /** Lock may be kept for a minimum time, and is then released on the nodes. */
   #ended(lock: Lock): void {
     const { keys, token } = lock;
     this.locks.delete(token.holder);
@@ -188,7 +188,6 @@ export class LockRecord {
       this.#takenUntilMs.set(key, Math.max(this.#takenUntilMs.get(key) ?? untilMs, untilMs));
   }
 
-  /** Something happened to a lock. */
   received(event: Extract<LockEvent, { token: number }>): void {
     const { history, trace } = this.#run;
     const at = this.#process.nowMs;
@@ -214,7 +213,7 @@ export class LockRecord {
     broke(this.#run, 'foreign-context', message, this.#process.nowMs);
   }
 
-  /** Nobody holds a lock while a section of the holder before it runs and does not know of a loss. */
+  /** Checks that nobody holds a lock while a section of the holder before it runs and does not know of a loss. */
   #checkBeside({ keys, token }: Lock, at: number): void {
     if (KEYS_VANISH.includes(this.#run.plan.family)) return;
     for (const { lock, process } of this.#run.sections) {

@@ -7,13 +7,13 @@ const LONGEST_ROW_MS = 40 + 30;
 const LOST_QUEUES = 0.005;
 
 /**
- * No other process has a key for two rows before one that waits has it for one: looks every millisecond. A process waits while
- * a quorum of servers has it in the queue of the key; one that was named, and came too late, begins again.
+ * Checks every millisecond that no other process has a key for two rows before one that waits has it for one. A process
+ * waits while a quorum of servers has it in the queue of the key; one that was named, and came too late, begins again.
  */
 export function watchPasses(run: RunContext, chance = run.chance.branch('queues')): void {
   const { world, servers, plan, grants } = run;
   const lock = `lock:${plan.keys[0]}`;
-  /** By the mark of a process that waits: its tickets, and how many rows each other one had since. */
+  /** Tickets of each process that waits, by its mark, and how many rows each other one had since. */
   const waiting = new Map<
     string,
     { readonly tickets: number[]; readonly rows: Map<string, number> }
@@ -34,7 +34,7 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
     }
   };
   const look = (): void => {
-    // Who is next after a holder that died is not promised.
+    // Turn after a holder that died is promised to nobody.
     if (run.counts.crashes > crashes) waiting.clear();
     crashes = run.counts.crashes;
     for (; seen < grants.length; seen += 1)

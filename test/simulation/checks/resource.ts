@@ -1,4 +1,4 @@
-/** One write that a fenced resource refused. */
+/** Write that a fenced resource refused. */
 export interface Refusal {
   readonly key: string;
   readonly holder: string;
@@ -8,7 +8,7 @@ export interface Refusal {
 }
 
 /**
- * What locks protect, per key, in two views that get the same writes: one checks the fencing token in the write, the
+ * Resource that locks protect, per key, in two views that get the same writes: one checks the fencing token in the write, the
  * other believes everybody.
  */
 export class Resource {

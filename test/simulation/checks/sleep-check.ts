@@ -5,7 +5,7 @@ import type { RunContext } from '../world/run-context.ts';
 /** Messages, the longest jitter after a turn, and the time for which a set keeps a free key. */
 const LIMIT_MS = 100;
 
-/** Nobody waits while all keys that it wants are free on every node: looks every millisecond. */
+/** Checks every millisecond that nobody waits while all keys that it wants are free on every node. */
 export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]): void {
   const { world, servers } = run;
   const isFree = (key: string): boolean =>

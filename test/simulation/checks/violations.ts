@@ -10,7 +10,7 @@ export interface Violation {
     | 'revived'
     /** A running process handed out a lock that had ended already. */
     | 'dead-grant'
-    /** So many nodes said LOST that no quorum is left, and the holder was not notified. */
+    /** Nodes said LOST, so many that no quorum is left, and the holder was not notified. */
     | 'loss-not-reported'
     /** A lock was lost although at every moment a quorum had it or could have it again. */
     | 'needless-loss'
@@ -18,7 +18,7 @@ export interface Violation {
     | 'older-ballot'
     /** A vote was asked for after the release on the same node. */
     | 'vote-after-release'
-    /** What was collected for a node was not written when the tick ended. */
+    /** Commands collected for a node were not written when the tick ended. */
     | 'not-written'
     /** A failed attempt that nobody can have taken for a holder woke the waiters. */
     /** R5: a node that may have accepted an attempt never got its release, although nothing was wrong with it. */
@@ -39,13 +39,13 @@ export interface Violation {
     | 'false-alarm'
     /** A caller waited although its keys were free for long. */
     | 'asleep'
-    /** Another process had a key for two rows before one that waited had it for one. */
+    /** Process had a key for two rows before another one that waited had it for one. */
     | 'passed-twice'
-    /** With healthy nodes and one process a call was not granted in time. */
+    /** Call was not granted in time, with healthy nodes and one process. */
     | 'starved'
     /** A section that joined a lock ran beside the next holder, and was not notified. */
     | 'joined-beside-holder'
-    /** Other work, started in the async context of a section, ran under its lock. */
+    /** Work other than its own, started in the async context of a section, ran under its lock. */
     | 'joined-by-accident'
     /** An event or an abort came in the async context of another caller. */
     | 'foreign-context'
@@ -55,7 +55,7 @@ export interface Violation {
     | 'join-storm'
     /** A node joined or left twice in a row; a lock ended twice or never. */
     | 'unpaired-event'
-    /** With a healthy quorum a lock could not be had in time. */
+    /** Lock could not be had in time, with a healthy quorum. */
     | 'no-progress'
     /** An error that is none of this package. */
     | 'raw-error'

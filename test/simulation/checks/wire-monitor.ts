@@ -6,19 +6,19 @@ import type {
 } from '../../../lib/core/nodes/lock-node.ts';
 import type { WireKind } from '../network/wire-command.ts';
 
-/** What one process said to the nodes about one attempt. */
+/** Commands of one process to the nodes about one attempt. */
 interface WireAttempt {
   ballot: number;
   /** Latest ballot. */
   answers: Map<number, string>;
-  /** All ballots: nodes that hold it, or may. */
+  /** Nodes that hold it, or may, over all ballots. */
   readonly mayHold: Set<number>;
-  /** All ballots: nodes that said that they hold it, or gave no clear answer to an earlier one in time. */
+  /** Nodes that said that they hold it, or gave no clear answer to an earlier ballot in time, over all ballots. */
   readonly accepted: Set<number>;
   readonly released: Set<number>;
 }
 
-/** One extension of one lock: to all nodes at once, by one request object. */
+/** Extension of one lock: to all nodes at once, by one request object. */
 export interface WireExtension {
   readonly request: ExtendRequest;
   readonly sentAtMs: number;
@@ -40,7 +40,7 @@ export interface WireListener {
       | 'not-written',
     message: string,
   ): void;
-  /** Another ballot of the same attempt. */
+  /** Ballot that follows another of the same attempt. */
   reballot(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
@@ -49,13 +49,13 @@ export interface WireListener {
   wasGranted(holder: string): boolean;
   /** A quorum agreed to an extension. */
   extendedByQuorum(extension: WireExtension): void;
-  /** No quorum is left for an extension. */
+  /** Quorum is no longer left for an extension. */
   lostByMajority(extension: WireExtension): void;
   /** A command left. */
   sent(): void;
 }
 
-/** With a back-off and a connection that breaks now and then there are far fewer. */
+/** Limit of joins: with a back-off and a connection that breaks now and then there are far fewer. */
 const MAX_JOINS = 40;
 
 /** Watches what one process says to its nodes, against the rules that can be seen on the wire alone. */
@@ -104,7 +104,7 @@ export class WireMonitor {
       }
       const attempt = this.#attempts.get(holder);
       if (attempt?.ballot !== ballot) return;
-      // It is asked again after a join, so this is no answer yet.
+      // Node is asked again after a join, so this is no answer yet.
       if (reply.kind === 'unjoined' || 'mustJoin' in reply) return;
       attempt.answers.set(node, reply.kind);
       const isUnknown =
@@ -148,7 +148,7 @@ export class WireMonitor {
         this.#listener.broke('older-ballot', message);
       }
       if (attempt.ballot !== 0) this.#listener.reballot();
-      // What was still open then is not asked about again.
+      // Requests still open then are not asked about again.
       for (const open of attempt.mayHold)
         if (!attempt.answers.has(open)) attempt.accepted.add(open);
       attempt.ballot = ballot;

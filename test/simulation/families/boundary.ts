@@ -32,9 +32,9 @@ interface Round {
 }
 
 /**
- * One client holds the key until its validity ends; another one wants it. Nothing but their common node keeps them apart.
- * That node forgets the key right after its vote, or it doesn't, and the rival asks at the very instant at which it may vote
- * for others again.
+ * Plays a client that holds the key until its validity ends, and another one that wants it. Nothing but their common node
+ * keeps them apart. That node forgets the key right after its vote, or it doesn't, and the rival asks at the very instant
+ * at which it may vote for others again.
  */
 export async function playBoundary(run: RunContext, clients: ClientProcess[]): Promise<void> {
   const stage = new Stage(run, clients);
@@ -92,7 +92,7 @@ async function hold({
   // Half a guard, less the part of a millisecond that a node drops when it is joined.
   const aheadMs = clocksDiffer ? maxTtlMs / 2 - 1.05 : 0;
   stage.clients[holder]!.process.setWallClock(common.memory.state.nowMicros() / 1000 + aheadMs);
-  // With the time that passes before the node forgets its clock would catch up.
+  // Clock of the node would catch up in the time that passes before it forgets.
   const answerMs = clocksDiffer ? 0 : chance.pick([0, 0, 5, 15]);
   const extendsOnce = !clocksDiffer && chance.happens(0.5);
   const delayAnswers = (): void => {

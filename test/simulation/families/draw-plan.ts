@@ -32,7 +32,7 @@ export function planOf(seed: number, only?: Family): Plan {
     family === 'repair' ? chance.pick([3, 5]) : chance.pick([1, 2, 3, 3, 3, 3, 4, 5]);
   const ttlMs = chance.pick([120, 200, 300, 500]);
   const maxTtlMs = chance.happens(0.7) ? ttlMs : ttlMs * 1.5;
-  // Where nodes forget, their clocks must not run apart by half a guard within the run (T5).
+  // Clocks of nodes that forget must not run apart by half a guard within the run (T5).
   const driftFactor = chance.pick(forgets(family) ? [0.01, 0.02] : [0.01, 0.02, 0.05, 0.1]);
   const guard = forgets(family) || (nodeCount > 1 && chance.happens(0.3));
   const majority = Math.floor(nodeCount / 2) + 1;
@@ -75,7 +75,7 @@ export function planOf(seed: number, only?: Family): Plan {
 }
 
 /**
- * How wrong the wall clocks of clients are: anything goes where nodes remember their fences; where they may forget, none
+ * Errors of the wall clocks of clients: anything goes where nodes remember their fences; where they may forget, none
  * is ahead of a node by half a guard (T5), though any may be behind.
  */
 function wallErrors(family: Family, maxTtlMs: number, chance: Chance): () => number {

@@ -47,7 +47,7 @@ type Passing = Pick<Plan, 'durationMs' | 'grantedWithinMs'> & {
   readonly habits: Pick<Habits, 'holdsMs' | 'pausesMs'>;
 };
 
-/** One key, for which callers wait long enough. */
+/** Plan of one key, for which callers wait long enough. */
 function planPassing(seed: number, chance: Chance, { habits, ...others }: Passing): Plan {
   const sections = chance.pick([0, 0.5, 1]);
   return planQuiet(seed, chance, {
@@ -99,7 +99,7 @@ function crashes(processes: number, untilMs: number, chance: Chance): PlannedFau
   return faults;
 }
 
-/** Of two processes one has the key nearly all the time; the other one wants it now and then, and is done at once. */
+/** Plan of two processes: one has the key nearly all the time; the other one wants it now and then, and is done at once. */
 function planVisits(seed: number, chance: Chance): Plan {
   const plan = planPassing(seed, chance, {
     callers: [chance.integer(1, 2), 1],

@@ -7,7 +7,7 @@ type Servers = { readonly servers: readonly number[] };
 type Clients = { readonly clients: readonly number[] };
 type Ends = Clients & Servers;
 
-/** What goes wrong. Numbers of clients and servers are their indices. */
+/** Fault that occurs. Numbers of clients and servers are their indices. */
 export type Fault =
   | ({ readonly kind: 'hold'; readonly direction: 'both' | 'requests' | 'replies' } & Ends)
   | ({ readonly kind: 'reset'; readonly lateByMs: number } & Ends)
@@ -35,14 +35,14 @@ export type Fault =
       readonly waitsMs: readonly number[];
       readonly forMs: number;
     } & Clients)
-  /** So many different free keys are asked for at once. */
+  /** Keys, so many, different and free, are asked for at once. */
   | ({ readonly kind: 'burst'; readonly keys: number; readonly waitMs: number } & Clients)
   | ({ readonly kind: 'crash'; readonly afterSends: number } & Clients)
   | ({ readonly kind: 'forge-hint'; readonly key: string } & Clients);
 
 export type PlannedFault = Fault & {
   readonly atMs: number;
-  /** How long it lasts, where it lasts. */
+  /** Duration, where it lasts. */
   readonly lastsMs: number;
 };
 
@@ -60,7 +60,7 @@ export function planFaults(plan: Shared, chance: Chance): PlannedFault[] {
   })).sort((a, b) => a.atMs - b.atMs);
 }
 
-/** Others are planned by their own families. */
+/** Kinds that are not planned by families of their own. */
 type DrawnKind = Exclude<Fault['kind'], 'forget' | 'suspend' | 'block' | 'crowd' | 'burst'>;
 
 const EVERYWHERE: readonly DrawnKind[] = [
@@ -99,7 +99,7 @@ function many(kind: DrawnKind, times: number): DrawnKind[] {
   return Array.from({ length: times }, () => kind);
 }
 
-/** One node after another loses the keys, and each time there is time to set them again. */
+/** Faults by which one node after another loses the keys, and each time there is time to set them again. */
 function repairFaults(plan: Shared, chance: Chance): PlannedFault[] {
   const faults: PlannedFault[] = [];
   let atMs = plan.maxTtlMs * 2;

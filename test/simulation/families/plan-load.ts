@@ -53,7 +53,7 @@ function planSets(seed: number, chance: Chance): Plan {
     habits,
     grantedWithinMs: alone ? 1_000 : Infinity,
   });
-  // Somebody elsewhere who holds one key for long.
+  // Habits of somebody elsewhere who holds one key for long.
   const elsewhere = { holdsMs: [700], setCallers: 0, sticky: false, nested: 0 };
   const clients = plan.clients.map((client, index) =>
     index === 1 && chance.happens(0.5) ? { ...client, habits: elsewhere } : client,
@@ -171,7 +171,7 @@ interface Times {
   readonly lastsMs?: number;
 }
 
-/** One fault after the other. All instants are drawn before the first fault: it is the order that the seeds stand for. */
+/** Series of faults. All instants are drawn before the first fault: it is the order that the seeds stand for. */
 function series({ untilMs, apartMs, lastsMs = 0 }: Times, draw: () => Fault): PlannedFault[] {
   const instants: number[] = [];
   for (let atMs = apartMs(); atMs < untilMs; atMs += apartMs()) instants.push(atMs);

@@ -3,7 +3,7 @@ import type { ServerSettings } from '../world/simulated-server.ts';
 import type { PlannedFault } from './plan-faults.ts';
 
 /**
- * What is in the middle here is the load or the process, on nodes that are healthy unless said otherwise:
+ * Families with the load or the process in the middle, on nodes that are healthy unless said otherwise:
  * - `bursts`: many different free keys at once, at a price for each command: all are granted;
  * - `sets`: several callers for every key, next to sets of keys: nobody sleeps while its keys are free, no set starves;
  * - `blocked-loops`: the event loop stands still during votes, extensions and releases: nothing of it is reported as an outage;
@@ -15,7 +15,7 @@ export type LoadFamily =
   'bursts' | 'sets' | 'blocked-loops' | 'detached' | 'silent-connections' | 'suspends';
 
 /**
- * Which assumptions a run keeps:
+ * Assumptions that a run keeps:
  * - `steady`: clocks run within the drift, no node forgets: everything must hold;
  * - `amnesia`: nodes also come back empty or with older data, behind the guard: everything must hold;
  * - `early`: keys vanish early (eviction, clock jumps): tokens stay unique and ordered, mutual exclusion is not promised;
@@ -45,7 +45,7 @@ export function forgets(family: Family): boolean {
   return family === 'amnesia' || family === 'failover';
 }
 
-/** In these nothing is wrong with nodes and networks. */
+/** Families in which nothing is wrong with nodes and networks. */
 export const HEALTHY: readonly Family[] = [
   'bursts',
   'sets',
@@ -55,7 +55,7 @@ export const HEALTHY: readonly Family[] = [
   'turns',
 ];
 
-/** What callers do, in shares of their calls and in times to draw from. */
+/** Behaviour of callers, in shares of their calls and in times to draw from. */
 export interface Habits {
   readonly waitsMs: readonly number[];
   readonly holdsMs: readonly number[];
@@ -67,11 +67,11 @@ export interface Habits {
   readonly sticky: boolean;
   /** `withLock` instead of a handle. */
   readonly sections: number;
-  /** Another key, later in order, while one is held. */
+  /** Share of calls for another key, later in order, while one is held. */
   readonly nested: number;
   /** Sections that join a lock and outlive the work that acquired it. */
   readonly detached: number;
-  /** They also stop anywhere, let locks expire, are interrupted, and want a ttl of their own. */
+  /** Callers also stop anywhere, let locks expire, are interrupted, and want a ttl of their own. */
   readonly careless: boolean;
 }
 
@@ -79,7 +79,7 @@ export interface ClientPlan {
   readonly clockRate: number;
   readonly wallErrorMs: number;
   readonly callers: number;
-  /** Other than those of the plan. */
+  /** Habits other than those of the plan. */
   readonly habits?: Partial<Habits>;
 }
 
@@ -97,19 +97,19 @@ export interface Plan {
   readonly wallStepMicros: number;
   readonly timerLatenessMs: number;
   readonly readingsPerStall: number;
-  /** What one command costs a client, to write and to read, and a server. */
+  /** Price of one command for a client, to write and to read, and for a server. */
   readonly commandMs: number;
   readonly serverMs: number;
-  /** How many tries a process has under way at once. */
+  /** Number of tries that a process has under way at once. */
   readonly concurrentTries: number;
   readonly habits: Habits;
-  /** Every call is granted so soon. */
+  /** Time within which every call is granted. */
   readonly grantedWithinMs: number;
   /** Nothing but a newer holder takes a lock from its holder. */
   readonly keepsLocks: boolean;
   /** A client waits up to this before it connects again. */
   readonly reconnectMs: number;
-  /** How long the faults last. */
+  /** Duration of the faults. */
   readonly durationMs: number;
   readonly servers: readonly ServerSettings[];
   readonly clients: readonly ClientPlan[];
@@ -120,7 +120,7 @@ interface QuietOptions extends Partial<Plan> {
   readonly family: Family;
   readonly nodes: number;
   readonly ttlMs: number;
-  /** Of each client. */
+  /** Number of callers of each client. */
   readonly callers: readonly number[];
 }
 
@@ -157,7 +157,7 @@ export function planQuiet(seed: number, chance: Chance, options: QuietOptions): 
   };
 }
 
-/** Of callers who do a bit of everything; `repairs`: they hold on, and others don't wait. */
+/** Habits of callers who do a bit of everything; `repairs`: they hold on, and others don't wait. */
 export function habitsOf(ttlMs: number, repairs = false): Habits {
   return {
     waitsMs: repairs ? [0, 10] : [0, 10, ttlMs, 3 * ttlMs],

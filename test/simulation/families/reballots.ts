@@ -8,7 +8,7 @@ import { Stage } from '../world/stage.ts';
 const ROUNDS = 6;
 /** Connecting, joining, and repeating releases. */
 const SETTLING_MS = 100;
-/** How far the clock of the first holder is ahead of the others: its tokens make their ballots too low. */
+/** Lead of the clock of the first holder ahead of the others: its tokens make their ballots too low. */
 const AHEAD_MS = 60_000;
 const [FIRST, SECOND, THIRD] = [0, 1, 2];
 
@@ -16,7 +16,7 @@ const [FIRST, SECOND, THIRD] = [0, 1, 2];
 interface Round {
   readonly stage: Stage;
   readonly chance: Chance;
-  /** One less than a quorum: they have not seen the first holder. */
+  /** Nodes, one less than a quorum, that have not seen the first holder. */
   readonly behind: readonly number[];
   /** Has seen the first holder, and is the only one that the second ballot of the second reaches. */
   readonly reached: number;

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { runCampaign } from '../campaign.ts';
 import { MUTANTS } from './mutants.ts';
 
-/** Every mutant must be caught within so many runs from its seed on; they are in the first until a change moves them. */
+/** Number of runs from its seed on within which every mutant must be caught; they are in the first until a change moves them. */
 const SEEDS = 500;
 const LIMIT_MS = 600_000;
 /** `npm test` runs every seventh, `npm run test:stress` all. */

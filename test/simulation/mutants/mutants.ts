@@ -3,7 +3,7 @@ import type { Violation } from '../checks/violations.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from '../families/draw-plan.ts';
 import type { Family } from '../families/plan.ts';
 
-/** One exact change to one file of the code under test; the text must be there exactly once. */
+/** Exact change to one file of the code under test; the text must be there exactly once. */
 export interface Edit {
   readonly file: string;
   readonly find: string;
@@ -13,10 +13,10 @@ export interface Edit {
 /** The code broken on purpose. */
 export interface Mutant {
   readonly name: string;
-  /** What is broken. */
+  /** Statement of what is broken. */
   readonly claim: string;
   readonly edits: readonly Edit[];
-  /** What it must be caught by; at least one of them. */
+  /** Rules by at least one of which it must be caught. */
   readonly caughtBy: readonly Violation['rule'][];
   /** Runs that can show it, where others can't. */
   readonly family?: Family;
@@ -60,7 +60,7 @@ function readMutant(block: string): Mutant {
   };
 }
 
-/** Without the signs before the lines. */
+/** Text without the signs before the lines. */
 function textOf(lines: string): string {
   return lines.trimEnd().replace(/^. ?/gm, '');
 }

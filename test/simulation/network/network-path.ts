@@ -3,13 +3,13 @@ import type { World } from '../world/world.ts';
 
 /** The way between one client process and one server, in both directions, with its faults. */
 export class NetworkPath {
-  /** One way, on average. */
+  /** Average time of one way. */
   latencyMs: number;
-  /** Something may have been wrong until then. */
+  /** Time until which something may have been wrong. */
   #troubledUntilMs = 0;
   /** The client waits up to this before it connects again. */
   readonly reconnectMs: number;
-  /** No new connection can be made. */
+  /** Refuses every new connection. */
   refused = false;
   /** Share of replies that arrive as nonsense. */
   garbledReplies = 0;
@@ -48,16 +48,16 @@ export class NetworkPath {
     return this.#troubledUntilMs;
   }
 
-  /** Something is wrong, or was until now. */
+  /** Notes that something is wrong, or was until now. */
   troubled(forMs = 0): void {
     this.#troubledUntilMs = Math.max(this.#troubledUntilMs, this.#world.nowMs + forMs);
   }
 
-  /** One way for one message that leaves at `leavesMs`: a stalled process is ahead of the world. */
+  /** Time of one way for one message that leaves at `leavesMs`: a stalled process is ahead of the world. */
   delayMs(leavesMs = this.#world.nowMs): number {
     const isSlow = this.#chance.happens(this.slowMessages);
     const delayMs = this.latencyMs * (0.4 + 1.2 * this.#chance.fraction()) * (isSlow ? 8 : 1);
-    // What comes after it waits for it.
+    // Messages after it wait for it.
     if (isSlow || this.latencyMs !== this.#usualMs)
       this.troubled(leavesMs + delayMs - this.#world.nowMs);
     return delayMs;

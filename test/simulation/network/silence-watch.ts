@@ -3,7 +3,7 @@ import type { SimulatedProcess } from '../world/simulated-process.ts';
 const TICKS = 4;
 const HEARTBEAT_MS = 10_000;
 
-/** What is watched. */
+/** Link that is watched. */
 export interface WatchedLink {
   /** An answer is due. */
   isAsked(): boolean;

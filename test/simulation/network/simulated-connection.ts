@@ -13,7 +13,7 @@ export interface ConnectionEnds {
   readonly process: SimulatedProcess;
   readonly server: SimulatedServer;
   readonly path: NetworkPath;
-  /** What writing or reading one command costs the process. */
+  /** Price of writing or reading one command for the process. */
   readonly commandMs: number;
   /** A command was given, written or not. */
   given(): void;
@@ -27,7 +27,7 @@ export interface ConnectionOwner {
   left(command: WireCommand): void;
   /** A command was collected, and the tick ended without its write. */
   unwritten(command: WireCommand): void;
-  /** Something was answered. */
+  /** Answer has arrived. */
   spoke(connection: SimulatedConnection): void;
   lost(connection: SimulatedConnection, message: string): void;
 }
@@ -36,22 +36,22 @@ export interface ConnectionOwner {
 export const MAX_REMEMBERED = 6;
 
 /**
- * One connection: each direction keeps its order, whatever the delays. When it ends, what was on its way may be lost, or
+ * Connection: each direction keeps its order, whatever the delays. When it ends, what was on its way may be lost, or
  * arrive and be executed much later, and nobody receives the reply.
  */
 export class SimulatedConnection implements ServerPeer {
   /** The client's side is open. */
   open = true;
-  /** Something between forgot it: nothing passes any more, and neither end is notified. */
+  /** Connection is forgotten by something between: nothing passes any more, and neither end is notified. */
   forgotten = false;
   readonly #ends: ConnectionEnds;
   readonly #owner: ConnectionOwner;
-  /** Not written yet. */
+  /** Commands that are not written yet. */
   #collected: WireCommand[] = [];
   #writes = 0;
   readonly #unsettled = new Set<WireCommand>();
   readonly #executed: WireCommand[] = [];
-  /** With the time at which it leaves: a stalled process is ahead of the others. */
+  /** Commands with the time at which they leave: a stalled process is ahead of the others. */
   readonly #inFlight: { readonly command: WireCommand; readonly leavesMs: number }[] = [];
   #serverOpen = true;
   #requestArrivesMs = 0;
@@ -77,7 +77,7 @@ export class SimulatedConnection implements ServerPeer {
     return waits;
   }
 
-  /** What is collected is written before the tick ends. */
+  /** Expects that what is collected is written before the tick ends. */
   #expectFlush(): void {
     const { world } = this.#ends;
     const writes = this.#writes;
@@ -87,7 +87,7 @@ export class SimulatedConnection implements ServerPeer {
     });
   }
 
-  /** One write: what it carries travels together, and is answered together. */
+  /** Writes once: what the write carries travels together, and is answered together. */
   flush(): void {
     const packet = this.#collected;
     if (packet.length === 0) return;

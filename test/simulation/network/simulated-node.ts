@@ -39,7 +39,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   #joined: string | undefined;
   /** When the present connection was joined, if nothing was said against that. */
   #joinedAtMs = Infinity;
-  /** How late bytes of an ended connection may arrive. */
+  /** Longest delay with which bytes of an ended connection may arrive. */
   lateByMs = 0;
   /** Called before another ballot of the same attempt leaves. */
   onReballot: (() => void) | undefined;
@@ -146,7 +146,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#connection?.breakOff(message, this.lateByMs);
   }
 
-  /** Something between forgets the flows of commands, or of hints: what is sent vanishes, and neither end is notified. */
+  /** Makes something between forget the flows of commands, or of hints: what is sent vanishes, and neither end is notified. */
   forget(what: 'commands' | 'hints'): void {
     if (what === 'commands') {
       if (this.#connection) this.#connection.forgotten = true;
@@ -167,7 +167,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#connection?.duplicate(afterMs);
   }
 
-  /** Somebody who is no server says that it is this process's turn. */
+  /** Says, as somebody who is no server, that it is this process's turn. */
   forgeTurn(lockName: string): void {
     this.ends.process.deliver(() => this.#listener?.turn(lockName, 0));
   }
@@ -271,7 +271,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#connect(true);
   }
 
-  /** It takes the place of the first only if it is joined while that is still silent. */
+  /** Connection takes the place of the first only if it is joined while that is still silent. */
   #prove(connection: SimulatedConnection): void {
     const request = this.#settings!.join;
     connection.collect({

@@ -8,7 +8,7 @@ import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 export type WireKind =
   'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'examine' | 'ping';
 
-/** One command on its way to a server and back. */
+/** Command on its way to a server and back. */
 export interface WireCommand {
   readonly kind: WireKind;
   readonly request: unknown;
@@ -19,7 +19,7 @@ export interface WireCommand {
   settle(reply: unknown): void;
 }
 
-/** For the trace. */
+/** Text for the trace. */
 export function textOf({ kind, request }: WireCommand): string {
   if (kind === 'release') {
     const { names, holder, granted, pass } = request as ReleaseRequest;

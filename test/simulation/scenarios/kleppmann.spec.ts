@@ -15,7 +15,7 @@ describe('The clock of node C jumps forward', () => {
     stage.servers[C]!.clockErrorMs += 2 * TTL_MS;
     stage.cut(1, [A, B]);
     const second = await stage.do(1, ({ redlock }) => redlock.acquire('a', { wait: 0 }));
-    // What no lock with expiry can exclude.
+    // Overlap that no lock with expiry can exclude.
     expect([first.isHeld, second.isHeld]).toEqual([true, true]);
     expect(second.token.value).toBeGreaterThan(first.token.value);
     const views = [new SetRegister(true), new SetRegister(false)] as const;
@@ -25,7 +25,7 @@ describe('The clock of node C jumps forward', () => {
       view.write(first.token.value, [...seen, 'first']);
     }
     expect(views.map(({ elements }) => elements)).toEqual([['second'], ['first']]);
-    // As soon as the first is notified, it stops.
+    // Holder that was first stops as soon as it is notified.
     stage.mend(0, [D, E]);
     await stage.advance(TTL_MS / 2);
     expect([first.isHeld, second.isHeld]).toEqual([false, true]);

@@ -88,7 +88,7 @@ describe('A leader that is cut off from the lock nodes', () => {
     expect(toldAtMs).toBeGreaterThan(0);
     expect(toldAtMs).toBeLessThan(stage.nowMs);
     expect([first.isHeld, second.isHeld]).toEqual([false, true]);
-    // Both patch their own part of the record that they read.
+    // Holders both patch their own part of the record that they read.
     for (const view of views) {
       view.write(second.token.value, [...view.read(second.token.value)!, 'patch of the second']);
     }
@@ -96,7 +96,7 @@ describe('A leader that is cut off from the lock nodes', () => {
       view.write(first.token.value, [...record[index]!, 'patch of the first']),
     );
     expect(views[0].elements).toEqual(['patch of the second']);
-    // Without the fence the acknowledged patch of the second is gone.
+    // Patch of the second, although acknowledged, is gone without the fence.
     expect(views[1].elements).toEqual(['patch of the first']);
     stage.mend(0, [0, 1, 2]);
     await stage.close();

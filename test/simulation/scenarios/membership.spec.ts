@@ -39,7 +39,7 @@ async function holders(
   return held.length;
 }
 
-/** Every way to cut the same small number of nodes off from each of the two, as far as their sets reach. */
+/** Tries every way to cut the same small number of nodes off from each of the two, as far as their sets reach. */
 async function mostHolders(
   stage: Stage,
   sizes: readonly [first: number, second: number],
@@ -63,7 +63,7 @@ describe('From three nodes to five', () => {
     ];
     let before = 3;
     for (const membership of steps) {
-      // One process after the other; in between they differ.
+      // Processes change one after the other; in between they differ.
       await stage.roll(1, membership);
       await stage.advance(2 * TTL_MS);
       expect(await mostHolders(stage, [before, 5])).toBe(1);

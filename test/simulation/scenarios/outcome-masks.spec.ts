@@ -7,7 +7,7 @@ import { EPOCH_MS } from '../world/simulated-process.ts';
 import { Stage } from '../world/stage.ts';
 import type { Outcome } from '../world/stage.ts';
 
-// Every combination of what nodes can do with an acquire, an extend or a release.
+// Combinations, all of them, of what nodes can do with an acquire, an extend or a release.
 
 const LIMIT_MS = 60_000;
 const TTL_MS = 1_000;
@@ -53,7 +53,7 @@ function nameOf(outcome: Outcome<unknown>): string {
 
 async function acquireAll({ stage, key }: Case): Promise<Lock> {
   const lock = await stage.do(0, ({ redlock }) => redlock.acquire(key, { extend: false }));
-  // Also the slowest node has it.
+  // Slowest node has it too.
   await stage.advance(20);
   return lock;
 }
@@ -73,7 +73,7 @@ describe.each([3, 5])('On %d nodes', (nodes) => {
           const outcome = await stage.settle(started);
           const inTime = stage.nowMs - calledAtMs < WAIT_MS + 20;
           const lock = 'value' in outcome ? outcome.value : undefined;
-          // With the help of a node that had seen a newer token it must be above that.
+          // Token must be above the newer one that a node had seen if that node helped.
           const helped = count(the.mask, 'granted') < the.quorum;
           const isNewer = lock === undefined || !helped || lock.token.value > fence;
           // Contention is no outage: where a quorum answered, others hold it.

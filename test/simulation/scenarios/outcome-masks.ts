@@ -2,14 +2,14 @@ import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../../lib/core/nodes/lock-node.ts';
 import type { Stage } from '../world/stage.ts';
 
-/** What one node does with one command. */
+/** Outcomes of one node for one command. */
 export const OUTCOMES = ['granted', 'held', 'stale', 'error', 'reply lost', 'late'] as const;
 export type NodeOutcome = (typeof OUTCOMES)[number];
 export type Mask = readonly NodeOutcome[];
 
 /**
- * Every combination of outcomes on so many nodes: of three nodes in every order, of more in one each, since nodes are alike. Which
- * one that is changes from one combination to the next.
+ * Combinations, all of them, of outcomes on so many nodes: of three nodes in every order, of more in one each, since nodes
+ * are alike. Their order changes from one combination to the next.
  */
 export function masksOf(nodes: number): Mask[] {
   let masks: Mask[] = [[]];
@@ -46,7 +46,7 @@ export class MaskedNodes {
     this.names = new NodeNames('lock:', [key]);
   }
 
-  /** From now on. `fence`: where the fence of a node stands that has seen somebody newer. `refusal`: the error of a server. */
+  /** Applies it from now on. `fence`: fence of a node that has seen somebody newer. `refusal`: the error of a server. */
   apply(fence: number, refusal: 'OOM' | 'READONLY'): void {
     for (const [index, outcome] of this.#mask.entries()) {
       const server = this.#stage.servers[index]!;
@@ -71,18 +71,18 @@ export class MaskedNodes {
     await this.#stage.advance(SETTLING_MS);
   }
 
-  /** Who holds the key on each node. */
+  /** Holder of the key on each node. */
   owners(): (string | undefined)[] {
     return this.#stage.servers.map(({ memory }) => memory.state.locks.get(this.names.locks[0]!));
   }
 
-  /** Where the fence stands on each node; 0 = nowhere. */
+  /** Position of the fence on each node; 0 = nowhere. */
   fences(): number[] {
     const fenceName = this.names.pairs[1]!;
     return this.#stage.servers.map(({ memory }) => memory.state.floors.get(fenceName)?.floor ?? 0);
   }
 
-  /** Who must be left when every lock of the test has ended. */
+  /** Holders that must be left when every lock of the test has ended. */
   foreignOwners(): (string | undefined)[] {
     return this.#mask.map((outcome) => (outcome === 'held' ? FOREIGN : undefined));
   }

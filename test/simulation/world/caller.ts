@@ -7,7 +7,7 @@ import type { ClientProcess } from './client-process.ts';
 import { broke, requests } from './run-context.ts';
 import type { RunContext } from './run-context.ts';
 
-/** One caller inside a client process: acquires, works, extends, releases, and is interrupted, for as long as it may. */
+/** Caller inside a client process: acquires, works, extends, releases, and is interrupted, for as long as it may. */
 export class Caller {
   stopped = false;
   readonly client: ClientProcess;
@@ -16,7 +16,7 @@ export class Caller {
   readonly #habits: Habits;
   readonly #name: string;
   readonly #index: number;
-  /** What it has started and not seen the end of. */
+  /** Number of things that it has started and not seen the end of. */
   #open = 0;
   #isChained = false;
 
@@ -29,7 +29,7 @@ export class Caller {
     this.#chance = run.chance.branch(this.#name);
   }
 
-  /** It has ended by itself, with everything that it started. */
+  /** Tells whether it has ended by itself, with everything that it started. */
   get done(): boolean {
     return this.#open === 0;
   }

@@ -22,13 +22,13 @@ export interface Waiter {
   freeSinceMs: number;
 }
 
-/** Which servers a process knows and how many votes it wants; those of the plan unless said otherwise. */
+/** Servers that a process knows and number of votes that it wants; those of the plan unless said otherwise. */
 export interface Membership {
   readonly nodes?: readonly number[];
   readonly quorum?: number;
 }
 
-/** One start of one client process: the shipped core on simulated nodes, and those who call it. */
+/** Start of one client process: the shipped core on simulated nodes, and those who call it. */
 export class ClientProcess {
   readonly name: string;
   readonly process: SimulatedProcess;
@@ -182,27 +182,27 @@ export class ClientProcess {
     for (const { ends } of this.nodes) ends.path.slowMessages = 0;
   }
 
-  /** It is killed after so many more commands have left. */
+  /** Kills it after so many more commands have left. */
   crashAfter(sends: number): void {
     this.#crashAfterSends = sends;
     if (sends === 0) this.crash();
   }
 
-  /** Its system sleeps. Its uptime has coarse steps, so what ends when it wakes up is no one's fault. */
+  /** Lets its system sleep. Its uptime has coarse steps, so what ends when it wakes up is no one's fault. */
   suspend(ms: number): void {
     let untilMs = this.process.nowMs + ms;
     while (this.record.endsAbout(untilMs)) untilMs += 30;
     this.process.suspend(untilMs - this.process.nowMs);
   }
 
-  /** So many free keys are wanted at the same moment. */
+  /** Wants so many free keys at the same moment. */
   burst(count: number, name: string, waitMs: number): void {
     this.process.deliver(() => {
       for (let index = 0; index < count; index += 1) void this.#once(`${name}-${index}`, waitMs);
     });
   }
 
-  /** One free key is wanted by callers with these waits, and then the event loop is blocked for `blockedMs` by their callback. */
+  /** Lets callers with these waits want one free key, and then blocks the event loop for `blockedMs` by their callback. */
   crowd(key: string, waitsMs: readonly number[], blockedMs: number): void {
     this.process.deliver(() => {
       for (const waitMs of waitsMs) void this.#once(key, waitMs);
@@ -217,7 +217,7 @@ export class ClientProcess {
     await lock.release();
   }
 
-  /** Its event loop is blocked for `ms` as soon as the core has given its nodes so many more commands. */
+  /** Blocks its event loop for `ms` as soon as the core has given its nodes so many more commands. */
   blockAfter(afterCommands: number, ms: number): void {
     if (afterCommands === 0) this.process.block(ms);
     else this.#block = { afterCommands, ms };

@@ -24,10 +24,10 @@ export interface JoinedSection {
   readonly process: SimulatedProcess;
 }
 
-/** Which caller it is, in the async context of everything that it does. */
+/** Name of the caller, in the async context of everything that it does. */
 export const requests = new AsyncLocalStorage<string>();
 
-/** How much happened, to see that a run is worth something. */
+/** Counts of what happened, to see that a run is worth something. */
 export interface RunCounts {
   grants: number;
   reballots: number;
@@ -45,7 +45,7 @@ export interface RunCounts {
   staleWritesTaken: number;
 }
 
-/** What the parts of one run share. */
+/** Context that the parts of one run share. */
 export interface RunContext {
   readonly plan: Plan;
   readonly world: World;

@@ -7,11 +7,11 @@ import type { World, WorldEvent } from './world.ts';
 export const EPOCH_MS = 1_790_000_000_000;
 
 export interface ProcessSettings {
-  /** Which process, and which start of it: `p1/2`. */
+  /** Name of the process, and of this start of it: `p1/2`. */
   readonly name: string;
   /** Speed of its monotonic clock against true time. */
   readonly clockRate: number;
-  /** How far its wall clock is ahead of true time, ms. */
+  /** Lead of its wall clock ahead of true time, ms. */
   readonly wallErrorMs: number;
   /** Step of its wall clock: coarse clocks propose equal ballots. */
   readonly wallStepMicros: number;
@@ -19,11 +19,10 @@ export interface ProcessSettings {
   readonly timerLatenessMs: number;
   /** Mean number of clock readings between two stalls; Infinity = none. */
   readonly readingsPerStall: number;
-  /** How long one stall lasts. */
   stallMs(chance: Chance): number;
 }
 
-/** How long handling one thing takes at least. */
+/** Shortest time that handling one thing takes. */
 const TICK_MS = 0.000_5;
 /** The system's uptime has steps of 10 ms. */
 const BOOT_STEP_MS = 10;
@@ -37,7 +36,7 @@ export interface ProcessObserver {
   holder(holder: string): void;
 }
 
-/** As in Node.js: due timers, then what has arrived, then what waited for that. */
+/** Phases as in Node.js: due timers, then what has arrived, then what waited for that. */
 const PHASES = ['timers', 'poll', 'check'] as const;
 type Phase = (typeof PHASES)[number];
 
@@ -48,7 +47,7 @@ interface SimulatedTimer {
 }
 
 /**
- * One client process: its clocks, timers and chance, and an event loop that can stop anywhere.
+ * Client process: its clocks, timers and chance, and an event loop that can stop anywhere.
  *
  * A stall may begin at any reading of a clock, so also in the middle of synchronous code and between any two awaits: from
  * there on the process is ahead of the queue of events, what it sends leaves at its own time, and what is for it waits.
@@ -70,7 +69,7 @@ export class SimulatedProcess {
   readonly #bornAtMs: number;
   readonly #monotonicOffsetMs: number;
   readonly #waiting: Record<Phase, (() => void)[]> = { timers: [], poll: [], check: [] };
-  /** What the present phase still has to do. */
+  /** Rest of the work of the present phase. */
   #batch: (() => void)[] = [];
   #phase: Phase = 'check';
   #running = false;
@@ -103,7 +102,7 @@ export class SimulatedProcess {
       },
       afterPoll: (callback) => this.#wait('check', callback),
       endOfTick: (callback) => world.endOfTick(() => this.alive && this.#execute(callback)),
-      // It ends without a word: what was not sent is lost.
+      // Process ends without a word: what was not sent is lost.
       atExit: () => () => undefined,
     };
   }
@@ -117,12 +116,12 @@ export class SimulatedProcess {
     return Math.max(this.#world.nowMs, this.#busyUntilMs);
   }
 
-  /** It can't react at the moment. */
+  /** Tells whether it can't react at the moment. */
   get isBusy(): boolean {
     return this.#hasWork || this.#busyUntilMs > this.#world.nowMs;
   }
 
-  /** From now on its wall clock shows this. */
+  /** Sets what its wall clock shows from now on. */
   setWallClock(wallMs: number): void {
     this.wallErrorMs = wallMs - EPOCH_MS - this.nowMs;
   }
@@ -132,7 +131,7 @@ export class SimulatedProcess {
     return ms / this.settings.clockRate;
   }
 
-  /** Something arrived for it, or a timer is due: handled when it runs, in the order of its event loop. */
+  /** Delivers what arrived for it, or a timer that is due: handled when it runs, in the order of its event loop. */
   deliver(run: () => void, phase: 'timers' | 'poll' = 'poll'): void {
     if (!this.alive) return;
     if (this.isBusy) {
@@ -143,7 +142,7 @@ export class SimulatedProcess {
     this.#execute(run);
   }
 
-  /** It does not run for so long. Where nothing of it was running it may continue with either timers or messages. */
+  /** Stops it for so long. Where nothing of it was running it may continue with either timers or messages. */
   stall(ms: number): void {
     if (!this.alive) return;
     const fromMs = this.nowMs;
@@ -153,12 +152,12 @@ export class SimulatedProcess {
     this.#observer.stalled(fromMs, this.#busyUntilMs);
   }
 
-  /** Its event loop is blocked by a callback for so long: late timers come first. */
+  /** Blocks its event loop by a callback for so long: late timers come first. */
   block(ms: number): void {
     this.deliver(() => this.stall(ms), 'timers');
   }
 
-  /** Its system sleeps: as a stall, and the monotonic clock and the timers stand still, the other clocks do not. */
+  /** Lets its system sleep: as a stall, and the monotonic clock and the timers stand still, the other clocks do not. */
   suspend(ms: number): void {
     const fromMs = this.nowMs;
     this.stall(ms);
@@ -170,12 +169,12 @@ export class SimulatedProcess {
     }
   }
 
-  /** So much of its time goes into work. */
+  /** Spends so much of its time on work. */
   spend(ms: number): void {
     this.#busyUntilMs = this.nowMs + ms;
   }
 
-  /** From now on it stalls only on request. */
+  /** Stalls it only on request from now on. */
   calm(): void {
     this.#readingsLeft = Infinity;
   }
@@ -199,7 +198,7 @@ export class SimulatedProcess {
     }
   }
 
-  /** For callers; not among the timers with which the core could keep a process alive. */
+  /** Sleeps for callers; not among the timers with which the core could keep a process alive. */
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => this.#set(resolve, ms, true));
   }

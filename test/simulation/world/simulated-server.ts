@@ -6,7 +6,7 @@ import { textOf } from '../network/wire-command.ts';
 import type { WireCommand } from '../network/wire-command.ts';
 import type { World } from './world.ts';
 
-/** What a server that is in trouble answers, and to which commands. None of them writes anything. */
+/** Replies of a server that is in trouble, and the commands that get them. None of these commands writes anything. */
 export const ERROR_REPLIES = {
   OOM: ['join', 'acquire', 'extend'],
   READONLY: ['join', 'acquire', 'extend', 'release'],
@@ -17,13 +17,13 @@ export const ERROR_REPLIES = {
 
 export type ErrorReply = keyof typeof ERROR_REPLIES;
 
-/** How a server comes back: with its data, with nothing, or with an older dump. */
+/** Data with which a server comes back: its own, none, or an older dump. */
 export type RestartData = 'kept' | 'empty' | 'older';
 
 export interface ServerSettings {
   /** Speed of its clock against true time. */
   readonly clockRate: number;
-  /** How far its clock is ahead at the start, ms. */
+  /** Lead of its clock at the start, ms. */
   readonly clockErrorMs: number;
 }
 
@@ -32,18 +32,18 @@ export interface ServerPeer {
   serverDied(): void;
 }
 
-/** One Redis with its own clock: the shipped rules of a node (`MemoryLockServer`) behind a process that can stop and fail. */
+/** Redis with its own clock: the shipped rules of a node (`MemoryLockServer`) behind a process that can stop and fail. */
 export class SimulatedServer {
   readonly index: number;
   /** Behind its address at the moment. */
   memory: MemoryLockServer;
   #standby: MemoryLockServer;
   readonly peers = new Set<ServerPeer>();
-  /** Its process is stopped (SIGSTOP). */
+  /** Process is stopped (SIGSTOP). */
   frozen = false;
-  /** It refuses what this reply stands for. */
+  /** Reply that stands for what it refuses. */
   error: ErrorReply | undefined;
-  /** One command takes so long. */
+  /** Duration of one command. */
   serviceMs = 0;
   #troubledUntilMs = 0;
   readonly #commandMs: number;
@@ -95,7 +95,7 @@ export class SimulatedServer {
     return untilMs;
   }
 
-  /** Something was wrong until now. */
+  /** Notes that something was wrong until now. */
   troubled(): void {
     this.#troubledUntilMs = Math.max(this.#troubledUntilMs, this.#world.nowMs);
   }
@@ -130,13 +130,13 @@ export class SimulatedServer {
     for (const work of this.#backlog.splice(0)) work();
   }
 
-  /** What a later restart with older data starts from. */
+  /** Saves the data that a later restart with older data starts from. */
   saveDump(): void {
     if (this.running) this.#dump = this.memory.snapshot();
   }
 
   /**
-   * Its replica takes its place behind the same address, with the data of the dump where replication lags, and it becomes the
+   * Lets its replica take its place behind the same address, with the data of the dump where replication lags, and it becomes the
    * replica. Not before somebody joined it, and not with data from before that: then nothing says that it ever was the primary.
    */
   swap(lags: boolean): void {

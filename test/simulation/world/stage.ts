@@ -24,7 +24,7 @@ export class Stage {
 
   #starts = 1;
 
-  /** On a run with clients that are connected already, or will be. */
+  /** Stage on a run with clients that are connected already, or will be. */
   constructor(run: RunContext, clients: ClientProcess[]) {
     this.run = run;
     this.clients = clients;
@@ -41,7 +41,7 @@ export class Stage {
     await this.advance(50);
   }
 
-  /** Every client is connected to every node, and no node is in quarantine any more. */
+  /** Opens a stage with every client connected to every node, and no node in quarantine any more. */
   static async open(options: StageOptions = {}): Promise<Stage> {
     const stage = newStage(options);
     for (const client of stage.clients) {
@@ -109,7 +109,7 @@ export class Stage {
     }
   }
 
-  /** No connection between this client and these nodes, and none can be made: no decision waits for them. */
+  /** Breaks every connection between this client and these nodes, and none can be made: no decision waits for them. */
   part(client: number, nodes: readonly number[]): void {
     this.cut(client, nodes);
     for (const node of nodes) this.clients[client]!.nodes[node]!.breakOff('parted');

@@ -1,6 +1,6 @@
 import type { World } from './world.ts';
 
-/** What happened in a run, line by line; costs nothing while it is off. */
+/** Story of a run, line by line; costs nothing while it is off. */
 export class Trace {
   readonly on: boolean;
   readonly lines: string[] = [];

@@ -1,4 +1,4 @@
-/** Something that happens at an instant of virtual time. */
+/** Event at an instant of virtual time. */
 export interface WorldEvent {
   readonly atMs: number;
   readonly order: number;
@@ -39,12 +39,11 @@ export class World {
     return this.at(this.nowMs + delayMs, action);
   }
 
-  /** It will not happen. */
   cancel(event: WorldEvent): void {
     event.action = undefined;
   }
 
-  /** It will happen at another time: the event that stands for it from now on. */
+  /** Moves an event to another time, and returns the event that stands for it from now on. */
   move(event: WorldEvent, atMs: number): WorldEvent {
     const { action } = event;
     this.cancel(event);
