@@ -1,7 +1,7 @@
 import { installSqlite } from './support/databases/install-sqlite.ts';
 import { findRedisForAll } from './support/redis-servers/index.ts';
 
-/** Before all specs, once: finds Redis (and downloads it when need be), hands it to the workers, and installs SQLite. */
+/** Finds Redis before all specs, once (and downloads it when need be), hands it to the workers, and installs SQLite. */
 export default async function setUp(): Promise<void> {
   // Workers inherit it.
   process.env['NESTJS_FENCED_LOCK_INVARIANTS'] = 'on';

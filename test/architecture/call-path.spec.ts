@@ -11,7 +11,7 @@ describe('one uncontended call under @Fenced, on three servers', () => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
       [...loader, 'test/architecture/count-calls.ts', ...servers.map(({ url }) => url)],
-      // As users run it: without the checks that only tests make.
+      // Environment of users: without the checks that only tests make.
       { env: { ...process.env, NESTJS_FENCED_LOCK_INVARIANTS: '' } },
     );
     const counted = JSON.parse(stdout) as { files: number; functions: number; calls: number };

@@ -51,7 +51,7 @@ const post = promisify(session.post.bind(session)) as (
 await post('Profiler.enable');
 await post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
-/** What one call ran through. V8 counts the initializers of fields as functions; a reader meets none. */
+/** Counts what one call ran through. V8 counts the initializers of fields as functions; a reader meets none. */
 async function countOneCall(): Promise<{ files: number; functions: number; calls: number }> {
   await post('Profiler.takePreciseCoverage');
   await seats.book('12A');

@@ -1,6 +1,6 @@
 import { resolveRelative, type SourceFile } from './source-file.ts';
 
-/** Each rule returns what breaks it, in words; nothing when all is well. */
+/** A rule returns what breaks it, in words; nothing when all is well. */
 export type Rule = (files: readonly SourceFile[]) => string[];
 
 interface Layer {
@@ -25,7 +25,7 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     ],
     packages: ['node:'],
   },
-  // Of fencing only its port: a module is given a fence, and knows no database.
+  // Port of fencing only: a module is given a fence, and knows no database.
   nest: {
     files: ['core/', 'redis/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
     packages: ['node:', ...NEST_PACKAGES],
@@ -141,7 +141,7 @@ export const noCycles: Rule = (files) => {
   return found;
 };
 
-/** What an entry point exports, types with `type ` in front, sorted. `*` hides what is public, so it breaks the rule. */
+/** Names that an entry point exports, types with `type ` in front, sorted. `*` hides what is public, so it breaks the rule. */
 export function publicNames(entry: SourceFile): string[] {
   return entry.exports.map(({ name, typeOnly }) => (typeOnly ? `type ${name}` : name)).sort();
 }

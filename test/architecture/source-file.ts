@@ -2,9 +2,9 @@ import { parseSync } from '@swc/core';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, posix } from 'node:path';
 
-/** What the rules look at in one TypeScript file: its code, without comments and strings. */
+/** Parts of one TypeScript file that the rules look at: its code, without comments and strings. */
 export interface SourceFile {
-  /** From the root of the repository, with `/`. */
+  /** Path from the root of the repository, with `/`. */
   readonly path: string;
   readonly imports: readonly ImportedModule[];
   readonly exports: readonly ExportedName[];
@@ -44,7 +44,7 @@ export function parseSource(path: string, text: string): SourceFile {
   return { path, imports, exports, uses };
 }
 
-/** All TypeScript files below `folder`, which is given from the root of the repository. */
+/** Reads all TypeScript files below `folder`, which is given from the root of the repository. */
 export function readSources(folder: string): SourceFile[] {
   const names = readdirSync(join(process.cwd(), folder), { recursive: true, encoding: 'utf8' });
   return names
@@ -155,7 +155,7 @@ function useOf(node: Node): string | undefined {
     : undefined;
 }
 
-/** Of an identifier or a string. */
+/** Text of an identifier or a string. */
 function textOf(node: unknown): string | undefined {
   const value = isNode(node) ? node['value'] : undefined;
   return typeof value === 'string' ? value : undefined;

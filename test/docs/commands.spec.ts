@@ -8,7 +8,7 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
   readonly peerDependencies: Readonly<Record<string, string>>;
 };
 
-/** Every command in the blocks of the pages, without its comment. */
+/** Commands in the blocks of the pages, without their comments. */
 const COMMANDS = PAGES.flatMap(blocksOf)
   .filter(({ language }) => language === 'sh')
   .flatMap(({ code }) => code.split('\n'))
@@ -20,7 +20,7 @@ const COMMANDS = PAGES.flatMap(blocksOf)
   )
   .filter((command) => command !== '');
 
-/** This package, its peers, and what a program of the pages imports. */
+/** Holds for this package, its peers, and what a program of the pages imports. */
 const isInstallable = (name: string): boolean =>
   name === manifest.name ||
   name in manifest.peerDependencies ||

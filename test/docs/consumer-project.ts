@@ -22,7 +22,7 @@ const NAME = 'nestjs-fenced-lock';
 const run = promisify(execFile);
 const folders: string[] = [];
 
-/** What a new Nest application has, and the strictest that an application may add. */
+/** Options of a new Nest application, and the strictest that an application may add. */
 const COMPILER_OPTIONS = {
   target: 'ES2022',
   lib: ['ES2023', 'ESNext.Disposable'],
@@ -40,7 +40,7 @@ const COMPILER_OPTIONS = {
   outDir: 'dist',
 };
 
-/** All three entries, by the names that a reader writes. */
+/** The three entries, by the names that a reader writes. */
 const ENTRIES = `
 export * as main from '${NAME}';
 export * as fencing from '${NAME}/fencing';
@@ -54,7 +54,7 @@ export * as testing from '${NAME}/testing';
 export class ConsumerProject {
   private constructor(
     readonly folder: string,
-    /** What the compiler says: nothing, when it finds no error. */
+    /** Output of the compiler: nothing, when it finds no error. */
     readonly errors: string,
   ) {}
 
@@ -139,7 +139,7 @@ export function removeProjects(): void {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 }
 
-/** Every block of a page that names its file, unchanged but for the addresses of servers: those given exist. */
+/** Blocks of a page that name their files, unchanged but for the addresses of servers: those given exist. */
 export function programsOf(
   page: string,
   urls: readonly string[] = [],

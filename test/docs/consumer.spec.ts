@@ -5,7 +5,7 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { ConsumerProject, programsOf, removeProjects, writePrograms } from './consumer-project.ts';
 import { PAGES } from './pages.ts';
 
-/** What a test runner declares. */
+/** Declarations of a test runner. */
 const TEST_RUNNER = `
 import { expect } from 'expect';
 export const tests: (() => unknown)[] = [];
@@ -41,7 +41,7 @@ void main();
 /** Programs of packages that only test/stores has: other-clients.stores.spec.ts there runs them, from this page. */
 const NOT_INSTALLED = /^docs\/fencing\/orms\//;
 
-/** Every program of every page, in a folder for each page. */
+/** Programs of all pages, in a folder for each page. */
 function allPrograms(format: 'module' | 'commonjs'): Record<string, string> {
   const programs = PAGES.flatMap(({ path }) =>
     Object.entries(programsOf(path, [], format)).map(([name, code]) => [

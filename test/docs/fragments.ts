@@ -1,6 +1,6 @@
 import { blocksOf, fileNameOf, fragmentNameOf, readPage, type Block } from './pages.ts';
 
-/** What an example in a docstring leaves to its reader, when it has no imports: an editor adds those of the package. */
+/** Lines that an example in a docstring leaves to its reader, when it has no imports: an editor adds those of the package. */
 const IMPORTS = `
 import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module, Param, Post, Put, UseFilters, Body } from '@nestjs/common';
 import { Cron } from '@nestjs/schedule';
@@ -29,7 +29,7 @@ const DECLARED = `
 declare const error: unknown;
 `;
 
-/** What an example in a docstring may leave out although it has imports. */
+/** Declarations that an example in a docstring may leave out although it has imports. */
 export const GIVEN_TO_EXAMPLES = `
 declare const token: import('nestjs-fenced-lock').FencingToken;
 declare const pool: import('pg').Pool;
@@ -39,7 +39,7 @@ const IMPORT = /^import (?:type )?\{([^}]+)\} from '([^']+)';\n/gm;
 const MEMBERS = /^(?:@\w+\((?!\s*\{\s*imports)|constructor\(|async \w+\()/;
 const PROPERTIES = /^\w+: /;
 
-/** Without the first line, which names the file, and the imports. */
+/** Code without the first line, which names the file, and the imports. */
 const bodyOf = (code: string): string =>
   code.replaceAll(IMPORT, '').replace(/^(?:\/\/[^\n]*\n|\n)+/, '');
 
@@ -67,7 +67,7 @@ function moduleOfExcerpt(block: Block): string {
   return imports + objectsBeside(imports) + embed(body);
 }
 
-/** Those lines of earlier blocks of the same file which import something that the body names. */
+/** Lines of earlier blocks of the same file which import something that the body names. */
 function importsBefore({ page, line, code }: Block, body: string): string {
   const name = fragmentNameOf(code);
   const earlier = blocksOf(readPage(page)).filter(

@@ -3,7 +3,7 @@ import { PAGES } from './pages.ts';
 
 const LONGEST_LINE = 130;
 
-/** Without blocks of code, rows of tables, pictures, and the names of tests, which stay in one piece to be found. */
+/** Lines without blocks of code, rows of tables, pictures, and the names of tests, which stay in one piece to be found. */
 function proseOf(text: string): string[] {
   const lines = text.replaceAll(/^ *```.*?^ *```$/gms, '').split('\n');
   return lines.filter((line) => !/^(?:\||!\[|- `test\/)/.test(line));

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { PAGES, readPage, type Page } from './pages.ts';
 
-/** What GitHub makes of a heading. */
+/** Anchor that GitHub makes of a heading. */
 function anchorOf(heading: string): string {
   const plain = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll(/[`*]/g, '');
   return plain

@@ -3,15 +3,15 @@ import { join } from 'node:path';
 
 /** A Markdown page of this repository. */
 export interface Page {
-  /** From the root of the repository. */
+  /** Path from the root of the repository. */
   readonly path: string;
   readonly text: string;
 }
 
-/** One fenced block of a page. */
+/** A fenced block of a page. */
 export interface Block {
   readonly page: string;
-  /** Of its first line of code. */
+  /** Number of its first line of code. */
   readonly line: number;
   readonly language: string;
   readonly code: string;
@@ -20,7 +20,7 @@ export interface Block {
 const TOP = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'];
 const FOLDERS = ['docs', 'sample', 'test'];
 
-/** Every page that people read. */
+/** Pages that people read, all of them. */
 export const PAGES: readonly Page[] = [
   ...TOP,
   ...FOLDERS.flatMap((folder) =>

@@ -31,7 +31,7 @@ const TABLES = blocksOf(readPage(PAGE)).flatMap(({ code }) =>
 
 describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL', () => {
   afterEach(closeAll);
-  // Before the database stops.
+  // The pool ends before the database stops.
   afterAll(async () => {
     await (await recipe('locking.module.ts')).pool!.end();
     removeProjects();
@@ -60,7 +60,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     wiring = await writePrograms('docs/fencing/nest.md', urls);
   });
 
-  /** What a pause of the holder beyond its ttl comes to. */
+  /** Does to a lock what a pause of its holder beyond the ttl comes to. */
   async function forgetLock(key: string): Promise<void> {
     const clients = servers.map(({ url }) => new Redis(url));
     await Promise.all(clients.map((client) => client.del(`lock:${key}`)));
@@ -227,7 +227,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
 
   it('do the work of a stalled job once, and not again what a dead worker had committed', async () => {
     const { ChargesModule, ChargeProcessor, Charges, PaymentProvider } = await recipe('charges.ts');
-    // What a blocked event loop does: BullMQ's lock of the job is not renewed. And all of it sooner than by default.
+    // Effect of a blocked event loop: BullMQ's lock of the job is not renewed. And all of it sooner than by default.
     const stalling = { lockDuration: 500, stalledInterval: 500, skipLockRenewal: true };
     Reflect.defineMetadata('bullmq:worker_metadata', stalling, ChargeProcessor);
     const apps = await startTwo(ChargesModule);
@@ -273,7 +273,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
   it('work in the application of docs/fencing/nest.md, which gets its pool from another module', async () => {
     const { AppModule } = await wiring.load('app.module.ts');
     const { SeatService } = await wiring.load('seat.service.ts');
-    // After both applications, which were given the one pool of their file, and also when the test fails.
+    // The pool ends after both applications, which were given the one pool of their file, and also when the test fails.
     const pool: { end?: () => Promise<void> } = {};
     closeLater({ close: async () => pool.end?.() });
     const [app, another] = await startTwo(AppModule);

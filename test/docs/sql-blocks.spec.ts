@@ -40,7 +40,7 @@ const LATER = { value: 2_000_000_000_000_000, keys: ['seat:12A'], holder: 'futur
 const NOW = { value: 1_795_228_058_941_047, keys: ['seat:12A'], holder: 'today' };
 const hex = (text: string): string => Buffer.from(text).toString('hex');
 
-/** What a holder of today hears before and after the repair, when a number from the future keeps it out. */
+/** Answers that a holder of today hears before and after the repair, when a number from the future keeps it out. */
 async function claimsAround(fence: Fence, execute: (sql: string) => unknown): Promise<string[]> {
   const answers: string[] = [];
   const claim = async (token: FenceToken): Promise<void> => {

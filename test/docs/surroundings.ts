@@ -1,4 +1,4 @@
-/** What excerpts and examples leave out, for the compiler. Beside the folders of the pages. */
+/** Code that excerpts and examples leave out, for the compiler. Beside the folders of the pages. */
 export const SURROUNDINGS_FILE = `
 import type { INestApplication } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
@@ -52,7 +52,7 @@ export class Surroundings {
 `;
 
 /**
- * What blocks with imports may leave out: what test runners declare, the root module, and the client that Prisma generates.
+ * Names that blocks with imports may leave out: what test runners declare, the root module, and the client that Prisma generates.
  */
 export const AMBIENT = `
 declare class AppModule {}

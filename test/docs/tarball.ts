@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedFolder } from '../support/redis-servers/cached-folder.ts';
 
-/** What `npm run build` and `npm pack` read. */
+/** Files that `npm run build` and `npm pack` read. */
 const INPUTS = [
   'lib',
   'package.json',

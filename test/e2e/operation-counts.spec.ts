@@ -4,7 +4,7 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import type { CountedName } from './counts/counted-scenarios.ts';
 import type { Counts, CountingQuestion, CountingSettings } from './counts/counting-process.ts';
 
-// What an operation costs, in counts: they are the same on every machine, where times are not. A change that makes one of
+// Costs of an operation, in counts: they are the same on every machine, where times are not. A change that makes one of
 // them worse fails here; one that makes it better lowers the bar.
 
 type Bar = Omit<Counts, 'allocated'> & {
@@ -15,14 +15,14 @@ type Bar = Omit<Counts, 'allocated'> & {
 };
 
 /**
- * Of one round on all servers together. Scripts, commands and writes must be exactly these, bytes at most a fiftieth more.
+ * Bars of one round on all servers together. Scripts, commands and writes must be exactly these, bytes at most a fiftieth more.
  */
 const BARS: readonly (readonly [CountedName, nodes: number, Bar])[] = [
   ['acquire and release', 1, bar(2, 6, 2, 389, 8, 20)],
   ['acquire and release', 5, bar(10, 30, 10, 1_945, 40, 42)],
   ['withLock', 1, bar(2, 6, 2, 389, 8, 24)],
   ['withLock', 5, bar(10, 30, 10, 1_945, 40, 42)],
-  // Each release leaves with the next vote, where they would be 20 messages and 100.
+  // Releases leave with the next vote, where they would be 20 messages and 100.
   ['ten times withLock in a row', 1, { ...bar(12, 83, 12, 3_700, 56, 200), isLimit: true }],
   ['ten times withLock in a row', 5, { ...bar(60, 415, 60, 18_500, 280, 400), isLimit: true }],
   ['withLock that confirms its release', 5, bar(10, 30, 10, 1_945, 40, 45)],
@@ -33,7 +33,7 @@ const BARS: readonly (readonly [CountedName, nodes: number, Bar])[] = [
   // A hand-over is one message for each node; on five, votes of the one before are still out for some of them.
   ['128 callers for one key', 1, { ...bar(140, 768, 140, 49_792, 1_024, 2_550), isLimit: true }],
   ['128 callers for one key', 5, { ...bar(950, 3_840, 950, 234_990, 4_104, 5_200), isLimit: true }],
-  // Nor does it wait for what those who had the key do next.
+  // A hand-over does not wait, either, for what those who had the key do next.
   ['16 callers for one key, then busy', 1, { ...bar(17, 96, 17, 6_224, 128, 410), isLimit: true }],
   ['one lock, extended once', 5, bar(5, 25, 5, 1_060, 60, 0)],
   ['100 locks, extended once', 5, { ...bar(60, 3_100, 60, 65_000, 6_300, 0), isLimit: true }],
@@ -50,7 +50,7 @@ function bar(
   return { messages, calls, writes, received, sent, allocatedKb };
 }
 
-/** What is above its bar, or beside it. */
+/** Counts that are above their bar, or beside it. */
 function worse(counts: Counts, { allocatedKb, isLimit, ...limits }: Bar): string[] {
   const limitsOfAll = { ...limits, allocated: allocatedKb * 1_000 };
   const exact = isLimit ? [] : ['messages', 'calls', 'writes'];

@@ -133,7 +133,7 @@ describe('a socket with two errors', () => {
     const { stream } = made[0] as unknown as { readonly stream: Socket };
     stream.destroy(new Error('first'));
     await driver.untilEvents(2);
-    // As TLS does it; an error event without a listener is thrown.
+    // TLS does it in this way; an error event without a listener is thrown.
     expect(stream.emit('error', new Error('second'))).toBe(true);
     await driver.untilEvents(3);
     expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);

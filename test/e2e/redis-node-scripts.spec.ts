@@ -36,7 +36,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** Another node, logged in as a user with these rules. */
+/** Opens another node, logged in as a user with these rules. */
 async function nodeOfUser(rules: string): Promise<NodeDriver> {
   const user = `user${tests}`;
   await admin.call('acl', ['setuser', user, 'reset', 'on', '>secret', ...rules.split(' ')]);
@@ -46,7 +46,7 @@ async function nodeOfUser(rules: string): Promise<NodeDriver> {
   return limited;
 }
 
-/** What scripts write while `work` runs: command and key. */
+/** Writes of scripts while `work` runs: command and key. */
 async function writesDuring(work: () => Promise<void>): Promise<string[]> {
   return commandsDuring(
     work,
@@ -300,7 +300,7 @@ describe('a user with the least rights', () => {
     const own = new NodeNames('lock:', [`orders:${tests}`]);
     const rules = requiredAclRules('lock:').replace('~lock:*', '~lock:#* ~lock:orders:*');
     const limited = await nodeOfUser(rules);
-    /** While another answer is due, so that they leave as one. */
+    /** Asks while another answer is due, so that the requests leave as one. */
     const together = (holder: string) => {
       limited.node.inspect({ names: own }, () => undefined);
       const ballot = ballotNow();

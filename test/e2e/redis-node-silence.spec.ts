@@ -102,7 +102,7 @@ describe('on a server that answers as the test wants', () => {
   let sockets: Socket[];
   const count = (wanted: string) => scripted.commands.filter(([name]) => name === wanted).length;
 
-  /** As time passes for a process that reads: timers, then sockets. */
+  /** Lets time pass as it does for a process that reads: timers, then sockets. */
   async function beats(number: number): Promise<void> {
     for (let beat = 0; beat < number; beat += 1) {
       jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
@@ -170,7 +170,7 @@ describe('on a server that answers as the test wants', () => {
     const answer = driver.inspect(names);
     await eventually(() => expect(count('evalsha')).toBe(1));
     await beats(4);
-    // Within one turn: the answer is in the socket when the last beat falls.
+    // The write comes within one turn: the answer is in the socket when the last beat falls.
     sockets.at(-1)!.write('*3\r\n:0\r\n$1\r\n0\r\n$-1\r\n');
     jest.advanceTimersByTime(SILENCE_LIMIT_MS / 4);
     expect((await answer).kind).toBe('inspected');

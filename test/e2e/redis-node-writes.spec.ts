@@ -51,7 +51,7 @@ async function joined(Client: typeof Redis): Promise<Redis[]> {
   return made;
 }
 
-/** Every `write` of the socket from now on. */
+/** Records every `write` of the socket from now on. */
 function writesOf(client: Redis | undefined): unknown[] {
   const { stream } = client as unknown as { readonly stream: Socket };
   const writes: unknown[] = [];
@@ -134,7 +134,7 @@ describe('commands', () => {
     const prototype = Other.prototype as unknown as TracedPrototype;
     const { sendCommand } = prototype;
     const traced: string[] = [];
-    // As the instrumentation of OpenTelemetry does it.
+    // The instrumentation of OpenTelemetry does it in this way.
     prototype.sendCommand = function (command, stream) {
       const { resolve, reject } = command;
       traced.push(command.name);

@@ -9,7 +9,7 @@ import { fenceClaims } from '../../lib/fencing/fence-claim.ts';
 import { parseFencingTokenHeader } from '../../lib/fencing/fencing-token-header.ts';
 import * as fencing from '../../lib/fencing/index.ts';
 
-// What would otherwise fail in the first transaction, be ignored, or print a password.
+// Arguments that would otherwise fail in the first transaction, be ignored, or print a password.
 
 const factories = fencing as unknown as Readonly<
   Record<string, (client: unknown, options?: unknown) => any>

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { mysqlFence, postgresFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
-/** Where the tables of these tests are made. */
+/** Database in which the tables of these tests are made. */
 interface Target {
   readonly open: (table: string) => Fence;
   readonly run: (sql: string) => unknown;

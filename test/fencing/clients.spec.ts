@@ -10,14 +10,14 @@ import { itKeepsItsPromises } from './support/client-promises.ts';
 import { CLIENTS, pglite, type DatabaseName } from './support/clients.ts';
 import { inPostgres } from './support/hand-written-transactions.ts';
 
-// What each driver and ORM owes on each database. That it fences at all, conformance.spec.ts shows.
+// Duties of each driver and ORM on each database. That it fences at all, conformance.spec.ts shows.
 
 const SEAT = 'CREATE TABLE seat (id varchar(9) PRIMARY KEY, n integer)';
 const FILL = "INSERT INTO seat VALUES ('a', 0)";
 const WRITE = 'UPDATE seat SET n = 1';
 const SWALLOWED = [WRITE, "INSERT INTO seat VALUES ('a', 2)"];
 
-/** What ends the transaction inside the work and frees the row of the fence: what follows is not fenced. */
+/** Statements that end the transaction inside the work and free the row of the fence: what follows is not fenced. */
 const ENDINGS: Readonly<Record<DatabaseName, readonly (readonly string[])[]>> = {
   PostgreSQL: [['COMMIT'], ['ROLLBACK', 'BEGIN', WRITE], ['ROLLBACK AND CHAIN', WRITE], SWALLOWED],
   PGlite: [['COMMIT'], SWALLOWED],

@@ -48,7 +48,7 @@ const SIGHTS: readonly (readonly [name: string, found: RegExp, Sight])[] = [
   ['ignores the case of holders', HOLDERS, { holder: (name) => name.toLowerCase() }],
   ['keeps 64 characters of holders', HOLDERS, { holder: (name) => name.slice(0, 64) }],
 ];
-/** All of them at once, from the first test on: the kit mostly waits. */
+/** Runs of all cases, at once from the first test on: the kit mostly waits. */
 let runs: Map<string, Promise<string[]>> | undefined;
 
 it.each(SIGHTS)('one case of the kit finds a store that %s', async (name, found) => {

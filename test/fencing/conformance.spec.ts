@@ -21,7 +21,7 @@ import {
 import { CLIENTS, pglite, type DatabaseName } from './support/clients.ts';
 import { SCALE } from './support/scale.ts';
 
-// Every driver and ORM must pass the kit; `npm test` looks at the first driver of each database only.
+// Drivers and ORMs must all pass the kit; `npm test` looks at the first driver of each database only.
 
 interface Place {
   readonly dialect: SqlDialect;
@@ -84,7 +84,7 @@ describe('a fence over', () => {
         const { store, close } = await openAccounts(
           clients[name]!(url, AGED),
           dialect,
-          // What the database does with rows that are gone is the same for all: one of them is enough.
+          // The database does the same with rows that are gone for all: one of them is enough.
           name === first ? plain : { read },
           level,
         );

@@ -176,7 +176,7 @@ describe('mysqlFence', () => {
       'began a transaction': 'START TRANSACTION',
       'switched autocommit off': 'SET autocommit = 0',
     };
-    /** What a user of the pool does and forgets to end. */
+    /** Does what a user of the pool does and forgets to end. */
     async function leave(pool: Pool, ...statements: string[]): Promise<void> {
       const connection = await pool.getConnection();
       for (const statement of statements) await connection.query(statement);

@@ -16,7 +16,7 @@ import {
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { inPostgres, lockIsAwaited } from './support/hand-written-transactions.ts';
 
-// What only PostgreSQL owes: its isolation levels, time limits, sessions, prepared statements.
+// Duties of PostgreSQL only: its isolation levels, time limits, sessions, prepared statements.
 
 const SEAT = 'CREATE TABLE seat (id text PRIMARY KEY, owner text)';
 const stale = (facts: object = {}) => expect.objectContaining({ code: 'STALE_TOKEN', ...facts });
@@ -40,7 +40,7 @@ describe('postgresFence', () => {
     await pool.query('INSERT INTO seat (id) VALUES ($1)', [key]);
   });
 
-  // No transaction may be left open by any test.
+  // Transactions may not be left open by any test.
   afterEach(async () => {
     if (pool.idleCount !== pool.totalCount) throw new Error('a test left a connection checked out');
   });
@@ -318,7 +318,7 @@ describe('postgresFence', () => {
   });
 });
 
-/** What a migration from another database may leave behind: a cast that takes no offence, and a function of a known name. */
+/** Leftovers that a migration from another database may bring: a cast that takes no offence, and a function of a known name. */
 const OWN_NAMES = `
   CREATE FUNCTION lenient(text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
     $$ SELECT CASE WHEN $1 ~ '^[0-9]+$' THEN int8in(textout($1)) END $$;

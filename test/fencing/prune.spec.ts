@@ -15,7 +15,7 @@ import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { AGE, AGE_HOURS, HOUR, timeOf, tokenOf, tooOld, usage } from './support/ages.ts';
 import { inMariadb, inPostgres } from './support/hand-written-transactions.ts';
 
-// What `maxAge` and `prune` owe on each database. That they let no stale token in, the conformance kit shows.
+// Duties of `maxAge` and `prune` on each database. That they let no stale token in, the conformance kit shows.
 
 const LEVELS = ['read committed', 'repeatable read', 'serializable'] as const;
 
@@ -92,7 +92,7 @@ const PLACES: Readonly<Record<string, Place>> = {
 
 describe.each(Object.entries(PLACES))('on %s', (on, { fence: make, run, hold, atLevel }) => {
   let fence: Fence;
-  /** Without a `maxAge`. */
+  /** Fence without a `maxAge`. */
   let plain: Fence;
   beforeEach(async () => {
     await run('DELETE FROM redlock_fence');
@@ -164,7 +164,7 @@ describe.each(Object.entries(PLACES))('on %s', (on, { fence: make, run, hold, at
     const levels = LEVELS.map(atLevel);
     const uses = levels.flatMap((each) => each.uses);
     const keys = numbered(uses.length);
-    // It becomes too old in a second.
+    // The token becomes too old in a second.
     const newer = new FencingToken(timeOf(AGE_HOURS) + 1_000_000, keys, 'newer');
     await fence.claim(newer);
     let late: Promise<unknown>[] = [];

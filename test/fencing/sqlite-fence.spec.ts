@@ -9,7 +9,7 @@ import { sqliteFence, type FenceEvent, type SqliteFence } from '../../lib/fencin
 import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
 import { nodeSqlite, type OpenSqlite } from './support/node-sqlite.ts';
 
-// What only SQLite owes: one transaction at a time on a connection and a file, and synchronous ones.
+// Duties of SQLite only: one transaction at a time on a connection and a file, and synchronous ones.
 
 const now = Date.now() * 1_000;
 const token = (value: number, keys = ['seat']): FencingToken =>
@@ -17,7 +17,7 @@ const token = (value: number, keys = ['seat']): FencingToken =>
 const stale = expect.objectContaining({ code: 'STALE_TOKEN', currentToken: String(now + 9) });
 const AGE = { maxAge: '1d' } as const;
 
-/** Of better-sqlite3, when nothing else is set. */
+/** Wait of better-sqlite3, when nothing else is set. */
 const SYNCHRONOUS_WAIT_MS = 5_000;
 
 const uses: Readonly<Record<string, (fence: SqliteFence<OpenSqlite>) => Promise<unknown>>> = {
@@ -211,7 +211,7 @@ describe.each(['better-sqlite3', 'node:sqlite, where Node.js has it,'])('with %s
         try {
           void fence[call](tx, token(8, ['other']));
         } catch {
-          // As work does that must not.
+          // Work may do this, though it must not.
         }
       };
       for (const work of [swallow, async (tx: OpenSqlite) => swallow(tx)])
@@ -258,7 +258,7 @@ it.each([
   [{ code: '40001', severity: 'ERROR' }, true],
   [{ errno: 1020, sqlState: 'HY000' }, true],
   [{ cause: { code: '40P01', severity: 'ERROR' } }, true],
-  // No database raised these.
+  // Errors that no database raised.
   [{ code: 'EIO', errno: 5 }, false],
   [{ code: 1020 }, false],
   [{ meta: { code: '1213' } }, false],

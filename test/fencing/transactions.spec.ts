@@ -14,12 +14,12 @@ import {
 import { startPglite } from '../support/databases/start-pglite.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
-/** That of SQLite throws at once. */
+/** The `advance` of SQLite throws at once. */
 const swallowed = async (advance: () => Promise<void>): Promise<void> => {
   try {
     await advance();
   } catch {
-    // As work does that must not.
+    // Work may do this, though it must not.
   }
 };
 
@@ -39,7 +39,7 @@ let count = 0;
 
 describe.each(Object.keys(FENCES))('on %s', (name) => {
   let fence: Fence;
-  /** Over the same database, such as one that a service makes beside the module's. */
+  /** Fence over the same database, such as one that a service makes beside the module's. */
   let second: Fence;
   let events: FenceEvent[];
   let secondEvents: FenceEvent[];
@@ -155,7 +155,7 @@ describe.each(Object.keys(FENCES))('on %s', (name) => {
     await expect(swallowing).rejects.toEqual(stale({ key: others[0] }));
     const refused = { type: 'stale', keys: others, token: '7' };
     expect([events, secondEvents[0]]).toMatchObject([[refused], refused]);
-    // What a later user of the connection does has nothing to do with it.
+    // Work of a later user of the connection has nothing to do with it.
     await fence.transaction(token(99, [...others]), () => undefined);
   });
 

@@ -28,7 +28,7 @@ it('the trigger of the documentation refuses writes without the token that the f
   const missing = { code: 'RLF02' };
   await expect(write(token(6), token(5))).rejects.toMatchObject(stale);
   await expect(write(token(6), token(6), '2')).rejects.toMatchObject(stale);
-  // On a connection that had one, and on one that had none.
+  // Writes on a connection that had one, and on one that had none.
   for (const _ of [1, 2]) await expect(write(token(6), undefined)).rejects.toMatchObject(missing);
   await expect(pool.query("UPDATE seat SET owner = 'x'")).rejects.toMatchObject(missing);
   for (const all of ['DELETE FROM seat', 'TRUNCATE seat'])

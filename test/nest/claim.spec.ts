@@ -87,10 +87,10 @@ const STALE = expect.objectContaining({ code: 'STALE_TOKEN' });
 const SHORT = { ttl: 300, extend: false } as const;
 const gone = new LockBusyError(['other'], 5, undefined);
 
-/** Another caller that takes the key when the first claim is refused, and before it can be taken again. */
+/** Takes the key as another caller, when the first claim is refused, and before it can be taken again. */
 function overtake({ fence, locks }: Started): Promise<Lock> {
   const isRefused = new Gate();
-  // Outside of the section, where it does not join the lock.
+  // The call is outside of the section, where it does not join the lock.
   const newer = isRefused.opened.then(() => locks.acquire('seat:1'));
   fence.onClaim = async () => {
     isRefused.open();

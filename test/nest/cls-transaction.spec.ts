@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
 import { inClsTransaction } from '../../lib/index.ts';
 
-/** What happens in each method of the application, and how its call ends. */
+/** Steps in each method of the application, and how its call ends. */
 const PLAYED = {
   fencedAbove: ['lock', 'BEGIN', 'work', 'COMMIT', 'unlock', 'resolved'],
   // Refused, without lock or work.

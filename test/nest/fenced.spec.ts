@@ -89,7 +89,7 @@ const frozen = Object.freeze(new RedlockClosedError(['a']));
 const foreign = Object.assign(new Error('own'), { code: 'LOCK_BUSY' });
 const rejecting = (error: unknown) => () => Promise.reject(error);
 
-/** How a call ends: whether the method ran, and its result or its very error. */
+/** End of a call: whether the method ran, and its result or its very error. */
 const RESULTS: Record<string, readonly [ran: number, unknown, (on: Started) => Promise<unknown>]> =
   {
     'its result': [1, 'booked', ({ seats }) => seats.book('1')],
@@ -171,7 +171,7 @@ const ERRORS: Record<
     async ({ seats, locks, module }) => {
       await locks.acquire('seat:1');
       setTimeout(() => void module.close(), 10);
-      // With another timer behind it, its promises run between the two.
+      // A second timer behind it makes its promises run between the two.
       setTimeout(() => undefined, 10);
       await seats.patiently('1');
     },
@@ -213,7 +213,7 @@ describe('a method under @Fenced', () => {
     expect(outcome).toBe(expected);
     expect(started.seats.ran).toBe(ran);
     expect([foreign.message, foreign.stack]).toEqual(['own', stack]);
-    // Where the nodes are gone there is no one to ask.
+    // When the nodes are gone there is no one to ask.
     const isFree = name.includes('loss') || (await started.locks.tryAcquire('seat:1')) !== null;
     expect(isFree).toBe(true);
   });

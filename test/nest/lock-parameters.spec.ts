@@ -80,7 +80,7 @@ describe('@FencingToken() and @LockSignal()', () => {
     const seats = (await startModule({ providers: [Seats] })).get(Seats);
     const { id, isOwn, token } = await seats.book(...(args as []));
     expect([id, isOwn]).toEqual([args[1] ?? '', true]);
-    // Not even the key function sees what a caller forged.
+    // The key function, too, does not see what a caller forged.
     expect(seenByKey).toEqual(args.length > 0 ? [undefined, '7', undefined, undefined] : []);
     expect(token.keys).toEqual(['seat:1']);
     expect(Number.isSafeInteger(token.value)).toBe(true);

@@ -134,7 +134,7 @@ describe('an application that starts with a fence', () => {
     const fence = { claim: async () => undefined, check };
     const imports = [redlockInMemory({ fence, startupTimeout: '1h' })];
     const module = await Test.createTestingModule({ imports }).compile();
-    // Of an application without a server, Nest begins the shutdown after the start.
+    // Nest begins the shutdown of an application without a server after the start.
     const app = module.createNestApplication();
     const started = app.init();
     await isChecking.opened;

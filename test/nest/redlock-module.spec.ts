@@ -151,7 +151,7 @@ describe('RedlockModule', () => {
   });
 });
 
-// These ports refuse every connection: an application that used these nodes would not start.
+// Ports that refuse every connection: an application that used these nodes would not start.
 const nodes = ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', 'redis://127.0.0.1:3'];
 const keyPrefix = 'app:';
 
@@ -178,7 +178,7 @@ describe('REDLOCK_NODES', () => {
       const again = occupy(replaced, 'seat', { keyPrefix });
       await expect(again).rejects.toMatchObject({ code: 'LOCK_BUSY' });
       await other.release();
-      // What each of them had opened.
+      // Redlocks that each of them had opened.
       expect(closed).toHaveBeenCalledTimes(2);
       closed.mockRestore();
       const lock = await locks.acquire(['a', 'seat']);

@@ -265,7 +265,7 @@ describe('a start over servers that may not vote yet', () => {
     const { starting, recorder, locks } = await begin({ nodes, ttl: 500, startupTimeout: 600 });
     setImmediate(() => blockEventLoop(300));
     await recorder.said(WAITING);
-    // They are joined again after the block, or shortly before.
+    // The nodes are joined again after the block, or shortly before.
     for (const { server } of nodes) server.restart({ keepData: false });
     blockEventLoop(1_400);
     await starting;

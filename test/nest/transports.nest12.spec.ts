@@ -97,7 +97,7 @@ const startGraphql: StartTransport = async (redlock) => {
   const graphql = GraphQLModule.forRoot<ApolloDriverConfig>({
     driver: ApolloDriver,
     autoSchemaFile: true,
-    // By default it closes the HTTP server before the locks are given back: later calls find no server, instead of an answer.
+    // GraphQL by default closes the HTTP server before the locks are given back: later calls find no server, not an answer.
     stopOnApplicationShutdown: true,
   });
   const metadata = { imports: [graphql], providers: [SeatResolver, GuardedSeats] };

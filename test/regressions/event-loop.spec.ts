@@ -3,7 +3,7 @@ import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
 import { blockEventLoop, outcomeOf } from './support.ts';
 
 const now = () => performance.now();
-/** With the ttl of the defaults; a block of the event loop below takes longer than the node timeout that follows from it. */
+/** Ttl of the defaults; a block of the event loop below takes longer than the node timeout that follows from it. */
 const ttl = '10s';
 const BLOCK_MS = 700;
 

@@ -68,7 +68,7 @@ describe('a server that was demoted while the connections to its address stay', 
     const held = await redlock.acquire('held', { ttl: '900ms' });
     await promote(replica);
     path.target = replica;
-    // Another process has joined the new primary, which the old one learns of by replication: it forgets who joined it.
+    // A further process has joined the new primary, which the old one learns of by replication: it forgets who joined it.
     if (isJoined) await openRedlock([new RedisLockNode(replica.url)], guarded);
     await follow(primary, replica);
     const keys = ['a', 'b', 'c'];
@@ -112,7 +112,7 @@ describe('an address that leads to another primary', () => {
     expect([errors, calls > 100]).toEqual([[], true]);
     expect((await votesAt(to)) > 100).toBe(isReached);
     expect(events.slice(1)).toEqual(isReached ? ['node-left', 'node-joined'] : []);
-    // Beside the one that asks: for commands, and for hints.
+    // Connections beside the one that asks: for commands, and for hints.
     const clients = await Promise.all([from, to].map((server) => ask(server, 'CLIENT', 'LIST')));
     const counts = clients.map((list) => list.trim().split('\n').length - 1);
     expect(counts).toEqual(isReached ? [0, 2] : [2, 0]);

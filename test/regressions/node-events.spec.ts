@@ -11,7 +11,7 @@ const newCluster = clusterFactory();
 const OOM = { error: "OOM command not allowed when used memory > 'maxmemory'." };
 const ALWAYS = Number.POSITIVE_INFINITY;
 
-/** So many locks on free keys, one after the other. */
+/** Takes so many locks on free keys, one after the other. */
 async function takeLocks(cluster: Cluster, { redlock }: LockProcess, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     const lock = await cluster.settle(redlock.acquire(`key${index}`));
@@ -20,7 +20,7 @@ async function takeLocks(cluster: Cluster, { redlock }: LockProcess, count: numb
   }
 }
 
-/** What events say of the last node, in order. */
+/** Events of the last node, in order. */
 function storyOf(events: readonly LockEvent[]): string[] {
   return events
     .filter((event) => 'address' in event && event.address === 'node2:6379')

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { RedisCluster } from '../e2e/core/support/redis-cluster.ts';
 import { eventually } from '../support/eventually.ts';
 
-/** Its connections stay, but all that it remembers becomes what `source` remembers. */
+/** The connections stay, but all that the replica remembers becomes what `source` remembers. */
 async function copyData(replica: Redis, source: { readonly host: string; readonly port: number }) {
   await replica.call('REPLICAOF', source.host, String(source.port));
   await eventually(async () => {
@@ -37,12 +37,12 @@ describe('a lock server that was made a replica of another one by mistake, and i
     // The guards end one after the other: a quorum may be granted before the last server votes, which joins in later.
     await eventually(async () => expect(await cluster.holders(key)).toBe(3));
     const [forgetful, without] = admins as [Redis, Redis];
-    // As if its vote had not been needed.
+    // The server forgets its vote, as if it had not been needed.
     await without.del(`lock:${key}`, `lock:#floor:${key}`);
     await copyData(forgetful, cluster.servers[1]!);
     expect(await forgetful.exists(`lock:${key}`)).toBe(0);
     expect(await second.redlock.tryAcquire(key).catch(() => null)).toBeNull();
-    await sleep(700); // It extends what it holds meanwhile.
+    await sleep(700); // The first process extends what it holds meanwhile.
     expect(held.isHeld).toBe(true);
     await held.release();
     const next = await second.redlock.acquire(key, { wait: '10s' });

@@ -15,7 +15,7 @@ describe('processes that try for one key at the same moment, each for one answer
       const cluster = await newCluster(serverCount, round);
       const processes = [];
       for (let count = 0; count < processCount; count += 1) processes.push(await cluster.process());
-      // Each is near another server: so their votes are split.
+      // Processes are each near another server: so their votes are split.
       for (const [index, { nodes }] of processes.entries())
         nodes[index % serverCount]!.latencyMs = 1;
       const outcomes = await outcomesOf(

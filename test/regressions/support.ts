@@ -3,7 +3,7 @@ import type { AddressInfo, Server, Socket } from 'node:net';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { Cluster } from '../unit/core/support/cluster.ts';
 
-/** How a call ended: `granted`, `null`, or the code of its error. */
+/** End of a call: `granted`, `null`, or the code of its error. */
 export interface Outcome {
   readonly code: string;
   readonly tookMs: number;
@@ -62,14 +62,14 @@ interface Target {
  * and nothing passes them. New connections work.
  */
 export class ForgetfulPath {
-  /** How many have been made. */
+  /** Number of all that have been made. */
   connections = 0;
   readonly #server: Server;
   readonly #flows = new Set<readonly Socket[]>();
 
   private constructor(
     server: Server,
-    /** Where new connections lead to. */
+    /** Destination of new connections. */
     public target: Target,
   ) {
     this.#server = server;

@@ -9,7 +9,7 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 const keyPrefix = `forged:${randomUUID()}:`;
-/** Of every service that waits. */
+/** Channels of every service that waits. */
 const channels = `${keyPrefix}#turns:*`;
 const TURN = `0 ${keyPrefix}a`;
 let forgers: Redis[];
@@ -69,7 +69,7 @@ describe('forged turns', () => {
       ...Array.from({ length: 50 }, () => TURN),
       ...Array.from({ length: 50 }, () => randomBytes(24)),
     ];
-    // Apart from each other, so that many of them end a wait of their own.
+    // Messages come apart from each other, so that many of them end a wait of their own.
     for (const message of messages) {
       await publish([message]);
       await sleep(2);
@@ -83,7 +83,7 @@ describe('forged turns', () => {
     expect(next.token.value).toBeGreaterThan(held.token.value);
     const acquired = events.find(({ type }) => type === 'acquired') as { tries: number };
     expect(acquired.tries).toBeGreaterThan(5);
-    // One try can answer many messages; never more than one each, and its own.
+    // A single try can answer many messages; never more than one each, and its own.
     expect(acquired.tries).toBeLessThanOrEqual(3 * messages.length + 10);
     await next.release();
   });

@@ -13,7 +13,7 @@ import { NodeDriver } from '../support/node-driver.ts';
 import { ScriptedRedis, bulk, isQuestion, JOINED, shakeHands } from '../support/scripted-redis.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
-/** What one hostile server answers to each script: RESP bytes; an empty text = nothing, ever. */
+/** Answers of one hostile server to each script: RESP bytes; an empty text = nothing, ever. */
 interface Answers {
   readonly acquire: string;
   readonly extend: string;
@@ -93,7 +93,7 @@ const rude = fc.constantFrom(
   '-\r\n',
   '+PONG\r\n+PONG\r\n',
 );
-// Every other answer is a yes, so that quorums are as frequent as their absence.
+// Half of the answers are a yes, so that quorums are as frequent as their absence.
 const reply = fc.oneof({ arbitrary: fc.constant(ACCEPTED), weight: 3 }, scalar, array, rude);
 // An answer that ends in the frame of the next one turns the elements of that into answers, and a second answer to one question is
 // taken for that to the next: a yes among them is one that the server has said. No vote follows an extension.

@@ -45,7 +45,7 @@ const callOptions = some(
   'release',
 ) as fc.Arbitrary<WithLockOptions>;
 
-/** What every later calculation relies on. */
+/** Expects what every later calculation relies on. */
 function expectSound({ ttlMs, waitMs, nodeTimeoutMs, minHoldMs, extend }: ResolvedAcquire): void {
   for (const ms of [ttlMs, waitMs, nodeTimeoutMs, minHoldMs]) {
     expect(Number.isFinite(ms) && ms >= 0 && ms <= 2_147_483_647).toBe(true);

@@ -14,7 +14,7 @@ import { useLockModules, type LockModule } from './use-lock-modules.ts';
 const SECRET = 'hunter2';
 const PASSWORD = `${SECRET}/+@ :"`;
 
-/** All that an application could write down: log lines, events, errors with every property, however deep. */
+/** Collects all that an application could write down: log lines, events, errors with every property, however deep. */
 class Records implements LoggerService {
   readonly entries: unknown[] = [];
   log = (...line: unknown[]) => void this.entries.push(line);
@@ -22,7 +22,7 @@ class Records implements LoggerService {
   error = (...line: unknown[]) => void this.entries.push(line);
   onEvent = (event: LockEvent) => void this.entries.push(event);
 
-  /** Every form in which a log could have one of them. */
+  /** Text of the entries, in every form in which a log could have one of them. */
   get written(): string {
     assert.notEqual(this.entries.length, 0);
     const everything = { depth: Infinity, showHidden: true, maxStringLength: Infinity };
@@ -45,7 +45,7 @@ function start(
   return startModule(all, records);
 }
 
-/** What was written while a start was refused, and the error. */
+/** Records what was written while a start was refused, and the error. */
 async function refusal(nodes: unknown): Promise<Records> {
   const records = new Records();
   const error = await start(records, nodes, { startupTimeout: '300ms' }).catch(
@@ -99,7 +99,7 @@ const REFUSED: readonly (readonly [name: string, nodes: () => unknown])[] = [
   ],
 ];
 
-/** Of all refused starts, which are made at once, as most take their whole timeout. */
+/** Records of all refused starts, which are made at once, as most take their whole timeout. */
 const refusals = new Map<string, Promise<Records>>();
 beforeAll(async () => {
   for (const [name, nodes] of REFUSED) refusals.set(name, refusal(nodes()));

@@ -61,7 +61,7 @@ const NOTORIOUS_KEYS: readonly string[] = [
   '\u{1F600}'.repeat(512),
 ];
 
-/** Also halves of surrogate pairs. */
+/** Code units, also halves of surrogate pairs. */
 const codeUnit = fc.nat({ max: 0xffff }).map((code) => String.fromCharCode(code));
 
 const strange = fc.oneof(

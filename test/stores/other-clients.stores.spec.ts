@@ -13,7 +13,7 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
   let ofSequelize: Record<string, any>;
 
   beforeAll(async () => {
-    // By default Sequelize prints every statement.
+    // Sequelize prints every statement by default.
     jest.spyOn(console, 'log').mockReturnValue();
     process.env.DATABASE_URL = database.url;
     const packages = ['test/stores/node_modules'];

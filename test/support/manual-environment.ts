@@ -17,7 +17,7 @@ interface ManualTimer {
 }
 
 export interface ManualEnvironmentOptions {
-  /** Of the random numbers and holders. @default 1 */
+  /** Seed of the random numbers and holders. @default 1 */
   readonly seed?: number;
   /** Wall clock at the start, microseconds since the epoch. @default some day in 2026 */
   readonly wallMicros?: number;
@@ -35,7 +35,7 @@ export class ManualEnvironment implements Environment {
     this.#pendingTurns += 1;
     realSetImmediate(() => this.#turn(callback));
   };
-  /** How many wait for the end of the process. */
+  /** Number of callbacks that wait for the end of the process. */
   exitCallbacks = 0;
   readonly atExit = () => {
     this.exitCallbacks += 1;
@@ -50,7 +50,7 @@ export class ManualEnvironment implements Environment {
   #suspendedMs = 0;
   #pendingTurns = 0;
   #wallOffsetMicros: number;
-  /** In firing order. */
+  /** Timers in firing order. */
   readonly #pending: ManualTimer[] = [];
 
   constructor(options: ManualEnvironmentOptions = {}) {
@@ -58,7 +58,7 @@ export class ManualEnvironment implements Environment {
     this.random = seededRandom(options.seed ?? 1);
   }
 
-  /** How many timers are set: 0 after everything was closed. */
+  /** Number of timers that are set: 0 after everything was closed. */
   get pendingTimers(): number {
     return this.#pending.length;
   }
@@ -112,7 +112,7 @@ export class ManualEnvironment implements Environment {
     this.#wallOffsetMicros += deltaMs * 1000;
   }
 
-  /** Another process at the same time: shares clocks and timers, has its own chance and its own wall clock error. */
+  /** A further process at the same time: shares clocks and timers, has its own chance and its own wall clock error. */
   process(options: { readonly seed: number; readonly wallErrorMs?: number }): Environment {
     return {
       clock: this.#clock((options.wallErrorMs ?? 0) * 1000),

@@ -19,9 +19,9 @@ export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
   readonly events: string[] = [];
   readonly turns: [lockName: string, keptMs: number][] = [];
-  /** How often it began to receive turns, and was refused them. */
+  /** Number of times it began to receive turns, and was refused them. */
   listens = 0;
-  /** How often any settle was called. */
+  /** Number of calls of any settle. */
   settled = 0;
 
   private constructor(readonly node: LockNode) {}
@@ -112,7 +112,7 @@ export class NodeDriver implements LockNodeListener {
     return this.#ask((settle) => this.node.examine(settle));
   }
 
-  /** What is asked for in one turn is written together, as the core does it. */
+  /** Requests of one turn are written together, as the core does it. */
   #ask<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
     return new Promise((resolve) => {
       send((reply) => {

@@ -7,7 +7,7 @@ const LOADERS = [
   './test/simulation/mutants/mutant-loader.mjs',
 ];
 
-/** One exact change to one file of the code under test; the text must be there exactly once. */
+/** An exact change to one file of the code under test; the text must be there exactly once. */
 export interface Edit {
   readonly file: string;
   readonly find: string;
@@ -19,7 +19,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** Between a program and its parent; the answer with id 0 is what a program says first. */
+/** Message between a program and its parent; the answer with id 0 is what a program says first. */
 type Message =
   | { readonly id: number; readonly question: object }
   | { readonly id: number; readonly answer: unknown }
@@ -47,7 +47,7 @@ export class Program<Question extends object = never> {
         '--disable-warning=ExperimentalWarning',
         ...loaders.flatMap((loader) => ['--import', loader]),
       ],
-      // Without the options of this process: they are jest's.
+      // Options of this process are left out: they are jest's.
       env: { ...process.env, NODE_OPTIONS: '', SIMULATED_EDITS: JSON.stringify(edits) },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
@@ -57,7 +57,7 @@ export class Program<Question extends object = never> {
     this.child.stdout?.on('data', collect);
     this.child.stderr?.on('data', collect);
     this.child.on('message', (message: Message) => this.#receive(message));
-    // Not `close`, which does not come after a disconnect from this side.
+    // Event `exit`, not `close`, which does not come after a disconnect from this side.
     const ends = [once(this.child, 'exit'), closed(this.child.stdout!), closed(this.child.stderr!)];
     this.closed = Promise.all(ends).then(
       () => this.#ended(),
@@ -72,7 +72,7 @@ export class Program<Question extends object = never> {
     return this.#output;
   }
 
-  /** How it ended, with its last words; undefined while it runs. */
+  /** End of the process, with its last words; undefined while it runs. */
   get end(): Error | undefined {
     return this.#end;
   }
@@ -81,7 +81,7 @@ export class Program<Question extends object = never> {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** What it says first. Rejects, like every question, with its last words when it has ended. */
+  /** First message of the process. Rejects, like every question, with its last words when it has ended. */
   first<Answer>(): Promise<Answer> {
     return this.#first as Promise<Answer>;
   }
@@ -91,7 +91,7 @@ export class Program<Question extends object = never> {
     const id = (this.#questions += 1);
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      // Should the process be gone, its end rejects this.
+      // If the process is gone, its end rejects this.
       this.child.send({ id, question }, () => undefined);
     });
   }
@@ -133,12 +133,12 @@ function closed(stream: Readable): Promise<unknown> {
   return once(stream, 'close');
 }
 
-/** In the process of a {@link Program}: what its parent gave it. */
+/** Reads, in the process of a {@link Program}, what its parent gave it. */
 export function programSettings<Settings>(): Settings {
   return JSON.parse(process.argv[2]!) as Settings;
 }
 
-/** In the process of a {@link Program}: says that it is ready, and answers what its parent asks from now on. */
+/** Says, in the process of a {@link Program}, that it is ready, and answers what its parent asks from now on. */
 export function answerQuestions<Question>(
   first: unknown,
   answer: (question: Question) => unknown,

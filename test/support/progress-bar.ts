@@ -26,7 +26,7 @@ export class ProgressBar {
     );
   }
 
-  /** What is printed next begins on a line of its own. */
+  /** Makes what is printed next begin on a line of its own. */
   end(): void {
     if (this.isShown) process.stderr.write('\n');
   }

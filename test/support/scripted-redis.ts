@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 
-/** What to write for one command: RESP bytes, or nothing at all. */
+/** Returns what to write for one command: RESP bytes, or nothing at all. */
 export type ScriptedReply = (command: readonly string[], socket: Socket) => string | undefined;
 
 const INFO = 'redis_version:7.0.0\r\nrun_id:scripted\r\nrole:master\r\nloading:0\r\n';
@@ -10,7 +10,7 @@ const INFO = 'redis_version:7.0.0\r\nrun_id:scripted\r\nrole:master\r\nloading:0
 export class ScriptedRedis {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Every command received, in order. */
+  /** Commands received, in order. */
   readonly commands: (readonly string[])[] = [];
 
   private constructor(reply: ScriptedReply) {

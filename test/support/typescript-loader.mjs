@@ -12,7 +12,7 @@ export async function load(url, context, nextLoad) {
   return compile(await readFile(fileURLToPath(url), 'utf8'), fileURLToPath(url));
 }
 
-/** What a hook returns for one TypeScript module. */
+/** Answer of a hook for one TypeScript module. */
 export async function compile(text, filename) {
   const { transform } = await import('@swc/core');
   const { code } = await transform(text, {

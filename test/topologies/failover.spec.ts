@@ -7,7 +7,7 @@ type ContenderOptions = Parameters<typeof Contenders.start>[1];
 
 afterEach(closeAll);
 
-/** One address in front of a primary with a replica, and two services behind it. */
+/** Starts one address in front of a primary with a replica, and two services behind it. */
 async function startStage(options?: ContenderOptions) {
   const [primary, replica] = await startPair();
   const address = closeLater(await MovingAddress.open(primary.server));
@@ -41,7 +41,7 @@ describe('a held lock that the promoted replica never received has no second hol
   });
 
   it('which without the restart guard it has', async () => {
-    // So long that no extension of the first holder comes before the second one.
+    // The ttl is so long that no extension of the first holder comes before the second one.
     const { overlaps } = await crash({ restartGuard: false, ttl: 5_000 });
     expect(overlaps).toBe(1);
   });

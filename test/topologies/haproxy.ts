@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts';
 
 const EXECUTABLE = 'usr/sbin/haproxy';
 
-/** As its users find it on the web: the server that says it is the master gets the connections. */
+/** Settings as users of HAProxy find them on the web: the server that says it is the master gets the connections. */
 function settings(port: number, servers: readonly RedisServer[], ofServer: string): string {
   return `
 defaults
@@ -52,7 +52,7 @@ export async function startHaproxy(
     log,
     environment,
   );
-  // It takes every server for a master until it has asked.
+  // HAProxy takes every server for a master until it has asked.
   await eventually(async () => {
     if (!(await readFile(log, 'utf8')).includes('is DOWN')) throw new Error('no replica was seen');
   });

@@ -3,12 +3,12 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import type { RedisServer } from '../support/redis-servers/index.ts';
 
 /**
- * What happens to the connections of clients when the address moves: they are `reset`; they `stay` on the server they
+ * Fate of the connections of clients when the address moves: they are `reset`; they `stay` on the server they
  * have; or a proxy keeps them, and gives each a connection to the new server once the old one has answered (`follow`).
  */
 export type Connections = 'reset' | 'stay' | 'follow';
 
-/** One address in front of several servers. */
+/** An address in front of several servers. */
 export class MovingAddress {
   readonly #routes = new Set<Route>();
 

@@ -5,7 +5,7 @@ import { closeLater, startModule } from '../nest/support/applications.ts';
 import { eventually } from '../support/eventually.ts';
 import { type RedisServer, startRedisServers } from '../support/redis-servers/index.ts';
 
-/** Beyond the guard, the time in which locks must be back. */
+/** Time beyond the guard in which locks must be back. */
 const GRACE_MS = 2_000;
 const KEY = 'seat:12A';
 /** Nothing listens there: a replica of it keeps what it has. */

@@ -8,7 +8,7 @@ import { answerQuestions, programSettings } from '../support/program.ts';
 // A process of an application that uses one version of the package; it locks for as long as it is asked to, and counts.
 
 export interface LockingSettings {
-  /** Of the package. */
+  /** Entry of the package. */
   readonly entry: string;
   readonly nodes: readonly string[];
   /** A server beside those of the locks, which sees who is inside. */
@@ -27,7 +27,7 @@ export interface Tally {
 
 const KEYS = ['a', 'b', 'c', 'd'];
 const CALLERS_PER_KEY = 2;
-/** So long that the machine waits more than it works: what else it does then changes little. */
+/** Time of a hold, so long that the machine waits more than it works: what else it does then changes little. */
 const HOLD_MS = 10;
 
 const { entry, nodes, judge } = programSettings<LockingSettings>();

@@ -19,10 +19,10 @@ and mixed they have to get as many locks as either alone.
 `;
 
 const TURNS = ['old', 'new', 'mixed'] as const;
-/** Of three turns each. What else the machine does harms one turn or another; versions that harm each other do in every round. */
+/** Rounds, each of three turns. What else the machine does harms some turn; versions that harm each other do in every round. */
 const ROUNDS = 3;
 const PROCESSES = 4;
-/** Of the locks of the slower version alone, on a machine that does other things beside. */
+/** Share of the locks of the slower version alone, on a machine that does other things beside. */
 const LEAST_SHARE_MIXED = 0.75;
 
 const { seconds } = readOptions({ seconds: { type: 'string', default: '60' } }, USAGE);
@@ -62,7 +62,7 @@ async function main(folder: string): Promise<void> {
   }
 }
 
-/** Meanwhile a server of the locks starts again, empty: each version meets what the other one writes there. */
+/** Plays a turn, while a server of the locks starts again, empty: each version meets what the other one writes there. */
 async function playTurn(
   entries: readonly string[],
   servers: readonly RedisServer[],

@@ -11,7 +11,7 @@ export async function presentVersion(parent: string): Promise<string> {
   return unpacked(await packedTarball(), join(parent, 'new'));
 }
 
-/** What the checkout is compared with: the last release before it, else the commit before; undefined where neither is here. */
+/** Commit to compare the checkout with: the last release before it, else the commit before; undefined where neither is here. */
 export async function earlierCommit(): Promise<string | undefined> {
   for (const ask of [
     ['describe', '--tags', '--abbrev=0', '--match', 'v*', 'HEAD^'],

@@ -1,7 +1,6 @@
 import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 import type { Redlock } from '../../../lib/core/redlock.ts';
 
-/** What a scenario is given. */
 export interface Surroundings {
   readonly redlock: Redlock;
   /** A key that was never used, always of the same length. */
@@ -15,9 +14,9 @@ export interface Surroundings {
 export interface CountedScenario {
   readonly rounds: number;
   readonly ttl?: RedlockOptions['ttl'];
-  /** So many locks are held around all rounds, which are not counted. */
+  /** Number of locks that are held around all rounds, which are not counted. */
   readonly held?: number;
-  /** One round. */
+  /** Runs one round. */
   run(surroundings: Surroundings): Promise<unknown>;
 }
 
@@ -25,7 +24,7 @@ function times<Value>(count: number, make: () => Promise<Value>): Promise<Value[
   return Promise.all(Array.from({ length: count }, make));
 }
 
-/** Of locks that are held all the time. */
+/** Scenario of locks that are held all the time. */
 function extension(held: number): CountedScenario {
   return { rounds: 1, ttl: '3s', held, run: ({ extended }) => extended(held) };
 }
@@ -33,7 +32,7 @@ function extension(held: number): CountedScenario {
 /** Nothing changes it: who waits for that stops the process. */
 const STOPPED = new Int32Array(new SharedArrayBuffer(4));
 
-/** What is counted, by name. */
+/** Scenarios that are counted, by name. */
 export const COUNTED = {
   'acquire and release': {
     rounds: 100,

@@ -12,7 +12,7 @@ import { COUNTED, type CountedName, type CountedScenario } from './counted-scena
 
 // A process of its own: its heap has nothing of jest in it, and its sockets are those of the locks.
 
-/** Of one round, on all servers together. */
+/** Counts of one round, on all servers together. */
 export interface Counts {
   /** Scripts that were sent. */
   readonly messages: number;

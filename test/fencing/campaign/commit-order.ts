@@ -1,4 +1,4 @@
-/** One committed write, in the order of commits. */
+/** A committed write, in the order of commits. */
 export interface CommittedWrite {
   readonly resource: string;
   /** Identity of the write. */
@@ -8,7 +8,7 @@ export interface CommittedWrite {
   readonly readFrom: string;
 }
 
-/** What went wrong in a history. */
+/** Faults of a history. */
 export interface Violations {
   readonly commits: number;
   /** Writes committed after a write with a newer token on the same resource. */

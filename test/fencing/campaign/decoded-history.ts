@@ -11,13 +11,13 @@ export class DecodedHistory {
     private readonly slot: string,
   ) {}
 
-  /** From now on. */
+  /** Begins with what is committed from now on. */
   static async start(pool: Pool, slot: string): Promise<DecodedHistory> {
     await pool.query("SELECT pg_create_logical_replication_slot($1, 'test_decoding')", [slot]);
     return new DecodedHistory(pool, slot);
   }
 
-  /** What was committed since the start or the last call. */
+  /** Takes what was committed since the start or the last call. */
   async take(): Promise<CommittedWrite[]> {
     const { rows } = await this.pool.query<{ data: string }>(
       'SELECT data FROM pg_logical_slot_get_changes($1, NULL, NULL)',

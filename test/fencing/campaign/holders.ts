@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { FencingToken } from '../../../lib/core/fencing-token.ts';
 import { MAX_AGE_MS, type Record } from './record.ts';
 
-/** One holder of the worst possible lock, which gave the same resource to others at the same time. */
+/** A holder of the worst possible lock, which gave the same resource to others at the same time. */
 export class Session {
   readonly holder = randomUUID();
   readonly token: FencingToken;
-  /** How many transactions it writes in. */
+  /** Number of transactions that it writes in. */
   readonly writes = 1 + Math.floor(Math.random() * 3);
 
   constructor(
@@ -17,7 +17,7 @@ export class Session {
     this.token = new FencingToken(value, [resource], this.holder);
   }
 
-  /** Between all steps, so that every interleaving comes about. */
+  /** Naps come between all steps, so that every interleaving comes about. */
   async nap(): Promise<void> {
     if (Math.random() < 0.5) await sleep(Math.random() * LONGEST_NAP_MS);
   }
@@ -26,9 +26,9 @@ export type Holder = Session;
 
 const LONGEST_NAP_MS = 3;
 
-/** How long tokens are admitted: they are that much younger than the fence allows. */
+/** Time for which tokens are admitted: they are that much younger than the fence allows. */
 const LIFE_MS = 600;
-/** How far clocks jump. */
+/** Greatest jumps of clocks. */
 const AHEAD_MS = 800;
 const BEHIND_MS = 300;
 
@@ -81,7 +81,7 @@ export class Holders {
     return this.issue(this.#resources[at]!, chance(0.1));
   }
 
-  /** It may come back, but not beside itself: nothing keeps a holder from its own writes. */
+  /** An ended holder may come back, but not beside itself: nothing keeps a holder from its own writes. */
   ended(holder: Holder): void {
     if (chance(0.1)) this.#past.push(holder);
   }
@@ -99,7 +99,7 @@ export class Holders {
     return holder;
   }
 
-  /** One more for each resource of the last window: nobody is newer, and it is young, so none of them may be refused. */
+  /** Issues one more for each resource of the last window: nobody is newer, and it is young, so none may be refused. */
   last(): Holder[] {
     const resources = this.#resources.slice(-RESOURCES_PER_WINDOW);
     return resources.map((resource) => this.issue(resource, false, MAX_AGE_MS));

@@ -26,7 +26,7 @@ const STORES: Readonly<{ [name: string]: (record: Record) => Promise<StressedSto
   redis: redisStore,
   sqlite: sqliteStore,
 };
-/** Of the writes, what each store does. */
+/** Share of the writes that each store does. */
 const SHARES: Readonly<{ [name: string]: number }> = {
   postgresql: 0.2,
   mariadb: 0.15,
@@ -37,10 +37,10 @@ const SHARES: Readonly<{ [name: string]: number }> = {
 const WRITES_PER_HOLDER = 0.45;
 const CONTROL_HOLDERS = 600;
 const CRASHES = 4;
-/** Of the holders, at the latest; a prune comes after half a second, too. In time alone a fast run would have too few. */
+/** Share of the holders, at the latest; a prune comes after half a second, too. In time alone a fast run would have too few. */
 const PRUNED_AFTER = 0.05;
 
-/** What must be zero. */
+/** Counts that must be zero. */
 const BARS = [
   'outOfOrder',
   'lostUpdates',
@@ -56,7 +56,7 @@ interface Outcome extends Verdict {
   readonly pruned: number;
   readonly crashes: number;
   readonly seconds: number;
-  /** Of the same judge, for each way of writers that do it wrong. */
+  /** Violations found by the same judge, for each way of writers that do it wrong. */
   readonly control: { readonly [way: string]: number };
   readonly errors: readonly unknown[];
 }
@@ -99,7 +99,7 @@ async function stress(name: string, writes: number): Promise<Outcome> {
     await Promise.all([pruning, crashing]);
     for (const holder of holders.last())
       await store.right(holder).catch((error: unknown) => record.wronglyRefused.push(error));
-    // What is reported after the call, such as by advanceSync.
+    // Reports may come after the call, such as those of advanceSync.
     await sleep(100);
     const verdict = record.judge(await store.history());
     const control: { [way: string]: number } = {};

@@ -4,7 +4,7 @@ import type { Session } from './holders.ts';
 /** A table that writers read and change, in one database. `Tx`: what its queries run on. */
 export interface Ledger<Tx> {
   readonly fence: Fence<Tx>;
-  /** Who wrote the resource last: in a transaction, or outside without one. */
+  /** Reads who wrote the resource last: in a transaction, or outside without one. */
   read(session: Session, tx?: Tx): Promise<string>;
   /** Resolves with the identity of the write. */
   write(tx: Tx, session: Session, readFrom: string): Promise<string>;
@@ -14,7 +14,7 @@ export interface Ledger<Tx> {
   ownTransaction(work: (tx: Tx) => Promise<void>): Promise<void>;
 }
 
-/** One way to write under a token, for one session. */
+/** A way to write under a token, for one session. */
 export type Pattern<Tx, L extends Ledger<Tx> = Ledger<Tx>> = (
   ledger: L,
   session: Session,

@@ -17,7 +17,7 @@ const LEVELS: readonly IsolationLevel[] = [RC, RC, RC, ...STRICT];
 const WORKERS = 16;
 const SET = 'UPDATE ledger SET writer = $2, token = $3, read_from = $4 WHERE resource = $1';
 
-/** What it reads is as old as its snapshot, which is older than its wait for the row of the fence. */
+/** The statement reads what is as old as its snapshot, which is older than its wait for the row of the fence. */
 async function checkInTheSameStatement(pool: pg.Pool, holder: Holder): Promise<void> {
   await pool.query(
     `WITH fence AS (
@@ -36,7 +36,7 @@ export async function postgresStore(record: Record): Promise<StressedStore> {
   const url = await createPostgresDatabase(server, `stress_${process.pid}_${Date.now()}`);
   const pool = new pg.Pool({ connectionString: url, max: WORKERS + 6 });
   pool.on('error', () => undefined);
-  // Of connections that are in use.
+  // Errors of connections that are in use.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const fence = postgresFence(pool, record.options);
   await pool.query(

@@ -3,7 +3,7 @@ import { isStaleTokenError, type FenceOptions } from '../../../lib/fencing/index
 import { judge, type CommittedWrite, type Violations } from './commit-order.ts';
 import type { Holder } from './holders.ts';
 
-/** After a crash calls fail with whatever their driver says of lost connections. */
+/** Time after a crash in which calls fail with whatever their driver says of lost connections. */
 const CRASH_ECHO_MS = 8_000;
 
 export const MAX_AGE_MS = 86_400_000;
@@ -18,11 +18,11 @@ export interface Verdict extends Violations {
   readonly wronglyRefused: number;
   /** Refusals without, or with more than, one call of `onStale` and one event. */
   readonly unreported: number;
-  /** Other errors than refusals and lost connections. */
+  /** Errors other than refusals and lost connections. */
   readonly unexpected: number;
 }
 
-/** What happened at one store. */
+/** Account of what happened at one store. */
 export class Record {
   refused = 0;
   crashes = 0;
@@ -35,7 +35,7 @@ export class Record {
   #crashedAtMs = Number.NEGATIVE_INFINITY;
   readonly #issued = new Map<string, Set<string>>();
 
-  /** For every fence of the store. */
+  /** Options of every fence of the store. */
   readonly options: FenceOptions = {
     maxAge: MAX_AGE_MS,
     onStale: () => void (this.#compensated += 1),
@@ -62,7 +62,7 @@ export class Record {
     if (performance.now() - this.#crashedAtMs > CRASH_ECHO_MS) this.unexpected.push(error);
   }
 
-  /** Somebody newer was there: a number that was issued and is higher, the same one of another holder; or it was too old. */
+  /** A newer holder was there: a number that was issued and is higher, the same one of another holder; or it was too old. */
   #isRight({ key, token, currentToken = '0', currentHolder = '' }: StaleTokenError): boolean {
     const [own, current] = [BigInt(token), BigInt(currentToken)];
     if (currentHolder === '')

@@ -23,7 +23,7 @@ interface Writer {
 
 const CONNECTIONS = 3;
 
-/** Another connection has the file, or an asynchronous transaction this one. */
+/** Repeats the transaction while another connection has the file, or an asynchronous transaction this one. */
 async function untilFree(transaction: () => Promise<void>): Promise<void> {
   for (;;) {
     try {
@@ -56,11 +56,11 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
   for (const name of [RIGHT, ...Object.keys(WRONG_PATTERNS)].flatMap(resourcesOf))
     insert.run(name, START);
   while (writers.length < CONNECTIONS) writers.push(open());
-  /** Of connections that their writers still use when they are replaced. */
+  /** Connections that their writers still use when they are replaced. */
   const retired: Writer[] = [];
 
   const select = 'SELECT writer FROM ledger WHERE resource = ?';
-  // Not on a connection of the writers: it would see what their transactions have not committed.
+  // Connections beside those of the writers, which would see what their transactions have not committed.
   const [reader, control] = [open(), open()];
   const change = (own: Connection, { resource, token }: Holder, readFrom: string): string => {
     const writer = randomUUID();
@@ -91,7 +91,7 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
         }
       }),
   });
-  /** As in `database.transaction(…)`: nothing comes between. */
+  /** Writes as in `database.transaction(…)`: nothing comes between. */
   const synchronous = ({ database: own, fence: itsFence }: Writer, holder: Holder) =>
     untilFree(async () => {
       if (own.inTransaction) throw Object.assign(new Error('busy'), { code: 'SQLITE_BUSY' });

@@ -9,13 +9,13 @@ export interface StressedStore {
   readonly workers: number;
   /** Writes with a token in one of the right ways. */
   right(holder: Holder): Promise<void>;
-  /** Each writes in a wrong way, on resources with its name: the judge must see it. */
+  /** Ways that are wrong, each on resources with its name: the judge must see it. */
   readonly wrong: { readonly [way: string]: (holder: Holder) => Promise<void> };
   /** Deletes what a clock an hour ahead would: rows with smaller tokens. @returns how many */
   prune(before: string): Promise<number>;
   /** Ends the server, or the connections of the writers, without warning. */
   crash(): Promise<void>;
-  /** In the order of commits. */
+  /** Committed writes, in the order of commits. */
   history(): Promise<readonly CommittedWrite[]>;
   close(): Promise<void>;
 }
@@ -33,7 +33,7 @@ export const wrongWays = <Tx>(ledger: Ledger<Tx>): StressedStore['wrong'] => ({
   readWithoutClaim: (holder) => WRONG_PATTERNS.readWithoutClaim(ledger, holder),
 });
 
-/** One for all calls: every instance that was ever used costs each promise of the process some time. */
+/** A single one for all calls: every instance that was ever used costs each promise of the process some time. */
 const current = new AsyncLocalStorage<{ writer?: string }>();
 
 /** The ledger, with each write noted that succeeded for its caller. */

@@ -66,7 +66,7 @@ export async function createMariadbAccounts(pool: MariadbPool): Promise<void> {
   await pool.query(mysqlFence(pool).ddl());
 }
 
-/** How accounts are read and written. */
+/** Ways to read and write accounts. */
 export interface Accounts<Transaction> {
   read(resource: string): Promise<string | null>;
   write(transaction: Transaction, resource: string, text: string): unknown;
@@ -74,12 +74,12 @@ export interface Accounts<Transaction> {
   forget?(before: string): unknown;
 }
 
-/** What a query for one account found. */
+/** Text that a query for one account found. */
 export function firstText(rows: unknown): string | null {
   return (rows as readonly { text: string }[])[0]?.text ?? null;
 }
 
-/** What is the same for all clients of a database, over its own driver. */
+/** Parts that are the same for all clients of a database, over its own driver. */
 export type Plain = Omit<Required<Accounts<unknown>>, 'write'>;
 
 export const plainPostgres = (pool: Pick<PostgresPool, 'query'>): Plain => ({
@@ -165,7 +165,7 @@ export async function openAccounts(
 
 type Open = () => OpenStore | Promise<OpenStore>;
 
-/** That the kit adds where tokens have an age, and are pruned. */
+/** Number of cases that the kit adds where tokens have an age, and are pruned. */
 const AGE_CASES = 6;
 const CASES = 19;
 
@@ -180,7 +180,7 @@ async function failuresOf(open: Open): Promise<unknown> {
   }
 }
 
-/** So many stores run at once; by name, servers alternate. */
+/** Number of stores that run at once; by name, servers alternate. */
 const LANES = 3;
 
 /** A test for each store: it passes every case of the conformance kit. Some run at once: the kit mostly waits. */

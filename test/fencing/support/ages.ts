@@ -5,7 +5,7 @@ export const HOUR = 3_600_000;
 export const AGE = { maxAge: '30d' } as const;
 export const AGE_HOURS = 30 * 24;
 
-/** As the quorum numbers: in microseconds. */
+/** Time in microseconds, as the quorum numbers. */
 export const timeOf = (ageHours: number): number =>
   Math.floor((Date.now() - ageHours * HOUR) * 1_000);
 export const tokenOf = (

@@ -7,7 +7,7 @@ const DAY = 86_400_000;
 
 const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
 
-/** What differs between databases and clients. */
+/** Differences between databases and clients. */
 export interface ClientFacts {
   readonly url: () => string;
   /** Lists of statements that end the transaction in which they are sent, and free the row of the fence. */
@@ -31,7 +31,7 @@ export function itKeepsItsPromises(name: string, open: OpenClient, facts: Client
       new FencingToken(now + value, [`${name}:${key}`], `h${value}`);
 
     it('advances in a transaction of the user, and refuses to outside and when it is over', async () => {
-      // That of SQLite throws at once.
+      // The `advance` of SQLite throws at once.
       const advance = async (transaction: unknown) =>
         client.fence.advance(transaction, token(1, 'own'));
       let finished: unknown;

@@ -30,7 +30,7 @@ import { openPrismaClient, prismaPg } from './prisma-client.ts';
 /** A driver or ORM with a fence over it. */
 export interface FencedClient {
   readonly fence: Fence;
-  /** What the user may pass to `advance` by mistake: each runs statements outside a transaction. */
+  /** Arguments that the user may pass to `advance` by mistake: each runs statements outside a transaction. */
   readonly outside: readonly unknown[];
   /** A transaction that the user opens. */
   readonly run: (work: (transaction: any) => Promise<unknown>) => Promise<unknown>;
@@ -122,7 +122,7 @@ const kyselyClient =
   (dialect: 'postgresql' | 'mysql'): OpenClient =>
   (url, options) => {
     const database = new Kysely<object>({
-      // It renames columns, of the fence too.
+      // The plugin renames columns, of the fence too.
       plugins: [new CamelCasePlugin()],
       dialect:
         dialect === 'mysql'
@@ -202,7 +202,7 @@ const pgliteClient: OpenClient = async (_url, options) => {
 
 export type DatabaseName = 'PostgreSQL' | 'PGlite' | 'MariaDB' | 'SQLite';
 
-/** Each driver and ORM on each database that is reached by a URL, or a file. */
+/** Drivers and ORMs on each database that is reached by a URL, or a file. */
 export const CLIENTS: Readonly<Record<DatabaseName, Readonly<Record<string, OpenClient>>>> = {
   PostgreSQL: {
     pg: pgClient(),

@@ -1,10 +1,10 @@
-/** What a clock an hour ahead would delete. */
+/** Deletions that a clock an hour ahead would make. */
 export const FORGET = {
   postgresql: 'DELETE FROM redlock_fence WHERE token < CAST($1 AS bigint)',
   questionMark: 'DELETE FROM redlock_fence WHERE token < CAST(? AS DECIMAL(20))',
 } as const;
 
-/** In Redis, where fences expire. @returns how many */
+/** Counterpart in Redis, where fences expire. @returns how many */
 export const EXPIRE = `
   local count = 0
   for _, name in ipairs(redis.call('KEYS', 'fence:*')) do

@@ -12,7 +12,7 @@ interface Row {
   readonly usedMs: number;
 }
 
-/** How a store sees what it is given, and how long its fence lasts. */
+/** Sight of a store: how it sees what it is given, and how long its fence lasts. */
 export interface Sight {
   readonly token?: (value: bigint) => bigint;
   readonly resource?: (name: string) => string;

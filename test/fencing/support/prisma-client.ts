@@ -27,7 +27,7 @@ export async function openPrismaClient(
   dialect: 'postgresql' | 'mysql',
   options: SqlFenceOptions = {},
 ): Promise<FencedClient> {
-  // Inside the project: Prisma looks for its packages from the schema upwards.
+  // The folder is inside the project: Prisma looks for its packages from the schema upwards.
   await mkdir('.cache', { recursive: true });
   const folder = await mkdtemp(join(process.cwd(), '.cache/prisma-'));
   await writeFile(join(folder, 'schema.prisma'), schema(dialect));

@@ -15,7 +15,7 @@ import { createMemoryNodes } from '../../../lib/testing/index.ts';
 const journal: string[] = [];
 const STEPS: Record<string, string> = { acquired: 'lock', released: 'unlock' };
 
-/** What the adapters of nestjs-cls do, without a database. */
+/** Adapter that does what those of nestjs-cls do, without a database. */
 const adapter = {
   connection: {},
   optionsFactory: () => ({
@@ -109,7 +109,7 @@ for (const name of process.argv.slice(2)) {
     () => 'resolved',
     (error: Error) => (isRedlockError(error) ? `${error.code} ${error.where}` : error.message),
   );
-  // Of the release, which the call did not wait for.
+  // Time for the release, which the call did not wait for.
   await new Promise((resolve) => setTimeout(resolve, 20));
   played[name] = [...journal.splice(0), outcome];
 }

@@ -32,13 +32,13 @@ import { CriticalSection, Gate } from './critical-section.ts';
 export class GuardedSeats {
   entered = new Gate();
 
-  // One try only: tests of errors should not wait.
+  // A single try: tests of errors should not wait.
   @Fenced('seat:1', { wait: 0 })
   async book(): Promise<string> {
     return 'booked';
   }
 
-  /** Until its lock is lost. */
+  /** Stays inside until its lock is lost. */
   @Fenced('seat:1', { wait: 0, ttl: 1_000 })
   async hold(@LockSignal() signal = lockSignal()): Promise<string> {
     this.entered.open();
@@ -82,7 +82,7 @@ interface Surface {
 
 export type StartTransport = (redlock: Partial<RedlockModuleOptions>) => Promise<Surface>;
 
-/** What every transport answers in each situation; its own table adds to that. */
+/** Answers of every transport in each situation; its own table adds to that. */
 const MEANINGS: Readonly<Record<string, Answer>> = {
   done: { text: 'booked' },
   busy: { code: 'LOCK_BUSY', retryAfterSeconds: 10 },
@@ -93,7 +93,7 @@ const MEANINGS: Readonly<Record<string, Answer>> = {
   cutOff: { code: 'LOCK_LOST', retryAfterSeconds: 1 },
 };
 
-/** One application on the transport, in one situation after the other. */
+/** Tests one application on the transport, in one situation after the other. */
 export function itServes(
   name: string,
   start: StartTransport,
@@ -144,7 +144,7 @@ export function itServes(
     const situations = Object.keys({ ...MEANINGS, ...table });
     const expected = situations.map((each) => [each, { ...MEANINGS[each], ...table[each] }]);
     expect(answers).toMatchObject(Object.fromEntries(expected));
-    // Only the newer holder needs its token.
+    // The newer holder alone needs its token.
     expect(JSON.stringify(answers.stale)).not.toContain('34');
   });
 }
@@ -195,7 +195,7 @@ export class SeatController {
 
 export const OVER_HTTP = { controllers: [SeatController], providers: [GuardedSeats] };
 
-/** What HTTP adds to the meanings. */
+/** Additions of HTTP to the meanings. */
 export const HTTP_TABLE: Readonly<Record<string, Answer>> = {
   done: { status: 200 },
   busy: { status: 409, statusCode: 409, error: 'Conflict', retryAfter: '10' },

@@ -1,8 +1,8 @@
 /** A database server for tests. */
 export interface DatabaseServer {
-  /** Of the administrator, for the database the server came with. */
+  /** URL of the administrator, for the database the server came with. */
   readonly url: string;
-  /** One line for people: which way serves. */
+  /** A line for people: which way serves. */
   readonly description: string;
   /** Ends it without warning and starts it again, on the same port with what it had written. Where it is a process of this machine. */
   crash?(): Promise<void>;
@@ -17,7 +17,7 @@ export type DatabaseWay = () => Promise<DatabaseServer | string>;
 export interface DatabaseWays {
   /** The environment variable that names a running server, and what its URL looks like. */
   readonly given: { readonly variable: string; readonly form: string };
-  /** What to install. */
+  /** Software to install. */
   readonly install: string;
   readonly installed: DatabaseWay;
   readonly container: DatabaseWay;

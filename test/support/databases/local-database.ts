@@ -7,7 +7,7 @@ import { runCommand } from '../redis-servers/run-command.ts';
 import { serverDirectory } from '../redis-servers/server-directory.ts';
 import type { DatabaseServer } from './database-server.ts';
 
-/** How one kind of server is made and run in a directory of its own. */
+/** A kind of server: how it is made and run in a directory of its own. */
 export interface LocalDatabase {
   readonly name: string;
   readonly description: string;
@@ -20,7 +20,7 @@ export interface LocalDatabase {
   /** The server's command line. */
   command(directory: string, port: number): readonly string[];
   url(port: number): string;
-  /** What it logs when it serves. Asking the port instead could reach somebody else's server. */
+  /** Line that it logs when it serves. Asking the port instead could reach somebody else's server. */
   readonly readyLine: RegExp;
   /** Whether it runs as root when this process does; otherwise it then runs as the user nobody, who gets its directory. */
   readonly asRoot: boolean;

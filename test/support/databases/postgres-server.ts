@@ -19,7 +19,7 @@ const SETTINGS = {
   shared_buffers: '64MB',
   autovacuum: 'off',
 };
-/** Of `postgresql.conf`. */
+/** Settings of `postgresql.conf`. */
 type Settings = Readonly<Record<string, string>>;
 
 const optionsOf = (settings: Settings): string[] =>
@@ -124,7 +124,7 @@ function startIn(
     readyLine: /database system is ready to accept connections/,
     asRoot: false,
     patientSignal: 'SIGTERM',
-    // Its processes end at once, as in a crash; killed, it would leave them behind.
+    // The server's processes end at once, as in a crash; killed, it would leave them behind.
     crashSignal: 'SIGQUIT',
     stopSignal: 'SIGINT',
     initialize: (directory, run) => {

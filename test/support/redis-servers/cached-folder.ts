@@ -23,7 +23,7 @@ export async function cachedFolder(
     await mkdir(attempt, { recursive: true });
     await make(attempt);
     await check(attempt);
-    // What could not be used before is moved out of the way; what another process has finished meanwhile is kept.
+    // A folder that could not be used before is moved out of the way; what another process has finished meanwhile is kept.
     if (!(await passes(check, folder))) {
       await rename(folder, `${attempt}-broken`).catch(ignoreMissing);
       await rename(attempt, folder).catch(ignoreExisting);

@@ -14,11 +14,11 @@ const TRIAL_LIMIT_MS = 20_000;
 
 /** libfaketime, as an executable of this machine has to be started for its clock to follow a file. */
 export interface ClockLibrary {
-  /** For LD_PRELOAD: names, not paths, which could hold a space. */
+  /** Value for LD_PRELOAD: names, not paths, which could hold a space. */
   readonly preload: string;
-  /** For LD_LIBRARY_PATH. */
+  /** Value for LD_LIBRARY_PATH. */
   readonly libraryPath: string;
-  /** What the library itself wants to know. */
+  /** Variables that the library itself wants to know. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
@@ -123,7 +123,7 @@ async function missingSymbols(folder: string): Promise<string[]> {
 }
 
 /**
- * With jemalloc in a library of its own, as Debian builds Redis, there is a knot: its first allocation asks for the
+ * If jemalloc is in a library of its own, as Debian builds Redis, there is a knot: its first allocation asks for the
  * time, whereupon libfaketime looks up functions, and one it does not find costs an allocation. Newer versions take
  * a list of names to leave out. Before 0.9.11 the allocator of libc has to take the place of jemalloc.
  */

@@ -8,7 +8,7 @@ import { loginOf, serverArguments, serverFiles, serverUrl } from './server-argum
 const PORT_INSIDE = 6379;
 const START_LIMIT_MS = 60_000;
 
-/** What is used of dockerode's container. */
+/** Part of dockerode's container that is used. */
 interface ContainerHandle {
   pause(): Promise<unknown>;
   unpause(): Promise<unknown>;

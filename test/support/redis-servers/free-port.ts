@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * Below the ports which Linux (32768 up) and macOS (49152 up) give to outgoing connections, so that no client socket
+ * Ports below those which Linux (32768 up) and macOS (49152 up) give to outgoing connections, so that no client socket
  * sits on the port of a killed server when it comes back.
  */
 const LOWEST_PORT = 12_000;

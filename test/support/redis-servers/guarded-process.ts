@@ -33,7 +33,7 @@ exec "$@"
 /** A process that cannot outlive the one that started it. It does not keep its parent's event loop alive. */
 export class GuardedProcess {
   readonly #child: ChildProcess;
-  /** Not standard input, which node closes as soon as the command has ended. */
+  /** A pipe of its own, not standard input, which node closes as soon as the command has ended. */
   readonly #guard: Socket;
   readonly #exited: Promise<unknown>;
 

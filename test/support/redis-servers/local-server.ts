@@ -19,7 +19,7 @@ export interface RedisExecutable {
 const START_LIMIT_MS = 30_000;
 const END_LIMIT_MS = 10_000;
 const HOST = '127.0.0.1';
-/** By executable: servers are started by the handful. */
+/** Clock libraries by executable: servers are started by the handful. */
 const clockLibraries = new Map<string, Promise<ClockLibrary>>();
 
 /** A Redis server which is a process of this machine, with a temporary directory of its own. */

@@ -5,7 +5,7 @@ import type { ClockLibrary } from './clock-library.ts';
 import { type RequestTarget, respRequest } from './resp-request.ts';
 
 const SHOWN_LIMIT_MS = 15_000;
-/** How far the answer may be from what is expected besides the time that the question took. */
+/** Greatest distance of the answer from what is expected, besides the time that the question took. */
 const TOLERANCE_MS = 3;
 
 /** The wall clock of one server: the real one plus an offset, which is kept in a file in the directory of the server. */
@@ -17,18 +17,18 @@ export class MovableClock {
     private readonly directory: string,
   ) {}
 
-  /** Not in the environment of the guard, which would wait for the same file. */
+  /** Command in front of the server's, not in the environment of the guard, which would wait for the same file. */
   prefix(): string[] {
     return ['env', `LD_PRELOAD=${this.library.preload}`];
   }
 
-  /** What the server needs in its environment. */
+  /** Variables that the server needs in its environment. */
   environment(): NodeJS.ProcessEnv {
     return {
       ...this.library.settings,
       LD_LIBRARY_PATH: this.library.libraryPath,
       FAKETIME_TIMESTAMP_FILE: this.#file,
-      // Either would take the place of the file.
+      // Variables that would take the place of the file.
       FAKETIME: undefined,
       FAKETIME_NO_CACHE: undefined,
     };
@@ -65,7 +65,7 @@ export class MovableClock {
     }
   }
 
-  /** How far TIME is from what it should be; 0 when it may be right. */
+  /** Distance of TIME from what it should be; 0 when it may be right. */
   async #distanceMs(server: RequestTarget): Promise<number> {
     const before = Date.now() + this.#offsetMs;
     const [seconds, micros] = (await respRequest(server, ['TIME'])).split(' ').map(Number);

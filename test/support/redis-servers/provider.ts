@@ -25,7 +25,7 @@ function startOne(
   return LocalServer.start(found, options);
 }
 
-/** All or none: when one does not start, the others are stopped before the error is thrown. */
+/** Starts all or none: when one does not start, the others are stopped before the error is thrown. */
 async function startAll(count: number, start: () => Promise<RedisServer>): Promise<RedisServer[]> {
   const outcomes = await Promise.allSettled(Array.from({ length: count }, start));
   const failed = outcomes.find((outcome) => outcome.status === 'rejected');

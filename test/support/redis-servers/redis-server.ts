@@ -3,7 +3,7 @@ export const REDIS_WAYS = ['urls', 'path', 'docker', 'package'] as const;
 
 export type RedisWay = (typeof REDIS_WAYS)[number];
 
-/** How one server is to be started. Without options: no persistence, no password, plain TCP. */
+/** Options for the start of one server. Without options: no persistence, no password, plain TCP. */
 export interface RedisServerOptions {
   /** Append-only file, written before each reply. Data then survives `restart({ keepData: true })`. Default false. */
   appendonly?: boolean;
@@ -36,7 +36,7 @@ export interface RestartOptions {
   readonly args?: readonly string[];
 }
 
-/** One independent Redis server. */
+/** An independent Redis server. */
 export interface RedisServer {
   /** `redis://` or `rediss://` with credentials where there are any. */
   readonly url: string;
@@ -83,7 +83,7 @@ export type FoundRedis =
       readonly libraryPath?: string;
     };
 
-/** Why a way does not work here, for the error that lists all ways. */
+/** Reason why a way does not work here, for the error that lists all ways. */
 export interface NotFound {
   readonly reason: string;
 }
@@ -93,7 +93,7 @@ export interface RedisProvider {
   readonly way: RedisWay;
   /** Version of the server, for example `7.0.15`. */
   readonly version: string;
-  /** One line for people: which way serves, and the version. */
+  /** A line for people: which way serves, and the version. */
   readonly description: string;
   /** Whether servers can be frozen, killed and restarted. */
   readonly canFault: boolean;

@@ -2,7 +2,7 @@ import { connect as connectPlain, type NetConnectOpts } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 export interface RequestTarget {
-  /** Where to connect: a host and port, or the path of a unix socket. */
+  /** Address to connect to: a host and port, or the path of a unix socket. */
   readonly address: { host: string; port: number } | { path: string };
   /** True, or the certificate to show. */
   readonly tls?: boolean | { readonly cert: string; readonly key: string };
@@ -67,7 +67,7 @@ function parseReplies(text: string): (string | Error)[] {
   return replies;
 }
 
-/** One reply, and where it ends; undefined when it is not complete. */
+/** A reply, and where it ends; undefined when it is not complete. */
 function parseReply(
   text: string,
   start: number,

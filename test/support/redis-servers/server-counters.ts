@@ -1,10 +1,10 @@
 import { respRequest } from './resp-request.ts';
 
-/** What one server has done since it started. */
+/** Counts of what one server has done since it started. */
 export interface ServerCounts {
   /** Scripts that clients sent. */
   readonly messages: number;
-  /** Other commands: those that scripts called, and those that clients sent. */
+  /** Commands besides scripts: those that scripts called, and those that clients sent. */
   readonly calls: number;
   /** Bytes from clients. */
   readonly received: number;
@@ -39,7 +39,7 @@ export class ServerCounters {
     return {
       messages,
       calls,
-      // This request is in the count already, its answer is not.
+      // The request of now is in the count already, its answer is not.
       received: valueOf('total_net_input_bytes') - receivedBefore - lengthOf(ASK),
       sent: valueOf('total_net_output_bytes') - sentBefore,
       cpuMicros: (valueOf('used_cpu_user') + valueOf('used_cpu_sys')) * 1_000_000,
@@ -60,7 +60,7 @@ export class ServerCounters {
   }
 }
 
-/** In the Redis protocol. */
+/** Length in the Redis protocol. */
 function lengthOf(command: readonly string[]): number {
   const parts = command.map((part) => `$${part.length}\r\n${part}\r\n`.length);
   return parts.reduce((sum, part) => sum + part, `*${command.length}\r\n`.length);

@@ -58,7 +58,7 @@ describe('close', () => {
         const lock = await cluster.settle<Lock | undefined>(outcome);
         expect([ticks, lock?.isHeld ?? false]).toEqual([ticks, false]);
         await cluster.advance(50);
-        // What reached its caller may have run.
+        // Work may have run when the lock had reached its caller.
         const isKept = lock !== undefined && minHold > 0;
         expect([ticks, cluster.holders('a')]).toEqual([ticks, isKept ? 1 : 0]);
       }

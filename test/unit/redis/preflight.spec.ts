@@ -129,7 +129,7 @@ describe('start-up checks', () => {
       { severity: 'error', address: 'b:1', message: expect.stringContaining('same server as a:1') },
       { severity: 'error', address: 'c:1', message: expect.stringContaining('same server as a:1') },
     ]);
-    // What is unknown (no right to INFO) is not equal.
+    // Facts that are unknown (no right to INFO) are not equal.
     const unknown = nodes.map((node) => ({ ...node, reply: facts({ runId: '', version: '' }) }));
     expect(checkNodes(unknown, OPTIONS)).toEqual([]);
   });

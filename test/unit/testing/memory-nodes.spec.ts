@@ -138,7 +138,7 @@ describe('the timers of a memory node', () => {
     const loader = ['--import', './test/support/typescript-loader.mjs'];
     const args = [...loader, '--input-type=module', '--eval', program];
     const ended = promisify(execFile)(process.execPath, args, { timeout: 60_000 });
-    // It rejects when the process has to be killed.
+    // The promise rejects when the process has to be killed.
     await expect(ended).resolves.toBeDefined();
   });
 });

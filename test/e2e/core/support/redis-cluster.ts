@@ -16,7 +16,7 @@ export function useRedisCluster(size: number): RedisCluster {
   return cluster;
 }
 
-/** One process that uses the lock. */
+/** A process that uses the lock. */
 export interface RedisProcess {
   readonly redlock: Redlock;
   readonly events: LockEvent[];
@@ -62,7 +62,7 @@ export class RedisCluster {
     return { redlock, events };
   }
 
-  /** Who holds `key`, on each server that runs; undefined where the key is free. */
+  /** Holders of `key`, on each server that runs; undefined where the key is free. */
   async owners(key: string): Promise<(string | undefined)[]> {
     return this.#each(async (client) => (await client.get(`lock:${key}`)) ?? undefined);
   }
@@ -78,12 +78,12 @@ export class RedisCluster {
     });
   }
 
-  /** One command on every running server. */
+  /** Sends one command to every running server. */
   async command(name: string, ...parameters: string[]): Promise<unknown[]> {
     return this.#each((client) => client.call(name, parameters));
   }
 
-  /** How often each running server was given this command since it started. */
+  /** Counts how often each running server was given this command since it started. */
   async calls(command: string): Promise<number[]> {
     return this.#each(async (client) => {
       const text = await client.info('commandstats');

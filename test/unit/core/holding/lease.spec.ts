@@ -86,7 +86,7 @@ describe('extend()', () => {
     expect(error).toBeInstanceOf(QuorumUnavailableError);
     expect(error).toMatchObject({ causes: [{ reason: 'timeout' }, { reason: 'unreachable' }] });
     expect(lock.isHeld).toBe(true);
-    // That was no answer of a quorum, so it says nothing about how slow one is.
+    // The failure was no answer of a quorum, so it says nothing about how slow one is.
     expect(received('slow-quorum')).toEqual([]);
   });
 

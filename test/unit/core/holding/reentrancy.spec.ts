@@ -111,7 +111,7 @@ describe('withLock', () => {
     await cluster.failure(redlock.withLock('busy', work, { wait: 0 }));
     expect(await cluster.settle(redlock.withLock('a', work))).toBe(1);
     expect(await cluster.failure(redlock.withLock('a', () => raise(own)))).toBe(own);
-    // Also when the lock was lost.
+    // The error is passed on also when the lock was lost.
     const late = () => sleep(cluster, 5_000).then(() => raise(own));
     expect(await cluster.failure(redlock.withLock('a', late))).toBe(own);
     await cluster.advance(5);

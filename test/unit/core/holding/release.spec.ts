@@ -68,7 +68,7 @@ describe('a release while an extension waits for nodes to be joined again', () =
     await cluster.advance(950);
     for (const server of cluster.servers) server.forgetScripts();
     const extension = lock.extend().catch(() => undefined);
-    // One more in rhythm begins before the one by hand is refused; then both would be asked once more after the join.
+    // An extension in rhythm begins before the one by hand is refused; then both would be asked once more after the join.
     while (node.asked('extend').length < 2) await cluster.advance(1);
     expect(node.asked('join')).toHaveLength(1);
     while (node.asked('join').length < 2) await cluster.advance(1);

@@ -6,7 +6,7 @@ import {
   parseConfiguration,
 } from '../../../../lib/core/nodes/configuration.ts';
 
-/** By trying every pair of quorums. */
+/** Tries every pair of quorums. */
 function canMiss(one: readonly string[], other: readonly string[], quorums: readonly number[]) {
   const of = (nodes: readonly string[], quorum: number) =>
     Array.from({ length: 2 ** nodes.length }, (_, bits) =>
@@ -57,7 +57,7 @@ describe('two configurations', () => {
     for (const steps of [change, replaced])
       for (const [at, own] of steps.entries())
         expect(conflictsOf(own, steps.slice(0, at))).toEqual([]);
-    // Without the step between they do, and where the first one comes again.
+    // The steps conflict without the one between, and where the first one comes again.
     expect(conflictsOf(change[2]!, [change[0]!])).toEqual([change[0]]);
     expect(conflictsOf(change[2]!, [change[1]!, change[0]!])).toEqual([change[0]]);
   });

@@ -3,7 +3,7 @@ import { Deadline, Deadlines } from '../../../../lib/core/nodes/deadlines.ts';
 import { ManualEnvironment, seededRandom } from '../../../support/manual-environment.ts';
 
 let environment: ManualEnvironment;
-/** What was called, and when: `name@ms`. */
+/** Deadlines that were called, and when: `name@ms`. */
 let called: string[];
 let deadlines: Deadlines;
 const now = () => environment.clock.monotonicMs();
@@ -27,7 +27,7 @@ class Named extends Deadline {
   }
 }
 
-/** What happens when the sockets are read, before those are called that wait for that; returns how often it was. */
+/** Calls `arrive` when the sockets are read, before those are called that wait for that; returns how often it was. */
 function whenPolled(arrive: () => void): () => number {
   const afterPoll = environment.afterPoll.bind(environment);
   let polls = 0;
@@ -58,7 +58,7 @@ describe('deadlines that are set again', () => {
       deadlines.cancel(deadline);
       deadlines.set(deadline, 10_000, index);
     }
-    // As many as the heap has levels, a few times.
+    // Reads as many as the heap has levels, a few times.
     expect(reads).toBeLessThan(200 * all.length);
     await environment.advance(20_000);
     expect(names()).toEqual(all.map((_, index) => `${index}`));
@@ -67,7 +67,7 @@ describe('deadlines that are set again', () => {
 
 describe('deadlines of one delay', () => {
   it('are called at once when the process was stopped while their timer was set', async () => {
-    // Between the look at the clock and the timer, which counts from then on.
+    // The stop is between the look at the clock and the timer, which counts from then on.
     const { timers } = environment;
     const set = timers.set.bind(timers);
     const stops = [500, 500, 0];

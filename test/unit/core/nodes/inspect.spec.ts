@@ -3,7 +3,7 @@ import { processFactory } from '../support/cluster.ts';
 
 const newProcess = processFactory();
 
-/** What an inspection says of a key that `holders` of three servers hold while those in `down` don't answer. */
+/** Result of an inspection of a key that `holders` of three servers hold while those in `down` don't answer. */
 async function seen(holders: readonly number[], down: readonly number[], how: 'kill' | 'freeze') {
   const { cluster, redlock } = await newProcess();
   cluster.occupy('a', holders, 60_000);

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { scriptedSet } from '../support/scripted-node.ts';
 
 let world: ReturnType<typeof scriptedSet>;
-/** How often the layers above learnt that a clock moved. */
+/** Number of times the layers above learnt that a clock moved. */
 let moves: number;
 
 beforeEach(() => {
@@ -11,12 +11,12 @@ beforeEach(() => {
 });
 
 describe('a look at the clocks', () => {
-  /** How much time was found to be missing, and how often the clocks have moved. */
+  /** Time that was found to be missing, and how often the clocks have moved. */
   async function look(): Promise<[suspendedMs: number, moves: number]> {
     const { set, environment } = world;
     expect(set.checkedNowMs).toBe(set.nowMs);
     await environment.flush();
-    // By up to two steps of the clock longer, so that it is never taken to be shorter.
+    // The time is longer by up to two steps of the clock, so that it is never taken to be shorter.
     return [Math.floor(set.suspendedMs / 50) * 50, moves];
   }
 

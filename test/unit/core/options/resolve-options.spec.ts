@@ -91,7 +91,7 @@ describe('each option', () => {
 describe('each relation of two options', () => {
   it.each<[string, RedlockOptions, RegExp]>([
     ['ttl', { ttl: '20s', maxTtl: '10s' }, /20000 ms.*maxTtl \(10000 ms\).*in every process/],
-    // Not as a problem of the ttl, which it raises.
+    // A problem of minHold, not of the ttl, which it raises.
     ['minHold', { ttl: '10s', minHold: '20s' }, /20000 ms.*maxTtl \(10000 ms\)/],
     ['nodeTimeout', { ttl: '3s', nodeTimeout: 1_001 }, /1001 ms.*a third of ttl \(3000 ms\)/],
   ])('is checked for %s: %p', (option, options, message) => {

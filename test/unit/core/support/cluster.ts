@@ -28,13 +28,13 @@ function countedTimers(timers: Timers) {
 export interface ProcessOptions extends RedlockOptions {
   /** Round trip to each node. @default 2 */
   readonly latencyMs?: number;
-  /** How far its wall clock is ahead. @default 0 */
+  /** Milliseconds by which its wall clock is ahead. @default 0 */
   readonly wallErrorMs?: number;
   /** False: the nodes are not connected yet. @default true */
   readonly open?: boolean;
 }
 
-/** One process that uses the lock: a Redlock with nodes of its own, and what happened to it. */
+/** A process that uses the lock: a Redlock with nodes of its own, and what happened to it. */
 export interface LockProcess {
   readonly redlock: Redlock;
   readonly nodes: readonly RecordedNode[];
@@ -119,12 +119,12 @@ export class Cluster {
     return this.settle(rejection(promise));
   }
 
-  /** Who holds `key`, server by server. */
+  /** Holders of `key`, server by server. */
   holdersOf(key: string): (string | undefined)[] {
     return this.servers.map((server) => server.state.locks.get(`lock:${key}`));
   }
 
-  /** How many servers hold `key` for anybody. */
+  /** Number of servers that hold `key` for anybody. */
   holders(key: string): number {
     return this.holdersOf(key).filter((holder) => holder !== undefined).length;
   }
@@ -184,7 +184,7 @@ export function clusterFactory(): (size?: number, seed?: number) => Promise<Clus
   return async (size = 3, seed = 1) => {
     const cluster = new Cluster(size, seed);
     clusters.push(cluster);
-    // Not at instant 0, where nothing has happened before.
+    // Tests begin later than at instant 0, where nothing has happened before.
     await cluster.advance(1_000);
     return cluster;
   };

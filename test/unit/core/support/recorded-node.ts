@@ -23,7 +23,7 @@ interface Requests {
 }
 type Name = keyof Requests;
 
-/** One command that the core gave to a node. */
+/** A command that the core gave to a node. */
 export type RecordedCommand<Of extends Name = Name> = {
   [Each in Of]: { readonly name: Each; readonly atMs: number; readonly request: Requests[Each] };
 }[Of];
@@ -42,7 +42,7 @@ export class RecordedNode extends MemoryLockNode {
     this.#nowMs = nowMs;
   }
 
-  /** What it was asked with this command. */
+  /** Commands of this name that it was asked. */
   asked<Of extends Name>(name: Of): RecordedCommand<Of>[] {
     return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
   }

@@ -25,11 +25,11 @@ export class ScriptedNode implements LockNode {
   isClosed = false;
   listener!: LockNodeListener;
   settings!: LinkSettings;
-  /** Without an answer, oldest first. */
+  /** Commands without an answer, oldest first. */
   readonly waiting: OpenCommand[] = [];
-  /** All that happened, in order. */
+  /** Story of all that happened, in order. */
   readonly story: string[] = [];
-  /** Where it says whose turn it is. */
+  /** Channel where it says whose turn it is. */
   channel: string | undefined;
 
   constructor(address: string) {
@@ -86,7 +86,7 @@ export function scriptedSet(
   listener: Partial<NodeSetListener> = {},
 ) {
   const environment = new ManualEnvironment();
-  // Not at instant 0, where nothing has happened before.
+  // Tests begin later than at instant 0, where nothing has happened before.
   environment.skip(1_000);
   const nodes = Array.from({ length: size }, (_, index) => new ScriptedNode(`node${index}:6379`));
   const events: LockEvent[] = [];

@@ -9,7 +9,7 @@ const majority = (size: number) => Math.floor(size / 2) + 1;
 
 type Process = Awaited<ReturnType<typeof newProcess>>;
 
-/** How long one try for `key` takes, and what it ends with: a lock, or an error. */
+/** Result of one try for `key`, a lock or an error, and how long it took. */
 async function tryOnce({ cluster, redlock }: Process, key = 'a') {
   const startedAtMs = cluster.nowMs;
   const outcome = redlock.acquire(key, { wait: 0 }).catch((error: unknown) => error);
@@ -27,7 +27,7 @@ describe.each(sizes)('with %i nodes', (size) => {
       sizes.slice(0, size).map((node) => node - 1),
       60_000,
     );
-    // Where the votes that decide name no holder by majority, one more try has to name the same.
+    // When the votes that decide name no holder by majority, one more try has to name the same.
     const { tookMs } = await tryOnce(process, 'b');
     const lossMs = 10 * (size - majority(size) + 1);
     expect(tookMs).toBeGreaterThanOrEqual(lossMs);

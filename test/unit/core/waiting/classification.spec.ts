@@ -5,7 +5,7 @@ import { processFactory } from '../support/cluster.ts';
 const newProcess = processFactory();
 type State = 'free' | 'held' | 'dead';
 
-/** All of them, in order, for few nodes; for many, one for each number of each state is enough. */
+/** Combinations of states, all in order, for few nodes; for many, one for each number of each state is enough. */
 function combinations(size: number): State[][] {
   if (size === 0) return [[]];
   const states: readonly State[] = ['free', 'held', 'dead'];
@@ -46,7 +46,7 @@ describe('a try', () => {
     cluster.servers[2]?.freeze();
     cluster.servers[3]?.restart({ keepData: true });
     cluster.servers[4]?.kill();
-    // So that the frozen one is known to be silent, and nobody waits for it.
+    // A call before makes the frozen one known to be silent, so that nobody waits for it.
     await cluster.failure(redlock.acquire('b', { wait: 0 }));
     await cluster.advance(400);
     const error = await cluster.failure(redlock.acquire('a', { wait: 500 }));

@@ -4,7 +4,7 @@ import { clusterFactory } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
 
 const newCluster = clusterFactory();
-/** So long a key is kept for a process that is two ms away. */
+/** Time for which a key is kept for a process that is two ms away. */
 const GRACE_MS = 20;
 
 const queuesOf = ({ servers }: Cluster) =>
