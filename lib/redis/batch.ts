@@ -42,10 +42,11 @@ end
 local function free(lock, holder, pass)
   local reply = try('DEL', lock)
   if reply ~= 1 then return reply end
-  if try('EXISTS', lock .. '#queue') ~= 1 then return 1 end
-  if pass == '1' then return nextWaiter(lock, string.sub(holder, 1, 8)) == 1 and {1, 1} or 1 end
-  try('SET', lock, '#' .. string.sub(holder, 1, 8), 'PX', 20)
-  return {1, 1}
+  if try('EXISTS', lock .. '#queue') == 1 then
+    local mark = string.sub(holder, 1, 8)
+    if pass == '1' then nextWaiter(lock, mark) else try('SET', lock, '#' .. mark, 'PX', 20) end
+  end
+  return 1
 end
 
 -- Values before the first request; changed names the locks for which that is over.

@@ -202,11 +202,11 @@ export const RELEASE_TEXT = `
 -- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
 -- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), pass (1 = it is the turn of the next in line;
 --   0 = one that was held stays with the processes of o for a moment)
--- Returns how many locks were deleted; {deleted, 1} when others wait
+-- Returns how many locks were deleted.
 local call, K, A = redis.call, KEYS, ARGV
 --NEXT
 local holder, granted, pass = A[1], A[2], A[3]
-local deleted, waits = 0, 0
+local deleted = 0
 for i = 1, #K, granted == '1' and 1 or 2 do
   if call('GET', K[i]) == holder then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
@@ -220,15 +220,11 @@ for i = 1, #K, granted == '1' and 1 or 2 do
     call('DEL', K[i])
     deleted = deleted + 1
     if call('EXISTS', K[i] .. '#queue') == 1 then
-      if pass == '1' then waits = waits + nextWaiter(K[i], granted == '1' and string.sub(holder, 1, 8))
-      elseif granted == '1' then
-        redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20)
-        waits = 1
-      end
+      if pass == '1' then nextWaiter(K[i], granted == '1' and string.sub(holder, 1, 8))
+      elseif granted == '1' then redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20) end
     end
   end
 end
-if waits > 0 then return {deleted, 1} end
 return deleted
 `;
 

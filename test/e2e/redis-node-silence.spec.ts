@@ -76,7 +76,7 @@ describe('a connection that the network forgot', () => {
     await holder.join();
     await holder.acquire(names, 'holder', ballotNow());
     await holder.wait(names, 'service1', 'lock:#turns:service1');
-    expect(await holder.release(names, 'holder')).toMatchObject({ othersWait: true });
+    expect(await holder.release(names, 'holder')).toMatchObject({ deleted: 1 });
     await driver.untilTurn(names.locks[0]!);
     await holder.node.close();
   });

@@ -185,9 +185,7 @@ export interface ReleaseRequest {
   readonly pass: boolean;
 }
 
-export type ReleaseReply =
-  /** `othersWait`: processes wait for one of the locks; absent when none does. */
-  { readonly kind: 'released'; readonly deleted: number; readonly othersWait?: true } | NodeFailure;
+export type ReleaseReply = { readonly kind: 'released'; readonly deleted: number } | NodeFailure;
 
 export interface WaitRequest {
   /** Names of one key. */

@@ -55,12 +55,7 @@ function parseNoVote(fields: readonly unknown[]) {
 }
 
 export function parseReleaseReply(reply: unknown): ReleaseReply {
-  if (isCount(reply)) return { kind: 'released', deleted: reply };
-  const fields = fieldsOf(reply);
-  const [deleted, othersWait] = fields;
-  if (isCount(deleted) && othersWait === 1 && fields.length === 2)
-    return { kind: 'released', deleted, othersWait: true };
-  return unexpectedReply('release', reply);
+  return isCount(reply) ? { kind: 'released', deleted: reply } : unexpectedReply('release', reply);
 }
 
 export function parseWaitReply(reply: unknown): WaitReply {

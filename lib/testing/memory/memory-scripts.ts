@@ -177,19 +177,15 @@ export function release(
   publish: Publish,
 ): port.ReleaseReply {
   const own = pairsOf(names).filter((pair) => state.locks.get(pair.lock) === holder);
-  let othersWait = false;
   for (const pair of own) {
     state.locks.delete(pair.lock);
     if (!granted) restoreFloor(state, pair);
     const before = granted ? keptFor(holder) : '';
-    if (pass) othersWait = nextWaiter(state, pair.lock, publish, before) || othersWait;
-    else if (granted && state.queues.get(pair.lock) !== undefined) {
+    if (pass) nextWaiter(state, pair.lock, publish, before);
+    else if (granted && state.queues.get(pair.lock) !== undefined)
       state.locks.set(pair.lock, keptFor(holder), OWN_GRACE_MS);
-      othersWait = true;
-    }
   }
-  const released = { kind: 'released', deleted: own.length } as const;
-  return othersWait ? { ...released, othersWait } : released;
+  return { kind: 'released', deleted: own.length };
 }
 
 /** Keeps a free lock for the first process in line that listens; not for that which had it until now. */

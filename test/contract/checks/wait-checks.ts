@@ -6,7 +6,7 @@ import type { ContractCheck, ContractHarness } from '../contract-harness.ts';
 
 /** Prefixes of the holders of three services. */
 const [ANA, BOB, EVE] = ['ana.....', 'bob.....', 'eve.....'] as const;
-const RELEASED = { kind: 'released', deleted: 1, othersWait: true };
+const RELEASED = { kind: 'released', deleted: 1 };
 
 /** A client that holds the lock, and two that wait for it and listen: Bob came first, by his ticket. */
 async function inLine(harness: ContractHarness) {
