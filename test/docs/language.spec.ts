@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { PAGES } from './pages.ts';
 
@@ -34,4 +36,34 @@ it('the pages of docs have prose in lines that fit', () => {
       .map((line) => `${path}: ${line}`),
   );
   expect(long).toEqual([]);
+});
+
+/** Words that are no subject: pronouns, prepositions and the like. */
+const NO_SUBJECTS = new Set(
+  `that this these those what which who whose one ones of it its they so also there such other others another somebody something
+  nobody all not no only even why how for in on at by from with without to as until while where after before here then both
+  every each`.split(/\s+/),
+);
+
+it('comments begin with their subject', () => {
+  const files = ['lib', 'test', 'sample', 'bench'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts') && !/node_modules|\bdist\b/.test(name))
+      .map((name) => join(folder, name)),
+  );
+  expect(files.length).toBeGreaterThan(400);
+  const found = files.flatMap((file) => {
+    const lines = readFileSync(file, 'utf8').split('\n');
+    return lines.flatMap((line, index) => {
+      const isGoingOn = /^\s*\/\//.test(line) && /^\s*\/\//.test(lines[index - 1] ?? '');
+      const text = /^\s*\/\*\*$/.test(line)
+        ? `/** ${(lines[index + 1] ?? '').replace(/^\s*\* ?/, '')}`
+        : line;
+      const word = /^\s*(?:\/\/|\/\*\*)\s*([A-Za-z']+)/.exec(text)?.[1]?.toLowerCase();
+      return !isGoingOn && word !== undefined && NO_SUBJECTS.has(word)
+        ? [`${file}:${index + 1}`]
+        : [];
+    });
+  });
+  expect(found).toEqual([]);
 });
