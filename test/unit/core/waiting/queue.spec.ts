@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Redlock } from '../../../../lib/core/redlock.ts';
 import { clusterFactory } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
 
@@ -39,37 +38,40 @@ describe('servers in quarantine', () => {
     const cluster = await newCluster(5);
     const options = { ttl: 2_000, maxTtl: 2_000, restartGuard: true, wait: 3_000 };
     const processes: LockProcess[] = [];
-    for (let count = 0; count < 4; count += 1) processes.push(await cluster.process(options));
-    await cluster.advance(2_000);
-    const [, second, third, holder] = processes.map(({ redlock }) => redlock);
+    for (const latencyMs of [1, 2, 3, 1])
+      processes.push(await cluster.process({ ...options, latencyMs }));
+    await cluster.advance(2_500);
     const waitsMs: [single: number[], sets: number[]] = [[], []];
-    const ask = async (redlock: Redlock | undefined, ...keys: string[]) => {
+    const lockOf = (index: number, key: string) =>
+      cluster.settle(processes[index]!.redlock.acquire(key, { wait: 0 }));
+    const ask = async (index: number, keys: readonly string[], wait = 3_000) => {
       const askedAtMs = cluster.nowMs;
-      const lock = await redlock!.acquire(keys);
+      const lock = await processes[index]!.redlock.acquire(keys, { wait });
       waitsMs[keys.length === 1 ? 0 : 1].push(cluster.nowMs - askedAtMs);
       await lock.release();
     };
     for (let round = 0; round < 5; round += 1) {
-      const used = await cluster.settle(holder!.acquire('used'));
-      const free = await cluster.settle(third!.acquire('free', { wait: 0 }));
+      const [used, free] = [await lockOf(3, 'used'), await lockOf(2, 'free')];
       for (const server of cluster.servers.slice(3)) server.flush();
       // Sets are first in the line of the free key, which they can't have yet.
-      const asked = [ask(third, 'free', 'used')];
+      const asked = [ask(2, ['free', 'used'])];
       await cluster.advance(12);
       await cluster.settle(free.release());
-      for (const { redlock } of processes.slice(0, 2)) asked.push(ask(redlock, 'free', 'used'));
-      await cluster.advance(20);
-      asked.push(ask(second, 'free'));
-      await cluster.advance(40);
-      asked.push(ask(third, 'free'));
-      await cluster.advance(800);
+      for (const pauseMs of [16 + round, 2]) {
+        asked.push(ask(0, ['free', 'used']));
+        await cluster.advance(pauseMs);
+      }
+      asked.push(ask(2, ['free'], 300));
+      await cluster.advance(35);
+      asked.push(ask(1, ['free']));
+      await cluster.advance(900);
       await cluster.settle(used.release());
       await cluster.settle(Promise.all(asked));
-      await cluster.advance(2_500);
+      await cluster.advance(2_600);
     }
     expect(waitsMs.map(({ length }) => length)).toEqual([10, 15]);
     expect(Math.max(...waitsMs[0])).toBeLessThan(250);
-    // The other key was in use for 870 ms of it. Sets that take turns at the same moments would wait for longer than 1,800 ms.
+    // The other key was in use for 970 ms of it.
     expect(Math.max(...waitsMs[1])).toBeLessThan(1_500);
   });
 });
