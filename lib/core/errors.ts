@@ -213,14 +213,12 @@ export class StaleTokenError extends RedlockError {
     readonly currentToken?: string,
     /** `''` where no holder had it: the oldest token that the `maxAge` of the fence admits, or a row that was repaired. */
     readonly currentHolder?: string,
-    options?: ErrorOptions,
   ) {
     const of = currentHolder === '' ? ' (of no holder: see maxAge of the fence)' : '';
     const seen = currentToken === undefined ? '' : `: the resource has seen ${currentToken}${of}`;
     super(
       `Stale fencing token ${token} for '${key}'${seen}. Nothing was written: undo what this holder did elsewhere, and take the lock again for a new token.`,
       [key],
-      options,
     );
   }
 }

@@ -43,6 +43,19 @@ export class FencingToken {
   }
 }
 
+/** Answers of fences: false once one has refused the token, true while all have admitted it. */
+const admissions = new WeakMap<object, boolean>();
+
+/** Notes what a fence answered to the token of a lock. */
+export function noteAdmission(token: object, isAdmitted: boolean): void {
+  admissions.set(token, isAdmitted && admissions.get(token) !== false);
+}
+
+/** Says whether a fence has admitted the token, and none has refused it. */
+export function isAdmitted(token: FencingToken): boolean {
+  return admissions.get(token) === true;
+}
+
 /**
  * Issues fencing tokens instead of the quorum, for example from a counter row in the database that checks them.
  *

@@ -1,4 +1,5 @@
 import { isRedlockError, type StaleTokenError } from '../core/errors.ts';
+import { noteAdmission } from '../core/fencing-token.ts';
 import { callback } from '../core/options/option-names.ts';
 import type {
   FenceEvent,
@@ -49,12 +50,14 @@ export class FenceReporter {
   ): Promise<Result> {
     try {
       const result = await work();
+      noteAdmission(token!, true);
       this.emit({ type: 'admitted', ...subject(claims), operation });
       return result;
     } catch (error) {
       const refusal = isRefusalOf(claims, error) ? { error, token, claims } : hidden.refusal;
       if (!refusal) throw error;
       const about = subject(refusal.claims);
+      noteAdmission(refusal.token!, false);
       this.emit({ type: 'stale', ...about, operation, error: refusal.error });
       try {
         await this.onStale?.(refusal.error, { operation, token: refusal.token as FenceToken });

@@ -29,13 +29,14 @@ export class LockService {
   /**
    * Runs `work` while the lock is held, and releases it when the returned promise settles.
    *
-   * On loss `lock.signal` aborts; when the work finishes all the same, the call rejects with `LockLostError`, which carries the result (`onLost: 'ignore'` returns it).
+   * On loss `lock.signal` aborts. When the work finishes all the same, the call resolves with its result where a fence has admitted
+   * the token and none has refused it; else it rejects with `LockLostError`, which carries the result (see `onLost`).
    * An error of the work is never replaced, and a release that could not be delivered is an event, not an error. Work that returns
    * an Observable, an async iterable or a generator is refused: that would go on after the release.
    *
    * @throws LockBusyError when another holder kept it for the whole `wait`
    * @throws QuorumUnavailableError when too few nodes could vote
-   * @throws LockLostError when the lock was lost before the work ended
+   * @throws LockLostError when the lock was lost before the work ended, and no fence has admitted its token
    * @throws RedlockClosedError during shutdown
    * @throws StaleTokenError when `claim: true` finds that a newer holder reached the resource; the work did not run
    * @throws FencedUsageError when the call runs inside work that holds these keys already (unless `nested: 'join'`), and when the

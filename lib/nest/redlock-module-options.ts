@@ -55,6 +55,11 @@ export interface RedlockModuleOptions extends RedlockOptions {
    */
   readonly shutdownTimeout?: Duration;
   /**
+   * Registers `LockExceptionFilter` for the whole application: a busy lock is answered with 409, an outage and a shutdown with 503.
+   * Filters of the application are asked before it. @default true
+   */
+  readonly httpErrors?: boolean;
+  /**
    * The fence of the resource, from `nestjs-fenced-lock/fencing`: injected where a constructor asks for `Fence`, used by
    * `@Fenced(key, { claim: true })`, and observed: refused tokens are logged and come to `onEvent` as `stale`.
    * @default none

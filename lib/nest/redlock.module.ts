@@ -4,7 +4,7 @@ import {
   type DynamicModule,
   type FactoryProvider,
 } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { ModuleRef, ModulesContainer, type ApplicationConfig } from '@nestjs/core';
 import { checkOptionNames } from '../core/options/option-names.ts';
 import { Fence } from '../fencing/fence.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
@@ -22,6 +22,7 @@ import {
   REDLOCK_MODULE_OPTIONS,
   REDLOCK_NODES,
 } from './redlock.constants.ts';
+import { LockExceptionFilter } from './transport/lock-exception.filter.ts';
 
 /** `forRoot` and `forRootAsync`, global unless `isGlobal: false`. */
 const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleOptions>({
@@ -41,7 +42,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
  * starts. It is global unless `isGlobal: false`; then keep what `forRoot` returned in a constant and import that where it is needed.
  *
  * It connects to the nodes and checks them before the application starts, and refuses to start when they can't be locked
- * with safely. On shutdown it refuses new locks, waits for held sections, releases, and closes its own connections.
+ * with safely. Lock errors that reach a request are answered by {@link LockExceptionFilter}. On shutdown it refuses new locks, waits for held sections, releases, and closes its own connections.
  *
  * @example
  * ```ts
@@ -62,12 +63,14 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
         options: RedlockModuleOptions,
         nodes: readonly NodeInput[],
         modules: ModulesContainer,
+        moduleRef: ModuleRef,
       ) => {
         const host = new RedlockHost(options, nodes);
         checkApplication(modules, host);
+        if (options.httpErrors ?? true) answerErrors(moduleRef);
         return host;
       },
-      inject: [REDLOCK_MODULE_OPTIONS, REDLOCK_NODES, ModulesContainer],
+      inject: [REDLOCK_MODULE_OPTIONS, REDLOCK_NODES, ModulesContainer, ModuleRef],
     },
     LockService,
     FencedInterceptor,
@@ -89,6 +92,17 @@ export class RedlockModule extends ConfigurableModuleClass {
   static override forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
     return withFence(super.forRootAsync(options));
   }
+}
+
+/**
+ * Registers the filter before all of the application, which Nest asks first: the latest one is asked first. An `APP_FILTER` would
+ * come after those of the root module.
+ */
+function answerErrors(moduleRef: ModuleRef): void {
+  const { container } = moduleRef as unknown as {
+    readonly container: { readonly applicationConfig: ApplicationConfig };
+  };
+  container.applicationConfig.useGlobalFilters(new LockExceptionFilter());
 }
 
 /** Provides the fence of the module where a constructor asks for `Fence`. */

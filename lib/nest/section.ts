@@ -2,7 +2,7 @@ import { StreamableFile } from '@nestjs/common';
 import { isGeneratorObject } from 'node:util/types';
 import { isObservable } from 'rxjs';
 import { FencedUsageError, isRedlockError, type StaleTokenError } from '../core/errors.ts';
-import type { FencingToken } from '../core/fencing-token.ts';
+import { noteAdmission, type FencingToken } from '../core/fencing-token.ts';
 import type { Lock } from '../core/lock.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
 import { flag } from '../core/options/option-names.ts';
@@ -151,6 +151,7 @@ export class FenceClaims {
     }
     lock.ensure();
     this.#claimed.add(token);
+    noteAdmission(token, true);
     return undefined;
   }
 }

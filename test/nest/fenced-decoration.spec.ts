@@ -76,7 +76,7 @@ describe('@Fenced at decoration', () => {
     ['ttl', { ttl: 99 }],
     ['wait', { wait: -1 }],
     ['onBusy', { onBusy: 'ignore' }],
-    ['onLost', { onLost: 'throw' }],
+    ['onLost', { onLost: 'reject' }],
     ['signal', { signal: new AbortController().signal }],
     ['claim', { claim: 'yes' }],
     ['tll', { tll: '5s' }],

@@ -103,7 +103,6 @@ const startGraphql: StartTransport = async (redlock) => {
   const metadata = { imports: [graphql], providers: [SeatResolver, GuardedSeats] };
   const module = await startModule(metadata, redlock);
   const app: INestApplication = closeLater(module.createNestApplication());
-  app.useGlobalFilters(new LockExceptionFilter());
   await app.listen(0, '127.0.0.1');
   const url = `${await app.getUrl()}/graphql`;
   const query = async (text: string): Promise<Answer> => {

@@ -1,6 +1,15 @@
 import 'reflect-metadata';
-import { Controller, Injectable, type INestApplication } from '@nestjs/common';
-import { Reflector } from '@nestjs/core';
+import type { ServerResponse } from 'node:http';
+import {
+  Catch,
+  Controller,
+  Injectable,
+  type ArgumentsHost,
+  type ExceptionFilter,
+  type INestApplication,
+  type Provider,
+} from '@nestjs/common';
+import { APP_FILTER, Reflector } from '@nestjs/core';
 import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
 import {
   ClientProxyFactory,
@@ -30,9 +39,9 @@ import {
 
 afterEach(closeAll);
 
-const startExpress = async (redlock: object, filter?: LockExceptionFilter) => {
+const startExpress = async (redlock: object, ...filters: ExceptionFilter[]) => {
   const module = await startModule(OVER_HTTP, redlock);
-  return serveHttp(module, module.createNestApplication(), filter);
+  return serveHttp(module, module.createNestApplication(), ...filters);
 };
 
 @Controller()
@@ -62,7 +71,6 @@ const startMicroservice: StartTransport = async (redlock) => {
   const metadata = { controllers: [SeatMessages], providers: [GuardedSeats] };
   const module = await startModule(metadata, redlock);
   const app: INestApplication = closeLater(module.createNestApplication());
-  app.useGlobalFilters(new LockExceptionFilter());
   const tcp: MicroserviceOptions = {
     transport: Transport.TCP,
     options: { host: '127.0.0.1', port: 0 },
@@ -101,6 +109,25 @@ it('HTTP answers 423 by option, and what a method throws, which is locked once w
   expect(await get('missing/9')).toMatchObject(answer);
   const { above } = SeatController.prototype as unknown as { above: () => void };
   expect(new Reflector().get('role', above)).toBe('clerk');
+});
+
+@Catch()
+class Everything implements ExceptionFilter {
+  catch(_error: unknown, host: ArgumentsHost): void {
+    host.switchToHttp().getResponse<ServerResponse>().writeHead(418).end('{}');
+  }
+}
+
+it.each<[who: string, status: number, providers: Provider[], redlock: object]>([
+  ['the module, unless it is told not to', 500, [], { httpErrors: false }],
+  ['a filter of the application', 418, [{ provide: APP_FILTER, useClass: Everything }], {}],
+])('HTTP errors of locks are answered by %s', async (_who, status, providers, redlock) => {
+  const nodes = createMemoryNodes(3);
+  const metadata = { ...OVER_HTTP, providers: [...OVER_HTTP.providers, ...providers] };
+  const module = await startModule(metadata, { nodes, ...redlock });
+  const { call } = await serveHttp(module, module.createNestApplication());
+  await using _other = await occupy(nodes, 'seat:1');
+  expect(await call('book')).toMatchObject({ status });
 });
 
 @Injectable()

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError, quoteKeys, sameLoss } from '../errors.ts';
+import { isAdmitted } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import type { WithLockOptions } from '../options/options.ts';
 import type { LockHandle } from './held-lock.ts';
@@ -25,7 +26,7 @@ const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Section>());
 
 /**
  * Runs `work` as a section of a lock, and releases `handle` when it settles. An error of the work is passed on as it is; a loss
- * is reported only when the work had none.
+ * is reported only when the work had none, and no fence has admitted its token.
  */
 export async function runSection<Result>(
   service: object,
@@ -45,8 +46,10 @@ export async function runSection<Result>(
     if (options?.release === 'confirmed') await handle.release();
     else handle.end();
   }
-  const { lossError } = handle;
-  if (lossError !== undefined && options?.onLost !== 'ignore') throw sameLoss(lossError, result);
+  const { lossError, token } = handle;
+  const throwsLoss =
+    options?.onLost === 'throw' || !(options?.onLost === 'ignore' || isAdmitted(token));
+  if (lossError !== undefined && throwsLoss) throw sameLoss(lossError, result);
   checkResult?.(result, handle.keys);
   return result;
 }

@@ -95,10 +95,11 @@ export interface AcquireOptions {
 /** Options of `LockService.withLock`. */
 export interface WithLockOptions extends AcquireOptions {
   /**
-   * When the work finished although the lock was lost meanwhile: `'reject'` with `LockLostError` (whose `result` is what
-   * the work returned), or `'ignore'` and return the result. An error of the work itself is never replaced. @default 'reject'
+   * When the work finished although the lock was lost meanwhile: `'throw'` a `LockLostError` (whose `result` is what the work
+   * returned), or `'ignore'` and return the result. An error of the work itself is never replaced. @default by the fence: returns
+   * the result when a fence has admitted the token of this lock, by a write or a claim, and none has refused it; else throws
    */
-  readonly onLost?: 'reject' | 'ignore';
+  readonly onLost?: 'throw' | 'ignore';
   /**
    * When the call answers: at once, and the release leaves at the end of the tick, with a vote that follows in it (`'sent'`); or
    * once a quorum of nodes has confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way;

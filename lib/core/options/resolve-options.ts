@@ -153,7 +153,7 @@ export const OF_WITH_LOCK = {
   call: 'withLock',
   table: {
     ...ACQUIRE_OPTIONS,
-    onLost: choice('reject', 'ignore'),
+    onLost: choice('throw', 'ignore'),
     release: choice('sent', 'confirmed'),
     nested: choice('join'),
   },

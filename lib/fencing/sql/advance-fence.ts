@@ -39,7 +39,7 @@ export function fenceError(
 ): unknown {
   for (const [key, token, holder] of staleFactsOf(error).toReversed()) {
     const claim = claims.find((each) => each.key === key);
-    if (claim) return new StaleTokenError(key, claim.token, token, holder, { cause: error });
+    if (claim) return new StaleTokenError(key, claim.token, token, holder);
   }
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];

@@ -33,6 +33,7 @@ export const MODULE_OPTIONS = {
   startupTimeout: duration(1),
   waitForVotes: flag,
   shutdownTimeout: duration(),
+  httpErrors: flag,
   isInTransaction: callback,
   fence: having<ModuleFence>('claim', 'give one such as postgresFence(pool)'),
 };

@@ -26,10 +26,6 @@ export interface LockExceptionAnswer {
   readonly message: string;
   /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
   readonly retryAfterSeconds?: number;
-  /** Key of a stale token. */
-  readonly key?: string;
-  /** Refused token, decimal. The newer one is for its holder only. */
-  readonly token?: string;
 }
 
 type Meaning = readonly [status: number, message: string];
@@ -38,7 +34,7 @@ type Meaning = readonly [status: number, message: string];
 const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
   LOCK_BUSY: [409, 'Another call is using this resource. Try again later.'],
   LOCK_LOST: [
-    409,
+    500,
     'The lock was lost before the work ended. Find out what was done before you try again.',
   ],
   STALE_TOKEN: [
@@ -49,20 +45,13 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
   REDLOCK_CLOSED: [503, 'This server is shutting down. Try again.'],
 };
 
-/** A shutdown ended the work: another server has it from now on. */
-const CUT_OFF: Meaning = [
-  503,
-  'This server shut down before the work ended. Find out what was done, then try again.',
-];
-
 /**
  * Answers lock errors as what they are instead of as an internal server error:
  *
  * | error | HTTP status | `Retry-After` |
  * | --- | --- | --- |
  * | `LockBusyError` | 409 (423 by option) | what is left of the holder's lease, in seconds, at least 1 |
- * | `LockLostError` | 409 | |
- * | `LockLostError` with the reason `closed`: the shutdown ended the work | 503 | 1 |
+ * | `LockLostError`: the work ran, and its outcome is unknown | 500 | |
  * | `StaleTokenError` | 412 | |
  * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
  *
@@ -71,13 +60,15 @@ const CUT_OFF: Meaning = [
  * nobody to answer.
  *
  * Over GraphQL the error has the answer in its `extensions`; a microservice and a WebSocket gateway answer
- * `{ status: 'error', ...answer }`, the gateway as the event `exception`. Nest applies global filters to controllers,
- * resolvers and microservices; a gateway needs `@UseFilters(LockExceptionFilter)`, and a hybrid application
- * `inheritAppConfig: true`.
+ * `{ status: 'error', ...answer }`, the gateway as the event `exception`.
+ *
+ * `RedlockModule` registers it (`httpErrors`) for controllers, resolvers and microservices. A gateway needs
+ * `@UseFilters(LockExceptionFilter)`, and a hybrid application `inheritAppConfig: true`. Filters of the application are asked
+ * before it: below one that catches everything, register it once more.
  *
  * @example
  * ```ts
- * app.useGlobalFilters(new LockExceptionFilter());
+ * app.useGlobalFilters(new LockExceptionFilter({ busyStatus: 423 }));
  * ```
  */
 @Catch(LockBusyError, LockLostError, StaleTokenError, QuorumUnavailableError, RedlockClosedError)
@@ -140,12 +131,7 @@ export class LockExceptionFilter implements ExceptionFilter {
 
 function answerOf(error: RedlockError): [status: number, LockExceptionAnswer] {
   const { code } = error;
-  const isCutOff = error instanceof LockLostError && error.reason === 'closed';
-  const [status, message] = isCutOff ? CUT_OFF : MEANINGS[code]!;
-  if (error instanceof StaleTokenError) {
-    const { key, token } = error;
-    return [status, { code, message, key, token }];
-  }
+  const [status, message] = MEANINGS[code]!;
   if (status !== 503 && code !== 'LOCK_BUSY') return [status, { code, message }];
   const leftMs = (error instanceof LockBusyError && error.holderRemainingMs) || 0;
   return [status, { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) }];

@@ -26,12 +26,13 @@ export class SeatsService {
    * - `claim: true`, because the seat is read long before the transaction that writes it. From the claim on every older
    *   holder is refused; without it, one could still write after we have read.
    * - `fence.transaction` for what is written: it checks the token again, under a row lock.
-   * - `onLost: 'ignore'`, because a write that passed the fence is good, whatever became of the lock meanwhile.
+   *
+   * A write that passed the fence is good, whatever became of the lock meanwhile: the call returns its result.
    *
    * @returns `'taken'` when the seat was sold before; nothing was charged.
    * @throws StaleTokenError when a newer holder took over meanwhile: nothing was written, the customer was refunded.
    */
-  @Fenced((seatId: string) => `seat:${seatId}`, { claim: true, onLost: 'ignore' })
+  @Fenced((seatId: string) => `seat:${seatId}`, { claim: true })
   async book(
     seatId: string,
     customer: string,

@@ -36,7 +36,7 @@ describe('in JSON', () => {
     expect(written(lost)).toMatchObject({ name: 'LockLostError', reason: 'taken', token: 17 });
     const refused = new RedlockConfigError('nodes[0]', circular, 'give a URL');
     expect(written(refused)).toMatchObject({ option: 'nodes[0]', message: refused.message });
-    const stale = new StaleTokenError('a', '17', '18', 'hunter2', { cause: circular });
+    const stale = new StaleTokenError('a', '17', '18', 'hunter2');
     expect(written(stale)).toMatchObject({ key: 'a', token: '17', currentToken: '18' });
     expect(JSON.stringify([lost, refused, stale])).not.toContain('hunter2');
   });

@@ -1,0 +1,161 @@
+import 'reflect-metadata';
+import { randomUUID } from 'node:crypto';
+import { Controller, Post } from '@nestjs/common';
+import Database from 'better-sqlite3';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  Fenced,
+  FencingToken,
+  fencingToken,
+  LockService,
+  LockSignal,
+  lockSignal,
+} from '../../lib/index.ts';
+import { Fence, sqliteFence } from '../../lib/fencing/index.ts';
+import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
+import { closeAll, closeLater, startModule } from './support/applications.ts';
+
+/** A holder that does not run until its lease is over. */
+const FROZEN = { ttl: 1_000, extend: false, wait: 0 } as const;
+const KEY = 'seat:1';
+
+@Controller()
+class Bookings {
+  constructor(private readonly fence: Fence<Database.Database>) {}
+
+  @Post('transaction')
+  @Fenced(KEY, FROZEN)
+  async transaction(
+    @FencingToken() token = fencingToken(),
+    @LockSignal() signal = lockSignal(),
+  ): Promise<string> {
+    return this.#book(token, signal);
+  }
+
+  @Post('claim-and-transaction')
+  @Fenced(KEY, { ...FROZEN, claim: true })
+  async claimAndTransaction(
+    @FencingToken() token = fencingToken(),
+    @LockSignal() signal = lockSignal(),
+  ): Promise<string> {
+    return this.#book(token, signal);
+  }
+
+  @Post('swallowed')
+  @Fenced(KEY, { ...FROZEN, claim: true })
+  async swallowed(
+    @FencingToken() token = fencingToken(),
+    @LockSignal() signal = lockSignal(),
+  ): Promise<string> {
+    return this.#book(token, signal).catch(() => 'booked');
+  }
+
+  @Post('claim')
+  @Fenced(KEY, { ...FROZEN, claim: true })
+  async claim(@LockSignal() signal = lockSignal()): Promise<string> {
+    return lost(signal);
+  }
+
+  @Post('told-to-throw')
+  @Fenced(KEY, { ...FROZEN, claim: true, onLost: 'throw' })
+  async toldToThrow(@LockSignal() signal = lockSignal()): Promise<string> {
+    return lost(signal);
+  }
+
+  @Post('lock-only')
+  @Fenced(KEY, FROZEN)
+  async lockOnly(@LockSignal() signal = lockSignal()): Promise<string> {
+    return lost(signal);
+  }
+
+  async #book(token: FencingToken, signal: AbortSignal): Promise<string> {
+    await lost(signal);
+    return this.fence.transaction(token, (tx) => {
+      tx.prepare("INSERT INTO booking VALUES ('frozen')").run();
+      return 'booked';
+    });
+  }
+}
+
+/** Called while the frozen holder's lock is lost. */
+let meanwhile: () => Promise<unknown> = async () => undefined;
+
+async function lost(signal: AbortSignal): Promise<string> {
+  await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  await meanwhile();
+  return 'booked';
+}
+
+describe('a booking over HTTP whose holder was frozen past its lease', () => {
+  let servers: RedisServer[];
+  let database: Database.Database;
+  const events: string[] = [];
+
+  beforeAll(async () => {
+    servers = await startRedisServers(3);
+  });
+  afterAll(() => Promise.all(servers.map((server) => server.stop())));
+  beforeEach(() => {
+    database = new Database(':memory:');
+    database.exec('CREATE TABLE booking (customer TEXT)');
+    events.length = 0;
+    meanwhile = async () => undefined;
+  });
+  afterEach(closeAll);
+  afterEach(() => void database.close());
+
+  async function start() {
+    const fence = sqliteFence(database);
+    database.exec(fence.ddl());
+    const module = await startModule(
+      { controllers: [Bookings] },
+      {
+        nodes: servers.map(({ url }) => url),
+        keyPrefix: `lock:${randomUUID()}:`,
+        restartGuard: false,
+        fence,
+        onEvent: ({ type }) => void events.push(type),
+      },
+    );
+    const app = closeLater(module.createNestApplication());
+    await app.listen(0, '127.0.0.1');
+    const rival = () =>
+      module.get(LockService).withLock(KEY, ({ token }) =>
+        fence.transaction(token, (tx) => {
+          tx.prepare("INSERT INTO booking VALUES ('rival')").run();
+        }),
+      );
+    const post = async (path: string) => {
+      const response = await fetch(`${await app.getUrl()}/${path}`, { method: 'POST' });
+      const text = await response.text();
+      const code = response.ok ? text : (JSON.parse(text) as { code: string }).code;
+      return [response.status, code, response.headers.get('retry-after')];
+    };
+    const booked = () => database.prepare('SELECT customer FROM booking').pluck().all();
+    return { post, rival, booked };
+  }
+
+  it.each([
+    ['transaction', 201, 'booked', ['frozen']],
+    ['claim-and-transaction', 201, 'booked', ['frozen']],
+    ['claim', 201, 'booked', []],
+    ['told-to-throw', 500, 'LOCK_LOST', []],
+    ['lock-only', 500, 'LOCK_LOST', []],
+  ])('answers %s without a rival with %d %s', async (path, status, code, books) => {
+    const { post, booked } = await start();
+    expect(await post(path)).toEqual([status, code, null]);
+    expect(booked()).toEqual(books);
+    expect(events).toContain('lost');
+  });
+
+  it.each([
+    ['transaction', 412, 'STALE_TOKEN'],
+    ['claim-and-transaction', 412, 'STALE_TOKEN'],
+    ['swallowed', 500, 'LOCK_LOST'],
+  ])('answers %s beside a rival with %d %s', async (path, status, code) => {
+    const { post, rival, booked } = await start();
+    meanwhile = rival;
+    expect(await post(path)).toEqual([status, code, null]);
+    expect(booked()).toEqual(['rival']);
+  });
+});
