@@ -24,6 +24,16 @@ const storage = new AsyncLocalStorage<readonly Frame[]>();
 /** Around this call. */
 const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOver }) => !isOver);
 
+/** Says whether this call runs inside the work of a fence transaction over `database`. */
+export function isInFencedWork(database: object): boolean {
+  return frames().some(({ of }) => of.database === database);
+}
+
+/** Runs what a fence does for itself, which is part of no work. */
+export function outsideWork<Result>(run: () => Result): Result {
+  return storage.run([], run);
+}
+
 /**
  * Knows, in each async call, which rows of one table the transactions around it hold. Asking for them on another connection
  * would wait for a transaction that waits for the asker: no database sees such a deadlock.
@@ -34,7 +44,7 @@ export class FenceContext {
    * @param onlyConnection a second transaction on it, of whatever fence, key and holder, would wait for the one around it
    */
   constructor(
-    private readonly database: object,
+    readonly database: object,
     private readonly table: string,
     private readonly onlyConnection?: object,
   ) {}

@@ -64,6 +64,11 @@ export function currentSection(
   return undefined;
 }
 
+/** The method under `@Fenced` of the innermost section of this async context. */
+export function currentMethod(): string | undefined {
+  return running(storage.getStore())?.calledBy;
+}
+
 /**
  * The innermost section of this async context whose lock holds all of `keys` at the moment, or undefined when none of them is
  * held. Only sections that still run count: what outlives its section acquires for itself.

@@ -7,6 +7,7 @@ import {
   isInPostgresTransaction,
   postgresExecutor,
   runPostgresTransaction,
+  watchPool,
   withClient,
   type PostgresClient,
   type PostgresPool,
@@ -58,6 +59,7 @@ export function postgresFence<Pool extends PostgresPool>(
   const { prepared = false } = options;
   if (typeof prepared !== 'boolean')
     throw new RedlockConfigError('prepared', prepared, 'give true or false');
+  watchPool(pool);
   return new SqlFence<PostgresClient>(
     {
       dialect: 'postgresql',

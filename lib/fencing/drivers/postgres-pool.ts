@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { FencedUsageError } from '../../core/errors.ts';
+import { currentMethod } from '../../core/holding/reentrancy.ts';
 import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
+import { isInFencedWork, outsideWork } from '../fence-context.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 
@@ -17,6 +19,7 @@ export interface PostgresClient {
 /** Part of a pool of `pg` that the fence uses; it opens and ends no connection by itself. */
 export interface PostgresPool extends PostgresClient {
   connect(): Promise<PooledClient>;
+  on?(event: 'acquire', listener: () => void): unknown;
 }
 
 interface PooledClient extends PostgresClient {
@@ -36,6 +39,27 @@ export function checkPostgresPool(
   checkFenceArguments(factory, pool, ['connect', 'query'], needs, options, known);
   // A client of its own for each transaction; the only one would be closed with the first.
   if ('connectionParameters' in pool) refuseClient(factory, pool, needs);
+}
+
+const watched = new WeakSet<PostgresPool>();
+let hasWarned = false;
+
+/**
+ * Warns, once per process and never in production, when the work of a fence transaction takes another connection of the pool: a
+ * write on it is not fenced.
+ */
+export function watchPool(pool: PostgresPool): void {
+  if (process.env['NODE_ENV'] === 'production' || watched.has(pool)) return;
+  watched.add(pool);
+  pool.on?.('acquire', () => {
+    if (hasWarned || !isInFencedWork(pool)) return;
+    hasWarned = true;
+    const where = currentMethod() ?? 'The work of a fence transaction';
+    process.emitWarning(
+      `${where} sent a query to the pool while its fence.transaction was open: this query is not fenced. Use tx.`,
+      'FenceWarning',
+    );
+  });
 }
 
 /** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
@@ -64,7 +88,7 @@ export async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
 ): Promise<Result> {
-  const client = await pool.connect();
+  const client = await outsideWork(() => pool.connect());
   let broken: Error | undefined;
   // A session that the server ends while it idles is an event; without a listener it would end the process.
   const onError = (error: Error): void => void (broken ??= error);
