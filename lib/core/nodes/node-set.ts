@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import type { Environment } from '../environment.ts';
+import type { Clock, Environment } from '../environment.ts';
 import type { NodeCause } from '../errors.ts';
 import type { LockEvent } from '../events.ts';
 import { inModuleContext } from '../system-environment.ts';
@@ -72,7 +72,7 @@ export class NodeSet {
   /** Configurations of other processes that were reported. */
   readonly #conflicts = new Set<string>();
   #wallAheadMs: number;
-  readonly #bootAheadMs: number;
+  #bootAheadMs: number;
   readonly #collected: Collected[] = [];
   readonly #flushAll = this.flush.bind(this);
   #isFlushDue = false;
@@ -103,9 +103,7 @@ export class NodeSet {
     this.#configuration = configurationText(addresses, options.quorum);
     const { clock } = environment;
     this.#wallAheadMs = clock.wallMicros() / 1000 - clock.monotonicMs();
-    // A pause between the two readings, and the steps, make a suspend longer, never shorter; hardly one comes twice in a row.
-    const aheadMs = () => clock.sinceBootMs() - BOOT_STEP_MS - clock.monotonicMs();
-    this.#bootAheadMs = Math.max(aheadMs(), aheadMs());
+    this.#bootAheadMs = leastBootAheadMs(clock);
     const nowMs = () => this.nowMs;
     this.answers = new Deadlines(environment, nowMs);
     this.alarms = new Deadlines(environment, nowMs, true);
@@ -127,9 +125,13 @@ export class NodeSet {
     const monotonicMs = clock.monotonicMs();
     const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
     if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
-      const aheadMs = () => -clock.monotonicMs() + clock.sinceBootMs();
-      const missedMs = Math.min(aheadMs(), aheadMs()) - this.#bootAheadMs - this.suspendedMs;
-      if (missedMs > BOOT_CLOCK_ERROR_MS) this.suspendedMs += missedMs;
+      const leastMs = leastBootAheadMs(clock);
+      const aheadMs = () => -clock.monotonicMs() + clock.sinceBootMs() + BOOT_STEP_MS;
+      const missedMs = Math.min(aheadMs(), aheadMs()) - this.#bootAheadMs;
+      if (missedMs > BOOT_CLOCK_ERROR_MS) {
+        this.suspendedMs += missedMs;
+        this.#bootAheadMs = leastMs;
+      }
       // Waits for the end of the tick: a getter may have looked at the clock.
       this.environment.endOfTick(() => this.#clockMoved());
     }
@@ -312,4 +314,13 @@ export class NodeSet {
       // Failure that cannot be shown, or warned of, must not end a lock either.
     }
   }
+}
+
+/**
+ * Lead of the clock since boot, at the least: a pause between its reading and the other one makes it shorter, and hardly comes twice
+ * in a row.
+ */
+function leastBootAheadMs(clock: Clock): number {
+  const aheadMs = () => clock.sinceBootMs() - clock.monotonicMs();
+  return Math.max(aheadMs(), aheadMs());
 }

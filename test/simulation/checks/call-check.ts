@@ -61,7 +61,9 @@ export class CallCheck {
     this.#client.refused(error, this.#keys);
     if (!isRedlockError(error) || REFUSED_AT_ONCE.includes(error.code)) return;
     this.#checkStarved(error.code);
-    if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy) this.#broke('false-busy', error);
+    // A caller of this process that was granted it in this moment may say so a little later.
+    if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy)
+      this.#run.world.endOfTick(() => this.#mayBeBusy || this.#broke('false-busy', error));
     if (error instanceof QuorumUnavailableError && this.#couldVote && !this.#hadNoTime(error))
       this.#broke('false-outage', error);
   }

@@ -28,7 +28,8 @@ interface ExtendedLock {
 export class LockRecord {
   readonly locks = new Map<string, KnownLock>();
   readonly #byToken = new Map<string, KnownLock>();
-  readonly #granted = new Set<string>();
+  /** End of the validity, by holder, also of locks that have ended. */
+  readonly #granted = new Map<string, number>();
   /** When the attempt with this holder began, true time. */
   readonly #attempts = new Map<string, number>();
   /** Up to when somebody has a lock, as far as this process knows; by key. */
@@ -108,7 +109,7 @@ export class LockRecord {
     const known = { lock, validUntilMs: validUntil, sections: 0 };
     this.locks.set(holder, known);
     this.#byToken.set(`${token} ${lock.keys.join()}`, known);
-    this.#granted.add(holder);
+    this.#granted.set(holder, validUntil);
     // A stall between the last vote and this moment may have left nothing of it.
     if (validUntil > at) this.#run.world.at(at, () => this.#checkBeside(lock, at));
     this.#whenLost(lock, known);
@@ -202,6 +203,7 @@ export class LockRecord {
       broke(this.#run, 'revived', message, at);
     }
     known.validUntilMs = validUntil;
+    this.#granted.set(holder, validUntil);
     history.push({ type: 'extended', process: this.#process.name, holder, at, validUntil });
     trace.add(this.#process.name, `EXTENDED ${holder} until ${validUntil.toFixed(3)}`, at);
   }
@@ -247,6 +249,8 @@ export class LockRecord {
   }): void {
     // Fences that expired by a jump of the calendar are the one thing an extension can't see.
     if (this.#run.plan.family === 'calendar') return;
+    // When it left after the end of the validity, because the process had paused, no answer to it prolongs anything.
+    if (sentAtMs >= (this.#granted.get(request.holder) ?? Infinity)) return;
     for (const grant of this.#run.grants) {
       const isNewer = grant.token > request.ballot && grant.atMs < sentAtMs;
       if (!isNewer || !request.names.locks.includes(`lock:${grant.key}`)) continue;

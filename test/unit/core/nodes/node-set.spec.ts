@@ -31,6 +31,17 @@ describe('a look at the clocks', () => {
     environment.shiftWallClock(-3_600_000);
     expect(await look()).toEqual([20_500, 2]);
   });
+
+  it('takes no suspend to be shorter than it was, whatever it found before', async () => {
+    const { set, environment } = world;
+    for (let count = 0; count < 20; count += 1) {
+      environment.skip(101.7 * count);
+      const beforeMs = set.checkedNowMs;
+      environment.suspend(210.3);
+      expect(set.checkedNowMs - beforeMs).toBeGreaterThanOrEqual(210.3);
+      await environment.flush();
+    }
+  });
 });
 
 describe('connections', () => {
