@@ -49,7 +49,7 @@ afterEach(async () => {
   jest.useRealTimers();
   await server.resume();
   await driver.node.close();
-  link.close();
+  await link.close();
 });
 afterAll(() => server.stop());
 

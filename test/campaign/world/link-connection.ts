@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { historyNow } from '../../history/lock-history.ts';
 import type { ConnectionKind, Direction, Link } from './link.ts';
@@ -17,7 +18,7 @@ export class LinkConnection {
   kind: ConnectionKind = 'commands';
   /** The client has ended it. */
   isLeft = false;
-  readonly #server = new Socket({ allowHalfOpen: true }).setNoDelay(true);
+  #server: Socket;
   readonly #kept = {
     requests: [] as { readonly cargo: Cargo; readonly dueAt: number }[],
     replies: [] as { readonly cargo: Cargo; readonly dueAt: number }[],
@@ -35,7 +36,8 @@ export class LinkConnection {
     private readonly link: Link,
     readonly id: string,
   ) {
-    const server = this.#server;
+    const server = this.#newServer();
+    this.#server = server;
     this.closed = Promise.all(
       [client, server].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
     );
@@ -46,14 +48,6 @@ export class LinkConnection {
       })
       .on('end', () => this.#clientLeft())
       .on('error', () => this.#clientLeft());
-    const serverLeft = (): void => {
-      if (this.#swallowsReplies) resetSocket(client);
-      else this.#carry('replies', 'end');
-    };
-    server
-      .on('data', (bytes: Buffer) => this.#swallowsReplies || this.#carry('replies', bytes))
-      .on('end', serverLeft)
-      .on('error', serverLeft);
     this.modeChanged();
   }
 
@@ -80,6 +74,17 @@ export class LinkConnection {
     this.#deliver('replies');
   }
 
+  /** Goes on with the target of today. A server answers what it was sent before it closes: no reply is lost, none comes twice. */
+  async follow(): Promise<void> {
+    const old = this.#server;
+    this.client.pause();
+    old.off('end', this.#serverLeft).off('error', this.#serverLeft);
+    old.on('error', () => undefined).end();
+    await once(old, 'close');
+    this.#server = this.#newServer().connect(this.link.target);
+    this.client.resume();
+  }
+
   /** Resets both ends, whatever the mode. */
   reset(): void {
     if (this.#isOver) return;
@@ -87,6 +92,19 @@ export class LinkConnection {
     this.#isOver = true;
     resetSocket(this.client);
     resetSocket(this.#server);
+  }
+
+  readonly #serverLeft = (): void => {
+    if (this.#swallowsReplies) resetSocket(this.client);
+    else this.#carry('replies', 'end');
+  };
+
+  #newServer(): Socket {
+    return new Socket({ allowHalfOpen: true })
+      .setNoDelay(true)
+      .on('data', (bytes: Buffer) => this.#swallowsReplies || this.#carry('replies', bytes))
+      .on('end', this.#serverLeft)
+      .on('error', this.#serverLeft);
   }
 
   #noteCut(from = historyNow()): void {

@@ -62,7 +62,8 @@ export class Link {
   #resetsAfterRequest = false;
 
   private constructor(
-    readonly target: LinkTarget,
+    /** Destination of new connections. */
+    public target: LinkTarget,
     readonly random: SeededRandom,
     readonly noteCut: (cut: CutConnection) => void,
   ) {
@@ -84,6 +85,10 @@ export class Link {
 
   get port(): number {
     return (this.#listener.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
   }
 
   /** Connections with an end that is still open. */
@@ -127,7 +132,12 @@ export class Link {
     return isDue;
   }
 
-  close(): void {
+  /** Gives each connection of a client one to the new target, as a proxy does when it fails over. */
+  async followTarget(): Promise<void> {
+    await Promise.all(Array.from(this.#connections, (connection) => connection.follow()));
+  }
+
+  async close(): Promise<void> {
     this.#listener.close();
     for (const connection of this.#connections) connection.reset();
   }
