@@ -1,169 +1,40 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { publicNames } from './rules.ts';
 import { readSource } from './source-file.ts';
 
-describe('public exports', () => {
-  const entries: Record<string, readonly string[]> = {
-    'lib/index.ts': [
-      'ClientSignal',
-      'FENCING_TOKEN_HEADER',
-      'Fenced',
-      'FencedInterceptor',
-      'FencedUsageError',
-      'FencingToken',
-      'FencingTokenHeader',
-      'LockBusyError',
-      'LockExceptionFilter',
-      'LockLostError',
-      'LockService',
-      'LockSignal',
-      'QuorumUnavailableError',
-      'REDLOCK_DEFAULTS',
-      'REDLOCK_NODES',
-      'RedlockClosedError',
-      'RedlockConfigError',
-      'RedlockError',
-      'RedlockModule',
-      'StaleTokenError',
-      'fencingToken',
-      'fencingTokenHeader',
-      'inClsTransaction',
-      'isRedlockError',
-      'lockSignal',
-      'parseFencingTokenHeader',
-      'type AcquireOptions',
-      'type ClsTransactionHosts',
-      'type Duration',
-      'type FencedDecorator',
-      'type FencedKey',
-      'type FencedKeyFunction',
-      'type FencedOptions',
-      'type FencingTokenHeaderOptions',
-      'type HeaderToken',
-      'type Lock',
-      'type LockEvent',
-      'type LockEventListener',
-      'type LockExceptionAnswer',
-      'type LockExceptionFilterOptions',
-      'type LockInspection',
-      'type LockLossReason',
-      'type ModuleFence',
-      'type NodeCause',
-      'type NodeFailureReason',
-      'type NodeInput',
-      'type NodeInspection',
-      'type PromiseMethod',
-      'type ReceivedFencingToken',
-      'type RedlockErrorCode',
-      'type RedlockModuleAsyncOptions',
-      'type RedlockModuleOptions',
-      'type RedlockOptions',
-      'type RedlockOptionsFactory',
-      'type ResourceOfRequest',
-      'type RetryOptions',
-      'type SectionOptions',
-      'type TokenRequest',
-      'type TokenSource',
-      'type WithLockOptions',
-    ],
-    'lib/fencing/index.ts': [
-      'Fence',
-      'FencedUsageError',
-      'FencingToken',
-      'SqlFence',
-      'StaleTokenError',
-      'drizzleFence',
-      'isRedlockError',
-      'isStaleTokenError',
-      'knexFence',
-      'kyselyFence',
-      'mikroOrmFence',
-      'mysqlFence',
-      'pgliteFence',
-      'postgresFence',
-      'postgresTokenSource',
-      'prismaFence',
-      'redisFence',
-      'sqliteFence',
-      'type DrizzleDatabase',
-      'type DrizzleFenceOptions',
-      'type DrizzleSql',
-      'type DrizzleTransaction',
-      'type FenceEvent',
-      'type FenceEventListener',
-      'type FenceFinding',
-      'type FenceKeys',
-      'type FenceOptions',
-      'type FenceToken',
-      'type FenceTransactionOptions',
-      'type IsolationLevel',
-      'type KnexInstance',
-      'type KnexTransaction',
-      'type KyselyDatabase',
-      'type KyselyFenceOptions',
-      'type KyselyTransaction',
-      'type MikroOrmEntityManager',
-      'type MysqlConnection',
-      'type MysqlPool',
-      'type Pglite',
-      'type PgliteTransaction',
-      'type PlaceholderStyle',
-      'type PostgresClient',
-      'type PostgresFenceOptions',
-      'type PostgresPool',
-      'type PostgresTokenSource',
-      'type PrismaDatabase',
-      'type PrismaFenceOptions',
-      'type PrismaTransaction',
-      'type RedisFence',
-      'type RedisFenceClient',
-      'type RedisFenceOptions',
-      'type RedisWriteCommand',
-      'type SqlDialect',
-      'type SqlExecutor',
-      'type SqlFenceAdapter',
-      'type SqlFenceOptions',
-      'type SqlRow',
-      'type SqliteDatabase',
-      'type SqliteFence',
-      'type StaleContext',
-      'type TypeormDataSource',
-      'type TypeormManager',
-      'typeormFence',
-    ],
-    'lib/testing/index.ts': [
-      'MemoryLockNode',
-      'MemoryLockServer',
-      'assertFenceConformance',
-      'createFencingToken',
-      'createMemoryNodes',
-      'fenceConformance',
-      'occupy',
-      'type FenceConformanceCase',
-      'type FenceConformanceOptions',
-      'type FenceConformanceReport',
-      'type FencePast',
-      'type FenceStore',
-      'type FenceStressOptions',
-      'type FenceTicket',
-      'type MemoryCommandName',
-      'type MemoryFault',
-      'type MemoryLockNodeOptions',
-      'type MemoryLockServerOptions',
-      'type MemorySnapshot',
-      'type OccupiedKeys',
-      'type OccupyOptions',
-    ],
-  };
-  const modules: Record<string, () => Promise<object>> = {
-    'lib/index.ts': () => import('../../lib/index.ts'),
-    'lib/fencing/index.ts': () => import('../../lib/fencing/index.ts'),
-    'lib/testing/index.ts': () => import('../../lib/testing/index.ts'),
-  };
+const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promise<object>])[] = [
+  ['lib/index.ts', 'nestjs-fenced-lock', () => import('../../lib/index.ts')],
+  [
+    'lib/fencing/index.ts',
+    'nestjs-fenced-lock/fencing',
+    () => import('../../lib/fencing/index.ts'),
+  ],
+  [
+    'lib/testing/index.ts',
+    'nestjs-fenced-lock/testing',
+    () => import('../../lib/testing/index.ts'),
+  ],
+];
 
-  it.each(Object.entries(entries))('of %s are exactly these', async (path, names) => {
+/** Names that a page of the reference describes; those that are nothing but types as `type Name`. */
+function namesOn(page: string): string[] {
+  const sections = readFileSync(`docs/reference/${page}.md`, 'utf8').split(/^## /m).slice(1);
+  const [types, values] = [true, false].map((areTypes) =>
+    sections
+      .filter((section) => /^(Interfaces|Type Aliases)/.test(section) === areTypes)
+      .flatMap((section) => [...section.matchAll(/^### (?:`abstract` )?([\w\\]+)/gm)])
+      .map(([, name]) => name!.replaceAll('\\', '')),
+  ) as [string[], string[]];
+  const onlyTypes = types.filter((name) => !values.includes(name)).map((name) => `type ${name}`);
+  return [...onlyTypes, ...values].sort();
+}
+
+describe('public exports', () => {
+  it.each(ENTRIES)('of %s are exactly those of the reference', async (path, page, load) => {
+    const names = namesOn(page);
     expect(publicNames(readSource(path))).toEqual(names);
     const values = names.filter((name) => !name.startsWith('type '));
-    expect(Object.keys(await modules[path]!()).sort()).toEqual(values);
+    expect(Object.keys(await load()).sort()).toEqual(values);
   });
 });

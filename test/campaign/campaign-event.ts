@@ -1,5 +1,6 @@
 import type { LockHistoryEvent } from '../history/lock-history.ts';
-import type { ConnectionKind } from './network/network-command.ts';
+import type { CutConnection } from './world/link.ts';
+import type { Access } from './world/resource-client.ts';
 
 /**
  * Events that one run of the fault campaign wrote down: what holders saw of their locks, and around it what callers asked for,
@@ -19,6 +20,9 @@ export type CampaignEvent =
   | FaultEvent
   | CutEvent
   | MarkEvent;
+
+/** Events of one type. */
+export type EventOf<Type extends CampaignEvent['type']> = Extract<CampaignEvent, { type: Type }>;
 
 /** Process that wrote it down, and time. */
 interface Written {
@@ -42,7 +46,6 @@ export interface AnsweredEvent extends Written {
   readonly call: string;
   /** `granted`, or the code of the error. */
   readonly outcome: string;
-  /** Text of the error, for people. */
   readonly message?: string;
 }
 
@@ -50,29 +53,18 @@ export interface AnsweredEvent extends Written {
 export interface ReleaseAnsweredEvent extends Written {
   readonly type: 'release-answered';
   readonly holder: string;
-  readonly at: number;
 }
 
 /**
- * The resource was read or written by a holder. Written down by the resource, in the order in which it did it.
- *
- * There are two views of the same records: one that checks tokens, one that takes everything. A holder reads the number
- * of a record after its grant (on the fenced view the read claims the record for its token), and later writes back that
- * number plus one.
+ * The resource was read or written by a holder. A holder reads the number of a record after its grant, and later writes back
+ * that number plus one.
  */
-export interface AccessEvent {
+export interface AccessEvent extends Written, Access {
   readonly type: 'access';
-  readonly process: 'resource';
-  readonly view: 'fenced' | 'unfenced';
-  readonly operation: 'read' | 'write';
-  readonly key: string;
   readonly holder: string;
   readonly token: number;
-  readonly at: number;
   /** Always true on the unfenced view. */
   readonly accepted: boolean;
-  /** Number that a read found there, or that a write was to write. */
-  readonly value: number;
 }
 
 /** Occurrence that must never happen. */
@@ -94,7 +86,6 @@ export interface ProblemEvent extends Written {
 export interface ClosedEvent extends Written {
   readonly type: 'closed';
   readonly from: number;
-  readonly at: number;
 }
 
 /** The lock service reported a change of one of its nodes. */
@@ -102,7 +93,6 @@ export interface NodeEvent extends Written {
   readonly type: 'node';
   readonly node: number;
   readonly change: 'joined' | 'left' | 'failing';
-  /** Cause, for people. */
   readonly reason?: string;
 }
 
@@ -114,35 +104,22 @@ export interface VotedEvent extends Written {
   readonly askedAt: number;
 }
 
-/** Servers, or the ways to them, did not work for a while. Written down at the end of it. */
-export interface FaultEvent {
+/** Servers, or the ways to them, did not work from `from` to `at`. */
+export interface FaultEvent extends Written {
   readonly type: 'fault';
-  readonly process: 'campaign';
-  /** Description for people. */
   readonly what: string;
   readonly nodes: readonly number[];
   /** The workers that had to do without them, as `worker-2`; all of them when left out. */
   readonly workers?: readonly string[];
   readonly from: number;
-  /** Time from which it works for clients that are connected; and votes, unless it forgot. */
-  readonly at: number;
   /** Clients failed to connect meanwhile, so that they pause between their tries. */
   readonly isOffline?: boolean;
-  /** Clients had to join again. */
-  readonly rejoins?: boolean;
   /** Commands and replies sent meanwhile arrived at their end. */
   readonly delivers?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;
   /** Time in which certainly none of the servers may vote, where they were started again or emptied. */
   readonly guard?: { readonly from: number; readonly to: number };
-}
-
-/** Harm that a link did to a connection; it ended `at`, or was replaced then by a client that noticed by itself. */
-export interface CutConnection {
-  readonly kind: ConnectionKind;
-  readonly from: number;
-  readonly at: number;
 }
 
 /** The network ended a connection of a worker to a server, or forgot it. */
@@ -154,46 +131,33 @@ export interface CutEvent extends CutConnection {
   readonly node: number;
 }
 
-/** Act of the campaign, or of a worker on itself at its request, as far as a promise depends on it. */
-export type MarkEvent = {
-  readonly type: 'mark';
-  readonly process: 'campaign';
-  readonly at: number;
-} & (
-  | {
-      /** Workers have all started, and no server may vote before a guard time has passed. */
-      readonly mark: 'started';
-    }
-  | {
-      /** Promises about speed hold from here on; before it processes and servers start. */
-      readonly mark: 'measuring' | 'measured';
-    }
-  | {
-      /** A worker process (its name as in the other events) is harmed; what it was about to do stays undone. */
-      readonly mark: 'worker-stopped' | 'worker-resumed' | 'worker-killed' | 'worker-blocked';
-      readonly worker: string;
-    }
-  | {
-      /** A worker process runs from here on; what it needs to get that far says nothing about locks. */
-      readonly mark: 'worker-started';
-      readonly worker: string;
-    }
-  | {
-      /** The clocks of these servers moved, at some time between `from` and `at`. */
-      readonly mark: 'clocks-moved';
-      readonly nodes: readonly number[];
-      readonly from: number;
-    }
-  | {
-      /** Note for people who read the history. */
-      readonly mark: 'note';
-      readonly text: string;
-    }
-);
+/** Mark that a run makes of itself. */
+export type Mark =
+  /** Workers have all started, and no server may vote before a guard time has passed. */
+  | { readonly mark: 'started' }
+  /** The promises about speed hold from `measuring` to `measured`. */
+  | { readonly mark: 'measuring' | 'measured' }
+  /** A worker process (its name as in the other events) begins to run, or is killed. */
+  | { readonly mark: 'worker-started' | 'worker-killed'; readonly worker: string }
+  /** The clocks of these servers moved, at some time since `from`. */
+  | { readonly mark: 'clocks-moved'; readonly nodes: readonly number[]; readonly from: number }
+  | { readonly mark: 'note'; readonly text: string };
 
-/** A mark without what every mark has. */
-export type Mark = MarkEvent extends infer Each
-  ? Each extends MarkEvent
-    ? Omit<Each, 'type' | 'process' | 'at'>
-    : never
-  : never;
+export type MarkEvent = Written & { readonly type: 'mark' } & Mark;
+
+/** When an event was written down. */
+export function timeOf(event: CampaignEvent): number {
+  return event.type === 'stalled' ? event.to : event.at;
+}
+
+/** The events of all files in one order: by time, and of each file in the order of the file. */
+export function mergeHistory(files: readonly (readonly CampaignEvent[])[]): CampaignEvent[] {
+  const timed = files.flatMap((events) => {
+    let latest = -Infinity;
+    return events.map((event) => {
+      latest = Math.max(latest, timeOf(event));
+      return { event, at: latest };
+    });
+  });
+  return timed.sort((a, b) => a.at - b.at).map(({ event }) => event);
+}

@@ -1,6 +1,6 @@
 import type { Edit } from '../support/program.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
-import type { CampaignViolation } from './checks/run-verdict.ts';
+import type { CampaignViolation } from './judge/verdict.ts';
 
 /** The code broken on purpose, and the schedule in which the campaign has to notice it. */
 export interface Control {
@@ -36,7 +36,7 @@ function broken(
 
 /** Checks that find nothing in these would be worth nothing. */
 export const CONTROLS: readonly Control[] = [
-  mutant('no-guard', 'majority restarted empty', [...OVERLAP, 'granted-during-guard'], {
+  mutant('no-guard', 'majority FLUSHALL', [...OVERLAP, 'granted-during-guard'], {
     quick: true,
   }),
   mutant('quorum-one-short', 'servers divided between workers', OVERLAP),
@@ -145,9 +145,9 @@ export const CONTROLS: readonly Control[] = [
     claim: 'the network does not write down when it, or a server, did not run',
     schedule: 'network process stopped',
     caughtBy: ['false-outage'],
-    file: 'test/campaign/network/network-process.ts',
-    find: 'if (file) {',
-    replace: 'if (file === null) {',
+    file: 'test/campaign/world/world-process.ts',
+    find: 'noteStalls();',
+    replace: 'void noteStalls;',
     quick: true,
   }),
   broken('silent-connection-given-up-at-once', {

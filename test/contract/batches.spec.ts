@@ -52,7 +52,7 @@ function send(client: ContractClient, { names }: ContractHarness, request: Reque
   if (kind === 'acquire') return client.acquire(of, holder, ballot, ttlMs);
   if (kind === 'extend') return client.extend(of, holder, ballot, ttlMs);
   if (kind === 'wait')
-    return client.wait(names(keys[0]!), holder, { ticket, channel: CHANNEL, graceMs: 200 });
+    return client.stand(names(keys[0]!), holder, { ticket, channel: CHANNEL, graceMs: 200 });
   return kind === 'release' ? client.release(of, holder) : client.abandon(of, holder, pass);
 }
 

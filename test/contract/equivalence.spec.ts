@@ -33,7 +33,7 @@ async function compare(
     await ContractClient.joined(expected),
     await ContractClient.joined(actual),
   ] as const;
-  for (const client of clients) await client.listen('listened');
+  for (const client of clients) await client.listen('turns:listened');
   const kinds = new Set<string>();
   for (const [step, command] of randomCommands(
     seed,

@@ -134,12 +134,12 @@ export async function perform(
     case 'extend':
       return client.extend(names as LockNames, command.holder, command.ballot, command.ttlMs);
     case 'release':
-      return client.release(names as LockNames, command.holder, command.pass);
+      return client.release(names as LockNames, command.holder, { pass: command.pass });
     case 'abandon':
       return client.abandon(names as LockNames, command.holder, command.pass);
     case 'wait': {
       const { holder, ticket } = command;
-      return client.wait(names as LockNames, holder, { ticket, channel: 'turns:listened' });
+      return client.stand(names as LockNames, holder, { ticket, channel: 'turns:listened' });
     }
     case 'giveBack':
       return client.release(names as LockNames, `#${command.holder}`);
@@ -156,7 +156,7 @@ export async function perform(
     case 'join':
       return client.join();
     case 'otherRetention':
-      return client.join(0, RETENTION_MS + 1);
+      return client.join(0, { floorRetentionMs: RETENTION_MS + 1 });
   }
 }
 

@@ -46,7 +46,7 @@ async function compare(
     await ContractClient.joined(waiting),
     await ContractClient.joined(plainOne),
   ];
-  await first.listen('listened');
+  await first.listen('turns:listened');
   let refused = 0;
   const base = (await waiting.nowMicros()) + AHEAD_MICROS;
   for (const [step, command] of randomCommands(seed, steps, base).entries()) {

@@ -52,7 +52,7 @@ it('a full server is joined where it knows its marker, and not where that has to
   const { url } = servers[0]!;
   const admin = new Redis(url);
   const driver = await NodeDriver.open(new RedisLockNode(url));
-  const join = () => driver.join(0, 'full:');
+  const join = () => driver.join(0, { markerName: 'full:#marker' });
   try {
     await admin.config('SET', 'maxmemory-policy', 'noeviction');
     await join();

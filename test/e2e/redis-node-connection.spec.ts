@@ -225,18 +225,6 @@ describe('close', () => {
     }
   });
 
-  it('delivers a release that was given just before', async () => {
-    const driver = await NodeDriver.open(newNode());
-    await driver.join();
-    expect(await driver.acquire(names, 'last', ballotNow())).toEqual({ kind: 'accepted' });
-    const released = driver.release(names, 'last');
-    await driver.node.close();
-    expect(await released).toMatchObject({ kind: expect.stringMatching(/released|failed/) });
-    const next = await NodeDriver.open(newNode());
-    await next.join();
-    await eventually(async () => expect(await next.inspect(names)).toMatchObject({ holder: null }));
-  });
-
   it('is quick and complete while nothing answers', async () => {
     await server.freeze();
     const driver = await NodeDriver.open(newNode(), { connected: false });

@@ -59,27 +59,6 @@ describe('a server that knows no voting scripts any more', () => {
   });
 });
 
-describe('a server that quotes the password', () => {
-  it('does not get it into a message', async () => {
-    const password = 'hunter2/+=';
-    server = await ScriptedRedis.start((command) =>
-      command[0]?.toLowerCase() === 'auth'
-        ? `-ERR unknown command 'auth', with args beginning with: '${command.at(-1)}'\r\n`
-        : shakeHands(command),
-    );
-    const url = server.url.replace('//', `//:${encodeURIComponent(password)}@`);
-    node = new RedisLockNode(url);
-    const driver = await NodeDriver.open(node, { connected: false });
-    const reply = await eventually(async () => {
-      const answer = await driver.acquire(names, 'holder', ballotNow());
-      expect(answer).toMatchObject({ message: expect.stringContaining('unknown command') });
-      return answer;
-    });
-    expect(JSON.stringify([reply, driver.events, node.address])).not.toContain('hunter2');
-    expect(JSON.stringify(reply)).toContain('***');
-  });
-});
-
 describe('a server that accepts and closes', () => {
   it('is tried with growing pauses, without an event and without a crash', async () => {
     let times = 0;

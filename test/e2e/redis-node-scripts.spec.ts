@@ -118,15 +118,6 @@ describe('a join', () => {
   });
 });
 
-describe('after SCRIPT FLUSH', () => {
-  it('releases and looks still work, by text', async () => {
-    await driver.acquire(names, 'a', ballotNow());
-    await admin.script('FLUSH');
-    expect(await driver.inspect(names)).toMatchObject({ kind: 'inspected', holder: 'a' });
-    expect(await driver.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
-  });
-});
-
 describe('the floor', () => {
   it('is two numbers of 16 digits, and outlives its lock by the retention', async () => {
     const ballot = ballotNow();
@@ -264,21 +255,6 @@ describe('a thousand keys', () => {
 });
 
 describe('a user with the least rights', () => {
-  it('locks, extends, waits, receives turns, releases and passes the probe', async () => {
-    const limited = await nodeOfUser(requiredAclRules('lock:'));
-    await admin.script('FLUSH');
-    expect(await limited.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
-    await limited.listen('lock:#turns:service1');
-    const ballot = ballotNow();
-    expect(await limited.acquire(names, 'a', ballot)).toEqual({ kind: 'accepted' });
-    expect(await limited.extend(names, 'a', ballot)).toMatchObject({ kind: 'extended' });
-    await limited.wait(names, 'service1', 'lock:#turns:service1');
-    expect(await limited.release(names, 'a')).toMatchObject({ deleted: 1 });
-    await limited.untilTurn(names.locks[0]!);
-    expect(await limited.examine()).toMatchObject({ kind: 'facts', missingRights: [] });
-    expect(await admin.keys('*probe*')).toEqual([]);
-  });
-
   it.each(REQUIRED_COMMANDS)(
     'is examined, and %s is reported when it is missing',
     async (command) => {
@@ -327,15 +303,5 @@ describe('a user with the least rights', () => {
     const vote = limited.acquire(other, 'b', ballotNow());
     expect(await limited.release(names, 'a')).toEqual({ kind: 'released', deleted: 1 });
     expect(await vote).toMatchObject({ kind: 'failed' });
-  });
-
-  it.each([' &lock:*', ' +subscribe'])('without%s releases, and hears nothing', async (right) => {
-    const limited = await nodeOfUser(requiredAclRules('lock:').replace(right, ''));
-    await limited.join();
-    limited.node.listen('lock:#turns:service1');
-    await limited.acquire(names, 'a', ballotNow());
-    await limited.wait(names, 'service1', 'lock:#turns:service1');
-    expect(await limited.release(names, 'a')).toMatchObject({ kind: 'released', deleted: 1 });
-    expect(limited.turns).toEqual([]);
   });
 });

@@ -14,7 +14,7 @@ import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import { TcpLink } from '../campaign/network/tcp-link.ts';
+import { Link } from '../campaign/world/link.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
@@ -25,7 +25,7 @@ const SILENCE_LIMIT_MS = 200;
 const REPLACED = ['opened', expect.stringMatching(/^closed: given up/), 'opened'];
 
 let server: RedisServer;
-let link: TcpLink;
+let link: Link;
 let driver: NodeDriver;
 let names: LockNames;
 let tests = 0;
@@ -41,7 +41,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   tests += 1;
   names = new NodeNames('lock:', [`silence:${tests}`]);
-  link = await TcpLink.open({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
+  link = await Link.open({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
   await open(`redis://127.0.0.1:${link.port}`);
   await driver.join();
 });
@@ -55,7 +55,7 @@ afterAll(() => server.stop());
 
 describe('a connection that the network forgot', () => {
   it('is replaced once a second one was joined; what it carried is unknown', async () => {
-    link.forgetConnections();
+    link.forget();
     expect(await driver.acquire(names, 'lost', ballotNow())).toMatchObject({
       kind: 'failed',
       nothingWritten: false,
@@ -63,14 +63,14 @@ describe('a connection that the network forgot', () => {
     });
     await driver.untilEvents(3);
     expect(driver.events).toEqual(REPLACED);
-    expect(link.counts.connections).toBe(2);
+    expect(link.accepted).toBe(2);
     expect(await driver.join()).toEqual({ kind: 'joined', quarantineMs: 0 });
     expect(await driver.acquire(names, 'next', ballotNow())).toEqual({ kind: 'accepted' });
   });
 
   it('is replaced for turns too: they are received again, and the past is unknown', async () => {
     await driver.listen('lock:#turns:service1');
-    link.forgetConnections();
+    link.forget();
     await driver.untilListening(2);
     const holder = await NodeDriver.open(new RedisLockNode(server.url));
     await holder.join();
@@ -82,17 +82,17 @@ describe('a connection that the network forgot', () => {
   });
 
   it('stays as long as the second one is not answered either', async () => {
-    await link.setMode({ kind: 'hold' });
+    link.setMode({ kind: 'hold' });
     const answer = driver.acquire(names, 'held up', ballotNow());
-    await eventually(() => expect(link.counts.connections).toBe(2));
+    await eventually(() => expect(link.accepted).toBe(2));
     await sleep(5 * SILENCE_LIMIT_MS);
-    await link.setMode({ kind: 'pass' });
+    link.setMode({ kind: 'pass' });
     expect(await answer).toEqual({ kind: 'accepted' });
     expect(await driver.inspect(names)).toMatchObject({ holder: 'held up' });
     expect(driver.events).toEqual(['opened']);
     // The second one is given up, and no third one follows.
     await eventually(() => expect(link.openConnections).toBe(1));
-    expect(link.counts.connections).toBe(2);
+    expect(link.accepted).toBe(2);
   });
 });
 
@@ -202,6 +202,6 @@ describe('a process that does not read its sockets', () => {
       expect((await answer).kind).toBe('inspected');
     }
     expect(driver.events).toEqual(['opened']);
-    expect(link.counts.connections).toBe(1);
+    expect(link.accepted).toBe(1);
   });
 });

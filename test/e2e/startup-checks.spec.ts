@@ -137,31 +137,4 @@ describe('start-up checks on real servers', () => {
     );
     expect(formatStartupReport(result)).toContain('maxmemory-policy noeviction');
   });
-
-  it('name the right that a user lacks', async () => {
-    const admin = new Redis(servers[0].url);
-    try {
-      await admin.call('acl', [
-        'setuser',
-        'lacking',
-        'on',
-        '>secret',
-        '~lock:*',
-        '&lock:*',
-        '+@all',
-        '-psetex',
-      ]);
-      const url = servers[0].url.replace('//', '//lacking:secret@');
-      expect(await findings([url, servers[1].url, servers[2].url])).toEqual([
-        {
-          severity: 'error',
-          address: `${servers[0].host}:${servers[0].port}`,
-          message: expect.stringMatching(/PSETEX.*\+psetex/),
-        },
-      ]);
-    } finally {
-      await admin.call('acl', ['deluser', 'lacking']);
-      admin.disconnect();
-    }
-  });
 });

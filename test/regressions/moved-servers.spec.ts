@@ -5,11 +5,11 @@ import type { LockEvent } from '../../lib/core/events.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { Link } from '../campaign/world/link.ts';
 import { eventually } from '../support/eventually.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
-import { ForgetfulPath } from './support.ts';
 
 const closing = useClosing();
 const openRedlock = useRedlocks();
@@ -42,7 +42,7 @@ afterEach(async () => {
 /** A process behind an address that leads to the first server. It has waited for a release, so that it has all its connections. */
 async function openBehindAddress(options: RedlockOptions) {
   const events: LockEvent['type'][] = [];
-  const path = closing(await ForgetfulPath.open(servers[0]!));
+  const path = closing(await Link.open(servers[0]!));
   const onEvent = ({ type }: LockEvent) => void (type.startsWith('node-') && events.push(type));
   const redlock = await openRedlock([new RedisLockNode(path.url)], { ...options, onEvent });
   const other = await openRedlock([new RedisLockNode(path.url)], options);

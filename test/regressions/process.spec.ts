@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { Link } from '../campaign/world/link.ts';
 import { eventually } from '../support/eventually.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
-import { ForgetfulPath } from './support.ts';
 
 const PROGRAM_START = `
 import { Redlock } from './lib/core/redlock.ts';
@@ -92,9 +92,7 @@ describe('a process', () => {
   });
 
   it('that was stopped while the network forgot its connections is granted its first lock', async () => {
-    const paths = await Promise.all(
-      servers.slice(0, 1).map((server) => ForgetfulPath.open(server)),
-    );
+    const link = await Link.open(servers[0]!);
     const ended = await run(
       `
       const frozen = new Redlock(nodes.map(({ address }) => new RedisLockNode('redis://' + address)));
@@ -108,17 +106,17 @@ describe('a process', () => {
       await frozen.acquire('thaw').then(() => say('granted'), (error) => say(String(error)));
       process.exit();
       `,
-      paths.map(({ url }) => url),
+      [link.url],
       (line, tell) => {
         const pid = Number(line);
         if (Number.isNaN(pid)) return;
         process.kill(pid, 'SIGSTOP');
-        for (const path of paths) path.forget();
+        link.forget();
         tell('go');
         setTimeout(() => process.kill(pid, 'SIGCONT'), 4_000);
       },
     );
-    await Promise.all(paths.map((path) => path.close()));
+    await link.close();
     expect(ended.output).toMatch(/^\d+\ngranted\n$/);
   });
 

@@ -1,5 +1,3 @@
-import { connect, createServer } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { Cluster } from '../unit/core/support/cluster.ts';
 
@@ -50,63 +48,4 @@ export function eventsOf<Type extends LockEvent['type']>(
 export function blockEventLoop(ms: number): void {
   const untilMs = performance.now() + ms;
   while (performance.now() < untilMs);
-}
-
-interface Target {
-  readonly host: string;
-  readonly port: number;
-}
-
-/**
- * A way to a server on which connections can be forgotten, as address translation and load balancers do: they stay open,
- * and nothing passes them. New connections work.
- */
-export class ForgetfulPath {
-  /** Number of all that have been made. */
-  connections = 0;
-  readonly #server: Server;
-  readonly #flows = new Set<readonly Socket[]>();
-
-  private constructor(
-    server: Server,
-    /** Destination of new connections. */
-    public target: Target,
-  ) {
-    this.#server = server;
-  }
-
-  static async open(target: Target) {
-    const server = createServer((client) => {
-      const { port, host } = path.target;
-      path.#accept(client, connect(port, host));
-    });
-    const path = new ForgetfulPath(server, target);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    return path;
-  }
-
-  get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  /** Forgets the connections of now. */
-  forget(): void {
-    for (const sockets of this.#flows) {
-      for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
-    }
-  }
-
-  async close(): Promise<void> {
-    const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const sockets of this.#flows) for (const socket of sockets) socket.destroy();
-    await closed;
-  }
-
-  #accept(client: Socket, upstream: Socket): void {
-    this.connections += 1;
-    this.#flows.add([client, upstream]);
-    client.on('error', () => undefined).on('close', () => upstream.destroy());
-    upstream.on('error', () => undefined).on('close', () => client.destroy());
-    client.pipe(upstream).pipe(client);
-  }
 }

@@ -14,7 +14,7 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
     async () => {
       const result = await runCampaign({ from: 1, seeds: SEEDS });
       expect(result.crashes).toEqual([]);
-      expect(result.failures.map(describeFailure)).toEqual([]);
+      expect(result.failures.map((run) => describeFailure(run))).toEqual([]);
       expect(result.runs).toBe(SEEDS);
       // Runs in which nothing happens would prove nothing.
       for (const [name, count] of Object.entries(result.counts)) {
@@ -30,7 +30,7 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
       const seeds = DIRECTED_SEEDS;
       const result = await runCampaign({ from: 1, seeds, family });
       expect(result.crashes).toEqual([]);
-      expect(result.failures.map(describeFailure)).toEqual([]);
+      expect(result.failures.map((run) => describeFailure(run, family))).toEqual([]);
       expect(result.runs).toBe(seeds);
       // Nearly every round is played to its end, in which somebody gets the key.
       expect(result.counts.grants).toBeGreaterThan(10 * seeds);

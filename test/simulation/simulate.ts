@@ -1,10 +1,9 @@
 import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
-import { ProgressBar } from '../support/progress-bar.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
 import type { Mutant } from './mutants/mutants.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
-import type { FailureReport } from './worker.ts';
+import type { RunResult } from './simulation.ts';
 
 const USAGE = `
 Usage: npm run simulate -- [options]
@@ -15,7 +14,6 @@ Runs the shipped core in simulated processes, networks, servers and clocks. The 
   --from <n>         the first seed (1)
   --seed <n>         one run
   --trace            prints what happens in it
-  --without <n,...>  leaves out these faults of it, by number
   --family <name>    only runs of one family: ${[...new Set([...FAMILIES, ...DIRECTED_FAMILIES])].join(', ')}
   --mutant <name>    the code broken on purpose (test/simulation/mutants/*.txt)
   --workers <n>      processes (as many as there are cores)
@@ -27,7 +25,6 @@ const values = readOptions(
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
-    without: { type: 'string' },
     trace: { type: 'boolean', default: false },
     mutant: { type: 'string' },
     family: { type: 'string' },
@@ -57,21 +54,17 @@ async function main(): Promise<void> {
     positiveInteger(option, values[option] ?? '');
   const seeds = values.seed === undefined ? number('seeds') : 1;
   const startedAtMs = Date.now();
-  const bar = new ProgressBar(seeds);
   const result = await runCampaign({
     from: number(values.seed === undefined ? 'from' : 'seed'),
     seeds,
     ...(values.workers !== undefined && { workers: number('workers') }),
-    ...(mutant && { edits: mutant.edits, stopAt: caught(mutant), minimise: false }),
+    ...(mutant && { edits: mutant.edits, stopAt: caught(mutant) }),
     ...(family && { family }),
-    without: values.without?.split(',').map(Number) ?? [],
     trace: values.trace,
-    onProgress: (done, failures) => bar.show(done, `${failures} failed`),
   });
-  bar.end();
   for (const line of result.trace) process.stdout.write(`${line}\n`);
   for (const failure of result.failures.slice(0, 3)) {
-    process.stdout.write(`\n${describeFailure(failure)}\n`);
+    process.stdout.write(`\n${describeFailure(failure, family)}\n`);
   }
   for (const crash of result.crashes) process.stdout.write(`A worker crashed: ${crash}\n`);
   const seconds = ((Date.now() - startedAtMs) / 1000).toFixed(1);
@@ -84,7 +77,7 @@ async function main(): Promise<void> {
   process.exitCode = failed === (mutant === undefined) ? 1 : 0;
 }
 
-function caught({ caughtBy }: Mutant): (failure: FailureReport) => boolean {
+function caught({ caughtBy }: Mutant): (failure: RunResult) => boolean {
   return ({ violations }) => violations.some(({ rule }) => caughtBy.includes(rule));
 }
 

@@ -3,6 +3,7 @@ import type {
   ExtendReply,
   InspectReply,
   JoinReply,
+  JoinRequest,
   LockNames,
   LockNode,
   LockNodeListener,
@@ -14,6 +15,9 @@ import type {
 import { eventually } from './eventually.ts';
 import { joinRequest } from './join-request.ts';
 
+/** Time in which nothing expires during a test. */
+export const TTL_MS = 60_000;
+
 /** A lock node with promises in place of callbacks, and a record of what its listener received. */
 export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
@@ -24,7 +28,11 @@ export class NodeDriver implements LockNodeListener {
   /** Number of calls of any settle. */
   settled = 0;
 
-  private constructor(readonly node: LockNode) {}
+  /** `joins`: changes to what its joins ask for. */
+  protected constructor(
+    readonly node: LockNode,
+    private readonly joins: Partial<JoinRequest> = {},
+  ) {}
 
   /** Opened, and connected unless `connected` is false. */
   static async open(
@@ -59,24 +67,24 @@ export class NodeDriver implements LockNodeListener {
     });
   }
 
-  async untilTurn(lockName: string): Promise<void> {
+  async untilTurn(lockName: string, keptMs = 0): Promise<void> {
     await eventually(() => {
-      if (!this.turns.some(([name, keptMs]) => name === lockName && keptMs === 0))
+      if (!this.turns.some(([name, kept]) => name === lockName && kept === keptMs))
         throw new Error(`no turn for ${lockName} in ${JSON.stringify(this.turns)}`);
     });
   }
 
-  join(restartGuardMs = 0, keyPrefix = 'lock:'): Promise<JoinReply> {
-    const request = joinRequest({ restartGuardMs, markerName: `${keyPrefix}#marker` });
-    return this.#ask((settle) => this.node.join(request, settle));
+  join(restartGuardMs = 0, changes: Partial<JoinRequest> = {}): Promise<JoinReply> {
+    const request = joinRequest({ restartGuardMs, ...this.joins, ...changes });
+    return this.ask((settle) => this.node.join(request, settle));
   }
 
-  acquire(names: LockNames, holder: string, ballot: number, ttlMs = 60_000): Promise<AcquireReply> {
-    return this.#ask((settle) => this.node.acquire({ names, holder, ballot, ttlMs }, settle));
+  acquire(names: LockNames, holder: string, ballot: number, ttlMs = TTL_MS): Promise<AcquireReply> {
+    return this.ask((settle) => this.node.acquire({ names, holder, ballot, ttlMs }, settle));
   }
 
-  extend(names: LockNames, holder: string, ballot: number, ttlMs = 60_000): Promise<ExtendReply> {
-    return this.#ask((settle) => this.node.extend({ names, holder, ballot, ttlMs }, settle));
+  extend(names: LockNames, holder: string, ballot: number, ttlMs = TTL_MS): Promise<ExtendReply> {
+    return this.ask((settle) => this.node.extend({ names, holder, ballot, ttlMs }, settle));
   }
 
   release(
@@ -84,12 +92,12 @@ export class NodeDriver implements LockNodeListener {
     holder: string,
     { granted = true, pass = true } = {},
   ): Promise<ReleaseReply> {
-    return this.#ask((settle) => this.node.release({ names, holder, granted, pass }, settle));
+    return this.ask((settle) => this.node.release({ names, holder, granted, pass }, settle));
   }
 
   wait(names: LockNames, mark: string, channel: string, ticket = 0): Promise<WaitReply> {
     const request = { names, member: `${mark} 100 ${channel}`, ticket, lifeMs: 10_000 };
-    return this.#ask((settle) => this.node.wait(request, settle));
+    return this.ask((settle) => this.node.wait(request, settle));
   }
 
   /** Listens, and waits until it does. */
@@ -105,15 +113,15 @@ export class NodeDriver implements LockNodeListener {
   }
 
   inspect(names: LockNames): Promise<InspectReply> {
-    return this.#ask((settle) => this.node.inspect({ names }, settle));
+    return this.ask((settle) => this.node.inspect({ names }, settle));
   }
 
   examine(): Promise<NodeFacts | NodeFailure> {
-    return this.#ask((settle) => this.node.examine(settle));
+    return this.ask((settle) => this.node.examine(settle));
   }
 
   /** Requests of one turn are written together, as the core does it. */
-  #ask<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
+  protected ask<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
     return new Promise((resolve) => {
       send((reply) => {
         this.settled += 1;

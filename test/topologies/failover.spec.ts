@@ -1,8 +1,13 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { Link } from '../campaign/world/link.ts';
 import { closeAll, closeLater } from '../nest/support/applications.ts';
-import { type Connections, MovingAddress } from './moving-address.ts';
 import { Contenders, type Member, startPair } from './replicated-pair.ts';
 
+/**
+ * Fate of the connections of clients when the address moves: they are `reset`; they `stay` on the server they
+ * have; or a proxy keeps them, and gives each a connection to the new server once the old one has answered (`follow`).
+ */
+type Connections = 'reset' | 'stay' | 'follow';
 type ContenderOptions = Parameters<typeof Contenders.start>[1];
 
 afterEach(closeAll);
@@ -10,27 +15,33 @@ afterEach(closeAll);
 /** Starts one address in front of a primary with a replica, and two services behind it. */
 async function startStage(options?: ContenderOptions) {
   const [primary, replica] = await startPair();
-  const address = closeLater(await MovingAddress.open(primary.server));
+  const address = closeLater(await Link.open(primary.server));
+  /** New connections lead to this member from now on; resolves when old ones were treated as well. */
+  const move = async (to: Member, connections: Connections): Promise<void> => {
+    address.target = to.server;
+    if (connections === 'reset') address.resetConnections();
+    if (connections === 'follow') await address.followTarget();
+  };
   const contenders = await Contenders.start(address.url, options);
   /** The two change places. */
   const swap = async (from: Member, to: Member, connections: Connections): Promise<void> => {
     await to.promote();
-    await address.moveTo(to.server, connections);
+    await move(to, connections);
     await from.follow(to);
   };
-  return { primary, replica, address, contenders, swap };
+  return { primary, replica, move, contenders, swap };
 }
 
 /** The primary is killed; its replica never received the lock. */
 async function crash(options?: ContenderOptions): Promise<Contenders> {
-  const { primary, replica, address, contenders } = await startStage(options);
+  const { primary, replica, move, contenders } = await startStage(options);
   await replica.follow(primary);
   await replica.lag();
   await contenders.hold();
   await contenders.contend(async () => {
     await primary.server.kill();
     await replica.promote();
-    await address.moveTo(replica.server, 'reset');
+    await move(replica, 'reset');
   });
   return contenders;
 }
@@ -65,7 +76,7 @@ describe('a held lock that the promoted replica never received has no second hol
   ])(
     'when a proxy fails over, and back to a server that nobody restarted and that %s',
     async (_, lagsAtOnce) => {
-      const { primary, replica, address, contenders, swap } = await startStage();
+      const { primary, replica, move, contenders, swap } = await startStage();
       await replica.follow(primary);
       await swap(primary, replica, 'follow');
       if (lagsAtOnce) await primary.lag();
@@ -77,7 +88,7 @@ describe('a held lock that the promoted replica never received has no second hol
       await contenders.hold();
       await contenders.contend(async () => {
         await primary.promote();
-        await address.moveTo(primary.server, 'follow');
+        await move(primary, 'follow');
       });
       expect(contenders.overlaps).toBe(0);
     },

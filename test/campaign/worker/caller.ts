@@ -4,7 +4,7 @@ import type { Lock } from '../../../lib/core/lock.ts';
 import type { Redlock } from '../../../lib/core/redlock.ts';
 import { historyNow } from '../../history/lock-history.ts';
 import { SeededRandom } from '../../support/seeded-random.ts';
-import type { ResourceClient, ResourceReply, ResourceView } from '../resource/resource-client.ts';
+import type { Access, ResourceClient, ResourceReply } from '../world/resource-client.ts';
 import type { LockRecorder } from './lock-recorder.ts';
 import type { WorkerSettings } from './worker-settings.ts';
 
@@ -20,7 +20,7 @@ export interface CallerTools {
   readonly beforeWrite: () => void;
 }
 
-const VIEWS: readonly ResourceView[] = ['fenced', 'unfenced'];
+const VIEWS = ['fenced', 'unfenced'] as const;
 /** Time for which a holder that has noticed a loss waits for the event; much longer than the checker tolerates. */
 const PATIENCE_MS = 500;
 
@@ -54,87 +54,71 @@ export class Caller {
   }
 
   async #useOnce(keys: readonly string[], waitMs: number): Promise<void> {
-    const { redlock, settings, recorder } = this.tools;
+    const { redlock, settings, recorder, afterAsking } = this.tools;
+    const call = `${settings.name}.${this.index}.${(this.#calls += 1)}`;
     const way = this.#random.fraction();
-    const call = this.#asked(keys, waitMs);
     const calledAt = historyNow();
-    let answered = false;
-    const granted = (lock: Lock): void => {
-      recorder.granted(lock, calledAt);
-      this.#answered(call, 'granted');
-      answered = true;
-    };
-    try {
-      if (way < 0.15) {
-        await this.#useInside(keys, waitMs, granted, way < 0.08);
-        return;
-      }
-      // Some locks are neither extended nor given back in time.
-      const extend = way < 1 - settings.load.unextendedShare;
-      const acquiring = redlock.acquire(keys, { wait: waitMs, extend });
-      this.tools.afterAsking();
-      const lock = await acquiring;
-      granted(lock);
-      await this.#hold(lock, false);
-      recorder.releasing(lock);
-      await lock.release();
-      this.#releaseAnswered(lock.token.holder);
-    } catch (error) {
-      if (!isRedlockError(error)) {
-        recorder.problem('raw-error', error);
-        if (!answered) this.#answered(call, 'raw-error');
-      } else if (!answered) this.#answered(call, error.code, error.message);
-    }
-  }
-
-  /** Uses `withLock`, which releases by itself, also what was lost; then it rejects. */
-  async #useInside(
-    keys: readonly string[],
-    waitMs: number,
-    granted: (lock: Lock) => void,
-    again: boolean,
-  ): Promise<void> {
-    let holder: string | undefined;
+    recorder.append({ type: 'asked', call, keys, at: calledAt, waitMs });
+    const answered = (outcome: string, message?: string): void =>
+      recorder.append({ type: 'answered', call, at: historyNow(), outcome, message });
+    let held: Lock | undefined;
     const work = async (lock: Lock): Promise<void> => {
-      holder = lock.token.holder;
-      granted(lock);
-      await this.#hold(lock, again);
-      this.tools.recorder.releasing(lock);
+      held = lock;
+      recorder.granted(lock, calledAt);
+      answered('granted');
+      await this.#hold(lock);
+      recorder.releasing(lock);
     };
     try {
-      await this.tools.redlock.withLock(keys, work, { wait: waitMs });
-    } finally {
-      if (holder !== undefined) this.#releaseAnswered(holder);
+      if (way < 0.15) await redlock.withLock(keys, work, { wait: waitMs });
+      else {
+        // Locks, a share of them, are neither extended nor given back in time.
+        const extend = way < 1 - settings.load.unextendedShare;
+        const acquiring = redlock.acquire(keys, { wait: waitMs, extend });
+        afterAsking();
+        const lock = await acquiring;
+        await work(lock);
+        await lock.release();
+      }
+    } catch (error) {
+      if (!isRedlockError(error)) recorder.problem('raw-error', error);
+      if (!held) answered(isRedlockError(error) ? error.code : 'raw-error', String(error));
+    }
+    if (held) {
+      const { holder } = held.token;
+      recorder.append({ type: 'release-answered', holder, at: historyNow() });
     }
   }
 
   /** Reads, works, checks, writes: what every holder of a lock does. */
-  async #hold(lock: Lock, again: boolean): Promise<void> {
-    const { resource, recorder, beforeWrite } = this.tools;
-    const reads = await this.#each(lock, (view, key) => resource.read(view, key, lock.token));
+  async #hold(lock: Lock): Promise<void> {
+    const { recorder, beforeWrite } = this.tools;
+    const reads = await this.#each(lock, () => ({ operation: 'read', value: 0 }));
     await this.#work(lock);
-    if (again) await this.#reenter(lock);
     if (!recorder.step(lock)) {
       await sleep(PATIENCE_MS, undefined, { signal: lock.signal }).catch(() => undefined);
       return;
     }
     beforeWrite();
-    await this.#each(lock, (view, key) => {
-      const read = reads.get(`${view} ${key}`)!;
+    await this.#each(lock, (name) => {
+      const { accepted, value } = reads.get(name)!;
       // Holder that was refused knows that it is stale; the unfenced view refuses nobody.
-      if (!read.accepted) return Promise.resolve(read);
-      return resource.write(view, key, lock.token, read.value + 1);
+      return accepted ? { operation: 'write', value: value + 1 } : undefined;
     });
   }
 
+  /** Accesses the record of each key in both views. */
   async #each(
     lock: Lock,
-    access: (view: ResourceView, key: string) => Promise<ResourceReply>,
+    accessTo: (name: string) => Pick<Access, 'operation' | 'value'> | undefined,
   ): Promise<Map<string, ResourceReply>> {
     const replies = new Map<string, ResourceReply>();
     const all = VIEWS.flatMap((view) =>
       lock.keys.map(async (key) => {
-        replies.set(`${view} ${key}`, await access(view, key));
+        const name = `${view} ${key}`;
+        const access = accessTo(name);
+        if (!access) return;
+        replies.set(name, await this.tools.resource.access({ view, key, ...access }, lock.token));
       }),
     );
     await Promise.all(all);
@@ -144,35 +128,13 @@ export class Caller {
   async #work(lock: Lock): Promise<void> {
     const { ttlMs, load } = this.tools.settings;
     const isLong = this.#random.fraction() < load.longShare;
-    const [shortest, longest] = load.holdMs;
     const durationMs = isLong
       ? ttlMs * this.#random.between(1.1, 1.8)
-      : this.#random.between(shortest, longest);
+      : this.#random.between(...load.holdMs);
     const until = historyNow() + durationMs;
     while (historyNow() < until && this.tools.recorder.step(lock)) {
       await sleep(Math.min(20, Math.max(1, until - historyNow())));
     }
-  }
-
-  async #reenter(outer: Lock): Promise<void> {
-    const { redlock, recorder } = this.tools;
-    if (!recorder.step(outer)) return;
-    const calledAt = historyNow();
-    let own: string | undefined;
-    const work = async (inner: Lock): Promise<void> => {
-      // Lock that ended in between is not joined: this is a lock like any other, with a token of its own.
-      if (inner.token.holder !== outer.token.holder && !outer.isHeld) {
-        own = inner.token.holder;
-        recorder.granted(inner, calledAt);
-        recorder.releasing(inner);
-        return;
-      }
-      if (!recorder.reentered(outer, inner)) return;
-      await sleep(2);
-      recorder.left(outer);
-    };
-    await redlock.withLock(outer.keys, work, { nested: 'join' });
-    if (own !== undefined) this.#releaseAnswered(own);
   }
 
   #chooseKeys(): string[] {
@@ -182,19 +144,25 @@ export class Caller {
     if (keys > 1 && this.#random.fraction() < setShare) names.push(`record-${(first + 1) % keys}`);
     return names;
   }
+}
 
-  #asked(keys: readonly string[], waitMs: number): string {
-    this.#calls += 1;
-    const call = `${this.tools.settings.name}.${this.index}.${this.#calls}`;
-    this.tools.recorder.append({ type: 'asked', call, keys, at: historyNow(), waitMs });
-    return call;
-  }
-
-  #answered(call: string, outcome: string, message?: string): void {
-    this.tools.recorder.append({ type: 'answered', call, at: historyNow(), outcome, message });
-  }
-
-  #releaseAnswered(holder: string): void {
-    this.tools.recorder.append({ type: 'release-answered', holder, at: historyNow() });
-  }
+/** Asks for `count` keys at once that no one else wants, and gives each back. Resolves with how many calls ended with what. */
+export async function burst(
+  redlock: Redlock,
+  count: number,
+  waitMs: number,
+): Promise<Record<string, number>> {
+  const outcomes: Record<string, number> = {};
+  const useOnce = async (index: number): Promise<void> => {
+    const outcome = await redlock
+      .acquire([`burst-${index}`], { wait: waitMs })
+      .then((lock) => lock.release())
+      .then(
+        () => 'granted',
+        (error: unknown) => (isRedlockError(error) ? error.code : String(error)),
+      );
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+  };
+  await Promise.all(Array.from({ length: count }, (_, index) => useOnce(index)));
+  return outcomes;
 }

@@ -1,31 +1,35 @@
 import type { LockEvent } from '../../../lib/core/events.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+} from '../../../lib/core/nodes/lock-node.ts';
+import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import type { HistoryFile } from '../../history/history-file.ts';
+import { historyNow } from '../../history/lock-history.ts';
 import { recordStalls } from '../../history/record-stalls.ts';
 import type { CampaignEvent, NodeEvent, ProblemEvent } from '../campaign-event.ts';
 import type { MachineEnvironment } from './machine-environment.ts';
+import type { WorkerSettings } from './worker-settings.ts';
 
 type Unsigned<Event> = Event extends unknown ? Omit<Event, 'process'> : never;
-type RecordedEvent = Unsigned<
-  Exclude<CampaignEvent, { process: 'campaign' | 'network' | 'resource' }>
->;
 
 /** Writes down what a process sees of its locks and nodes, each fact at once when it is known. */
 export class LockRecorder {
   readonly #held = new Map<string, { readonly lock: Lock; readonly startedAt: number }>();
+  readonly #addresses: readonly string[];
+  readonly #process: string;
 
-  /**
-   * @param addresses of the nodes, in their order
-   * @param notePath where the time of the last tick stands
-   */
   constructor(
     private readonly file: HistoryFile<CampaignEvent>,
-    private readonly process: string,
     private readonly environment: MachineEnvironment,
-    private readonly addresses: readonly string[],
-    notePath: string,
+    { name, urls, notePath }: WorkerSettings,
   ) {
-    recordStalls(file, process, notePath);
+    this.#process = name;
+    this.#addresses = urls.map((url) => new URL(url).host);
+    recordStalls(file, name, notePath);
   }
 
   /** Receives the events of the lock service. */
@@ -40,13 +44,13 @@ export class LockRecorder {
     } else if (type.startsWith('node-')) {
       const { address, reason } = event as unknown as { address: string; reason?: string };
       const change = type.slice('node-'.length) as NodeEvent['change'];
-      this.append({ type: 'node', at, node: this.addresses.indexOf(address), change, reason });
+      this.append({ type: 'node', at, node: this.#addresses.indexOf(address), change, reason });
     }
   };
 
-  append(event: RecordedEvent): void {
+  append(event: Unsigned<CampaignEvent>): void {
     const { type, ...facts } = event;
-    this.file.append({ type, process: this.process, ...facts } as CampaignEvent);
+    this.file.append({ type, process: this.#process, ...facts } as CampaignEvent);
   }
 
   problem(kind: ProblemEvent['kind'], error: unknown): void {
@@ -82,19 +86,6 @@ export class LockRecorder {
     return isHeld;
   }
 
-  /** `inner` was given while `outer` is held. Returns whether it is held. */
-  reentered(outer: Lock, inner: Lock): boolean {
-    const at = this.environment.now();
-    const isHeld = this.environment.still(at, () => inner.isHeld);
-    const { holder } = outer.token;
-    if (isHeld) this.append({ type: 'reentered', holder, at, token: inner.token.value });
-    return isHeld;
-  }
-
-  left(outer: Lock): void {
-    this.append({ type: 'left', holder: outer.token.holder, at: this.environment.now() });
-  }
-
   /** Last thing before a release. */
   releasing(lock: Lock): void {
     this.append({ type: 'released', holder: lock.token.holder, at: this.environment.now() });
@@ -109,4 +100,36 @@ export class LockRecorder {
 
 function nameOf(keys: readonly string[], token: number): string {
   return `${token}:${keys.join()}`;
+}
+
+/** A server whose votes are written down when they arrive, also those that come too late to count. */
+export class NotingNode extends RedisLockNode {
+  constructor(
+    url: string,
+    private readonly index: number,
+    private readonly recorder: LockRecorder,
+  ) {
+    super(url);
+  }
+
+  override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {
+    return super.acquire(request, this.#noting(request.holder, settle));
+  }
+
+  override extend(request: ExtendRequest, settle: (reply: ExtendReply) => void): boolean {
+    return super.extend(request, this.#noting(request.holder, settle));
+  }
+
+  #noting<Reply extends AcquireReply | ExtendReply>(
+    holder: string,
+    settle: (reply: Reply) => void,
+  ): (reply: Reply) => void {
+    const askedAt = historyNow();
+    const node = this.index;
+    return (reply) => {
+      if (reply.kind === 'accepted' || reply.kind === 'extended')
+        this.recorder.append({ type: 'voted', holder, node, askedAt, at: historyNow() });
+      settle(reply);
+    };
+  }
 }

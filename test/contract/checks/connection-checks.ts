@@ -1,7 +1,8 @@
 import { expect } from '@jest/globals';
 import type { AcquireRequest, LockNames, ReleaseReply } from '../../../lib/core/nodes/lock-node.ts';
 import { joinRequest } from '../../support/join-request.ts';
-import { ContractClient, TTL_MS, oneKey } from '../contract-client.ts';
+import { TTL_MS } from '../../support/node-driver.ts';
+import { ContractClient, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
@@ -194,13 +195,13 @@ export const connectionChecks: readonly ContractCheck[] = [
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
       const mark = 'service1';
-      await client.listen(mark);
+      await client.listen(`turns:${mark}`);
       await harness.restart({ keepData: true });
       await client.untilOpened(2);
       await eventually('the second time', () => client.listens >= 2);
       await client.join();
       await client.acquire(names, 'holder', await harness.nowMicros());
-      await client.wait(names, mark);
+      await client.stand(names, mark);
       expect(await client.release(names, 'holder')).toMatchObject({ deleted: 1 });
       await client.untilTurn(names.locks[0]!);
     },

@@ -10,44 +10,29 @@ export const floorChecks: readonly ContractCheck[] = [
   {
     name: 'numbers: exact up to 2^53-1 in every command',
     async run(harness) {
-      const names = harness.names('a');
-      const [lock, floor] = names.pairs as [string, string];
-      const client = await ContractClient.joined(harness);
+      const { names, lock, floor, client } = await oneKey(harness);
+      const acquire = (holder: string, below: number) =>
+        client.acquire(names, holder, LARGEST - below);
+      const [accepted, stale] = [{ kind: 'accepted' }, { kind: 'stale', byClock: false }];
       await harness.writeFloor(floor, { floor: LARGEST - 2, previous: LARGEST - 3 }, RETENTION_MS);
-      expect(await client.acquire(names, 'a', LARGEST - 2)).toMatchObject({
-        kind: 'stale',
-        floor: LARGEST - 2,
-        byClock: false,
-      });
-      expect(await client.acquire(names, 'a', LARGEST - 1)).toEqual({ kind: 'accepted' });
-      expect(await client.acquire(names, 'a', LARGEST - 1)).toEqual({ kind: 'accepted' });
-      expect(await harness.readFloor(floor)).toMatchObject({
-        floor: LARGEST - 1,
-        previous: LARGEST - 2,
-      });
-      expect(await client.acquire(names, 'b', LARGEST)).toMatchObject({
-        kind: 'held',
-        floor: LARGEST - 1,
-      });
+      expect(await acquire('a', 2)).toMatchObject({ ...stale, floor: LARGEST - 2 });
+      expect(await acquire('a', 1)).toEqual(accepted);
+      expect(await acquire('a', 1)).toEqual(accepted);
+      const raised = { floor: LARGEST - 1, previous: LARGEST - 2 };
+      expect(await harness.readFloor(floor)).toMatchObject(raised);
+      expect(await acquire('b', 0)).toMatchObject({ kind: 'held', floor: LARGEST - 1 });
       await client.abandon(names, 'a');
       expect(await harness.readFloor(floor)).toMatchObject({ floor: LARGEST - 2 });
-      expect(await client.acquire(names, 'b', LARGEST - 1)).toEqual({ kind: 'accepted' });
-      expect(await client.acquire(names, 'b', LARGEST)).toEqual({ kind: 'accepted' });
-      expect(await client.acquire(names, 'b', LARGEST - 1)).toMatchObject({
-        kind: 'stale',
-        floor: LARGEST,
-      });
+      expect(await acquire('b', 1)).toEqual(accepted);
+      expect(await acquire('b', 0)).toEqual(accepted);
+      expect(await acquire('b', 1)).toMatchObject({ ...stale, floor: LARGEST });
       expect(await client.inspect(names)).toMatchObject({ holder: 'b', floor: LARGEST });
       await harness.deleteLock(lock);
       expect(await client.extend(names, 'a', LARGEST - 1)).toEqual({ kind: 'lost' });
       expect(await client.extend(names, 'b', LARGEST)).toEqual({ kind: 'extended', recreated: 1 });
       expect(await harness.readFloor(floor)).toMatchObject({ floor: LARGEST, previous: LARGEST });
       await client.release(names, 'b');
-      expect(await client.acquire(names, 'c', LARGEST)).toMatchObject({
-        kind: 'stale',
-        floor: LARGEST,
-        byClock: false,
-      });
+      expect(await acquire('c', 0)).toMatchObject({ ...stale, floor: LARGEST });
     },
   },
   {
@@ -56,7 +41,7 @@ export const floorChecks: readonly ContractCheck[] = [
       const names = harness.names('a');
       const retentionMs = 1_000;
       const client = await ContractClient.connect(harness);
-      expect((await client.join(0, retentionMs)).kind).toBe('joined');
+      expect((await client.join(0, { floorRetentionMs: retentionMs })).kind).toBe('joined');
       // Ahead, so that a pause of this machine can't make it too old.
       const ballot = (await harness.nowMicros()) + 1_000_000;
       expect(await client.acquire(names, 'holder', ballot, 50)).toEqual({ kind: 'accepted' });
@@ -65,19 +50,13 @@ export const floorChecks: readonly ContractCheck[] = [
         async () => (await harness.readFloor(names.pairs[1]!)) === null,
       );
       expect((await harness.nowMicros()) - ballot).toBeGreaterThanOrEqual(retentionMs * 1000);
-      expect(await client.acquire(names, 'late', ballot)).toMatchObject({
-        kind: 'stale',
-        byClock: true,
-      });
-      expect(await client.acquire(names, 'late', ballot + 1)).toMatchObject({
-        kind: 'stale',
-        byClock: true,
-      });
-      expect(await client.acquire(names, 'next', (await harness.nowMicros()) + 30_000_000)).toEqual(
-        {
-          kind: 'accepted',
-        },
-      );
+      for (const late of [ballot, ballot + 1])
+        expect(await client.acquire(names, 'late', late)).toMatchObject({
+          kind: 'stale',
+          byClock: true,
+        });
+      const next = (await harness.nowMicros()) + 30_000_000;
+      expect(await client.acquire(names, 'next', next)).toEqual({ kind: 'accepted' });
     },
   },
   {
@@ -101,35 +80,20 @@ export const floorChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'clock: ten minutes and a ttl later the floor is gone, and the old ballot is refused all the same',
-    needs: ['clock'],
-    async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'holder', ballot, 10_000);
-      await harness.advance(RETENTION_MS);
-      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      await harness.advance(20_000);
-      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
-      expect(await client.acquire(names, 'late', ballot)).toMatchObject({
-        kind: 'stale',
-        byClock: true,
-      });
-    },
-  },
-  {
     name: 'clock: a step back of up to R/2 after the expiry of a floor still refuses its ballot',
     needs: ['clock'],
     async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot, 10_000);
-      await harness.advance(RETENTION_MS + 20_000);
-      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
+      await harness.advance(RETENTION_MS);
+      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
+      expect(await harness.readLock(lock)).toBeNull();
+      await harness.advance(20_000);
+      expect(await harness.readFloor(floor)).toBeNull();
+      const late = { kind: 'stale', byClock: true };
+      expect(await client.acquire(names, 'late', ballot)).toMatchObject(late);
       await harness.advance(-RETENTION_MS / 2);
-      expect(await client.acquire(names, 'late', ballot)).toMatchObject({
-        kind: 'stale',
-        byClock: true,
-      });
+      expect(await client.acquire(names, 'late', ballot)).toMatchObject(late);
     },
   },
 ];

@@ -70,7 +70,7 @@ export const gateChecks: readonly ContractCheck[] = [
     async run(harness) {
       const retentionMs = 2_000;
       const client = await ContractClient.connect(harness);
-      expect((await client.join(0, retentionMs)).kind).toBe('joined');
+      expect((await client.join(0, { floorRetentionMs: retentionMs })).kind).toBe('joined');
       // Later on it is the clock, not the join, that says what is too old.
       await new Promise((resolve) => setTimeout(resolve, retentionMs / 2 + 150));
       await openGate(harness, client);

@@ -2,22 +2,12 @@ import { expect } from '@jest/globals';
 import { PROTOCOL_VERSIONS } from '../../../lib/core/options/options.ts';
 import { ContractClient, RETENTION_MS, oneKey } from '../contract-client.ts';
 import { eventually } from '../contract-harness.ts';
-import type { ContractCheck } from '../contract-harness.ts';
+import type { ContractCheck, ContractHarness } from '../contract-harness.ts';
 
 const GUARD_MS = 60_000;
 
 /** JOIN, quarantine, and what brings a node back into it. */
 export const joinChecks: readonly ContractCheck[] = [
-  {
-    name: 'join: without restart guard the node votes at once',
-    async run(harness) {
-      const client = await ContractClient.connect(harness);
-      expect(await client.join(0)).toEqual({ kind: 'joined', quarantineMs: 0 });
-      expect(await client.acquire(harness.names('a'), 'holder', await harness.nowMicros())).toEqual(
-        { kind: 'accepted' },
-      );
-    },
-  },
   {
     name: 'join: with a guard the node is in quarantine first, and writes nothing',
     async run(harness) {
@@ -78,20 +68,10 @@ export const joinChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'join: a guard after none counts from the first join, too',
-    async run(harness) {
-      const client = await ContractClient.joined(harness, 0);
-      const reply = await client.join(GUARD_MS);
-      const quarantineMs = reply.kind === 'joined' ? reply.quarantineMs : 0;
-      expect(quarantineMs).toBeGreaterThan(GUARD_MS / 2);
-      expect(quarantineMs).toBeLessThanOrEqual(GUARD_MS);
-    },
-  },
-  {
     name: 'join: another floor retention is refused and changes nothing',
     async run(harness) {
       const client = await ContractClient.joined(harness);
-      expect(await client.join(GUARD_MS, RETENTION_MS / 2)).toEqual({
+      expect(await client.join(GUARD_MS, { floorRetentionMs: RETENTION_MS / 2 })).toEqual({
         kind: 'disagree',
         versions: PROTOCOL_VERSIONS,
         floorRetentionMs: RETENTION_MS,
@@ -123,7 +103,7 @@ export const joinChecks: readonly ContractCheck[] = [
     name: 'join: the node names the other configurations, in the order of their latest joins',
     async run(harness) {
       const client = await ContractClient.connect(harness);
-      const joinWith = (configuration: string) => client.join(0, RETENTION_MS, configuration);
+      const joinWith = (configuration: string) => client.join(0, { configuration });
       const [one, two, three] = ['1 a', '2 a b c', '2 b c d'];
       expect(await joinWith(one!)).not.toHaveProperty('others');
       expect(await joinWith(two!)).toMatchObject({ others: [one] });
@@ -136,35 +116,11 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'join: after FLUSHALL the node does not vote before a new join, and is in quarantine again',
-    async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'holder', ballot);
-      await harness.flush();
-      expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'unjoined' });
-      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      await client.join(GUARD_MS);
-      expect((await client.acquire(names, 'thief', ballot + 1)).kind).toBe('quarantined');
-      expect((await client.extend(names, 'holder', ballot)).kind).toBe('quarantined');
-    },
+    run: (harness) => forgottenBy(harness, () => harness.flush()),
   },
   {
     name: 'join: a node with the data of another one does not vote before a new join, and is in quarantine again',
-    async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      const ballot = await harness.nowMicros();
-      await client.acquire(names, 'holder', ballot);
-      await harness.takeMarkerOfAnother();
-      expect((await client.extend(names, 'holder', ballot)).kind).toBe('extended');
-      await harness.deleteLock(names.locks[0]!);
-      expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'unjoined' });
-      expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
-      expect((await client.acquire(names, 'thief', ballot + 1)).kind).toBe('quarantined');
-      expect((await client.extend(names, 'holder', ballot)).kind).toBe('quarantined');
-    },
+    run: (harness) => forgottenBy(harness, () => harness.takeMarkerOfAnother()),
   },
   {
     name: 'join: a server that forgot the scripts asks for a join, and has written nothing',
@@ -265,3 +221,16 @@ export const joinChecks: readonly ContractCheck[] = [
     },
   },
 ];
+
+async function forgottenBy(harness: ContractHarness, change: () => Promise<void>): Promise<void> {
+  const { names, lock, client, ballot } = await oneKey(harness);
+  await client.acquire(names, 'holder', ballot);
+  await change();
+  await harness.deleteLock(lock);
+  expect(await client.acquire(names, 'thief', ballot + 1)).toEqual({ kind: 'unjoined' });
+  expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'unjoined' });
+  expect(await harness.readLock(lock)).toBeNull();
+  expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
+  expect((await client.acquire(names, 'thief', ballot + 1)).kind).toBe('quarantined');
+  expect((await client.extend(names, 'holder', ballot)).kind).toBe('quarantined');
+}

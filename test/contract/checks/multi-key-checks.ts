@@ -1,5 +1,6 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS, TTL_MS } from '../contract-client.ts';
+import { TTL_MS } from '../../support/node-driver.ts';
+import { ContractClient, RETENTION_MS } from '../contract-client.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
 /** Several keys in one command: all or nothing. */

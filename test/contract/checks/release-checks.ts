@@ -1,126 +1,89 @@
 import { expect } from '@jest/globals';
-import { ContractClient, RETENTION_MS, TTL_MS, oneKey } from '../contract-client.ts';
+import { TTL_MS } from '../../support/node-driver.ts';
+import { ContractClient, RETENTION_MS, oneKey } from '../contract-client.ts';
 import type { ContractCheck } from '../contract-harness.ts';
 
 /** The end of granted locks and of abandoned attempts. */
 export const releaseChecks: readonly ContractCheck[] = [
   {
-    name: 'release: deletes the own lock once, keeps the floor, and says how many it deleted',
+    name: 'release: deletes the own lock once, and never forgets that it was granted',
     async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 1, previous: 0 }, RETENTION_MS);
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
+      const other = await ContractClient.joined(harness);
+      await harness.writeFloor(floor, { floor: ballot - 1, previous: 0 }, RETENTION_MS);
       await client.acquire(names, 'holder', ballot);
       expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
       expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 0 });
+      await client.abandon(names, 'holder');
+      expect(await harness.readLock(lock)).toBeNull();
+      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
+      for (const late of [client, other])
+        for (const holder of ['holder', 'next']) {
+          const stale = { kind: 'stale', floor: ballot };
+          expect(await late.acquire(names, holder, ballot)).toMatchObject(stale);
+        }
     },
   },
   {
     name: 'release: never touches what another holder owns, nor its floor',
     async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'first', ballot);
-      await harness.deleteLock(names.locks[0]!);
+      await harness.deleteLock(lock);
       await client.acquire(names, 'second', ballot + 5);
       expect(await client.release(names, 'first')).toEqual({ kind: 'released', deleted: 0 });
       expect(await client.abandon(names, 'first')).toEqual({ kind: 'released', deleted: 0 });
-      expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: 'second' });
-      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({
-        floor: ballot + 5,
-        previous: ballot,
-      });
+      expect(await harness.readLock(lock)).toMatchObject({ holder: 'second' });
+      const kept = { floor: ballot + 5, previous: ballot };
+      expect(await harness.readFloor(floor)).toMatchObject(kept);
     },
   },
   {
-    name: 'release: a granted lock is never forgotten, also when its holder is abandoned later',
+    name: 'abandon: the floor is again what it was before the attempt, also after several ballots',
     async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'holder', ballot);
-      await client.release(names, 'holder');
-      await client.abandon(names, 'holder');
-      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
-      expect(await client.acquire(names, 'next', ballot)).toMatchObject({
-        kind: 'stale',
-        floor: ballot,
-      });
-    },
-  },
-  {
-    name: 'abandon: the floor is again what it was, with at least the life it had',
-    async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await harness.writeFloor(names.pairs[1]!, { floor: ballot - 5, previous: 0 }, RETENTION_MS);
-      await client.acquire(names, 'attempt', ballot);
-      expect(await client.abandon(names, 'attempt')).toEqual({ kind: 'released', deleted: 1 });
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
-      const floor = await harness.readFloor(names.pairs[1]!);
-      expect(floor).toMatchObject({ floor: ballot - 5 });
-      expect(floor!.remainingMs).toBeGreaterThan(RETENTION_MS - TTL_MS / 2);
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
+      for (const before of [0, ballot - 5]) {
+        const value = { floor: before, previous: ballot - 9 };
+        if (before > 0) await harness.writeFloor(floor, value, RETENTION_MS);
+        for (const step of [0, 1, 2, 2]) await client.acquire(names, 'attempt', ballot + step);
+        expect(await client.abandon(names, 'attempt')).toEqual({ kind: 'released', deleted: 1 });
+        expect(await harness.readLock(lock)).toBeNull();
+        const after = await harness.readFloor(floor);
+        if (before === 0) expect(after).toBeNull();
+        else {
+          expect(after).toMatchObject({ floor: before });
+          expect(after!.remainingMs).toBeGreaterThan(RETENTION_MS - TTL_MS / 2);
+        }
+      }
+      const stale = { kind: 'stale', floor: ballot - 5 };
+      expect(await client.acquire(names, 'next', ballot - 5)).toMatchObject(stale);
       expect(await client.acquire(names, 'next', ballot - 4)).toEqual({ kind: 'accepted' });
-    },
-  },
-  {
-    name: 'abandon: restores what was before the attempt, also after several ballots',
-    async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await harness.writeFloor(
-        names.pairs[1]!,
-        { floor: ballot - 5, previous: ballot - 9 },
-        RETENTION_MS,
-      );
-      for (const step of [0, 1, 2, 2]) await client.acquire(names, 'attempt', ballot + step);
-      await client.abandon(names, 'attempt');
-      expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot - 5 });
-      expect(await client.acquire(names, 'next', ballot - 5)).toMatchObject({
-        kind: 'stale',
-        floor: ballot - 5,
-      });
-    },
-  },
-  {
-    name: 'abandon: where there was no floor none stays',
-    async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'attempt', ballot);
-      await client.acquire(names, 'attempt', ballot + 1);
-      await client.abandon(names, 'attempt');
-      expect(await harness.readFloor(names.pairs[1]!)).toBeNull();
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
     },
   },
   {
     name: 'abandon: attempts one after the other never lower the floor of a granted lock',
     async run(harness) {
-      const { names, client, ballot } = await oneKey(harness);
+      const { names, floor, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
       await client.release(names, 'holder');
       for (let attempt = 1; attempt <= 4; attempt += 1) {
-        await client.acquire(names, `attempt-${attempt}`, ballot + attempt);
-        if (attempt % 2 === 0)
-          await client.acquire(names, `attempt-${attempt}`, ballot + 10 + attempt);
-        await client.abandon(names, `attempt-${attempt}`);
-        expect(await harness.readFloor(names.pairs[1]!)).toMatchObject({ floor: ballot });
+        const holder = `attempt-${attempt}`;
+        await client.acquire(names, holder, ballot + attempt);
+        if (attempt % 2 === 0) await client.acquire(names, holder, ballot + 10 + attempt);
+        await client.abandon(names, holder);
+        expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
       }
-      expect(await client.acquire(names, 'next', ballot)).toMatchObject({
-        kind: 'stale',
-        floor: ballot,
-      });
     },
   },
   {
     name: 'abandon: a late message of the attempt leaves at most a lock that ends with its ttl',
     async run(harness) {
-      const names = harness.names('a');
-      const [client, other] = [
-        await ContractClient.joined(harness),
-        await ContractClient.joined(harness),
-      ];
-      const ballot = await harness.nowMicros();
+      const { names, lock, client, ballot } = await oneKey(harness);
+      const other = await ContractClient.joined(harness);
       await client.acquire(names, 'attempt', ballot);
       await client.abandon(names, 'attempt');
       expect(await other.acquire(names, 'attempt', ballot)).toEqual({ kind: 'accepted' });
-      const orphan = await harness.readLock(names.locks[0]!);
+      const orphan = await harness.readLock(lock);
       expect(orphan!.remainingMs).toBeLessThanOrEqual(TTL_MS);
       expect(orphan!.remainingMs).toBeGreaterThan(0);
     },
@@ -128,13 +91,12 @@ export const releaseChecks: readonly ContractCheck[] = [
   {
     name: 'release: works before the join, and where the server forgot the scripts',
     async run(harness) {
-      const names = harness.names('a');
-      const client = await ContractClient.joined(harness);
-      await client.acquire(names, 'holder', await harness.nowMicros());
+      const { names, lock, client, ballot } = await oneKey(harness);
+      await client.acquire(names, 'holder', ballot);
       const stranger = await ContractClient.connect(harness);
       await harness.forgetScripts();
       expect(await stranger.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
-      expect(await harness.readLock(names.locks[0]!)).toBeNull();
+      expect(await harness.readLock(lock)).toBeNull();
     },
   },
 ];

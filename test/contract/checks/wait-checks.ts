@@ -13,11 +13,11 @@ async function inLine(harness: ContractHarness) {
   const { names, client, ballot } = await oneKey(harness);
   const bob = await ContractClient.joined(harness);
   const eve = await ContractClient.joined(harness);
-  await bob.listen(BOB);
-  await eve.listen(EVE);
+  await bob.listen(`turns:${BOB}`);
+  await eve.listen(`turns:${EVE}`);
   await client.acquire(names, `${ANA}-1`, ballot);
-  await eve.wait(names, EVE, { ticket: 20 });
-  await bob.wait(names, BOB, { ticket: 10 });
+  await eve.stand(names, EVE, { ticket: 20 });
+  await bob.stand(names, BOB, { ticket: 10 });
   return { names, lock: names.locks[0]!, client, bob, eve, ballot };
 }
 
@@ -32,14 +32,14 @@ export const waitChecks: readonly ContractCheck[] = [
       const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, `${ANA}-1`, ballot, 60_000);
       const before = await harness.nowMicros();
-      const first = await client.wait(names, BOB);
+      const first = await client.stand(names, BOB);
       if (first.kind !== 'waiting') throw new Error(JSON.stringify(first));
       expect(first.ticket).toBeGreaterThanOrEqual(before - 1_000);
       expect(first.ticket).toBeLessThanOrEqual((await harness.nowMicros()) + 1_000);
       expect(first.freeInMs).toBeGreaterThan(50_000);
       expect(first.freeInMs).toBeLessThanOrEqual(60_000);
-      expect(await client.wait(names, BOB, { ticket: 7 })).toMatchObject({ ticket: 7 });
-      const again = await client.wait(names, BOB);
+      expect(await client.stand(names, BOB, { ticket: 7 })).toMatchObject({ ticket: 7 });
+      const again = await client.stand(names, BOB);
       expect((again as typeof first).ticket).toBeGreaterThanOrEqual(first.ticket);
     },
   },
@@ -47,9 +47,9 @@ export const waitChecks: readonly ContractCheck[] = [
     name: 'wait: a free lock is free for one that does not listen, and its own vote for one that gives it back',
     async run(harness) {
       const { names, client, ballot } = await oneKey(harness);
-      expect(await client.wait(names, BOB)).toMatchObject({ freeInMs: 0 });
+      expect(await client.stand(names, BOB)).toMatchObject({ freeInMs: 0 });
       await client.acquire(names, `${BOB}-1`, ballot);
-      expect(await client.wait(names, BOB)).toMatchObject({ freeInMs: 0 });
+      expect(await client.stand(names, BOB)).toMatchObject({ freeInMs: 0 });
       expect(await harness.readLock(names.locks[0]!)).toMatchObject({ holder: `${BOB}-1` });
     },
   },
@@ -61,7 +61,7 @@ export const waitChecks: readonly ContractCheck[] = [
         client.release(names, `${ANA}-1`),
         client.acquire(names, `${EVE}-1`, ballot + 1),
         client.inspect(names),
-        client.wait(names, BOB),
+        client.stand(names, BOB),
         client.acquire(names, `${BOB}-1`, ballot + 1),
       ]);
       expect(replies).toMatchObject([
@@ -101,9 +101,9 @@ export const waitChecks: readonly ContractCheck[] = [
       const [, released, first, second] = await Promise.all([
         client.inspect(names),
         client.release(names, `${ANA}-1`),
-        client.wait(names, EVE, { ticket: 20 }),
-        client.wait(names, ANA, { ticket: 30 }),
-        bob.wait(names, BOB),
+        client.stand(names, EVE, { ticket: 20 }),
+        client.stand(names, ANA, { ticket: 30 }),
+        bob.stand(names, BOB),
       ]);
       expect(released).toMatchObject(RELEASED);
       expect((first as { freeInMs: number }).freeInMs).toBeLessThanOrEqual(200);
@@ -115,9 +115,9 @@ export const waitChecks: readonly ContractCheck[] = [
     async run(harness) {
       const { names, lock, client, bob } = await inLine(harness);
       const ana = await ContractClient.joined(harness);
-      await ana.listen(ANA);
+      await ana.listen(`turns:${ANA}`);
       const replies = await Promise.all([
-        client.wait(names, ANA, { ticket: 1 }),
+        client.stand(names, ANA, { ticket: 1 }),
         client.release(names, `${ANA}-1`),
       ]);
       expect(replies[1]).toMatchObject(RELEASED);
@@ -131,11 +131,11 @@ export const waitChecks: readonly ContractCheck[] = [
       const { names, lock, client, bob, eve } = await inLine(harness);
       await bob.node.close();
       await eventually('Bob is gone', async () => {
-        await client.wait(names, ANA, { ticket: 1 });
+        await client.stand(names, ANA, { ticket: 1 });
         await client.release(names, `${ANA}-1`);
-        return eve.turns.some(({ keptMs }) => keptMs === 0);
+        return eve.turns.some(([, keptMs]) => keptMs === 0);
       });
-      expect(eve.turns.at(-1)).toEqual({ lockName: lock, keptMs: 0 });
+      expect(eve.turns.at(-1)).toEqual([lock, 0]);
     },
   },
   {
@@ -157,7 +157,7 @@ export const waitChecks: readonly ContractCheck[] = [
     async run(harness) {
       const { names, client, bob, ballot } = await inLine(harness);
       const replies = await Promise.all([
-        client.release(names, `${ANA}-1`, false),
+        client.release(names, `${ANA}-1`, { pass: false }),
         client.acquire(names, `${BOB}-1`, ballot + 1),
         client.acquire(names, `${ANA}-2`, ballot + 1),
       ]);
@@ -165,7 +165,7 @@ export const waitChecks: readonly ContractCheck[] = [
       expect((replies[1] as { remainingMs: number }).remainingMs).toBeLessThanOrEqual(20);
       const alone = harness.names('b');
       await client.acquire(alone, `${ANA}-3`, ballot);
-      expect(await client.release(alone, `${ANA}-3`, false)).toEqual({
+      expect(await client.release(alone, `${ANA}-3`, { pass: false })).toEqual({
         kind: 'released',
         deleted: 1,
       });
@@ -217,10 +217,10 @@ export const waitChecks: readonly ContractCheck[] = [
       const { names, client, ballot } = await oneKey(harness);
       const [long, short] = [harness.names('b'), names];
       for (const each of [long, short]) await client.acquire(each, `${ANA}-1`, ballot);
-      await client.listen(BOB);
-      await client.wait(long, BOB);
-      await client.wait(long, BOB, { lifeMs: 30 });
-      await client.wait(short, BOB, { lifeMs: 30 });
+      await client.listen(`turns:${BOB}`);
+      await client.stand(long, BOB);
+      await client.stand(long, BOB, { lifeMs: 30 });
+      await client.stand(short, BOB, { lifeMs: 30 });
       await new Promise((resolve) => setTimeout(resolve, 60));
       expect(await client.release(short, `${ANA}-1`)).toEqual({ kind: 'released', deleted: 1 });
       expect(await client.release(long, `${ANA}-1`)).toEqual(RELEASED);
@@ -231,16 +231,16 @@ export const waitChecks: readonly ContractCheck[] = [
     async run(harness) {
       const { names, client, ballot } = await oneKey(harness);
       const last = await ContractClient.joined(harness);
-      await last.listen(EVE);
+      await last.listen(`turns:${EVE}`);
       await client.acquire(names, `${ANA}-1`, ballot);
       const waits = Array.from({ length: 1_000 }, (_, place) =>
-        client.wait(names, `x${place}`.padEnd(8, '.'), { ticket: place + 1 }),
+        client.stand(names, `x${place}`.padEnd(8, '.'), { ticket: place + 1 }),
       );
       await Promise.all(waits);
-      await last.wait(names, EVE, { ticket: 5_000 });
+      await last.stand(names, EVE, { ticket: 5_000 });
       expect(await client.release(names, `${ANA}-1`)).toEqual({ kind: 'released', deleted: 1 });
       await client.acquire(names, `${ANA}-2`, ballot + 1);
-      await last.wait(names, EVE, { ticket: 5_000 });
+      await last.stand(names, EVE, { ticket: 5_000 });
       expect(await client.release(names, `${ANA}-2`)).toEqual(RELEASED);
     },
   },

@@ -19,7 +19,6 @@ describe('The simulation catches', () => {
         // The first run decides; what a second process does beside it is thrown away.
         workers: 1,
         edits,
-        minimise: false,
         ...(family && { family }),
         stopAt: ({ violations }) => violations.some(({ rule }) => caughtBy.includes(rule)),
       });

@@ -1,14 +1,8 @@
 import { readFileSync } from 'node:fs';
+import type { Edit } from '../../support/program.ts';
 import type { Violation } from '../checks/violations.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from '../families/draw-plan.ts';
 import type { Family } from '../families/plan.ts';
-
-/** Exact change to one file of the code under test; the text must be there exactly once. */
-export interface Edit {
-  readonly file: string;
-  readonly find: string;
-  readonly replace: string;
-}
 
 /** The code broken on purpose. */
 export interface Mutant {

@@ -27,22 +27,28 @@ export interface JoinedSection {
 /** Name of the caller, in the async context of everything that it does. */
 export const requests = new AsyncLocalStorage<string>();
 
+const COUNTED = [
+  'grants',
+  'reballots',
+  'jointMessages',
+  'extensions',
+  'recreatedKeys',
+  'losses',
+  'busy',
+  'unavailable',
+  'crashes',
+  'stalls',
+  'quarantines',
+  'writes',
+  'refusedWrites',
+  'staleWritesTaken',
+] as const;
+
 /** Counts of what happened, to see that a run is worth something. */
-export interface RunCounts {
-  grants: number;
-  reballots: number;
-  jointMessages: number;
-  extensions: number;
-  recreatedKeys: number;
-  losses: number;
-  busy: number;
-  unavailable: number;
-  crashes: number;
-  stalls: number;
-  quarantines: number;
-  writes: number;
-  refusedWrites: number;
-  staleWritesTaken: number;
+export type RunCounts = Record<(typeof COUNTED)[number], number>;
+
+export function emptyCounts(): RunCounts {
+  return Object.fromEntries(COUNTED.map((name) => [name, 0])) as RunCounts;
 }
 
 /** Context that the parts of one run share. */
@@ -80,25 +86,6 @@ export function createRun(plan: Plan, traced: boolean): RunContext {
     counts: emptyCounts(),
     sections: new Set(),
     ended: [],
-  };
-}
-
-export function emptyCounts(): RunCounts {
-  return {
-    grants: 0,
-    reballots: 0,
-    jointMessages: 0,
-    extensions: 0,
-    recreatedKeys: 0,
-    losses: 0,
-    busy: 0,
-    unavailable: 0,
-    crashes: 0,
-    stalls: 0,
-    quarantines: 0,
-    writes: 0,
-    refusedWrites: 0,
-    staleWritesTaken: 0,
   };
 }
 
