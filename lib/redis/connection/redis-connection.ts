@@ -26,7 +26,7 @@ const PING_AFTER_MS = 10_000;
 const BEATS = 4;
 
 const SHUT =
-  ' before its first answer: perhaps the server speaks TLS on this port; then write rediss://';
+  ' before its first answer: no Redis answers there, or it speaks TLS on this port; then write rediss://';
 
 const { timers, random } = systemEnvironment;
 
