@@ -72,6 +72,5 @@ export { ClientSignal, FencingTokenHeader } from './nest/transport/request-param
 export { LockExceptionFilter } from './nest/transport/lock-exception.filter.ts';
 export type {
   LockExceptionAnswer,
-  LockExceptionFilterOptions,
 } from './nest/transport/lock-exception.filter.ts';
 export { REDLOCK_NODES } from './nest/redlock.constants.ts';

@@ -25,13 +25,6 @@ export interface LockRoom {
   readonly onEnd: () => void;
 }
 
-/** The call that a lock was granted to. */
-export interface GrantedCall {
-  readonly keys: readonly string[];
-  readonly records: readonly KeyRecord[];
-  readonly settings: ResolvedAcquire;
-}
-
 /** A lock from its grant to its end. */
 export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   /**
@@ -64,7 +57,11 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   /** Fires once: when sections keep it for long, or when `timed` ends. */
   #timer: Alarm | undefined;
 
-  constructor(room: LockRoom, { keys, records, settings }: GrantedCall, grant: Granted) {
+  constructor(
+    room: LockRoom,
+    { keys, records, settings }: Pick<HeldLock, 'keys' | 'records' | 'settings'>,
+    grant: Granted,
+  ) {
     this.keys = keys;
     this.records = records;
     this.settings = settings;

@@ -47,9 +47,8 @@ export async function runSection<Result>(
     else handle.end();
   }
   const { lossError, token } = handle;
-  const throwsLoss =
-    options?.onLost === 'throw' || !(options?.onLost === 'ignore' || isAdmitted(token));
-  if (lossError !== undefined && throwsLoss) throw sameLoss(lossError, result);
+  const isGood = options?.onLost === undefined ? isAdmitted(token) : options.onLost === 'ignore';
+  if (lossError !== undefined && !isGood) throw sameLoss(lossError, result);
   checkResult?.(result, handle.keys);
   return result;
 }

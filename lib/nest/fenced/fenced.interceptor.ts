@@ -27,10 +27,7 @@ export class FencedInterceptor implements NestInterceptor {
     private readonly host: Pick<RedlockHost, 'isInTransaction'>,
   ) {}
 
-  /**
-   * Bound by hand (`@UseInterceptors`) it passes every call through: a method under `@Fenced` takes its lock itself, with the
-   * arguments that pipes have made, and any other method has no key.
-   */
+  /** Bound by hand (`@UseInterceptors`) it passes every call through: a method under `@Fenced` takes its lock itself. */
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
     return next.handle();
   }

@@ -1,4 +1,4 @@
-import { Catch, Logger, Optional, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
+import { Catch, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import { throwError } from 'rxjs';
 import {
@@ -10,13 +10,6 @@ import {
   type RedlockError,
   type RedlockErrorCode,
 } from '../../core/errors.ts';
-import { checkOptions, choice } from '../../core/options/option-names.ts';
-
-/** Options of {@link LockExceptionFilter}. */
-export interface LockExceptionFilterOptions {
-  /** The HTTP status of a busy lock: 409 Conflict, or 423 Locked. @default 409 */
-  readonly busyStatus?: 409 | 423;
-}
 
 /** Answer to a caller over every transport; over HTTP with the status beside it. */
 export interface LockExceptionAnswer {
@@ -28,10 +21,8 @@ export interface LockExceptionAnswer {
   readonly retryAfterSeconds?: number;
 }
 
-type Meaning = readonly [status: number, message: string];
-
 /** Wrong use and wrong options are missing: faults of the application stay what they are. */
-const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
+const MEANINGS: Partial<Record<RedlockErrorCode, [status: number, message: string]>> = {
   LOCK_BUSY: [409, 'Another call is using this resource. Try again later.'],
   LOCK_LOST: [
     500,
@@ -50,7 +41,7 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
  *
  * | error | HTTP status | `Retry-After` |
  * | --- | --- | --- |
- * | `LockBusyError` | 409 (423 by option) | what is left of the holder's lease, in seconds, at least 1 |
+ * | `LockBusyError` | 409 | what is left of the holder's lease, in seconds, at least 1 |
  * | `LockLostError`: the work ran, and its outcome is unknown | 500 | |
  * | `StaleTokenError` | 412 | |
  * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
@@ -65,22 +56,10 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
  * `RedlockModule` registers it (`httpErrors`) for controllers, resolvers and microservices. A gateway needs
  * `@UseFilters(LockExceptionFilter)`, and a hybrid application `inheritAppConfig: true`. Filters of the application are asked
  * before it: below one that catches everything, register it once more.
- *
- * @example
- * ```ts
- * app.useGlobalFilters(new LockExceptionFilter({ busyStatus: 423 }));
- * ```
  */
 @Catch(LockBusyError, LockLostError, StaleTokenError, QuorumUnavailableError, RedlockClosedError)
 export class LockExceptionFilter implements ExceptionFilter {
   readonly #logger = new Logger('LockExceptionFilter');
-  readonly #busyStatus: number;
-
-  // Nest, which makes it where a class was given to `@UseFilters`, has no options to inject.
-  constructor(@Optional() options: LockExceptionFilterOptions = {}) {
-    const table = { busyStatus: choice(409, 423) };
-    this.#busyStatus = checkOptions('LockExceptionFilter', table, options).busyStatus ?? 409;
-  }
 
   /** Called by Nest. @throws the error itself where the transport is none of those above */
   catch(error: RedlockError, host: ArgumentsHost): unknown {
@@ -113,18 +92,17 @@ export class LockExceptionFilter implements ExceptionFilter {
       raw.destroy();
       return;
     }
-    const statusCode = answer.code === 'LOCK_BUSY' ? this.#busyStatus : status;
-    const body = { statusCode, error: STATUS_CODES[statusCode], ...answer };
+    const body = { statusCode: status, error: STATUS_CODES[status], ...answer };
     const retryAfter = answer.retryAfterSeconds && String(answer.retryAfterSeconds);
     if (response.header) {
       if (retryAfter) response.header('Retry-After', retryAfter);
-      response.status(statusCode).send(body);
+      response.status(status).send(body);
     } else {
       const headers = {
         'Content-Type': 'application/json',
         ...(retryAfter && { 'Retry-After': retryAfter }),
       };
-      raw.writeHead(statusCode, headers).end(JSON.stringify(body));
+      raw.writeHead(status, headers).end(JSON.stringify(body));
     }
   }
 }

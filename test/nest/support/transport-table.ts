@@ -8,7 +8,6 @@ import {
   Post,
   SetMetadata,
   UseInterceptors,
-  type ExceptionFilter,
   type INestApplication,
 } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
@@ -210,12 +209,8 @@ export const HTTP_TABLE: Readonly<Record<string, Answer>> = {
 };
 
 /** Starts an application with {@link SeatController} and calls it. */
-export async function serveHttp(
-  module: TestingModule,
-  app: INestApplication,
-  ...filters: ExceptionFilter[]
-) {
-  closeLater(app).useGlobalFilters(...filters);
+export async function serveHttp(module: TestingModule, app: INestApplication) {
+  closeLater(app);
   await app.listen(0, '127.0.0.1');
   const url = await app.getUrl();
   const get = async (path: string): Promise<Answer> => {
