@@ -70,7 +70,5 @@ export type {
 export { RedlockModule } from './nest/redlock.module.ts';
 export { ClientSignal, FencingTokenHeader } from './nest/transport/request-parameters.ts';
 export { LockExceptionFilter } from './nest/transport/lock-exception.filter.ts';
-export type {
-  LockExceptionAnswer,
-} from './nest/transport/lock-exception.filter.ts';
+export type { LockExceptionAnswer } from './nest/transport/lock-exception.filter.ts';
 export { REDLOCK_NODES } from './nest/redlock.constants.ts';

@@ -24,9 +24,9 @@ const storage = new AsyncLocalStorage<readonly Frame[]>();
 /** Around this call. */
 const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOver }) => !isOver);
 
-/** Says whether this call runs inside the work of a fence transaction over `database`. */
-export function isInFencedWork(database: object): boolean {
-  return frames().some(({ of }) => of.database === database);
+/** Claims of the fence transaction over `database` in whose work this call runs. */
+export function claimsAround(database: object): readonly FenceClaim[] | undefined {
+  return frames().find(({ of }) => of.database === database)?.held.claims;
 }
 
 /** Runs what a fence does for itself, which is part of no work. */

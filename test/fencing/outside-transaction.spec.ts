@@ -30,7 +30,7 @@ const database = usePostgres(async (pool) => {
 });
 afterEach(closeAll);
 
-it('a query beside the open transaction is a warning, once per process, which names the method', async () => {
+it('a query beside the open transaction is a warning, once per process, which names the lock', async () => {
   const { pool } = database;
   const warn = jest.spyOn(process, 'emitWarning').mockReturnValue();
   const module = await startModule(
@@ -43,6 +43,6 @@ it('a query beside the open transaction is a warning, once per process, which na
   await seats.book('1', 'pool');
   await seats.book('1', 'pool');
   expect(warn.mock.calls).toEqual([
-    [expect.stringMatching(/^Seats\.book sent a query to the pool.*Use tx\.$/), 'FenceWarning'],
+    [expect.stringMatching(/^A query was sent to the pool .*"seat:1".*Use tx\.$/), 'FenceWarning'],
   ]);
 });

@@ -46,9 +46,9 @@ export async function runSection<Result>(
     if (options?.release === 'confirmed') await handle.release();
     else handle.end();
   }
-  const { lossError, token } = handle;
-  const isGood = options?.onLost === undefined ? isAdmitted(token) : options.onLost === 'ignore';
-  if (lossError !== undefined && !isGood) throw sameLoss(lossError, result);
+  const { lossError } = handle;
+  const onLost = options?.onLost ?? (lossError && isAdmitted(handle.token) ? 'ignore' : 'throw');
+  if (lossError !== undefined && onLost === 'throw') throw sameLoss(lossError, result);
   checkResult?.(result, handle.keys);
   return result;
 }
@@ -61,11 +61,6 @@ export function currentSection(
   for (let section = running(storage.getStore()); section; section = outerOf(section))
     if (section.service === service && isMeant(section.handle!)) return section;
   return undefined;
-}
-
-/** The method under `@Fenced` of the innermost section of this async context. */
-export function currentMethod(): string | undefined {
-  return running(storage.getStore())?.calledBy;
 }
 
 /**

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { FencedUsageError } from '../../core/errors.ts';
-import { currentMethod } from '../../core/holding/reentrancy.ts';
+import { FencedUsageError, quoteKeys } from '../../core/errors.ts';
 import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
-import { isInFencedWork, outsideWork } from '../fence-context.ts';
+import { claimsAround, outsideWork } from '../fence-context.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 
@@ -52,11 +51,11 @@ export function watchPool(pool: PostgresPool): void {
   if (process.env['NODE_ENV'] === 'production' || watched.has(pool)) return;
   watched.add(pool);
   pool.on?.('acquire', () => {
-    if (hasWarned || !isInFencedWork(pool)) return;
+    const claims = hasWarned ? undefined : claimsAround(pool);
+    if (claims === undefined) return;
     hasWarned = true;
-    const where = currentMethod() ?? 'The work of a fence transaction';
     process.emitWarning(
-      `${where} sent a query to the pool while its fence.transaction was open: this query is not fenced. Use tx.`,
+      `A query was sent to the pool while fence.transaction for ${quoteKeys(claims.map(({ key }) => key))} was open: this query is not fenced. Use tx.`,
       'FenceWarning',
     );
   });
