@@ -7,7 +7,7 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 111;
-const MOST_LINES_OF_LIB = 15_584;
+const MOST_LINES_OF_LIB = 15_576;
 const MOST_LINES_OF_TEST = 35_865;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
