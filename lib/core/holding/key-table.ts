@@ -1,9 +1,10 @@
+import { brokenInvariant } from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
-import { brokenInvariant } from '../invariant.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
+import type { Attempt, FailedAttempt, LockCall } from '../voting/attempt.ts';
 import { jitterMs, passOn, POLL_MS, QueuePlace } from './queue-place.ts';
+import type { ForeignHolder, QueuedKey } from './queue-place.ts';
 
 /** Keys whose floors are remembered. */
 const MOST_FLOORS = 4_096;
@@ -13,26 +14,21 @@ const ROW_MS = 40;
 /** A caller that waits for keys. It stands in one line at a time. */
 export interface Waiter {
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
-  readonly ticket: number;
-  readonly keys: readonly string[];
+  readonly call: LockCall & { readonly ticket: number };
   /** Latest try of it: what nodes have said so far. */
-  readonly attempt: Pick<Attempt, 'isAnsweredSince' | 'openCauses' | 'heldBackMs'> | undefined;
+  readonly attempt: Attempt | undefined;
   place: KeyLine | undefined;
-  previousInLine: Waiter | undefined;
-  nextInLine: Waiter | undefined;
   /** Looks again whether it can try, because something changed; it may from `fromMs` on, if that is given. */
   wake(fromMs?: number): void;
 }
 
 /** A lock of this process, as its keys know it. */
 export interface KeyLock {
-  readonly keys: readonly string[];
+  readonly call: LockCall;
   /** Lock is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;
-  /** Holder, or a section that joined it, has not released it. */
-  readonly isUsed: boolean;
-  /** Holder has it. */
-  readonly isGiven: boolean;
+  /** Holder has it, and has not released it, or a section that joined it has not. */
+  readonly isInUse: boolean;
   /** Time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
   /** Ends it where its time is over though no timer has said so yet. */
@@ -44,8 +40,7 @@ export interface KeyLock {
 
 /** Callers of this process that wait for one key, in the order of their arrival. */
 export class KeyLine {
-  first: Waiter | undefined = undefined;
-  last: Waiter | undefined = undefined;
+  readonly waiters: Waiter[] = [];
   /** Set that waits for another key, and keeps the key of this line from later callers: once between two tries for it. */
   reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
   /** Waiters in it that have no answer yet, and no more time than one takes. */
@@ -53,37 +48,22 @@ export class KeyLine {
 
   /** Mostly behind all others, and in front for one that moves or comes back from its try. */
   enter(waiter: Waiter): void {
-    let next: Waiter | undefined;
-    if (this.last !== undefined && this.last.ticket > waiter.ticket) {
-      next = this.first;
-      while (next !== undefined && next.ticket < waiter.ticket) next = next.nextInLine;
-    }
-    const previous = next === undefined ? this.last : next.previousInLine;
+    const { waiters } = this;
+    const isBehind = ({ call }: Waiter) => call.ticket > waiter.call.ticket;
     waiter.place = this;
-    waiter.previousInLine = previous;
-    waiter.nextInLine = next;
-    if (previous === undefined) this.first = waiter;
-    else previous.nextInLine = waiter;
-    if (next === undefined) this.last = waiter;
-    else next.previousInLine = waiter;
+    if (waiters.length > 0 && isBehind(waiters.at(-1)!))
+      waiters.splice(waiters.findIndex(isBehind), 0, waiter);
+    else waiters.push(waiter);
   }
 
   /** A head that leaves hands its wake-up on. */
   leave(waiter: Waiter): void {
-    const { previousInLine: previous, nextInLine: next } = waiter;
-    if (previous === undefined) this.first = next;
-    else previous.nextInLine = next;
-    if (next === undefined) this.last = previous;
-    else next.previousInLine = previous;
-    waiter.place = waiter.previousInLine = waiter.nextInLine = undefined;
+    const { waiters } = this;
+    waiter.place = undefined;
     this.#owed?.delete(waiter);
-    if (previous === undefined) this.first?.wake();
-  }
-
-  /** Says whether an earlier set keeps the key from a caller with this number of arrival. */
-  isReserved(ticket: number, nowMs: number): boolean {
-    const { reserved } = this;
-    return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
+    if (waiters[0] !== waiter) return void waiters.splice(waiters.indexOf(waiter), 1);
+    waiters.shift();
+    waiters[0]?.wake();
   }
 
   /** Notes whether it is owed an answer: then the end of every try wakes it. */
@@ -98,18 +78,8 @@ export class KeyLine {
   }
 }
 
-/** Holder of the key in another process, as a quorum of nodes said. */
-export interface ForeignHolder {
-  /** When it is worth asking again, without a hint. */
-  readonly untilMs: number;
-  /** When its lease ends unless it is extended; undefined without TTL. */
-  readonly freeAtMs: number | undefined;
-  /** Answer of each node. */
-  readonly causes: () => NodeCause[];
-}
-
 /** Everything this process knows of one key, and who waits for it. */
-export class KeyRecord extends KeyLine {
+export class KeyRecord extends KeyLine implements QueuedKey {
   readonly key: string;
   /** Held here: also while it is only kept for `minHold`. */
   lock: KeyLock | undefined = undefined;
@@ -135,15 +105,8 @@ export class KeyRecord extends KeyLine {
     this.key = key;
   }
 
-  /** Says whether a caller here waits for it or tries for it, alone or in a set. */
-  get isAwaited(): boolean {
-    return this.uses > (this.lock === undefined ? 0 : 1);
-  }
-
-  /** A quorum named another holder. */
-  heldElsewhere(foreign: ForeignHolder): void {
-    this.foreign = foreign;
-    this.busyUntilMs = foreign.freeAtMs ?? foreign.untilMs;
+  get isForSet(): boolean {
+    return (this.trying ?? this.waiters[0])?.call.keys.length !== 1;
   }
 
   /** A node named another holder, whose lease runs for so long; -1 without TTL. That is news for two node timeouts, or until the next poll. */
@@ -162,7 +125,7 @@ export class KeyRecord extends KeyLine {
   /** Lets the line look again; its head may try from `fromMs` on. */
   mayBeFree(nowMs: number, fromMs: number): void {
     if (this.lock === undefined) this.ended(nowMs);
-    this.first?.wake(fromMs);
+    this.waiters[0]?.wake(fromMs);
   }
 }
 
@@ -176,6 +139,8 @@ export class KeyTable {
   readonly #records = Object.create(null) as Record<string, KeyRecord>;
   /** Highest floor by key that nodes reported ahead of our clock, in microseconds; the one that was seen first comes first. */
   readonly #floors = new Map<string, number>();
+  /** Number of releases that may still be confirmed. */
+  openReleases = 0;
 
   constructor(set: NodeSet) {
     this.#set = set;
@@ -205,7 +170,9 @@ export class KeyTable {
   drop(record: KeyRecord): void {
     record.uses -= 1;
     const { queued, foreign, rowSinceMs, lock } = record;
-    if ((queued ?? foreign ?? rowSinceMs) !== undefined && !record.isAwaited) {
+    // A caller here waits for it or tries for it, alone or in a set.
+    const isAwaited = record.uses > (lock === undefined ? 0 : 1);
+    if ((queued ?? foreign ?? rowSinceMs) !== undefined && !isAwaited) {
       queued?.passOn();
       record.foreign = record.queued = undefined;
       if (rowSinceMs !== undefined && lock === undefined) {
@@ -228,7 +195,7 @@ export class KeyTable {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
-      record.grantedAtMs = this.#set.nowMs;
+      record.grantedAtMs = this.#set.clock.nowMs;
       record.trying = undefined;
       record.foreign = undefined;
       record.busyUntilMs = Number.POSITIVE_INFINITY;
@@ -236,19 +203,19 @@ export class KeyTable {
       record.queued = undefined;
       record.uses += 1;
     }
-    for (const record of records) if (record.first !== undefined) record.wakeOwed();
+    for (const record of records) if (record.waiters.length > 0) record.wakeOwed();
   }
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
   freed(lock: KeyLock, records: readonly KeyRecord[]): void {
-    const { nowMs } = this.#set;
+    const { nowMs } = this.#set.clock;
     for (const record of records) {
       if (record.lock !== lock) continue;
       record.lock = undefined;
       record.busyUntilMs = nowMs;
     }
     for (const record of records) {
-      record.first?.wake();
+      record.waiters[0]?.wake();
       this.drop(record);
     }
   }
@@ -260,7 +227,7 @@ export class KeyTable {
   passes(records: readonly KeyRecord[], nowMs: number): boolean {
     const [record, ...others] = records as [KeyRecord];
     const sinceMs = record.rowSinceMs ?? record.grantedAtMs;
-    const stays = others.length === 0 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
+    const stays = others.length === 0 && record.waiters.length > 0 && nowMs - sinceMs < ROW_MS;
     for (const each of records) each.rowSinceMs = stays ? sinceMs : undefined;
     return !stays;
   }
@@ -314,8 +281,9 @@ export class KeyTable {
 
   /** Lets all callers look again: the set of voting nodes changed. */
   hintAll(): void {
-    const { nowMs, roundTripMs, environment } = this.#set;
+    const { clock, quorum, environment } = this.#set;
+    const { nowMs } = clock;
     for (const record of Object.values(this.#records))
-      record.mayBeFree(nowMs, nowMs + jitterMs(roundTripMs, environment.random.fraction()));
+      record.mayBeFree(nowMs, nowMs + jitterMs(quorum.roundTripMs, environment.random.fraction()));
   }
 }

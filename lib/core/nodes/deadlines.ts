@@ -1,9 +1,60 @@
-import type { Environment, TimerHandle } from '../environment.ts';
+import type { Clock, Environment, TimerHandle } from '../environment.ts';
+import type { LockNode } from './lock-node.ts';
 
 /** Deadlines that are called later than this were late because the process did not run. */
 export const LATE_MS = 10;
 /** Timers of the platform are not more exact. */
 const TIMER_ERROR_MS = 2;
+/** A smaller step of the wall clock against the monotonic one is drift. */
+const NOTICED_STEP_MS = 20;
+/** Time since boot comes in such steps. */
+const BOOT_STEP_MS = 10;
+/** Difference that two readings of it stay below where nothing was suspended. */
+const BOOT_CLOCK_ERROR_MS = 25;
+
+/** Time of one service: durations use nothing else. */
+export class ServiceClock {
+  /** Time that the system was suspended, as far as it was noticed. */
+  suspendedMs = 0;
+  readonly #clock: Clock;
+  readonly #onMove: () => void;
+  #wallAheadMs: number;
+  readonly #bootAheadMs: number;
+
+  /** @param onMove called when a clock has moved, perhaps by a getter */
+  constructor(clock: Clock, onMove: () => void) {
+    this.#clock = clock;
+    this.#onMove = onMove;
+    this.#wallAheadMs = clock.wallMicros() / 1000 - clock.monotonicMs();
+    // A pause between the two readings, and the steps, make a suspend longer, never shorter; hardly one comes twice in a row.
+    const aheadMs = () => clock.sinceBootMs() - BOOT_STEP_MS - clock.monotonicMs();
+    this.#bootAheadMs = Math.max(aheadMs(), aheadMs());
+  }
+
+  /** Monotonic milliseconds, with the time in which the system is known to have been suspended. */
+  get nowMs(): number {
+    return this.#clock.monotonicMs() + this.suspendedMs;
+  }
+
+  /**
+   * {@link nowMs} after a look at the other clocks, for what must not outlive a suspend: the servers were not suspended, so
+   * keys have expired meanwhile. A suspend moves the wall clock against the monotonic one, which is cheap to see; only then
+   * the clock since boot, which counts suspended time on Linux, is asked.
+   */
+  get checkedNowMs(): number {
+    const clock = this.#clock;
+    const monotonicMs = clock.monotonicMs();
+    const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
+    if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
+      const aheadMs = () => -clock.monotonicMs() + clock.sinceBootMs();
+      const missedMs = Math.min(aheadMs(), aheadMs()) - this.#bootAheadMs - this.suspendedMs;
+      if (missedMs > BOOT_CLOCK_ERROR_MS) this.suspendedMs += missedMs;
+      this.#onMove();
+    }
+    this.#wallAheadMs = wallAheadMs;
+    return this.nowMs;
+  }
+}
 
 /** Event that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
 export abstract class Deadline {
@@ -160,4 +211,52 @@ export class Deadlines {
 
 function isBefore(one: Deadline, other: Deadline): boolean {
   return one.dueMs === other.dueMs ? one.order < other.order : one.dueMs < other.dueMs;
+}
+
+/** Message whose time runs from the moment at which its bytes were handed to the sockets. */
+export interface Collected {
+  sent(nowMs: number): void;
+}
+
+/** Messages that the nodes collected: they leave when the present tick ends, or with the process. */
+export class Outgoing {
+  readonly #nodes: readonly LockNode[];
+  readonly #environment: Environment;
+  readonly #clock: ServiceClock;
+  readonly #collected: Collected[] = [];
+  readonly #flush = this.flush.bind(this);
+  #isFlushDue = false;
+  #leaveExit: (() => void) | undefined;
+
+  constructor(nodes: readonly LockNode[], environment: Environment, clock: ServiceClock) {
+    this.#nodes = nodes;
+    this.#environment = environment;
+    this.#clock = clock;
+  }
+
+  open(): void {
+    this.#leaveExit = this.#environment.atExit(this.#flush);
+  }
+
+  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
+  flushLater(collected?: Collected): void {
+    if (collected !== undefined) this.#collected.push(collected);
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    this.#environment.endOfTick(this.#flush);
+  }
+
+  /** Hands everything that was collected to the sockets now. */
+  flush(): void {
+    if (!this.#isFlushDue) return;
+    this.#isFlushDue = false;
+    for (const node of this.#nodes) node.flush();
+    const { nowMs } = this.#clock;
+    for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
+  }
+
+  close(): void {
+    this.flush();
+    this.#leaveExit?.();
+  }
 }

@@ -59,7 +59,7 @@ export async function inspectKey(set: NodeSet, key: string): Promise<LockInspect
         }),
     ),
   );
-  return summarize(key, answers, set.quorum);
+  return summarize(key, answers, set.options.quorum);
 }
 
 function summarize(

@@ -11,14 +11,16 @@ export function markerName(keyPrefix: string): string {
  * The names are made when they are read: every try that waits for answers keeps this object.
  */
 export class NodeNames implements LockNames {
-  readonly marker: string;
   readonly #keyPrefix: string;
   readonly #keys: readonly string[];
 
-  constructor(keyPrefix: string, keys: readonly string[], marker = markerName(keyPrefix)) {
-    this.marker = marker;
+  constructor(keyPrefix: string, keys: readonly string[]) {
     this.#keyPrefix = keyPrefix;
     this.#keys = keys;
+  }
+
+  get marker(): string {
+    return markerName(this.#keyPrefix);
   }
 
   get pairs(): readonly string[] {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
 import { Attempt } from '../../../../lib/core/voting/attempt.ts';
 import type { AttemptOutcome } from '../../../../lib/core/voting/attempt.ts';
 import { clusterFactory } from '../support/cluster.ts';
@@ -13,9 +12,8 @@ describe('an attempt', () => {
     const outcome = new Promise<AttemptOutcome>((ended) => {
       const nothing = () => undefined;
       const listener = { sawFloor: nothing, sawVotes: nothing, refused: nothing, ended };
-      const settings = { ttlMs: 3_000, nodeTimeoutMs: 300 };
-      const names = new NodeNames('lock:', ['a']);
-      new Attempt(set, listener, names, settings, set.nowMs + 300).run(set.nowMs, 100);
+      const call = { keys: ['a'], settings: set.options.acquire };
+      new Attempt(set, listener, call, set.clock.nowMs + 300).run(set.clock.nowMs, 100);
     });
     const stale = { kind: 'stale', floor: 300, nowMicros: 0, byClock: false };
     for (const node of nodes.slice(0, 2)) node.answer('acquire', stale);
