@@ -40,7 +40,6 @@ export interface QueuedKey {
   /** Says whether the next of them wants other keys as well. */
   readonly isForSet: boolean;
   foreign: ForeignHolder | undefined;
-  wasNamed(nowMs: number, remainingMs: number, nodeTimeoutMs: number): void;
   mayBeFree(nowMs: number, fromMs: number): void;
 }
 
@@ -164,15 +163,12 @@ export class QueuePlace extends Deadline {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
     if (round !== this.#round || this.#isCalled) return;
-    const { alarms, clock, quorum, options } = this.#set;
+    const { alarms, clock, quorum } = this.#set;
     this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
     if (reply.freeInMs < 0) this.turn(session);
     const freeInMs = this.#atQuorum(this.#freeInMs);
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
-    // Leases say how long they run, turns of others do not.
-    if (freeInMs <= options.maxTtlMs)
-      this.#record.wasNamed(clock.nowMs, freeInMs, options.acquire.nodeTimeoutMs);
     const { foreign } = this.#record;
     const slackMs = 4 * quorum.roundTripMs + LEAST_SLACK_MS;
     // Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before.
