@@ -2,8 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { JoinReply, JoinRequest } from '../core/nodes/lock-node.ts';
 import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
-import { bulk } from './commands/script-command.ts';
-import type { VotingDigests } from './commands/script-command.ts';
+import type { VotingScripts } from './commands/script-command.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { BATCH } from './batch.ts';
 import { ACQUIRE, defineScript, EXTEND, gateName, INSPECT, RELEASE, WAIT } from './scripts.ts';
@@ -108,12 +107,6 @@ export function askToJoin(
   return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
 }
 
-/** Voting scripts that one start of one server knows, and no other server. */
-export interface VotingScripts extends VotingDigests {
-  readonly start: string;
-  readonly scripts: readonly Script[];
-}
-
 /**
  * Joins by the text of the script, then finds voting scripts that this very server has, or loads some. A digest is loaded once, by
  * one command, and scripts do not spread: so the server that answers to it here is the only one that ever will, also where
@@ -131,23 +124,22 @@ export async function joinServer(
   const { start, salt, ...reply } = joined;
   const isMoved = connection.voting !== undefined && connection.voting.start !== start;
   const found = salt === '' ? undefined : votingScripts(start, salt);
-  const own = latest?.start === start && latest.a !== found?.a ? latest : undefined;
-  for (const voting of [found, own]) {
-    if (voting === undefined) continue;
-    if (await knows(connection, voting)) return { ...reply, ...took(connection, voting, isMoved) };
-    // When a server does not know them it may be another one, and the one that was joined may come back with a new marker.
-    const again = parseJoinReply(await askToJoin(connection, request));
-    if (again.kind !== 'joined') return again;
-    if (again.start !== start || again.quarantineMs > reply.quarantineMs) return notSent(MOVED);
+  const own = latest?.start === start && latest.a.sha1 !== found?.a.sha1 ? latest : undefined;
+  let voting: VotingScripts | undefined;
+  for (const each of [found, own]) {
+    if (each === undefined || voting !== undefined) continue;
+    if (await knows(connection, each)) voting = each;
+    else {
+      // When a server does not know them it may be another one, and the one that was joined may come back with a new marker.
+      const again = parseJoinReply(await askToJoin(connection, request));
+      if (again.kind !== 'joined') return again;
+      if (again.start !== start || again.quarantineMs > reply.quarantineMs) return notSent(MOVED);
+    }
   }
-  const voting = await loaded(connection, request, start);
+  voting ??= await loaded(connection, request, start);
   if (voting === undefined) return notSent(MOVED);
-  return { ...reply, ...took(connection, voting, isMoved) };
-}
-
-function took(connection: RedisConnection, voting: VotingScripts, isMoved: boolean) {
   connection.voting = voting;
-  return isMoved ? { isMoved } : undefined;
+  return isMoved ? { ...reply, isMoved } : reply;
 }
 
 /** Loads new scripts; a second join makes them those of the server, for other processes to find. Undefined where another one answers by now. */
@@ -159,21 +151,24 @@ async function loaded(
   const salt = randomBytes(12).toString('hex');
   const voting = votingScripts(start, salt);
   const load = ({ text }: Script) => connection.ask((client) => client.script('LOAD', text));
-  await Promise.all([...voting.scripts, RELEASE, WAIT, INSPECT].map(load));
+  const { a, e, batch } = voting;
+  await Promise.all([a, e, batch, RELEASE, WAIT, INSPECT].map(load));
   if (!(await knows(connection, voting))) return undefined;
   const again = parseJoinReply(await askToJoin(connection, request, salt));
   return again.kind === 'joined' && again.start === start ? voting : undefined;
 }
 
 function votingScripts(start: string, salt: string): VotingScripts {
-  const scripts = [ACQUIRE, EXTEND, BATCH].map((script) => salted(script, start, salt));
-  const [a = '', e = '', batch = ''] = scripts.map(({ sha1 }) => bulk(sha1));
-  return { start, scripts, a, e, batch };
+  const [a, e, batch] = [ACQUIRE, EXTEND, BATCH].map((script) => salted(script, start, salt));
+  return { start, a: a!, e: e!, batch: batch! };
 }
 
 /** Asks whether the server has all of them, and is the one that they are for. */
-async function knows(connection: RedisConnection, { scripts }: VotingScripts): Promise<boolean> {
+async function knows(
+  connection: RedisConnection,
+  { a, e, batch }: VotingScripts,
+): Promise<boolean> {
   const ask = ({ sha1 }: Script) => connection.ask((client) => client.call('evalsha', [sha1, 0]));
-  const answers = await Promise.all(scripts.map((script) => ask(script).catch(() => 0)));
+  const answers = await Promise.all([a, e, batch].map((script) => ask(script).catch(() => 0)));
   return answers.every((answer) => answer === 1);
 }

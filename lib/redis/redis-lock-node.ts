@@ -10,13 +10,12 @@ import {
   RELEASE_CALL,
   WAIT_CALL,
 } from './commands/script-command.ts';
-import type { ScriptCall } from './commands/script-command.ts';
+import type { ScriptCall, ScriptCommand, VotingScripts } from './commands/script-command.ts';
 import { ConnectionSource } from './connection/connection-source.ts';
 import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { joinServer } from './joining.ts';
-import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
 
 /** Server that is no primary: it is left once in that time, or a little longer. */
@@ -157,7 +156,7 @@ export class RedisLockNode implements port.LockNode {
       .catch(() => undefined);
   }
 
-  #send<Request, Reply>(
+  #send<Request extends ScriptCommand['request'], Reply>(
     call: ScriptCall<Request, Reply>,
     request: Request,
     settle: (reply: Reply) => void,

@@ -3,14 +3,22 @@ import { createHash } from 'node:crypto';
 /** A Lua script as the server knows it. Its header names KEYS, ARGV and every reply. */
 export interface Script {
   readonly text: string;
-  /** Digest that EVALSHA asks for. */
+  /** Digest that EVALSHA asks for; and the same in the Redis protocol. */
   readonly sha1: string;
+  readonly digest: string;
 }
 
 /** Turns the text in a module into what is sent: no blank line in front, so that errors name our line numbers. */
 export function defineScript(lua: string): Script {
   const text = lua.trim();
-  return Object.freeze({ text, sha1: createHash('sha1').update(text).digest('hex') });
+  const sha1 = createHash('sha1').update(text).digest('hex');
+  return Object.freeze({ text, sha1, digest: bulk(sha1) });
+}
+
+/** A string, or the digits of a number, in the Redis protocol. */
+export function bulk(value: string | number): string {
+  const text = String(value);
+  return `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 }
 
 /** Name under which a server keeps what it needs to know of marker and clock in a vote for a free lock. */
