@@ -1,12 +1,6 @@
 import type { NodeFacts, NodeFailure } from '../core/nodes/lock-node.ts';
 import type { Redis } from 'ioredis';
-import {
-  explained,
-  isErrorReply,
-  isNoScript,
-  orErrorReply,
-  REPLICA,
-} from './commands/node-failure.ts';
+import { isErrorReply, isNoScript, orErrorReply, withoutDigests } from './commands/node-failure.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { PROBE } from './scripts.ts';
 
@@ -61,19 +55,38 @@ export function checkNodes(
   nodes: readonly ExaminedNode[],
   options: StartupCheckOptions,
 ): StartupFinding[] {
-  const of = ({ address }: ExaminedNode, severity: StartupFinding['severity']) => {
-    return (message: string): StartupFinding => ({ severity, address, message });
-  };
-  const findings: StartupFinding[] = nodes.flatMap((node) => [
-    ...[...errorsOf(node, options)].map(of(node, 'error')),
-    ...[...warningsOf(node, options)].map(of(node, 'warning')),
-  ]);
-  if (nodes.length > 0 && nodes.length % 2 === 0)
-    findings.unshift({
-      severity: 'warning',
-      message: `${nodes.length} nodes survive as many failures as ${nodes.length - 1}: use an odd number`,
-    });
-  findings.push(...checkReachable(nodes, options), ...checkDistinct(nodes));
+  const findings: StartupFinding[] = [];
+  if (nodes.length % 2 === 0) {
+    const message = `${nodes.length} nodes survive as many failures as ${nodes.length - 1}: use an odd number`;
+    findings.push({ severity: 'warning', message });
+  }
+  const { quorum, strict = false, keyPrefix } = options;
+  const answering = nodes.filter(({ reply }) => reply.kind === 'facts').length;
+  const firstWith = new Map<string, string>();
+  for (const { address, reply, ignoredKeyPrefix = '' } of nodes) {
+    const say = (severity: StartupFinding['severity'], messages: Iterable<string>) => {
+      for (const message of messages) findings.push({ severity, address, message });
+    };
+    if (ignoredKeyPrefix !== '')
+      say('warning', [
+        `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead`,
+      ]);
+    if (reply.kind === 'failed') {
+      const severity = strict || answering < quorum ? 'error' : 'warning';
+      const message = `can't be examined: ${reply.message}; ${answering} of ${nodes.length} nodes answer, ${quorum} are needed`;
+      findings.push({ severity, address, message, isOutage: true });
+      continue;
+    }
+    say('error', errorsOf(reply, options));
+    say('warning', warningsOf(reply, options));
+    const first = firstWith.get(reply.runId);
+    // Two names of one server are one vote counted twice.
+    if (first !== undefined)
+      say('error', [
+        `is the same server as ${first}, perhaps under another name or database: list every server once`,
+      ]);
+    else if (reply.runId !== '') firstWith.set(reply.runId, address);
+  }
   // Errors come first by name.
   return findings.sort((one, other) => one.severity.localeCompare(other.severity));
 }
@@ -98,32 +111,28 @@ function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-function* errorsOf({ reply }: ExaminedNode, options: StartupCheckOptions): Generator<string> {
-  if (reply.kind === 'failed') return;
-  const { role, clusterEnabled, version, missingRights } = reply;
+function* errorsOf(facts: NodeFacts, options: StartupCheckOptions): Generator<string> {
+  const { role, clusterEnabled, version, missingRights, connectedReplicas } = facts;
   if (role === 'sentinel')
     return yield 'is a Sentinel, which keeps no keys: give the Redis server itself';
-  if (role !== '' && role !== 'master') yield REPLICA;
+  if (role !== '' && role !== 'master')
+    yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
   if (clusterEnabled)
     yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
-  if (options.restartGuard && isOlderThan(7, 0, version) && reply.connectedReplicas > 0)
+  if (options.restartGuard && isOlderThan(7, 0, version) && connectedReplicas > 0)
     yield `is Redis ${version} with replicas, which get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
   for (const right of missingRights.filter((each) => !isForTurns(each)))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
 function* warningsOf(
-  { ignoredKeyPrefix = '', reply }: ExaminedNode,
+  facts: NodeFacts,
   { keyPrefix, restartGuard }: StartupCheckOptions,
 ): Generator<string> {
-  if (ignoredKeyPrefix !== '')
-    yield `the keyPrefix ${JSON.stringify(ignoredKeyPrefix)} of this connection is ignored; lock names start with ${JSON.stringify(keyPrefix)}: set the keyPrefix of the module instead`;
-  if (reply.kind === 'failed') return;
-  const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = reply;
-  const { refusesWrites } = reply;
-  if (refusesWrites !== undefined)
-    yield `refuses all writes now, and so counts as a node that is down: ${refusesWrites}`;
+  const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = facts;
+  if (facts.refusesWrites !== undefined)
+    yield `refuses all writes now, and so counts as a node that is down: ${facts.refusesWrites}`;
   // Scripts go into the append-only file and to replicas before version 7.
   const isRefused = restartGuard && connectedReplicas > 0;
   if (isOlderThan(7, 0, version) && !isRefused && (appendOnly || connectedReplicas > 0))
@@ -155,33 +164,6 @@ function isForTurns(right: string): boolean {
   return FOR_TURNS.includes(commandOf(right));
 }
 
-function* checkReachable(
-  nodes: readonly ExaminedNode[],
-  { quorum, strict = false }: StartupCheckOptions,
-): Generator<StartupFinding> {
-  const reachable = nodes.filter(({ reply }) => reply.kind === 'facts').length;
-  const severity = strict || reachable < quorum ? 'error' : 'warning';
-  for (const { address, reply } of nodes) {
-    if (reply.kind === 'facts') continue;
-    const message = `can't be examined: ${reply.message}; ${reachable} of ${nodes.length} nodes answer, ${quorum} are needed`;
-    yield { severity, address, message, isOutage: true };
-  }
-}
-
-/** Two names of one server are one vote counted twice. */
-function* checkDistinct(nodes: readonly ExaminedNode[]): Generator<StartupFinding> {
-  const firstWith = new Map<string, string>();
-  for (const { address, reply } of nodes) {
-    if (reply.kind === 'failed' || reply.runId === '') continue;
-    const first = firstWith.get(reply.runId);
-    if (first === undefined) firstWith.set(reply.runId, address);
-    else {
-      const message = `is the same server as ${first}, perhaps under another name or database: list every server once`;
-      yield { severity: 'error', address, message };
-    }
-  }
-}
-
 /**
  * Asks one server what the start-up checks want to know, and tries every command that we need.
  *
@@ -207,7 +189,7 @@ export async function examineServer(
     if (right === 'info') info = String(answer);
     const failures: unknown[] = Array.isArray(answer) ? answer : [];
     if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
-    said.push(...failures.map(String).map(explained));
+    said.push(...failures.map(String).map(withoutDigests));
   });
   await Promise.all(asked);
   const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';

@@ -14,23 +14,9 @@ const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN)\b/
 const OF_OUR_SCRIPT =
   / script: [0-9a-f]{40}, on @user_script:\d+\.?|^ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: ?\d+: )?-?/g;
 
-export const REPLICA =
-  'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
-
-/** Remedies by the word with which a server refuses all writes, and so every vote. */
-const REMEDIES: Readonly<Record<string, string>> = {
-  READONLY: REPLICA,
-  MASTERDOWN: REPLICA,
-  NOREPLICAS: 'takes no writes: attach its replicas, or set min-replicas-to-write 0',
-  OOM: 'takes no writes: raise maxmemory, or take out what fills it',
-  MISCONF: 'takes no writes: its log says why; else set stop-writes-on-bgsave-error no',
-};
-
-/** Cuts digests of scripts from what a server said, and adds what helps where it takes no writes. */
-export function explained(message: string): string {
-  const said = message.replace(OF_OUR_SCRIPT, '');
-  const code = Object.keys(REMEDIES).find((word) => new RegExp(`\\b${word} `).test(said));
-  return code === undefined ? said : `${said.replace(/\.$/, '')}. It ${REMEDIES[code]}`;
+/** Cuts digests of scripts from what a server said. */
+export function withoutDigests(message: string): string {
+  return message.replace(OF_OUR_SCRIPT, '');
 }
 
 /** Text with which ioredis refuses a command that it can't write now. */
@@ -52,7 +38,7 @@ export function failureOf(error: unknown, conceal: (message: string) => string):
   const message = errorMessage(error);
   if (isErrorReply(error)) {
     const code = /^[A-Z]+/.exec(message)?.[0] ?? '';
-    const refused = failure('error', explained(conceal(message)), NOTHING_WRITTEN.has(code));
+    const refused = failure('error', withoutDigests(conceal(message)), NOTHING_WRITTEN.has(code));
     return code === 'NOSCRIPT' ? { ...refused, mustJoin: true } : refused;
   }
   if (isNotWritable(error)) return notSent('the connection is closing');
