@@ -78,11 +78,6 @@ const TEXTS = createHash('sha1')
   .digest('hex')
   .slice(0, 8);
 
-/** Names where a server keeps the configurations that joined it. */
-export function configurationsName(marker: string): string {
-  return `${marker}:configurations`;
-}
-
 /**
  * The script for one start of one server. Without arguments it answers whether the server that runs it is that one.
  *
@@ -102,7 +97,7 @@ export function askToJoin(
   salt = '',
 ): Promise<unknown> {
   const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
-  const names = [markerName, gateName(markerName), configurationsName(markerName)];
+  const names = [markerName, gateName(markerName), `${markerName}:configurations`];
   const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, TEXTS, salt];
   return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
 }

@@ -10,7 +10,7 @@ import {
   RELEASE_CALL,
   WAIT_CALL,
 } from './commands/script-command.ts';
-import type { ScriptCall, ScriptCommand, VotingScripts } from './commands/script-command.ts';
+import type { ScriptCall, ScriptRequest, VotingScripts } from './commands/script-command.ts';
 import { ConnectionSource } from './connection/connection-source.ts';
 import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
@@ -156,9 +156,9 @@ export class RedisLockNode implements port.LockNode {
       .catch(() => undefined);
   }
 
-  #send<Request extends ScriptCommand['request'], Reply>(
-    call: ScriptCall<Request, Reply>,
-    request: Request,
+  #send<Reply>(
+    call: ScriptCall<Reply>,
+    request: ScriptRequest,
     settle: (reply: Reply) => void,
   ): boolean {
     const { connection } = this.#commands;

@@ -1,13 +1,8 @@
 import type {
-  AcquireReply,
   AcquireRequest,
-  ExtendReply,
   ExtendRequest,
-  InspectReply,
   InspectRequest,
-  ReleaseReply,
   ReleaseRequest,
-  WaitReply,
   WaitRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/system-environment.ts';
@@ -25,29 +20,30 @@ import {
 import { errorReply } from './node-failure.ts';
 import * as replies from './replies.ts';
 
-type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest | InspectRequest;
+export type ScriptRequest =
+  AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest | InspectRequest;
 
 /** Names of the scripts in a batch; and how many keys stand before those of the locks: marker and gate. */
 const OWN_KEYS = { a: 2, e: 1, r: 0, w: 0 } as const;
 
 /** Script as the port asks for it: what a request looks like on the wire, and what the reply means. */
-export class ScriptCall<Request extends ScriptRequest, Reply> {
+export class ScriptCall<Reply> {
   /** Votes go by a digest that no server but the one that was joined knows. */
   readonly isVote: boolean;
   /** The last request is remembered, because it goes to all nodes in a row. */
-  #last: Request | undefined;
+  #last: ScriptRequest | undefined;
   #encoded: EncodedRequest | undefined;
 
   constructor(
     /** Undefined where it goes alone. */
     readonly letter: keyof typeof OWN_KEYS | undefined,
     readonly script: Script,
-    readonly parse: (reply: unknown, request: Request) => Reply,
+    readonly parse: (reply: unknown, request: ScriptRequest) => Reply,
   ) {
     this.isVote = letter === 'a' || letter === 'e';
   }
 
-  encode(request: Request): EncodedRequest {
+  encode(request: ScriptRequest): EncodedRequest {
     if (request !== this.#last || this.#encoded === undefined) {
       this.#last = request;
       this.#encoded = encoded(request, this.letter);
@@ -56,27 +52,11 @@ export class ScriptCall<Request extends ScriptRequest, Reply> {
   }
 }
 
-export const ACQUIRE_CALL = new ScriptCall<AcquireRequest, AcquireReply>(
-  'a',
-  ACQUIRE,
-  replies.parseAcquireReply,
-);
-export const EXTEND_CALL = new ScriptCall<ExtendRequest, ExtendReply>(
-  'e',
-  EXTEND,
-  replies.parseExtendReply,
-);
-export const RELEASE_CALL = new ScriptCall<ReleaseRequest, ReleaseReply>(
-  'r',
-  RELEASE,
-  replies.parseReleaseReply,
-);
-export const WAIT_CALL = new ScriptCall<WaitRequest, WaitReply>('w', WAIT, replies.parseWaitReply);
-export const INSPECT_CALL = new ScriptCall<InspectRequest, InspectReply>(
-  undefined,
-  INSPECT,
-  replies.parseInspectReply,
-);
+export const ACQUIRE_CALL = new ScriptCall('a', ACQUIRE, replies.parseAcquireReply);
+export const EXTEND_CALL = new ScriptCall('e', EXTEND, replies.parseExtendReply);
+export const RELEASE_CALL = new ScriptCall('r', RELEASE, replies.parseReleaseReply);
+export const WAIT_CALL = new ScriptCall('w', WAIT, replies.parseWaitReply);
+export const INSPECT_CALL = new ScriptCall(undefined, INSPECT, replies.parseInspectReply);
 
 /**
  * Request in the Redis protocol, for all nodes. A class: when a burst of callers has let nearly all objects of one literal
@@ -161,7 +141,7 @@ export class ScriptCommand implements Outgoing {
   readonly encoded: EncodedRequest;
 
   constructor(
-    readonly call: ScriptCall<any, any>,
+    readonly call: ScriptCall<any>,
     readonly request: ScriptRequest,
     readonly settle: (reply: any) => void,
     readonly owner: ScriptCommandOwner,

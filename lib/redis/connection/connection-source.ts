@@ -19,8 +19,6 @@ export type RedisNodeInput = string | RedisOptions | RedisInstance;
 
 /** Time that TCP and TLS may take, and then the handshake with the server. */
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** Time that a closing socket may linger. */
-export const DISCONNECT_TIMEOUT_MS = 50;
 
 /**
  * Options that the protocol needs of a client: one connection and then no more (we reconnect ourselves), nothing queued, nothing
@@ -38,7 +36,7 @@ const OVERRIDES = {
   autoResubscribe: false,
   enableAutoPipelining: false,
   connectTimeout: CONNECT_TIMEOUT_MS,
-  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+  disconnectTimeout: 50,
   commandTimeout: undefined,
   socketTimeout: undefined,
   noDelay: true,

@@ -12,7 +12,12 @@ import {
   NOT_WRITABLE,
 } from '../commands/node-failure.ts';
 import { batched, ScriptCommand, throwingLater } from '../commands/script-command.ts';
-import type { ScriptCall, ScriptCommandOwner, VotingScripts } from '../commands/script-command.ts';
+import type {
+  ScriptCall,
+  ScriptCommandOwner,
+  ScriptRequest,
+  VotingScripts,
+} from '../commands/script-command.ts';
 import { MOST_REQUESTS } from '../batch.ts';
 import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
@@ -97,7 +102,7 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
     this.client = source.create();
     ignoreLateErrors(this.client);
     // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
-    const timer = timers.set(() => this.drop(UNANSWERED), CONNECT_TIMEOUT_MS);
+    const timer = timers.set(() => this.drop(UNANSWERED), CONNECT_TIMEOUT_MS, true);
     // A write that fails ends the connection in the context of the one who wrote.
     this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
     this.client.once('connect', () => guardReplies(this));
@@ -129,9 +134,9 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
    * Collects a command and returns true, or writes it at once: where it would wait for nothing, or completes a batch. Only a vote
    * for a new lock does not wait for others where no answer is due: a caller waits for it.
    */
-  send<Request extends ScriptCommand['request'], Reply>(
-    call: ScriptCall<Request, Reply>,
-    request: Request,
+  send<Reply>(
+    call: ScriptCall<Reply>,
+    request: ScriptRequest,
     settle: (reply: Reply) => void,
   ): boolean {
     const length = this.#collected.push(new ScriptCommand(call, request, settle, this));

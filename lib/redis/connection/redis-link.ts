@@ -75,13 +75,10 @@ export class RedisLink implements ConnectionOwner {
     this.#isClosed = true;
     timers.clear(this.#timer);
     for (const connection of this.#open) connection.close();
-    await new Promise<void>((resolve) => {
-      const timer = timers.set(resolve, CLOSE_TIMEOUT_MS);
-      void Promise.all(Array.from(this.#open, ({ closed }) => closed)).then(() => {
-        timers.clear(timer);
-        resolve();
-      });
+    const late = new Promise<void>((resolve) => {
+      timers.set(resolve, CLOSE_TIMEOUT_MS, true);
     });
+    await Promise.race([Promise.all(Array.from(this.#open, ({ closed }) => closed)), late]);
     this.#current?.drop('closed');
     this.#problem = 'closed';
   }
