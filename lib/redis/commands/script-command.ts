@@ -33,6 +33,9 @@ export class ScriptCall<Reply> {
   /** The last request is remembered, because it goes to all nodes in a row. */
   #last: ScriptRequest | undefined;
   #encoded: EncodedRequest | undefined;
+  /** Texts that differ between requests of one marker by the number of their keys only. */
+  #heads: Head[] = [];
+  #marker = '';
 
   constructor(
     /** Undefined where it goes alone. */
@@ -44,10 +47,18 @@ export class ScriptCall<Reply> {
   }
 
   encode(request: ScriptRequest): EncodedRequest {
-    if (request !== this.#last || this.#encoded === undefined) {
-      this.#last = request;
-      this.#encoded = encoded(request, this.letter);
-    }
+    if (request === this.#last) return this.#encoded!;
+    const { marker, pairs } = request.names;
+    if (marker !== this.#marker) this.#heads = [];
+    this.#marker = marker;
+    // Locks that were held keep their floors, and who waits asks for none.
+    const step = 'member' in request || ('granted' in request && request.granted) ? 2 : 1;
+    const keyCount = pairs.length / step;
+    let keys = '';
+    for (let index = 0; index < pairs.length; index += step) keys += bulk(pairs[index]!);
+    const head = (this.#heads[keyCount] ??= headOf(this.letter, keyCount, marker));
+    this.#last = request;
+    this.#encoded = new EncodedRequest(head, keyCount, keys, valuesOf(request));
     return this.#encoded;
   }
 }
@@ -63,39 +74,42 @@ export const INSPECT_CALL = new ScriptCall(undefined, INSPECT, replies.parseInsp
  * outlive a collection, V8 makes all later ones, with their strings, among the old ones, where only a full collection finds them.
  */
 class EncodedRequest {
+  /** Arguments of its own script behind the digest. */
+  readonly rest: string;
+  /** Part of it in the values of a batch. */
+  readonly inBatch: string;
+
   constructor(
+    readonly head: Head,
     /** Number of keys without marker and gate. */
     readonly keyCount: number,
     readonly keys: string,
-    /** Arguments of its own script behind the digest, and how many they are. */
-    readonly rest: string,
-    readonly restCount: number,
-    /** Part of it in the values of a batch. */
-    readonly inBatch: string,
-  ) {}
+    values: string,
+  ) {
+    this.rest = head.alone + keys + values;
+    this.inBatch = head.inBatch + values;
+  }
 }
 
-function encoded(
-  request: ScriptRequest,
-  letter: keyof typeof OWN_KEYS | undefined,
-): EncodedRequest {
-  const { marker, pairs } = request.names;
-  // Locks that were held keep their floors, and who waits asks for none.
-  const step = 'member' in request || ('granted' in request && request.granted) ? 2 : 1;
-  const keyCount = pairs.length / step;
-  let keys = '';
-  for (let index = 0; index < pairs.length; index += step) keys += bulk(pairs[index]!);
-  if (letter === undefined)
-    return new EncodedRequest(keyCount, keys, bulk(keyCount) + keys, 1 + keyCount, '');
-  const values = valuesOf(request);
-  const allKeys = keyCount + OWN_KEYS[letter];
-  let rest = bulk(allKeys);
-  if (OWN_KEYS[letter] > 0) rest += bulk(marker);
-  if (OWN_KEYS[letter] > 1) rest += bulk(gateName(marker));
-  rest += keys + values;
-  const restCount = 1 + allKeys + VALUES_PER_REQUEST;
-  return new EncodedRequest(keyCount, keys, rest, restCount, bulk(letter + keyCount) + values);
+/** Text in front of the keys, alone, and in front of the values in a batch. */
+interface Head {
+  readonly alone: string;
+  /** Number of arguments behind the digest. */
+  readonly count: number;
+  readonly inBatch: string;
 }
+
+function headOf(letter: ScriptCall<any>['letter'], keyCount: number, marker: string): Head {
+  if (letter === undefined) return { alone: bulk(keyCount), count: 1 + keyCount, inBatch: '' };
+  const own = [marker, gateName(marker)].slice(0, OWN_KEYS[letter]);
+  return {
+    alone: [keyCount + own.length, ...own].map(bulk).join(''),
+    count: 1 + own.length + keyCount + VALUES_PER_REQUEST,
+    inBatch: bulk(letter + keyCount),
+  };
+}
+
+const FLAGS = [bulk(0), bulk(1)];
 
 function valuesOf(request: ScriptRequest): string {
   if ('ballot' in request) {
@@ -104,7 +118,7 @@ function valuesOf(request: ScriptRequest): string {
     return bulk(ballot) + bulk(request.holder) + bulk(request.ttlMs);
   }
   if ('granted' in request)
-    return bulk(request.holder) + bulk(Number(request.granted)) + bulk(Number(request.pass));
+    return bulk(request.holder) + FLAGS[Number(request.granted)] + FLAGS[Number(request.pass)];
   if ('member' in request)
     return bulk(request.member) + bulk(request.ticket) + bulk(request.lifeMs);
   return '';
@@ -152,11 +166,11 @@ export class ScriptCommand implements Outgoing {
 
   get text(): string {
     const { call, encoded, owner } = this;
-    const { rest, restCount } = encoded;
-    if (this.isByText) return `*${2 + restCount}\r\n${EVAL}${bulk(call.script.text)}${rest}`;
+    const { rest, head } = encoded;
+    if (this.isByText) return `*${2 + head.count}\r\n${EVAL}${bulk(call.script.text)}${rest}`;
     // The text alone has a digest that no server knows: before a join, NOSCRIPT leads to it.
     const { digest } = (call.isVote && owner.voting?.[call.letter as 'a' | 'e']) || call.script;
-    return `*${2 + restCount}\r\n${EVALSHA}${digest}${rest}`;
+    return `*${2 + head.count}\r\n${EVALSHA}${digest}${rest}`;
   }
 
   answered(reply: unknown): void {
@@ -201,7 +215,8 @@ class BatchCommand implements Outgoing {
     const commands = this.#commands.splice(0);
     const list: unknown[] =
       Array.isArray(answer) && answer.length === commands.length ? answer : [];
-    for (const [index, command] of commands.entries()) {
+    for (let index = 0; index < commands.length; index += 1) {
+      const command = commands[index]!;
       const reply = answer === 1 ? 1 : list[index];
       const isRefusal = Array.isArray(reply) && reply[0] === 'e' && reply.length === 2;
       throwingLater(() =>
