@@ -27,6 +27,8 @@ interface Way {
 
 /** Connection to a {@link MemoryLockServer}: both directions keep their order. */
 export class MemoryConnection implements MemoryServerClient {
+  /** It was answered: what is sent now reaches the server unless something breaks. */
+  isUp = false;
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
   readonly #unsettled = new Set<MemoryCommand>();
@@ -55,7 +57,7 @@ export class MemoryConnection implements MemoryServerClient {
     }
   }
 
-  published(_channel: string, message: string): void {
+  published(message: string): void {
     this.#reply(() => this.#owner.published(message));
   }
 

@@ -12,13 +12,6 @@ export type MemoryCommandName =
  */
 export type MemoryFault = 'lose-request' | 'lose-reply' | { readonly error: string };
 
-/** Answer of the server to a command, which may go wrong; `undefined`: nothing, ever. */
-export function executeWith(fault: MemoryFault | undefined, run: () => unknown): unknown {
-  if (typeof fault === 'object') return failure('error', fault.error);
-  const reply = fault === 'lose-request' ? undefined : run();
-  return fault === undefined ? reply : undefined;
-}
-
 export const NOT_CONNECTED: NodeFailure = failure('unreachable', 'not connected');
 export const NOSCRIPT: NodeFailure = {
   ...failure('error', 'NOSCRIPT No matching script.'),
@@ -30,6 +23,6 @@ export const NOT_AN_INTEGER: NodeFailure = {
   nothingWritten: false,
 };
 
-function failure(reason: NodeFailure['reason'], message: string): NodeFailure {
+export function failure(reason: NodeFailure['reason'], message: string): NodeFailure {
   return Object.freeze({ kind: 'failed', nothingWritten: true, reason, message });
 }

@@ -3,7 +3,7 @@ import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
 import {
-  executeWith,
+  failure,
   NOT_CONNECTED,
   type MemoryCommandName,
   type MemoryFault,
@@ -58,10 +58,6 @@ export class MemoryLockNode implements port.LockNode {
   #channel: string | undefined;
   #listener: port.LockNodeListener | undefined;
   #connection: MemoryConnection | undefined;
-  /** The connection once it was answered: what is sent now reaches the server unless something breaks. */
-  #up: MemoryConnection | undefined;
-  /** Closed by us while requests were stuck in the network. */
-  readonly #abandoned = new Set<MemoryConnection>();
   #frozen = false;
   #isTaken = false;
   #reconnectTimer: TimerHandle;
@@ -70,12 +66,11 @@ export class MemoryLockNode implements port.LockNode {
     server: MemoryLockServer = new MemoryLockServer(),
     options: MemoryLockNodeOptions = {},
   ) {
-    const { timers = systemEnvironment.timers, latencyMs = 0, reconnectDelayMs = 5 } = options;
     this.server = server;
     this.address = options.address ?? `memory:${++nodeCount}`;
-    this.latencyMs = latencyMs;
-    this.#timers = timers;
-    this.#reconnectDelayMs = reconnectDelayMs;
+    this.latencyMs = options.latencyMs ?? 0;
+    this.#timers = options.timers ?? systemEnvironment.timers;
+    this.#reconnectDelayMs = options.reconnectDelayMs ?? 5;
   }
 
   /** Node for one more lock service: this or, while it is taken, another on the same server. Faults stay those of this node. */
@@ -140,14 +135,12 @@ export class MemoryLockNode implements port.LockNode {
   /** Commands that were sent are executed, however late. */
   async close(): Promise<void> {
     const connection = this.#connection;
-    const listener = this.#up && this.#listener;
-    this.#listener = this.#connection = this.#up = undefined;
+    const listener = this.#listener;
+    this.#listener = this.#connection = this.#channel = undefined;
     this.#isTaken = false;
     this.#timers.clear(this.#reconnectTimer);
-    this.#channel = undefined;
-    if (connection && this.#frozen) this.#abandoned.add(connection);
     connection?.close('closed');
-    listener?.closed('closed');
+    if (connection?.isUp) listener?.closed('closed');
   }
 
   /** A stalled network path: nothing passes, the connection stays. For a stopped process see `server.freeze()`. */
@@ -158,9 +151,8 @@ export class MemoryLockNode implements port.LockNode {
   /** Delivers what piled up while frozen, in order. */
   resume(): void {
     this.#frozen = false;
-    for (const connection of this.#abandoned) connection.drain();
-    this.#abandoned.clear();
-    this.#connection?.drain();
+    // Connections that were closed meanwhile deliver what was sent, too.
+    this.server.drain();
   }
 
   /** Breaks the connection from the server's side: commands it has not executed are lost. It is made again at once. */
@@ -205,7 +197,7 @@ export class MemoryLockNode implements port.LockNode {
       execute: () => 'PONG',
       settle: (reply) => {
         if (reply !== 'PONG') return;
-        this.#up = connection;
+        connection.isUp = true;
         this.#subscribe();
         this.#listener?.opened();
       },
@@ -213,8 +205,8 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   #lost(message: string): void {
-    const wasUp = this.#up !== undefined;
-    this.#connection = this.#up = undefined;
+    const wasUp = this.#connection?.isUp;
+    this.#connection = undefined;
     this.#reconnectLater();
     if (wasUp) this.#listener?.closed(message);
   }
@@ -234,13 +226,15 @@ export class MemoryLockNode implements port.LockNode {
 
   /** Returns false: it is on its way. */
   #send<Reply>(name: MemoryCommandName, run: () => Reply, settle: (reply: Reply) => void): boolean {
-    const connection = this.#up;
-    if (connection === undefined) settle(NOT_CONNECTED as Reply);
-    else {
+    if (this.#connection?.isUp) {
       const fault = this.#takeFault(name);
-      const execute = () => executeWith(fault, run);
-      connection.send({ execute, settle: (reply) => settle(reply as Reply) });
-    }
+      const execute = () => {
+        if (typeof fault === 'object') return failure('error', fault.error);
+        const reply = fault === 'lose-request' ? undefined : run();
+        return fault === undefined ? reply : undefined;
+      };
+      this.#connection.send({ execute, settle: (reply) => settle(reply as Reply) });
+    } else settle(NOT_CONNECTED as Reply);
     return false;
   }
 
@@ -252,10 +246,9 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   #subscribe(): void {
-    const connection = this.#up;
-    const channel = this.#channel;
-    if (channel === undefined) return;
-    connection?.send({
+    const [connection, channel] = [this.#connection, this.#channel];
+    if (channel === undefined || !connection?.isUp) return;
+    connection.send({
       execute: () => {
         this.server.subscribe(channel, connection);
         return 'subscribed';

@@ -12,7 +12,7 @@ export interface MemoryServerClient {
   /** Delivers what has arrived, unless something is frozen. */
   drain(): void;
   /** Message was published on a channel this connection subscribed to. */
-  published(channel: string, message: string): void;
+  published(message: string): void;
 }
 
 /** Options of {@link MemoryLockServer}. */
@@ -95,11 +95,11 @@ export class MemoryLockServer {
   }
 
   release(request: port.ReleaseRequest): port.ReleaseReply {
-    return release(this.state, request, (channel, message) => this.#publish(channel, message));
+    return release(this.state, request, this.#publish);
   }
 
   wait(request: port.WaitRequest): port.WaitReply {
-    return wait(this.state, request, (channel, message) => this.#publish(channel, message));
+    return wait(this.state, request, this.#publish);
   }
 
   inspect(request: port.InspectRequest): port.InspectReply {
@@ -148,8 +148,12 @@ export class MemoryLockServer {
 
   /** SIGCONT: everything that piled up is executed, in order. */
   resume(): void {
-    if (!this.#frozen) return;
     this.#frozen = false;
+    this.drain();
+  }
+
+  /** Executes and answers what has arrived on every connection, unless that or the server is frozen. */
+  drain(): void {
     for (const client of this.#clients.keys()) client.drain();
   }
 
@@ -198,9 +202,9 @@ export class MemoryLockServer {
   }
 
   /** Returns how many connections received it. */
-  #publish(channel: string, message: string): number {
+  readonly #publish = (channel: string, message: string): number => {
     const subscribed = [...this.#clients].filter(([, channels]) => channels.has(channel));
-    for (const [client] of subscribed) client.published(channel, message);
+    for (const [client] of subscribed) client.published(message);
     return subscribed.length;
-  }
+  };
 }

@@ -213,30 +213,36 @@ function memberOf(member: string): [mark: string, graceMs: number, channel: stri
 /** WAIT: stands in line, and votes for nothing. */
 export function wait(
   state: MemoryState,
-  { names, member, ticket: asked, lifeMs }: port.WaitRequest,
+  request: port.WaitRequest,
   publish: Publish,
 ): port.WaitReply {
+  const ticket = request.ticket || state.nowMicros();
+  return { kind: 'waiting', ticket, freeInMs: freeInMs(state, request, ticket, publish) };
+}
+
+function freeInMs(
+  state: MemoryState,
+  { names, member, lifeMs }: port.WaitRequest,
+  ticket: number,
+  publish: Publish,
+): number {
   const lock = names.locks[0]!;
   const [mark] = memberOf(member);
   const waiting = state.queues.get(lock) ?? [];
-  const before = waiting.find((each) => each.member === member);
-  const ticket = asked || state.nowMicros();
-  if (state.locks.get(lock) === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
+  if (state.locks.get(lock) === `#${mark}`) return -1;
   if (waiting.length < LONGEST_QUEUE) {
-    const others = waiting.filter((each) => each !== before);
-    const queued = [...others, { member, ticket }].sort(byTicket);
-    state.queues.setForAtLeast(lock, queued, lifeMs);
+    const others = waiting.filter((each) => each.member !== member);
+    state.queues.setForAtLeast(lock, [...others, { member, ticket }].sort(byTicket), lifeMs);
   }
   const isNamer = state.locks.get(lock) === undefined;
-  if (isNamer && !nextWaiter(state, lock, publish)) return { kind: 'waiting', ticket, freeInMs: 0 };
+  if (isNamer && !nextWaiter(state, lock, publish)) return 0;
   const value = state.locks.get(lock)!;
-  if (value === `#${mark}`) return { kind: 'waiting', ticket, freeInMs: -1 };
-  if (value.startsWith(mark)) return { kind: 'waiting', ticket, freeInMs: 0 };
+  if (value === `#${mark}`) return -1;
+  if (value.startsWith(mark)) return 0;
   const leftMs = state.locks.remainingMs(lock);
   const isFirst = state.queues.get(lock)?.[0]?.member === member;
   const isBehind = value.startsWith('#') && !isFirst && !isNamer;
-  const freeInMs = isBehind || leftMs === -1 ? DAY_MS : Math.max(1, leftMs);
-  return { kind: 'waiting', ticket, freeInMs };
+  return isBehind || leftMs === -1 ? DAY_MS : Math.max(1, leftMs);
 }
 
 /** Sorts as a sorted set of Redis does. */
@@ -254,14 +260,15 @@ function restoreFloor(state: MemoryState, pair: LockPair): void {
 /** INSPECT: who holds longest, and the highest floor. */
 export function inspect(state: MemoryState, { names }: port.InspectRequest): port.InspectReply {
   const pairs = pairsOf(names);
-  let longest: { holder: string | null; remainingMs: number } = { holder: null, remainingMs: 0 };
+  let [longest, remainingMs]: [string | null, number] = [null, 0];
   for (const pair of pairs) {
-    const holder = holderOf(state, pair) ?? null;
-    const remainingMs = state.locks.remainingMs(pair.lock);
-    const longer = longest.holder === null || lifeOf(remainingMs) > lifeOf(longest.remainingMs);
-    if (holder !== null && longer) longest = { holder, remainingMs };
+    const holder = holderOf(state, pair);
+    const leftMs = state.locks.remainingMs(pair.lock);
+    if (holder === undefined || (longest !== null && lifeOf(leftMs) <= lifeOf(remainingMs)))
+      continue;
+    [longest, remainingMs] = [holder, leftMs];
   }
-  return { kind: 'inspected', ...longest, floor: highestFloor(state, pairs) };
+  return { kind: 'inspected', holder: longest, remainingMs, floor: highestFloor(state, pairs) };
 }
 
 /** Whether this server may vote now, from the marker that join wrote. */

@@ -23,7 +23,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   readonly #subscriber = {
     breakOff: () => undefined,
     drain: () => undefined,
-    published: (_channel: string, message: string) => this.#published(message),
+    published: (message: string) => this.#published(message),
   };
   #listener: Port.LockNodeListener | undefined;
   #settings: Port.LinkSettings | undefined;
