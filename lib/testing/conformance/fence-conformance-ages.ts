@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import {
   claims,
+  inTurn,
   reads,
   staleClaim,
   staleWrite,
@@ -53,23 +54,24 @@ export class FenceAges {
   async beside(resource: string, work: () => Promise<void>): Promise<void> {
     const { refusedMs } = await this.findEdge(resource);
     let isOver = false;
-    const pruning = async (): Promise<void> => {
-      for (; !isOver; await sleep(this.pauseMs())) await this.prune(timeOf(refusedMs));
-    };
-    await Promise.all([work().finally(() => (isOver = true)), pruning()]);
+    const pruning = this.pruneUntil(() => isOver, refusedMs);
+    await Promise.all([work().finally(() => (isOver = true)), pruning]);
   }
 
   cases(gateMs: number): Readonly<Record<string, readonly FenceStep[]>> {
     const old = timeOf(this.maxAgeMs + SKEW_MS);
     const live = timeOf(0);
-    const ofAge = {
+    const ofAge: Readonly<Record<string, readonly FenceStep[]>> = {
       'a token that is too old is refused, also of a holder that came in time': [
         staleClaim(old),
         staleWrite(old),
         this.onOldKey((newest) => [staleClaim(newest), staleWrite(newest), writes(live)]),
       ],
       'a token that is not yet too old is admitted': [
-        this.onYoungKey((young) => [claims(young), writes(young), reads(young, 'its text')]),
+        (store, resource) => {
+          const young = timeOf(this.maxAgeMs - SKEW_MS);
+          return inTurn([claims(young), writes(young), reads(young, 'its text')], store, resource);
+        },
       ],
     };
     if (!this.store.prune) return ofAge;
@@ -100,8 +102,9 @@ export class FenceAges {
     await this.store.prune?.({ before: String(before) });
   }
 
-  private pauseMs(): number {
-    return Math.random() * (this.options.maxPauseMs ?? 3);
+  private async pruneUntil(isOver: () => boolean, refusedMs: number): Promise<void> {
+    const pauseMs = (): number => Math.random() * (this.options.maxPauseMs ?? 3);
+    for (; !isOver(); await sleep(pauseMs())) await this.prune(timeOf(refusedMs));
   }
 
   /** @throws Error when the store judges ages otherwise than its `maxAge` says */
@@ -122,12 +125,6 @@ export class FenceAges {
     return (this.edge = { admittedMs, refusedMs });
   }
 
-  private onYoungKey(steps: (young: bigint) => readonly FenceStep[]): FenceStep {
-    return async (store, resource) => {
-      for (const step of steps(timeOf(this.maxAgeMs - SKEW_MS))) await step(store, resource);
-    };
-  }
-
   /** Steps on a key that has a text, and whose newest token has become too old. */
   private onOldKey(steps: (newest: bigint) => readonly FenceStep[]): FenceStep {
     return async (store, resource) => {
@@ -143,7 +140,7 @@ export class FenceAges {
       do lifeMs *= 2;
       while ((await isTooLate()) && lifeMs < SKEW_MS / 4);
       await this.untilOld(newest);
-      for (const step of steps(newest)) await step(store, resource);
+      await inTurn(steps(newest), store, resource);
     };
   }
 
@@ -187,13 +184,8 @@ export class FenceAges {
       };
       const attempts = [staleClaim(newest - 1n), staleWrite(newest - 2n)];
       const crowd = names.flatMap((name) => attempts.map((attempt) => older(name, attempt)));
-      const pruning = async (): Promise<void> => {
-        for (let end = timeOf(refusedMs); end < newest + AFTERWARDS; end = timeOf(refusedMs)) {
-          await this.prune(end);
-          await sleep(this.pauseMs());
-        }
-      };
-      await Promise.all([pruning().finally(() => (isOver = true)), ...crowd]);
+      const pruning = this.pruneUntil(() => timeOf(refusedMs) >= newest + AFTERWARDS, refusedMs);
+      await Promise.all([pruning.finally(() => (isOver = true)), ...crowd]);
     }
   }
 

@@ -150,6 +150,14 @@ export function reads(
   };
 }
 
+export async function inTurn(
+  steps: readonly FenceStep[],
+  store: FenceStore,
+  resource: string,
+): Promise<void> {
+  for (const step of steps) await step(store, resource);
+}
+
 function on(name: string, step: FenceStep): FenceStep {
   return (store, resource) => step(store, `${resource}:${name}`);
 }

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { claims, FENCE_CASES, staleWrite, type FenceStep } from './fence-conformance-cases.ts';
+import {
+  claims,
+  FENCE_CASES,
+  inTurn,
+  staleWrite,
+  type FenceStep,
+} from './fence-conformance-cases.ts';
 import {
   demandPause,
   interleaveFenceWriters,
@@ -145,14 +151,6 @@ export async function assertFenceConformance(
   throw new Error(
     `The store does not fence: ${failed.length} of ${cases.length} cases failed.\n${lines.join('\n')}`,
   );
-}
-
-async function inTurn(
-  steps: readonly FenceStep[],
-  store: FenceStore,
-  resource: string,
-): Promise<void> {
-  for (const step of steps) await step(store, resource);
 }
 
 async function failureOf(run: Promise<void>, timeoutMs: number): Promise<string | undefined> {

@@ -286,20 +286,18 @@ export function createMemoryNodes(
   countOrServers: number | readonly MemoryLockServer[],
   options: Omit<MemoryLockNodeOptions, 'address'> & Pick<MemoryLockServerOptions, 'fresh'> = {},
 ): MemoryLockNode[] {
-  const isList = Array.isArray(countOrServers);
-  if (!isList && !(Number.isInteger(countOrServers) && Number(countOrServers) > 0)) {
+  const { fresh } = options;
+  const isCount = Number.isInteger(countOrServers) && Number(countOrServers) > 0;
+  if (!isCount && !Array.isArray(countOrServers)) {
     const fix = 'give a number of servers from 1 on, or servers';
     throw new RedlockConfigError('countOrServers', countOrServers, fix);
   }
-  if (isList && options.fresh !== undefined) {
+  if (!isCount && fresh !== undefined) {
     const fix = 'these servers exist already; give it to new MemoryLockServer({ fresh })';
-    throw new RedlockConfigError('fresh', options.fresh, fix);
+    throw new RedlockConfigError('fresh', fresh, fix);
   }
-  const servers: readonly MemoryLockServer[] = isList
+  const servers: readonly MemoryLockServer[] = Array.isArray(countOrServers)
     ? countOrServers
-    : Array.from(
-        { length: countOrServers as number },
-        () => new MemoryLockServer({ fresh: options.fresh }),
-      );
+    : Array.from({ length: Number(countOrServers) }, () => new MemoryLockServer({ fresh }));
   return servers.map((server) => new MemoryLockNode(server, options));
 }

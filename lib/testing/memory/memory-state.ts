@@ -8,8 +8,9 @@ interface Entry<Value> {
 
 /** Keys of a Redis that expire by that server's own clock. */
 class ExpiringMap<Value> {
+  /** Everything with its absolute expiry, as a dump file has it. */
+  entries = new Map<string, Entry<Value>>();
   readonly #nowMs: () => number;
-  #entries = new Map<string, Entry<Value>>();
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -28,45 +29,40 @@ class ExpiringMap<Value> {
 
   /** Sets the value with a new life; `null`: it never expires. */
   set(name: string, value: Value, ttlMs: number | null): void {
-    this.#entries.set(name, { value, expiresAtMs: this.#nowMs() + (ttlMs ?? Infinity) });
+    this.entries.set(name, { value, expiresAtMs: this.#nowMs() + (ttlMs ?? Infinity) });
   }
 
   /** Sets the value, and the life only if that makes it longer. */
   setForAtLeast(name: string, value: Value, ttlMs: number): void {
     const expiresAtMs = Math.max(this.#live(name)?.expiresAtMs ?? 0, this.#nowMs() + ttlMs);
-    this.#entries.set(name, { value, expiresAtMs });
+    this.entries.set(name, { value, expiresAtMs });
   }
 
   /** Changes the value of a key that exists; its life stays as it is. */
   replace(name: string, value: Value): void {
     const entry = this.#live(name);
-    if (entry !== undefined) this.#entries.set(name, { value, expiresAtMs: entry.expiresAtMs });
+    if (entry !== undefined) this.entries.set(name, { value, expiresAtMs: entry.expiresAtMs });
   }
 
   delete(name: string): boolean {
     const existed = this.#live(name) !== undefined;
-    this.#entries.delete(name);
+    this.entries.delete(name);
     return existed;
   }
 
   /** Names of the keys that exist now. */
   names(): string[] {
-    return [...this.#entries.keys()].filter((name) => this.#live(name) !== undefined);
-  }
-
-  /** Everything with its absolute expiry, as a dump file has it. */
-  dump(): ReadonlyMap<string, unknown> {
-    return new Map(this.#entries);
+    return [...this.entries.keys()].filter((name) => this.#live(name) !== undefined);
   }
 
   load(dump: ReadonlyMap<string, unknown>): void {
-    this.#entries = new Map(dump as ReadonlyMap<string, Entry<Value>>);
+    this.entries = new Map(dump as ReadonlyMap<string, Entry<Value>>);
   }
 
   #live(name: string): Entry<Value> | undefined {
-    const entry = this.#entries.get(name);
+    const entry = this.entries.get(name);
     if (entry === undefined || this.#nowMs() <= entry.expiresAtMs) return entry;
-    this.#entries.delete(name);
+    this.entries.delete(name);
     return undefined;
   }
 }
@@ -139,28 +135,28 @@ export class MemoryState {
   }
 
   clear(): void {
-    const [locks, floors, markers] = [new Map(), new Map(), new Map()];
-    const [queues, configurations] = [new Map(), new Map()];
-    this.load({ locks, floors, markers, queues, configurations });
+    const { locks, floors, queues, markers, configurations } = this;
+    for (const each of [locks.entries, floors.entries, queues.entries, markers, configurations])
+      each.clear();
     this.hasServedGuard = false;
   }
 
   dump(): MemorySnapshot {
     return {
-      locks: this.locks.dump(),
-      floors: this.floors.dump(),
+      locks: new Map(this.locks.entries),
+      floors: new Map(this.floors.entries),
       markers: new Map(this.markers),
-      queues: this.queues.dump(),
+      queues: new Map(this.queues.entries),
       configurations: new Map(this.configurations),
     };
   }
 
   load({ locks, floors, markers, queues, configurations }: MemorySnapshot): void {
-    this.configurations = new Map(configurations as ReadonlyMap<string, readonly Joined[]>);
     this.locks.load(locks);
     this.floors.load(floors);
-    this.markers = new Map(markers);
     this.queues.load(queues);
+    this.markers = new Map(markers);
+    this.configurations = new Map(configurations as ReadonlyMap<string, readonly Joined[]>);
   }
 }
 
