@@ -15,7 +15,7 @@ export interface Beating {
   ping(): void;
   /** An answer has been due for the silence limit; called again while that lasts. */
   silent(): void;
-  /** It was silent, and is no longer. */
+  /** Data came after a silence. */
   spoke(): void;
 }
 

@@ -58,13 +58,13 @@ function internalsOf(client: Redis): ClientInternals {
 
 /** Receives the ways of a connection. */
 export interface ConnectionOwner {
-  /** It is connected, authenticated, in its database, and its server does not load. */
+  /** The client is connected, authenticated, in its database, and its server does not load. */
   ready(connection: RedisConnection): void;
   /** Called once, also when it never was ready. */
   ended(connection: RedisConnection): void;
   /** An answer has been due for the silence limit; called again while that lasts. */
   silent(connection: RedisConnection): void;
-  /** It was silent, and is no longer. */
+  /** Data came after a silence. */
   spoke(connection: RedisConnection): void;
 }
 

@@ -27,7 +27,7 @@ interface Way {
 
 /** Connection to a {@link MemoryLockServer}: both directions keep their order. */
 export class MemoryConnection implements MemoryServerClient {
-  /** It was answered: what is sent now reaches the server unless something breaks. */
+  /** The server has answered: what is sent now reaches the server unless something breaks. */
   isUp = false;
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
