@@ -1,25 +1,22 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Command } from 'ioredis';
 import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
-import {
-  ACQUIRE_CALL,
-  ScriptCommand,
-  wireCommandOf,
-} from '../../../lib/redis/commands/script-command.ts';
-import type { CommandClass } from '../../../lib/redis/commands/script-command.ts';
+import * as script from '../../../lib/redis/commands/script-command.ts';
 
 const names = new NodeNames('lock:', ['a']);
 const vote = { names, holder: 'holder', ballot: 7, ttlMs: 10_000 };
 const owner = { voting: undefined, rejected: () => undefined };
 
-class FutureCommand extends (Command as unknown as CommandClass) {
+class FutureCommand extends (Command as unknown as script.CommandClass) {
   readonly surprise = true;
 }
-const WireCommand = wireCommandOf(FutureCommand);
+const WireCommand = script.wireCommandOf(FutureCommand);
+const voteOf = (settle: () => void, of: script.ScriptCommandOwner = owner) =>
+  new WireCommand(new script.ScriptCommand(script.ACQUIRE_CALL, vote, settle, of));
 
 describe('the command of a request', () => {
   it('is one of its copy of ioredis, and knows all that a command of it has', () => {
-    const command = new WireCommand(new ScriptCommand(ACQUIRE_CALL, vote, () => undefined, owner));
+    const command = voteOf(() => undefined);
     expect(command).toBeInstanceOf(Command);
     for (const field of Object.keys(new FutureCommand('ping', [])))
       expect(field in command).toBe(true);
@@ -32,9 +29,8 @@ describe('the command of a request', () => {
       throw thrown;
     };
     const failing = { ...owner, rejected: settle };
-    new WireCommand(new ScriptCommand(ACQUIRE_CALL, vote, settle, owner)).resolve(1);
-    const refused = new WireCommand(new ScriptCommand(ACQUIRE_CALL, vote, settle, failing));
-    refused.reject(new Error('of the server'));
+    voteOf(settle).resolve(1);
+    voteOf(settle, failing).reject(new Error('of the server'));
     expect(later).toHaveBeenCalledTimes(2);
     for (const [rethrow] of later.mock.calls) expect(rethrow).toThrow(thrown);
     later.mockRestore();
