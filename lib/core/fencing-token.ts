@@ -43,17 +43,18 @@ export class FencingToken {
   }
 }
 
-/** Answers of fences: false once one has refused the token, true while all have admitted it. */
-const admissions = new WeakMap<object, boolean>();
+/** Answers of fences to the latest grants, by holder, since a token may be a copy: false once one has refused it. */
+const admissions = new Map<string, boolean>();
 
-/** Notes what a fence answered to the token of a lock. */
-export function noteAdmission(token: object, isAdmitted: boolean): void {
-  admissions.set(token, isAdmitted && admissions.get(token) !== false);
+/** Notes what a fence answered. What is forgotten counts as not admitted. */
+export function noteAdmission({ holder }: { readonly holder: string }, isAdmitted: boolean): void {
+  admissions.set(holder, isAdmitted && admissions.get(holder) !== false);
+  if (admissions.size > 16_384) admissions.delete(admissions.keys().next().value!);
 }
 
 /** Says whether a fence has admitted the token, and none has refused it. */
-export function isAdmitted(token: FencingToken): boolean {
-  return admissions.get(token) === true;
+export function isAdmitted({ holder }: FencingToken): boolean {
+  return admissions.get(holder) === true;
 }
 
 /**

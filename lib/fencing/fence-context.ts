@@ -25,9 +25,8 @@ const storage = new AsyncLocalStorage<readonly Frame[]>();
 const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOver }) => !isOver);
 
 /** Claims of the fence transaction over `database` in whose work this call runs. */
-export function claimsAround(database: object): readonly FenceClaim[] | undefined {
-  return frames().find(({ of }) => of.database === database)?.held.claims;
-}
+export const claimsAround = (database: object): readonly FenceClaim[] | undefined =>
+  frames().find(({ of }) => of.database === database)?.held.claims;
 
 /** Runs what a fence does for itself, which is part of no work. */
 export function outsideWork<Result>(run: () => Result): Result {

@@ -3,51 +3,49 @@ import { randomUUID } from 'node:crypto';
 import { Controller, Post } from '@nestjs/common';
 import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  Fenced,
-  FencingToken,
-  fencingToken,
-  LockService,
-  LockSignal,
-  lockSignal,
-} from '../../lib/index.ts';
-import { Fence, sqliteFence } from '../../lib/fencing/index.ts';
+import { Fenced, LockService, LockSignal, lockSignal } from '../../lib/index.ts';
+import { Fence, sqliteFence, type FenceToken } from '../../lib/fencing/index.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { closeAll, closeLater, startModule } from './support/applications.ts';
 
-/** A holder that does not run until its lease is over. */
 const FROZEN = { ttl: 1_000, extend: false, wait: 0 } as const;
 const KEY = 'seat:1';
 
 @Controller()
 class Bookings {
-  constructor(private readonly fence: Fence<Database.Database>) {}
+  constructor(
+    private readonly fence: Fence<Database.Database>,
+    private readonly locks: LockService,
+  ) {}
 
   @Post('transaction')
   @Fenced(KEY, FROZEN)
-  async transaction(
-    @FencingToken() token = fencingToken(),
-    @LockSignal() signal = lockSignal(),
-  ): Promise<string> {
-    return this.#book(token, signal);
+  async transaction(): Promise<string> {
+    return this.#book();
   }
 
   @Post('claim-and-transaction')
   @Fenced(KEY, { ...FROZEN, claim: true })
-  async claimAndTransaction(
-    @FencingToken() token = fencingToken(),
-    @LockSignal() signal = lockSignal(),
-  ): Promise<string> {
-    return this.#book(token, signal);
+  async claimAndTransaction(): Promise<string> {
+    return this.#book();
+  }
+
+  @Post('copy')
+  @Fenced(KEY, FROZEN)
+  async copy(): Promise<string> {
+    return this.#book((token) => JSON.parse(JSON.stringify(token)) as FenceToken);
   }
 
   @Post('swallowed')
   @Fenced(KEY, { ...FROZEN, claim: true })
-  async swallowed(
-    @FencingToken() token = fencingToken(),
-    @LockSignal() signal = lockSignal(),
-  ): Promise<string> {
-    return this.#book(token, signal).catch(() => 'booked');
+  async swallowed(): Promise<string> {
+    return this.#book().catch(() => 'booked');
+  }
+
+  @Post('swallowed-copy')
+  @Fenced(KEY, { ...FROZEN, claim: true })
+  async swallowedCopy(): Promise<string> {
+    return this.#book((token) => ({ ...token })).catch(() => 'booked');
   }
 
   @Post('claim')
@@ -68,16 +66,16 @@ class Bookings {
     return lost(signal);
   }
 
-  async #book(token: FencingToken, signal: AbortSignal): Promise<string> {
+  async #book(tokenOf = (token: FenceToken) => token): Promise<string> {
+    const { token, signal } = this.locks.current()!;
     await lost(signal);
-    return this.fence.transaction(token, (tx) => {
+    return this.fence.transaction(tokenOf(token), (tx) => {
       tx.prepare("INSERT INTO booking VALUES ('frozen')").run();
       return 'booked';
     });
   }
 }
 
-/** Called while the frozen holder's lock is lost. */
 let meanwhile: () => Promise<unknown> = async () => undefined;
 
 async function lost(signal: AbortSignal): Promise<string> {
@@ -138,6 +136,7 @@ describe('a booking over HTTP whose holder was frozen past its lease', () => {
   it.each([
     ['transaction', 201, 'booked', ['frozen']],
     ['claim-and-transaction', 201, 'booked', ['frozen']],
+    ['copy', 201, 'booked', ['frozen']],
     ['claim', 201, 'booked', []],
     ['told-to-throw', 500, 'LOCK_LOST', []],
     ['lock-only', 500, 'LOCK_LOST', []],
@@ -152,6 +151,7 @@ describe('a booking over HTTP whose holder was frozen past its lease', () => {
     ['transaction', 412, 'STALE_TOKEN'],
     ['claim-and-transaction', 412, 'STALE_TOKEN'],
     ['swallowed', 500, 'LOCK_LOST'],
+    ['swallowed-copy', 500, 'LOCK_LOST'],
   ])('answers %s beside a rival with %d %s', async (path, status, code) => {
     const { post, rival, booked } = await start();
     meanwhile = rival;
