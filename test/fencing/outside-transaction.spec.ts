@@ -4,6 +4,7 @@ import { afterEach, expect, it, jest } from '@jest/globals';
 import pg from 'pg';
 import { Fenced, FencingToken, fencingToken } from '../../lib/index.ts';
 import { Fence, postgresFence } from '../../lib/fencing/index.ts';
+import { createFencingToken } from '../../lib/testing/index.ts';
 import { closeAll, startModule } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
@@ -19,8 +20,8 @@ class Seats {
     await this.pool.query('SELECT 1');
     await this.fence.transaction(token, async (tx) => {
       await (where === 'tx' ? tx : this.pool).query('SELECT 1');
-      // A claim of the fence takes a connection for itself.
-      await this.fence.claim(token);
+      // A claim for another key takes a connection for the fence itself.
+      await this.fence.claim(createFencingToken(`other:${String(token)}`));
     });
   }
 }

@@ -99,8 +99,7 @@ describe('a booking over HTTP whose holder was frozen past its lease', () => {
     events.length = 0;
     meanwhile = async () => undefined;
   });
-  afterEach(closeAll);
-  afterEach(() => void database.close());
+  afterEach(() => closeAll().then(() => database.close()));
 
   async function start() {
     const fence = sqliteFence(database);

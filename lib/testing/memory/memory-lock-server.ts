@@ -152,7 +152,7 @@ export class MemoryLockServer {
     this.drain();
   }
 
-  /** Executes and answers what has arrived on every connection, unless that or the server is frozen. */
+  /** @internal Executes and answers what has arrived on every connection, unless that or the server is frozen. */
   drain(): void {
     for (const client of this.#clients.keys()) client.drain();
   }
