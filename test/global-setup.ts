@@ -3,8 +3,6 @@ import { findRedisForAll } from './support/redis-servers/index.ts';
 
 /** Finds Redis before all specs, once (and downloads it when need be), hands it to the workers, and installs SQLite. */
 export default async function setUp(): Promise<void> {
-  // Workers inherit it.
-  process.env['NESTJS_FENCED_LOCK_INVARIANTS'] = 'on';
   const { description } = await findRedisForAll();
   process.stderr.write(`\n${description}\n`);
   await installSqlite();

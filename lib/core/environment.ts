@@ -1,4 +1,3 @@
-/** Source of time for the algorithm. Durations use the monotonic clock only. */
 export interface Clock {
   /** Milliseconds, with fraction, since some fixed instant. Never goes back, whatever happens to the wall clock. */
   monotonicMs(): number;
@@ -8,17 +7,14 @@ export interface Clock {
   sinceBootMs(): number;
 }
 
-/** A timer that was set; opaque. */
 export type TimerHandle = unknown;
 
-/** Timers that fire once. */
 export interface Timers {
   /** `background`: does not keep the process alive by itself, because no caller awaits it. @default false */
   set(callback: () => void, delayMs: number, background?: boolean): TimerHandle;
   clear(handle: TimerHandle): void;
 }
 
-/** Source of chance for the algorithm. */
 export interface Random {
   /** Uniform in [0, 1): jitter. */
   fraction(): number;

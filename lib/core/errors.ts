@@ -295,3 +295,11 @@ function describe(value: unknown): string {
     return Array.isArray(value) ? 'an array' : 'an object';
   return String(value);
 }
+
+/**
+ * The error for a rule that holds whatever nodes, clocks and callers do, and was found broken: a defect of this package. What
+ * is cheap to find out is checked everywhere, so that a lock which can't be accounted for is not handed out.
+ */
+export function brokenInvariant(rule: string): Error {
+  return new Error(`Defect in nestjs-fenced-lock, please report it: broken rule "${rule}".`);
+}

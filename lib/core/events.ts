@@ -1,4 +1,6 @@
+import { inspect } from 'node:util';
 import type { LockLostError, NodeCause, StaleTokenError } from './errors.ts';
+import { inModuleContext } from './system-environment.ts';
 
 /** Fields that every event about a lock carries. */
 interface AboutKeys {
@@ -120,4 +122,51 @@ export interface LockEventListener {
   (event: LockEvent): void;
   /** True: `acquired`, `extended` and `released` are of no interest to it, and need not be made. @default false */
   readonly skipsOrdinary?: boolean;
+}
+
+/** Way of the events of one service to its listener. */
+export class EventSink {
+  /** Whether the listener wants `acquired`, `extended` and `released`; otherwise these events are not built. */
+  readonly takesOrdinary: boolean;
+  readonly #listener: LockEventListener | undefined;
+  readonly #onOutage: (event: LockEvent) => void;
+  #hasWarned = false;
+
+  /** @param onOutage receives what may begin or end an outage, after the listener */
+  constructor(listener: LockEventListener | undefined, onOutage: (event: LockEvent) => void) {
+    this.takesOrdinary = listener !== undefined && listener.skipsOrdinary !== true;
+    this.#listener = listener;
+    this.#onOutage = onOutage;
+  }
+
+  /**
+   * Runs the listener in the context in which this package was loaded, never in that of a request. One that throws, or rejects,
+   * must not change what happens to a lock.
+   */
+  emit(event: LockEvent): void {
+    inModuleContext(() => {
+      try {
+        const result: unknown = this.#listener?.(event);
+        // An async function is assignable to a listener.
+        if (typeof result === 'object' && result !== null && 'then' in result)
+          Promise.resolve(result).catch((error: unknown) => this.#failed(error));
+      } catch (error) {
+        this.#failed(error);
+      }
+      if ('address' in event || event.type === 'unavailable') this.#onOutage(event);
+    });
+  }
+
+  #failed(error: unknown): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    try {
+      process.emitWarning(
+        `A lock event listener (onEvent) failed; locks go on, and later failures are not reported. ${inspect(error)}`,
+        { code: 'REDLOCK_LISTENER_FAILED' },
+      );
+    } catch {
+      // Failure that cannot be shown, or warned of, must not end a lock either.
+    }
+  }
 }

@@ -12,8 +12,7 @@ import { issueToken } from './holding/issue-token.ts';
 import { KeyTable } from './holding/key-table.ts';
 import { currentSection, enclosingHandle, runSection } from './holding/reentrancy.ts';
 import type { Lock } from './lock.ts';
-import { inspectKey } from './nodes/inspect.ts';
-import type { LockInspection } from './nodes/inspect.ts';
+import { inspectKey, type LockInspection } from './nodes/inspect.ts';
 import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
 import { normalizeKeys } from './options/lock-keys.ts';
@@ -22,10 +21,9 @@ import { kindOf } from './options/option-names.ts';
 import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { OptionsOfCall, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
-import { Acquisition } from './waiting/acquisition.ts';
-import type { WaitingRoom } from './waiting/acquisition.ts';
+import { Acquisition, type WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
-import { cancelOnAbort, ignoreAbort } from './waiting/shared-abort.ts';
+import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
 
 /** Longest time that a try without a quorum counts: where un-ready means no calls, only time can end that. */
 const LONGEST_OUTAGE_MS = 10_000;
@@ -36,16 +34,16 @@ const LONGEST_OUTAGE_MS = 10_000;
  * `open` it once, then acquire; `drain` and `close` end it.
  */
 export class Redlock {
-  /** Options as they apply, with all defaults filled in. */
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
   /** Calls in no order. No Set, for the reason that KeyTable gives. */
-  readonly #acquisitions: Acquisition[] = [];
+  readonly #calls: Call[] = [];
   /** Watchers that wait for something to change: nodes, calls, or locks. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
-  #closing = false;
+  /** Whether it refuses new locks, for good. */
+  isClosing = false;
   #closed: Promise<void> | undefined;
 
   /** @throws RedlockConfigError */
@@ -81,46 +79,38 @@ export class Redlock {
 
   /** Time in ms until a quorum may vote: 0 = now, infinite while none has joined. */
   get votesInMs(): number {
-    return Math.max(0, this.#set.quorumVotesAtMs - this.#set.nowMs);
+    return Math.max(0, this.#set.quorum.votesAtMs - this.#set.clock.nowMs);
   }
 
-  /** Says why a node has not joined; undefined when it has. */
   problemOf(node: LockNode): string | undefined {
     const session = this.#set.sessions.find((each) => each.node === node);
     return session?.state === 'voting' ? undefined : session?.health.problem;
   }
 
-  /** Whether it refuses new locks, for good. */
-  get isClosing(): boolean {
-    return this.#closing;
-  }
-
   /** See `LockService.ready`. */
   async ready(timeoutMs: number): Promise<boolean> {
-    const untilMs = this.#set.nowMs + timeoutMs;
-    for (let leftMs = timeoutMs; ; leftMs = untilMs - this.#set.nowMs) {
+    const untilMs = this.#set.clock.nowMs + timeoutMs;
+    for (let leftMs = timeoutMs; ; leftMs = untilMs - this.#set.clock.nowMs) {
       // A remembered outage ends by time alone; nothing else would look then.
       const lookInMs = Math.min(leftMs, this.#outageMs > 0 ? this.#outageMs : Infinity);
-      await this.#until(lookInMs, () => this.#closing || this.#isReady);
-      if (this.#isReady || this.#closing || this.#set.nowMs >= untilMs) return this.#isReady;
+      await this.#until(lookInMs, () => this.isClosing || this.#isReady);
+      if (this.#isReady || this.isClosing || this.#set.clock.nowMs >= untilMs) return this.#isReady;
     }
   }
 
   get #isReady(): boolean {
-    return !this.#closing && this.#set.hasQuorum && this.#outageMs <= 0;
+    return !this.isClosing && this.votesInMs < Number.POSITIVE_INFINITY && this.#outageMs <= 0;
   }
 
   /** Time for which the latest try still counts if it found no quorum. */
   get #outageMs(): number {
-    const { outageAtMs, nowMs } = this.#set;
-    return outageAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - nowMs;
+    const { quorum, clock } = this.#set;
+    return quorum.missedAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - clock.nowMs;
   }
 
-  /** Keys of locks that are in use. */
   get heldKeys(): readonly string[] {
-    return [...this.#room.table.locks()].flatMap(({ isGiven, isUsed, keys }) =>
-      isGiven && isUsed ? keys : [],
-    );
+    const used = [...this.#room.table.locks()].filter(({ isInUse }) => isInUse);
+    return used.flatMap(({ call }) => call.keys);
   }
 
   /** Number of keys that this process knows something of: held, waited for, or remembered for a while. */
@@ -132,19 +122,12 @@ export class Redlock {
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
       const names = normalizeKeys(keys);
-      return this.#acquireHandle(names, resolveAcquire(this.options, options, OF_ACQUIRE), options);
+      const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
+      enclosingHandle(this, names);
+      return this.#acquire(names, settings, options?.signal);
     } catch (error) {
       return Promise.reject(error);
     }
-  }
-
-  #acquireHandle(
-    names: readonly string[],
-    settings: ResolvedAcquire,
-    options: AcquireOptions | undefined,
-  ): Promise<LockHandle> {
-    enclosingHandle(this, names);
-    return this.#acquire(names, settings, options?.signal);
   }
 
   /** See `LockService.tryAcquire`. */
@@ -156,7 +139,8 @@ export class Redlock {
     const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
     const once = options?.wait === undefined ? { ...settings, waitMs: 0 } : settings;
     try {
-      return await this.#acquireHandle(names, once, options);
+      enclosingHandle(this, names);
+      return await this.#acquire(names, once, options?.signal);
     } catch (error) {
       if (error instanceof LockBusyError && isOf(names, error)) return null;
       throw error;
@@ -220,36 +204,27 @@ export class Redlock {
    * that are waited for may take further locks: they could not end well without.
    */
   async drain(timeoutMs: number): Promise<void> {
-    this.#closing = true;
+    this.isClosing = true;
     this.#changed();
-    this.#cancel(({ enclosing }) => enclosing === undefined);
+    this.#cancel(({ isInside }) => !isInside);
     const { table } = this.#room;
-    const isReleased = () => this.#set.openReleases === 0;
-    const isUnused = () => [...table.locks()].every(({ isUsed }) => !isUsed);
-    await this.#until(
-      timeoutMs,
-      () => this.#acquisitions.length === 0 && isReleased() && isUnused(),
-    );
+    const isReleased = () => table.openReleases === 0;
+    const isUnused = () => [...table.locks()].every(({ isInUse }) => !isInUse);
+    await this.#until(timeoutMs, () => this.#calls.length === 0 && isReleased() && isUnused());
     this.#cancel(() => true);
     for (const lock of table.locks()) lock.lost('closed', []);
     // Ends within a node timeout, because each release does; the limit is only a fallback.
     await this.#until(this.options.maxTtlMs, isReleased);
   }
 
-  #cancel(isMeant: (acquisition: Acquisition) => boolean): void {
-    for (const acquisition of this.#acquisitions.filter(isMeant))
-      acquisition.cancel(new RedlockClosedError(acquisition.keys));
+  #cancel(isMeant: (call: Call) => boolean): void {
+    for (const call of this.#calls.filter(isMeant)) cancel(call, new RedlockClosedError(call.keys));
   }
 
   /** `drain(0)`, then closes the nodes. Idempotent. */
   close(): Promise<void> {
-    this.#closed ??= this.#close();
+    this.#closed ??= this.drain(0).then(() => this.#set.close());
     return this.#closed;
-  }
-
-  async #close(): Promise<void> {
-    await this.drain(0);
-    await this.#set.close();
   }
 
   /** Promise and no async function: thousands may wait, and each would keep its registers. */
@@ -258,64 +233,79 @@ export class Redlock {
     settings: ResolvedAcquire,
     signal: AbortSignal | undefined,
   ): Promise<LockHandle> {
-    const enclosing = currentSection(this, ({ isHeld }) => isHeld) && [];
-    if (this.#closing && enclosing === undefined) throw new RedlockClosedError(keys);
+    const isInside = currentSection(this, ({ isHeld }) => isHeld) !== undefined;
+    if (this.isClosing && !isInside) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
-    const acquisition = new Acquisition(this.#room, keys, settings, this.#arrivals, enclosing);
-    acquisition.signal = signal;
-    if (signal !== undefined) cancelOnAbort(signal, acquisition);
-    acquisition.slot = this.#acquisitions.push(acquisition) - 1;
+    const call: Call = {
+      keys,
+      settings,
+      ticket: this.#arrivals,
+      isInside,
+      signal,
+      slot: this.#calls.length,
+      cancelled: undefined,
+      stage: undefined,
+    };
+    const acquisition = new Acquisition(this.#room, call);
+    if (signal !== undefined) cancelOnAbort(signal, call);
+    this.#calls.push(call);
     return acquisition
       .run()
-      .then(this.#granted.bind(this, acquisition), this.#refuse.bind(this, acquisition));
+      .then(this.#granted.bind(this, acquisition), this.#refuse.bind(this, call));
   }
 
   async #granted(acquisition: Acquisition, lock: HeldLock): Promise<LockHandle> {
     const { tokenSource } = this.options;
-    const { keys } = lock;
+    const { call } = acquisition;
     try {
       let token: FencingToken | undefined;
-      if (tokenSource !== undefined && acquisition.cancelled === undefined) {
-        acquisition.onCancel = () => lock.lost('closed', []);
+      if (tokenSource !== undefined && call.cancelled === undefined) {
+        call.stage = { cancelled: () => lock.lost('closed', []) };
         token = await issueToken(tokenSource, lock);
       }
-      if (acquisition.cancelled !== undefined) throw acquisition.cancelled.error;
+      if (call.cancelled !== undefined) throw call.cancelled.error;
       lock.start(token);
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
       await lock.handle.release();
-      return this.#refuse(acquisition, error);
+      return this.#refuse(call, error);
     }
-    if (this.#set.hasOrdinaryListener) {
-      const { waitedMs, tries } = acquisition;
-      this.#set.emit({ type: 'acquired', keys, token: lock.tokenValue, waitedMs, tries });
+    if (this.#set.events.takesOrdinary) {
+      const { arrivedAtMs, tries } = acquisition;
+      const waitedMs = this.#set.clock.nowMs - arrivedAtMs;
+      const token = lock.tokenValue;
+      this.#set.events.emit({ type: 'acquired', keys: call.keys, token, waitedMs, tries });
     }
-    this.#ended(acquisition);
+    this.#ended(call);
     return lock.handle;
   }
 
-  #refuse(acquisition: Acquisition, reason: unknown): never {
-    const { keys, cancelled } = acquisition;
+  #refuse(call: Call, reason: unknown): never {
+    const { keys, cancelled } = call;
     const error = cancelled?.error ?? reason;
-    this.#ended(acquisition);
+    this.#ended(call);
     // Error of another call, which a user passed on, stays as it is.
     if (!isOf(keys, error)) throw error;
     // Error was made where others woke the caller: here its stack leads to the call.
     Error.captureStackTrace(error);
     if (error instanceof LockBusyError)
-      this.#set.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
+      this.#set.events.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
     else if (error instanceof QuorumUnavailableError)
-      this.#set.emit({ type: 'unavailable', keys, waitedMs: error.waitedMs, causes: error.causes });
+      this.#set.events.emit({
+        type: 'unavailable',
+        keys,
+        waitedMs: error.waitedMs,
+        causes: error.causes,
+      });
     throw error;
   }
 
-  /** Ends an acquisition with its lock, or without one. */
-  #ended(acquisition: Acquisition): void {
+  #ended(call: Call): void {
     // The last one takes its place.
-    const last = this.#acquisitions.pop()!;
-    last.slot = acquisition.slot;
-    if (last !== acquisition) this.#acquisitions[last.slot] = last;
-    if (acquisition.signal !== undefined) ignoreAbort(acquisition.signal, acquisition);
+    const last = this.#calls.pop()!;
+    last.slot = call.slot;
+    if (last !== call) this.#calls[last.slot] = last;
+    if (call.signal !== undefined) ignoreAbort(call.signal, call);
     this.#changed();
   }
 

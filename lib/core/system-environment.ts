@@ -78,7 +78,6 @@ function callAtExit(): void {
   for (const callback of exitCallbacks) callback();
 }
 
-/** Real time and real chance. */
 export const systemEnvironment: Environment = Object.freeze({
   clock: systemClock,
   timers: systemTimers,

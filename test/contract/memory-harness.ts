@@ -1,4 +1,4 @@
-import { NodeNames, markerName } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { MemoryLockNode, MemoryLockServer } from '../../lib/testing/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 
@@ -12,7 +12,7 @@ export function createMemoryHarness(
   const { state } = server;
   let offsetMs = 0;
   return {
-    markerName: markerName(PREFIX),
+    markerName: new NodeNames(PREFIX, []).marker,
     createNode() {
       const node = new MemoryLockNode(server);
       nodes.push(node);
@@ -45,15 +45,18 @@ export function createMemoryHarness(
       state.floors.delete(floorName);
     },
     async deleteMarker() {
-      state.markers.delete(markerName(PREFIX));
+      state.markers.delete(new NodeNames(PREFIX, []).marker);
     },
     async takeMarkerOfAnother() {
-      const marker = state.markers.get(markerName(PREFIX))!;
-      state.markers.set(markerName(PREFIX), { ...marker, runId: 'another' });
+      const marker = state.markers.get(new NodeNames(PREFIX, []).marker)!;
+      state.markers.set(new NodeNames(PREFIX, []).marker, { ...marker, runId: 'another' });
     },
     async writeVersions(lowest, highest) {
-      const marker = state.markers.get(markerName(PREFIX))!;
-      state.markers.set(markerName(PREFIX), { ...marker, versions: [lowest, highest] });
+      const marker = state.markers.get(new NodeNames(PREFIX, []).marker)!;
+      state.markers.set(new NodeNames(PREFIX, []).marker, {
+        ...marker,
+        versions: [lowest, highest],
+      });
     },
     flush: async () => server.flush(),
     forgetScripts: async () => server.forgetScripts(),

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { NodeNames, markerName } from '../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
@@ -20,7 +20,7 @@ export async function createRedisHarness(
   const admin = new Redis(server.url, { maxRetriesPerRequest: 3, retryStrategy: () => 20 });
   admin.on('error', () => undefined); // a restart breaks it; commands report their own errors
   return {
-    markerName: markerName(prefix),
+    markerName: new NodeNames(prefix, []).marker,
     createNode() {
       const node = new RedisLockNode(server.url, { keyPrefix: prefix });
       nodes.push(node);
@@ -54,18 +54,22 @@ export async function createRedisHarness(
       await admin.del(floorName);
     },
     async deleteMarker() {
-      await admin.del(markerName(prefix));
+      await admin.del(new NodeNames(prefix, []).marker);
     },
     async takeMarkerOfAnother() {
-      const words = (await admin.get(markerName(prefix)))!.split(' ');
-      await admin.set(markerName(prefix), words.with(2, 'f'.repeat(40)).join(' '));
-      const gate = await admin.get(gateName(markerName(prefix)));
+      const words = (await admin.get(new NodeNames(prefix, []).marker))!.split(' ');
+      await admin.set(new NodeNames(prefix, []).marker, words.with(2, 'f'.repeat(40)).join(' '));
+      const gate = await admin.get(gateName(new NodeNames(prefix, []).marker));
       const another = gate === null ? '' : gate.slice(0, 32) + 'f'.repeat(8) + gate.slice(40);
-      if (gate !== null) await admin.set(gateName(markerName(prefix)), another, 'KEEPTTL');
+      if (gate !== null)
+        await admin.set(gateName(new NodeNames(prefix, []).marker), another, 'KEEPTTL');
     },
     async writeVersions(lowest, highest) {
-      const [, ...words] = (await admin.get(markerName(prefix)))!.split(' ');
-      await admin.set(markerName(prefix), [`${lowest}-${highest}`, ...words, 'later'].join(' '));
+      const [, ...words] = (await admin.get(new NodeNames(prefix, []).marker))!.split(' ');
+      await admin.set(
+        new NodeNames(prefix, []).marker,
+        [`${lowest}-${highest}`, ...words, 'later'].join(' '),
+      );
     },
     async flush() {
       await admin.flushall();

@@ -42,7 +42,6 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
     trace: [],
     crashes: [],
   };
-  process.env['NESTJS_FENCED_LOCK_INVARIANTS'] = 'on';
   let next = from;
   let isStopped = false;
   const lane = async (): Promise<void> => {

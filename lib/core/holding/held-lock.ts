@@ -9,24 +9,14 @@ import type { LockLossReason, NodeCause } from '../errors.ts';
 import { FencingToken } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
-import type { NodeSet } from '../nodes/node-set.ts';
-import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import { inModuleContext } from '../system-environment.ts';
-import type { Granted } from '../voting/attempt.ts';
-import type { KeyLock, KeyRecord, KeyTable } from './key-table.ts';
-import { Lease, type LeasedLock } from './lease.ts';
-import { ReleaseRound, type LockToRelease } from './release.ts';
-
-/** Parts that all locks of one service share. */
-export interface LockRoom {
-  readonly set: NodeSet;
-  readonly table: KeyTable;
-  /** Called when a lock ends, and again when its release is confirmed or given up. */
-  readonly onEnd: () => void;
-}
+import type { Granted, LockCall } from '../voting/attempt.ts';
+import type { KeyLock, KeyRecord } from './key-table.ts';
+import { Lease } from './lease.ts';
+import { ReleaseRound, type LockRoom } from './release.ts';
 
 /** A lock from its grant to its end. */
-export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
+export class HeldLock implements KeyLock {
   /**
    * - `granted`: a quorum voted for it; its holder does not have it yet.
    * - `held`: in use.
@@ -35,83 +25,67 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
    * - `over`: others may have its keys.
    */
   #state: 'granted' | 'held' | 'timed' | 'over' = 'granted';
-  readonly keys: readonly string[];
+  readonly call: LockCall;
   readonly records: readonly KeyRecord[];
-  readonly settings: ResolvedAcquire;
-  readonly holder: string;
-  readonly ballot: number;
-  /** The ballot until the token is known. */
-  tokenValue: number;
-  /** Nodes that may hold it, as bits. */
+  readonly grant: Granted;
   mayHold: number;
-  /** Handle of its holder. */
   readonly handle: LockHandle;
-  /** Handles of all who use it. */
   readonly #handles: LockHandle[];
   readonly #room: LockRoom;
-  readonly #set: NodeSet;
-  readonly #startedAtMs: number;
   readonly #lease: Lease;
   #token: FencingToken | undefined;
   #release: ReleaseRound | undefined;
   /** Fires once: when sections keep it for long, or when `timed` ends. */
   #timer: Alarm | undefined;
 
-  constructor(
-    room: LockRoom,
-    { keys, records, settings }: Pick<HeldLock, 'keys' | 'records' | 'settings'>,
-    grant: Granted,
-  ) {
-    this.keys = keys;
+  constructor(room: LockRoom, call: LockCall, records: readonly KeyRecord[], grant: Granted) {
+    this.call = call;
     this.records = records;
-    this.settings = settings;
-    this.holder = grant.holder;
-    this.ballot = this.tokenValue = grant.ballot;
+    this.grant = grant;
     this.mayHold = grant.mayHold;
-    this.handle = new LockHandle(this, keys);
+    this.handle = new LockHandle(this, call.keys);
     this.#handles = [this.handle];
     this.#room = room;
-    this.#set = room.set;
-    this.#startedAtMs = grant.startedAtMs;
-    this.#lease = new Lease(room.set, this, grant.validUntilMs);
+    this.#lease = new Lease(room.set, this);
     room.table.granted(this, records);
   }
 
   /** Made when it is asked for: many holders never do. */
   get token(): FencingToken {
-    return (this.#token ??= new FencingToken(this.tokenValue, this.keys, this.holder));
+    const { ballot, holder } = this.grant;
+    return (this.#token ??= new FencingToken(ballot, this.call.keys, holder));
+  }
+
+  /** The ballot where no source has issued a token. */
+  get tokenValue(): number {
+    return this.#token?.value ?? this.grant.ballot;
   }
 
   get validityMs(): number {
-    return Math.max(0, this.#lease.validUntilMs - this.#set.checkedNowMs);
+    return Math.max(0, this.#lease.validUntilMs - this.#room.set.clock.checkedNowMs);
   }
 
   get occupiedMs(): number {
     if (this.#state === 'over') return 0;
     const keptUntilMs = this.#state === 'timed' ? this.#timer!.dueMs : Number.POSITIVE_INFINITY;
-    return Math.max(0, Math.min(this.#lease.validUntilMs, keptUntilMs) - this.#set.nowMs);
+    const untilMs = Math.min(this.#lease.validUntilMs, keptUntilMs);
+    return Math.max(0, untilMs - this.#room.set.clock.nowMs);
   }
 
-  /** Says whether it is lost or released, though nodes may still have it. */
   get isEnding(): boolean {
     return this.#state === 'timed' || this.#state === 'over';
   }
 
-  get isGiven(): boolean {
-    return this.#state !== 'granted';
-  }
-
-  get isUsed(): boolean {
-    return this.#handles.length > 0;
+  get isInUse(): boolean {
+    return this.#state !== 'granted' && this.#handles.length > 0;
   }
 
   /** The grant is complete: its holder has it. @param token another than the ballot */
   start(token?: FencingToken): void {
     this.#token = token;
-    this.tokenValue = token?.value ?? this.ballot;
     this.#state = 'held';
-    const { extend, ttlMs } = this.settings;
-    this.#lease.watch(extend ? this.#startedAtMs + ttlMs / 3 : undefined);
+    const { extend, ttlMs } = this.call.settings;
+    this.#lease.watch(extend ? this.grant.startedAtMs + ttlMs / 3 : undefined);
   }
 
   /** Watches it before `start`: it can be lost, and is not extended. */
@@ -122,28 +96,33 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   /** @throws LockLostError (reason `short`), FencedUsageError */
   ensureLeft(ms: number): void {
     this.#lease.checkAsked(ms);
-    if (this.validityMs < ms) throw new LockLostError(this.keys, 'short', this.tokenValue);
+    if (this.validityMs < ms) throw new LockLostError(this.call.keys, 'short', this.tokenValue);
   }
 
   noticeEnd(): void {
     if (this.#state === 'timed') {
-      if (this.occupiedMs === 0) this.#releaseOnNodes();
+      if (this.occupiedMs === 0) this.#free(true);
     } else if (this.#state !== 'over' && this.validityMs <= 0) this.#lease.validityEnded();
   }
 
   /** @throws QuorumUnavailableError */
   async extendNow(): Promise<void> {
-    const askedAtMs = this.#set.nowMs;
-    const outcome = await this.#lease.extendNow();
+    const askedAtMs = this.#room.set.clock.nowMs;
+    const round = await this.#lease.extendNow();
     // Lock that was lost meanwhile says so itself.
-    if (outcome.decision === 'extended' || this.isEnding) return;
-    const { quorum, sessions, nowMs } = this.#set;
-    const waitedMs = nowMs - askedAtMs;
-    const causes = outcome.causes();
-    throw new QuorumUnavailableError(this.keys, waitedMs, quorum, sessions.length, causes);
+    if (round.votes.decideExtension() === 'extended' || this.isEnding) return;
+    const { options, sessions, clock } = this.#room.set;
+    const waitedMs = clock.nowMs - askedAtMs;
+    const { keys } = this.call;
+    throw new QuorumUnavailableError(
+      keys,
+      waitedMs,
+      options.quorum,
+      sessions.length,
+      round.causes(),
+    );
   }
 
-  /** Adds a use of it, under these of its keys. */
   join(keys: readonly string[]): LockHandle {
     const handle = new LockHandle(this, keys);
     this.#handles.push(handle);
@@ -168,10 +147,11 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
     if (this.#state === 'over') return;
     // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
-    if (this.#handles.length === 0) return this.#free();
-    if (this.#state === 'timed') return this.#releaseOnNodes();
-    const { keys, tokenValue } = this;
-    const { nowMs } = this.#set;
+    if (this.#handles.length === 0) return this.#free(false);
+    if (this.#state === 'timed') return this.#free(true);
+    const { tokenValue } = this;
+    const { keys, settings } = this.call;
+    const { nowMs } = this.#room.set.clock;
     const error = new LockLostError(keys, reason, tokenValue, causes);
     const wasGiven = this.#state === 'held';
     const handles = [...this.#handles];
@@ -180,32 +160,18 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
     // Next holder may not begin while the work has time to stop; nor before `minHold` has passed.
     const isTimeLeft = reason === 'expired' || reason === 'suspended';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
-    const mustKeepMs = wasGiven ? this.#startedAtMs + this.settings.minHoldMs - nowMs : 0;
+    const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
     if (keepMs > 0) this.#keepFor(keepMs);
-    else if (reason === 'closed' && mustKeepMs > 0) this.#free();
-    else this.#releaseOnNodes();
-    this.#set.flush(); // Code of users runs now and may take its time.
+    else if (reason === 'closed' && mustKeepMs > 0) this.#free(false);
+    else this.#free(true);
+    this.#room.set.outgoing.flush(); // Code of users runs now and may take its time.
     // If its caller never had the lock, that caller receives the error.
-    if (wasGiven) this.#set.emit({ type: 'lost', keys, token: tokenValue, error: sameLoss(error) });
+    if (wasGiven)
+      this.#room.set.events.emit({ type: 'lost', keys, token: tokenValue, error: sameLoss(error) });
     inModuleContext(() => {
       for (const each of handles) each.notifyLoss();
     });
     this.#room.onEnd();
-  }
-
-  asked(nodes: number): void {
-    this.mayHold |= nodes;
-  }
-
-  extended(remainingMs: number): void {
-    if (!this.#set.hasOrdinaryListener) return;
-    const { keys, tokenValue: token } = this;
-    this.#set.emit({ type: 'extended', keys, token, remainingMs });
-  }
-
-  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void {
-    const { keys, tokenValue: token } = this;
-    this.#set.emit({ type: 'extension-failed', keys, token, remainingMs, causes });
   }
 
   extendSoon(): void {
@@ -215,57 +181,59 @@ export class HeldLock implements LeasedLock, KeyLock, LockToRelease {
   /** Ends a lock that nobody uses any more: the nodes are notified, now or when `minHold` has passed. */
   #end(): void {
     if (this.#state === 'over') return;
-    if (this.#state === 'timed') return this.#releaseOnNodes();
-    const { keys, tokenValue: token } = this;
-    const heldMs = this.#set.nowMs - this.#startedAtMs;
+    if (this.#state === 'timed') return this.#free(true);
+    const { events, clock } = this.#room.set;
+    const heldMs = clock.nowMs - this.grant.startedAtMs;
     // Nothing ran under one that never reached its holder, and it was not reported as acquired.
     const wasGiven = this.#state === 'held';
-    const keepMs = wasGiven ? this.settings.minHoldMs - heldMs : 0;
+    const keepMs = wasGiven ? this.call.settings.minHoldMs - heldMs : 0;
     if (keepMs > 0) this.#keepFor(keepMs);
-    else this.#releaseOnNodes();
-    if (wasGiven && this.#set.hasOrdinaryListener)
-      this.#set.emit({ type: 'released', keys, token, heldMs });
+    else this.#free(true);
+    if (wasGiven && events.takesOrdinary)
+      events.emit({ type: 'released', keys: this.call.keys, token: this.tokenValue, heldMs });
     this.#room.onEnd();
   }
 
   #keepFor(keepMs: number): void {
     this.#lease.stopExtending();
     this.#state = 'timed';
-    this.#setTimer(Math.ceil(keepMs), () => this.#releaseOnNodes());
+    this.#setTimer(Math.ceil(keepMs), () => this.#free(true));
   }
 
   /** Holder has released it, and sections that joined it still run. */
   #keepForSections(): void {
-    const { keys, tokenValue: token } = this;
-    const sinceMs = this.#set.nowMs;
-    this.#setTimer(this.settings.ttlMs, () => {
+    const { tokenValue: token } = this;
+    const { keys } = this.call;
+    const sinceMs = this.#room.set.clock.nowMs;
+    this.#setTimer(this.call.settings.ttlMs, () => {
       const sections = this.#handles.length;
-      const delayMs = this.#set.nowMs - sinceMs;
-      this.#set.emit({ type: 'release-delayed', keys, token, sections, sinceMs: delayMs });
+      const delayMs = this.#room.set.clock.nowMs - sinceMs;
+      this.#room.set.events.emit({
+        type: 'release-delayed',
+        keys,
+        token,
+        sections,
+        sinceMs: delayMs,
+      });
     });
   }
 
-  #releaseOnNodes(): void {
-    this.#release = new ReleaseRound(this.#room, this);
+  /** Frees its keys: others in this process may ask for them. */
+  #free(isReleased: boolean): void {
+    const { set, table } = this.#room;
+    this.#state = 'over';
     // Extensions may not follow the release.
     this.#lease.end();
-    this.#release.run(this.#set.nowMs);
-    this.#free();
-  }
-
-  /** Frees its keys: others in this process may ask for them. */
-  #free(): void {
-    this.#state = 'over';
-    this.#lease.end();
-    if (this.#timer !== undefined) this.#set.alarms.cancel(this.#timer);
-    this.#room.table.freed(this, this.records);
+    if (isReleased) this.#release = new ReleaseRound(this.#room, this, set.clock.nowMs);
+    if (this.#timer !== undefined) set.alarms.cancel(this.#timer);
+    table.freed(this, this.records);
   }
 
   #setTimer(delayMs: number, onDeadline: () => void): void {
-    const { alarms, nowMs } = this.#set;
+    const { alarms, clock } = this.#room.set;
     if (this.#timer !== undefined) alarms.cancel(this.#timer);
     this.#timer = new Alarm(onDeadline);
-    alarms.set(this.#timer, delayMs, nowMs);
+    alarms.set(this.#timer, delayMs, clock.nowMs);
   }
 }
 
@@ -347,12 +315,10 @@ export class LockHandle implements Lock {
     if (this.lossError !== undefined) this.#abort?.abort(sameLoss(this.lossError));
   }
 
-  /** Says whether its lock is held under this key. */
   covers(key: string): boolean {
-    return this.isHeld && this.#lock.keys.includes(key);
+    return this.isHeld && this.#lock.call.keys.includes(key);
   }
 
-  /** Adds another use of its lock. */
   join(keys: readonly string[]): LockHandle {
     return this.#lock.join(keys);
   }

@@ -7,7 +7,8 @@ import type { HeldLock } from './held-lock.ts';
  * costs one ttl. Rejects with the source's own error, or the loss; the caller releases the lock.
  */
 export async function issueToken(source: TokenSource, lock: HeldLock): Promise<FencingToken> {
-  const { keys, holder } = lock;
+  const { keys } = lock.call;
+  const { holder } = lock.grant;
   const { signal } = lock.handle;
   lock.watch();
   const lost = new Promise<never>((_, reject) => {

@@ -1,38 +1,42 @@
-import type { LockLossReason, NodeCause } from '../errors.ts';
-import { brokenInvariant } from '../invariant.ts';
+import { brokenInvariant, type LockLossReason, type NodeCause } from '../errors.ts';
+import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import type { Attempt, FailedAttempt } from '../voting/attempt.ts';
+import type { Attempt, FailedAttempt, Granted, LockCall } from '../voting/attempt.ts';
 import { jitterMs, passOn, POLL_MS, QueuePlace } from './queue-place.ts';
+import type { ForeignHolder, QueuedKey } from './queue-place.ts';
 
 /** Keys whose floors are remembered. */
 const MOST_FLOORS = 4_096;
 /** Time for which a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
 const ROW_MS = 40;
+const ALL_NODES = -1;
 
 /** A caller that waits for keys. It stands in one line at a time. */
-export interface Waiter {
+export abstract class Waiter extends Deadline {
+  place: KeyLine | undefined = undefined;
+  previousInLine: Waiter | undefined = undefined;
+  nextInLine: Waiter | undefined = undefined;
   /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
-  readonly ticket: number;
-  readonly keys: readonly string[];
-  /** Latest try of it: what nodes have said so far. */
-  readonly attempt: Pick<Attempt, 'isAnsweredSince' | 'openCauses' | 'heldBackMs'> | undefined;
-  place: KeyLine | undefined;
-  previousInLine: Waiter | undefined;
-  nextInLine: Waiter | undefined;
+  abstract readonly call: LockCall & { readonly ticket: number };
+  abstract readonly attempt: Attempt | undefined;
+
   /** Looks again whether it can try, because something changed; it may from `fromMs` on, if that is given. */
-  wake(fromMs?: number): void;
+  abstract wake(fromMs?: number): void;
 }
 
-/** A lock of this process, as its keys know it. */
+/** A lock of this process, as its keys, its lease and its release know it. */
 export interface KeyLock {
-  readonly keys: readonly string[];
+  readonly call: LockCall;
+  readonly grant: Granted;
+  readonly records: readonly KeyRecord[];
+  readonly tokenValue: number;
+  /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
+  mayHold: number;
   /** Lock is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;
-  /** Holder, or a section that joined it, has not released it. */
-  readonly isUsed: boolean;
-  /** Holder has it. */
-  readonly isGiven: boolean;
+  /** Holder has it, and has not released it, or a section that joined it has not. */
+  readonly isInUse: boolean;
   /** Time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
   /** Ends it where its time is over though no timer has said so yet. */
@@ -54,9 +58,9 @@ export class KeyLine {
   /** Mostly behind all others, and in front for one that moves or comes back from its try. */
   enter(waiter: Waiter): void {
     let next: Waiter | undefined;
-    if (this.last !== undefined && this.last.ticket > waiter.ticket) {
+    if (this.last !== undefined && this.last.call.ticket > waiter.call.ticket) {
       next = this.first;
-      while (next !== undefined && next.ticket < waiter.ticket) next = next.nextInLine;
+      while (next !== undefined && next.call.ticket < waiter.call.ticket) next = next.nextInLine;
     }
     const previous = next === undefined ? this.last : next.previousInLine;
     waiter.place = this;
@@ -80,12 +84,6 @@ export class KeyLine {
     if (previous === undefined) this.first?.wake();
   }
 
-  /** Says whether an earlier set keeps the key from a caller with this number of arrival. */
-  isReserved(ticket: number, nowMs: number): boolean {
-    const { reserved } = this;
-    return reserved !== undefined && reserved.ticket < ticket && nowMs < reserved.untilMs;
-  }
-
   /** Notes whether it is owed an answer: then the end of every try wakes it. */
   owe(waiter: Waiter, isOwed: boolean): void {
     if (isOwed) (this.#owed ??= new Set()).add(waiter);
@@ -98,18 +96,8 @@ export class KeyLine {
   }
 }
 
-/** Holder of the key in another process, as a quorum of nodes said. */
-export interface ForeignHolder {
-  /** When it is worth asking again, without a hint. */
-  readonly untilMs: number;
-  /** When its lease ends unless it is extended; undefined without TTL. */
-  readonly freeAtMs: number | undefined;
-  /** Answer of each node. */
-  readonly causes: () => NodeCause[];
-}
-
 /** Everything this process knows of one key, and who waits for it. */
-export class KeyRecord extends KeyLine {
+export class KeyRecord extends KeyLine implements QueuedKey {
   readonly key: string;
   /** Held here: also while it is only kept for `minHold`. */
   lock: KeyLock | undefined = undefined;
@@ -135,15 +123,8 @@ export class KeyRecord extends KeyLine {
     this.key = key;
   }
 
-  /** Says whether a caller here waits for it or tries for it, alone or in a set. */
-  get isAwaited(): boolean {
-    return this.uses > (this.lock === undefined ? 0 : 1);
-  }
-
-  /** A quorum named another holder. */
-  heldElsewhere(foreign: ForeignHolder): void {
-    this.foreign = foreign;
-    this.busyUntilMs = foreign.freeAtMs ?? foreign.untilMs;
+  get isForSet(): boolean {
+    return (this.trying ?? this.first)?.call.keys.length !== 1;
   }
 
   /** A node named another holder, whose lease runs for so long; -1 without TTL. That is news for two node timeouts, or until the next poll. */
@@ -176,48 +157,44 @@ export class KeyTable {
   readonly #records = Object.create(null) as Record<string, KeyRecord>;
   /** Highest floor by key that nodes reported ahead of our clock, in microseconds; the one that was seen first comes first. */
   readonly #floors = new Map<string, number>();
+  /** Number of releases that may still be confirmed. */
+  openReleases = 0;
 
   constructor(set: NodeSet) {
     this.#set = set;
   }
 
-  /** Number of records. */
   get size(): number {
     return Object.keys(this.#records).length;
   }
 
-  /** The record of `key`, in use until it is dropped again. */
-  use(key: string): KeyRecord {
-    let record = this.#records[key];
-    record ??= this.#records[key] = new KeyRecord(key);
-    record.uses += 1;
-    return record;
-  }
-
-  useAll(keys: readonly string[]): readonly KeyRecord[] {
-    // Locks have one key nearly always: an array that grows takes several times the memory.
-    const records = [this.use(keys[0]!)];
-    for (let index = 1; index < keys.length; index += 1) records.push(this.use(keys[index]!));
-    for (const { lock } of records) if (lock?.isEnding) lock.noticeEnd();
-    return records;
+  /** The records of `keys`, in use until they are dropped again. */
+  use(keys: readonly string[]): readonly KeyRecord[] {
+    return keys.map((key) => {
+      const record = (this.#records[key] ??= new KeyRecord(key));
+      record.uses += 1;
+      if (record.lock?.isEnding) record.lock.noticeEnd();
+      return record;
+    });
   }
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
     const { queued, foreign, rowSinceMs, lock } = record;
-    if ((queued ?? foreign ?? rowSinceMs) !== undefined && !record.isAwaited) {
+    // A caller here waits for it or tries for it, alone or in a set.
+    const isAwaited = record.uses > (lock === undefined ? 0 : 1);
+    if ((queued ?? foreign ?? rowSinceMs) !== undefined && !isAwaited) {
       queued?.passOn();
       record.foreign = record.queued = undefined;
       if (rowSinceMs !== undefined && lock === undefined) {
         // Nodes kept it for the next caller here, who has left.
-        for (const session of this.#set.sessions) passOn(this.#set, session, record.key);
+        passOn(this.#set, ALL_NODES, record.key);
         record.rowSinceMs = undefined;
       }
     }
     if (record.uses === 0) delete this.#records[record.key];
   }
 
-  /** Returns every lock once. */
   locks(): Set<KeyLock> {
     const locks = new Set<KeyLock>();
     for (const { lock } of Object.values(this.#records)) if (lock !== undefined) locks.add(lock);
@@ -228,7 +205,7 @@ export class KeyTable {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
-      record.grantedAtMs = this.#set.nowMs;
+      record.grantedAtMs = this.#set.clock.nowMs;
       record.trying = undefined;
       record.foreign = undefined;
       record.busyUntilMs = Number.POSITIVE_INFINITY;
@@ -241,7 +218,7 @@ export class KeyTable {
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
   freed(lock: KeyLock, records: readonly KeyRecord[]): void {
-    const { nowMs } = this.#set;
+    const { nowMs } = this.#set.clock;
     for (const record of records) {
       if (record.lock !== lock) continue;
       record.lock = undefined;
@@ -258,14 +235,13 @@ export class KeyTable {
    * hand-over between processes would take most of the time of short holds.
    */
   passes(records: readonly KeyRecord[], nowMs: number): boolean {
-    const [record, ...others] = records as [KeyRecord];
+    const [record] = records as [KeyRecord];
     const sinceMs = record.rowSinceMs ?? record.grantedAtMs;
-    const stays = others.length === 0 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
+    const stays = records.length === 1 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
     for (const each of records) each.rowSinceMs = stays ? sinceMs : undefined;
     return !stays;
   }
 
-  /** Stands in line at the nodes for a caller here. */
   stand(record: KeyRecord, nowMs: number): void {
     record.queued ??= new QueuePlace(this.#set, record);
     record.queued.stand(nowMs);
@@ -303,7 +279,7 @@ export class KeyTable {
       else record.queued.turn(session);
     } else if (keptMs === 0 && record?.lock === undefined) {
       // Nodes that did not vote for the latest grant here may name an old place, also while a caller tries.
-      passOn(this.#set, session, key);
+      passOn(this.#set, 1 << session.index, key);
     }
   }
 
@@ -314,8 +290,9 @@ export class KeyTable {
 
   /** Lets all callers look again: the set of voting nodes changed. */
   hintAll(): void {
-    const { nowMs, roundTripMs, environment } = this.#set;
+    const { clock, quorum, environment } = this.#set;
+    const { nowMs } = clock;
     for (const record of Object.values(this.#records))
-      record.mayBeFree(nowMs, nowMs + jitterMs(roundTripMs, environment.random.fraction()));
+      record.mayBeFree(nowMs, nowMs + jitterMs(quorum.roundTripMs, environment.random.fraction()));
   }
 }

@@ -1,23 +1,11 @@
-import { FencedUsageError } from '../errors.ts';
-import type { LockLossReason, NodeCause } from '../errors.ts';
+import { FencedUsageError, type NodeCause } from '../errors.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { kindOf } from '../options/option-names.ts';
-import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import { extendOnce } from '../voting/extension.ts';
-import type { ExtensionOutcome, ExtensionTarget } from '../voting/extension.ts';
-import { driftMs, type VoteRound } from '../voting/vote-round.ts';
-
-/** A lock whose validity is kept, and what it hears of that. */
-export interface LeasedLock extends ExtensionTarget {
-  readonly settings: Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
-  /** Answers no longer count. */
-  readonly isEnding: boolean;
-  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
-  extended(remainingMs: number): void;
-  extensionFailed(remainingMs: number, causes: readonly NodeCause[]): void;
-}
+import { driftMs, validityEndMs, VoteRound } from '../voting/vote-round.ts';
+import type { KeyLock } from './key-table.ts';
 
 /**
  * Keeps the validity of one held lock: extends it at a third of the ttl, and calls `lost` before it ends.
@@ -28,7 +16,7 @@ export interface LeasedLock extends ExtensionTarget {
 export class Lease extends Deadline {
   validUntilMs: number;
   readonly #set: NodeSet;
-  readonly #lock: LeasedLock;
+  readonly #lock: KeyLock;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
   #ended = false;
@@ -38,24 +26,24 @@ export class Lease extends Deadline {
   readonly #leadMs: number;
   /** Locks look at themselves together at multiples of it, so that their extensions leave as one message. */
   readonly #stepMs: number;
-  /** Answer of each node to the last extension, when it failed. */
-  #failure: (() => NodeCause[]) | undefined;
+  /** The last extension, when it failed. */
+  #failure: VoteRound | undefined;
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
   #open: Set<VoteRound> | undefined;
 
-  constructor(set: NodeSet, lock: LeasedLock, validUntilMs: number) {
+  constructor(set: NodeSet, lock: KeyLock) {
     super();
     this.#set = set;
     this.#lock = lock;
-    this.validUntilMs = validUntilMs;
-    this.#suspendedMs = set.suspendedMs;
-    this.#leadMs = Math.max(4, lock.settings.ttlMs / 200);
-    this.#stepMs = Math.max(1, Math.floor(lock.settings.ttlMs / 64));
+    this.validUntilMs = lock.grant.validUntilMs;
+    this.#suspendedMs = set.clock.suspendedMs;
+    this.#leadMs = Math.max(4, lock.call.settings.ttlMs / 200);
+    this.#stepMs = Math.max(1, Math.floor(lock.call.settings.ttlMs / 64));
   }
 
   /** @throws FencedUsageError when `ms` is no number of milliseconds, or the lock never has so much validity left */
   checkAsked(ms: unknown): void {
-    const { keys, settings } = this.#lock;
+    const { keys, settings } = this.#lock.call;
     const { ttlMs } = settings;
     const mostMs = ttlMs - driftMs(ttlMs, this.#set.options.driftFactor);
     if (typeof ms === 'number' && ms >= 0 && ms <= mostMs) return;
@@ -72,10 +60,9 @@ export class Lease extends Deadline {
     this.#arm();
   }
 
-  /** The next extension is due at once, where there are any. */
   extendSoon(): void {
     if (!this.#keeps || this.#ended || this.#nextExtensionMs === Number.POSITIVE_INFINITY) return;
-    this.#nextExtensionMs = this.#set.nowMs;
+    this.#nextExtensionMs = this.#set.clock.nowMs;
     this.#arm();
   }
 
@@ -85,11 +72,28 @@ export class Lease extends Deadline {
     this.#keeps = false;
   }
 
-  /** Extends once now, outside the rhythm. */
-  async extendNow(): Promise<ExtensionOutcome> {
-    const outcome = await extendOnce(this.#set, this.#lock, (this.#open ??= new Set()));
-    this.#apply(outcome);
-    return outcome;
+  /** Asks all nodes once to extend the lock. Never rejects. */
+  async extendNow(): Promise<VoteRound> {
+    const { call, grant } = this.#lock;
+    const { ttlMs, nodeTimeoutMs } = call.settings;
+    const { holder, ballot } = grant;
+    const names = new NodeNames(this.#set.options.keyPrefix, call.keys);
+    const open = (this.#open ??= new Set());
+    const round = await new Promise<VoteRound>((resolve) => {
+      const ended = (round: VoteRound): void => {
+        open.delete(round);
+        if (round.votes.decideExtension() === 'extended') this.#set.quorum.measured(round);
+        resolve(round);
+      };
+      const vote = { kind: 'extend', names, holder, ballot, ttlMs } as const;
+      const asked = new VoteRound(this.#set, vote, { ended });
+      open.add(asked);
+      asked.start(nodeTimeoutMs, this.#set.clock.nowMs);
+      // Nodes may hold the lock from now on that were sent the extension.
+      this.#lock.mayHold |= asked.votes.mayHaveWritten;
+    });
+    this.#apply(round);
+    return round;
   }
 
   /** Nothing happens any more: no extension, no loss. */
@@ -102,7 +106,7 @@ export class Lease extends Deadline {
 
   onDeadline(): void {
     if (this.#ended) return;
-    const nowMs = this.#set.checkedNowMs;
+    const nowMs = this.#set.clock.checkedNowMs;
     if (nowMs >= this.validUntilMs - this.#leadMs) {
       this.validityEnded();
       return;
@@ -115,8 +119,8 @@ export class Lease extends Deadline {
   }
 
   /** The validity is over, or so close to its end that the work needs the rest to stop. */
-  validityEnded(causes = this.#failure?.() ?? []): void {
-    const { nowMs, suspendedMs } = this.#set;
+  validityEnded(causes = this.#failure?.causes() ?? []): void {
+    const { nowMs, suspendedMs } = this.#set.clock;
     const awakeMs = nowMs - (suspendedMs - this.#suspendedMs);
     const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs;
     if (wouldBeValid) this.#lock.lost('suspended', causes);
@@ -126,7 +130,8 @@ export class Lease extends Deadline {
   /** Says for how long this process did not run while an extension or its answers were due; after a failed one, beyond a timeout. */
   #ownFault(nowMs: number): NodeCause[] {
     const elapsedMs = Math.floor(nowMs - this.dueMs);
-    const toleratedMs = this.#failure === undefined ? LATE_MS : this.#lock.settings.nodeTimeoutMs;
+    const toleratedMs =
+      this.#failure === undefined ? LATE_MS : this.#lock.call.settings.nodeTimeoutMs;
     if (!this.#keeps || elapsedMs <= toleratedMs) return [];
     const message = `did not run for ${elapsedMs} ms`;
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }];
@@ -134,39 +139,48 @@ export class Lease extends Deadline {
 
   #arm(): void {
     if (this.#ended) return;
-    const { nowMs } = this.#set;
+    const { nowMs } = this.#set.clock;
     const dueMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs);
     const stepMs = dueMs - nowMs > 2 * this.#stepMs ? this.#stepMs : 1;
     this.#set.alarms.set(this, Math.max(1, Math.floor(dueMs / stepMs) * stepMs - nowMs), nowMs);
   }
 
   async #extendInRhythm(): Promise<void> {
-    const { ttlMs, nodeTimeoutMs } = this.#lock.settings;
-    const startedAtMs = this.#set.nowMs;
-    const { decision, quarantineMs } = await this.extendNow();
+    const { ttlMs, nodeTimeoutMs } = this.#lock.call.settings;
+    const startedAtMs = this.#set.clock.nowMs;
+    const { votes } = await this.extendNow();
     if (!this.#keeps || this.#ended) return;
-    const { nowMs, environment } = this.#set;
+    const { clock, environment } = this.#set;
+    const { nowMs } = clock;
     const pauseMs = (nodeTimeoutMs / 2) * (1 + environment.random.fraction());
-    const nextMs = decision === 'extended' ? startedAtMs + ttlMs / 3 : nowMs + pauseMs;
+    const nextMs =
+      votes.decideExtension() === 'extended' ? startedAtMs + ttlMs / 3 : nowMs + pauseMs;
     // A node that votes again can have its key again.
-    this.#nextExtensionMs = Math.min(nextMs, nowMs + Math.max(1, quarantineMs));
+    this.#nextExtensionMs = Math.min(nextMs, nowMs + Math.max(1, votes.shortestQuarantineMs));
     this.#arm();
   }
 
-  #apply(outcome: ExtensionOutcome): void {
+  #apply(round: VoteRound): void {
     if (this.#ended || this.#lock.isEnding) return;
-    const nowMs = this.#set.checkedNowMs;
+    const { clock, options, events } = this.#set;
+    const { call, tokenValue: token } = this.#lock;
+    const { keys, settings } = call;
+    const decision = round.votes.decideExtension();
+    const nowMs = clock.checkedNowMs;
     // A late answer never brings a validity back that has ended.
-    if (nowMs >= this.validUntilMs) this.validityEnded(outcome.causes());
-    else if (outcome.decision === 'taken') this.#lock.lost('taken', outcome.causes());
-    else if (outcome.decision === 'extended') {
-      this.validUntilMs = Math.max(this.validUntilMs, outcome.validUntilMs);
-      this.#suspendedMs = this.#set.suspendedMs;
+    if (nowMs >= this.validUntilMs) this.validityEnded(round.causes());
+    else if (decision === 'taken') this.#lock.lost('taken', round.causes());
+    else if (decision === 'extended') {
+      const newMs = validityEndMs(round.startedAtMs, settings.ttlMs, options.driftFactor);
+      this.validUntilMs = Math.max(this.validUntilMs, newMs);
+      this.#suspendedMs = clock.suspendedMs;
       this.#failure = undefined;
-      this.#lock.extended(this.validUntilMs - nowMs);
+      const remainingMs = this.validUntilMs - nowMs;
+      if (events.takesOrdinary) events.emit({ type: 'extended', keys, token, remainingMs });
     } else {
-      this.#failure = outcome.causes;
-      this.#lock.extensionFailed(this.validUntilMs - nowMs, outcome.causes());
+      this.#failure = round;
+      const [remainingMs, causes] = [this.validUntilMs - nowMs, round.causes()];
+      events.emit({ type: 'extension-failed', keys, token, remainingMs, causes });
     }
   }
 }

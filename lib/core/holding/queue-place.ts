@@ -1,9 +1,9 @@
+import type { NodeCause } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { WaitReply } from '../nodes/lock-node.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import type { KeyRecord } from './key-table.ts';
 
 /** Stands in line again after so long, whatever was said: those in front may have stopped, and no key is idle for half a second. */
 export const POLL_MS = 400;
@@ -24,6 +24,26 @@ export function jitterMs(roundTripMs: number, random: number): number {
   return random * Math.min(roundTripMs, MAX_JITTER_MS);
 }
 
+/** Holder of the key in another process, as a quorum of nodes said. */
+export interface ForeignHolder {
+  /** When it is worth asking again, without a hint. */
+  readonly untilMs: number;
+  /** When its lease ends unless it is extended; undefined without TTL. */
+  readonly freeAtMs: number | undefined;
+  /** Answer of each node. */
+  readonly causes: () => NodeCause[];
+}
+
+/** A key that callers here wait for. */
+export interface QueuedKey {
+  readonly key: string;
+  /** Says whether the next of them wants other keys as well. */
+  readonly isForSet: boolean;
+  foreign: ForeignHolder | undefined;
+  wasNamed(nowMs: number, remainingMs: number, nodeTimeoutMs: number): void;
+  mayBeFree(nowMs: number, fromMs: number): void;
+}
+
 /**
  * The place of this process among those that wait for a key. Each node keeps a queue in the order of tickets. A ticket is the
  * time at which the process came, as a quorum of nodes saw it, and stays until the key is granted here: so all nodes have one
@@ -34,7 +54,7 @@ export class QueuePlace extends Deadline {
   readonly #names: NodeNames;
   readonly #member: string;
   readonly #graceMs: number;
-  readonly #record: KeyRecord;
+  readonly #record: QueuedKey;
   #ticket = 0;
   /** Answers by node: of the ticket at first, and of the lease in the latest round. */
   readonly #tickets: number[] = [];
@@ -45,15 +65,14 @@ export class QueuePlace extends Deadline {
   /** Says that this process has its turn, and should have tried since. */
   #isCalled = false;
 
-  constructor(set: NodeSet, record: KeyRecord) {
+  constructor(set: NodeSet, record: QueuedKey) {
     super();
     this.#set = set;
     this.#record = record;
-    this.#names = new NodeNames(set.options.keyPrefix, [record.key], set.marker);
-    const isForSet = (record.trying ?? record.first)!.keys.length > 1;
-    let graceMs = isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
+    this.#names = new NodeNames(set.options.keyPrefix, [record.key]);
+    let graceMs = record.isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
     // Grace grows in few steps, because a node takes another text for another process.
-    while (graceMs < 4 * set.roundTripMs + 5) graceMs *= 2;
+    while (graceMs < 4 * set.quorum.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
     this.#member = `${set.mark} ${graceMs} ${set.channel}`;
   }
@@ -74,7 +93,6 @@ export class QueuePlace extends Deadline {
     alarms.set(this, POLL_MS, nowMs);
   }
 
-  /** Takes it at one node. */
   standAt(session: NodeSession): void {
     const round = this.#round;
     this.#ticket ||= this.#atQuorum(this.#tickets) ?? 0;
@@ -85,22 +103,23 @@ export class QueuePlace extends Deadline {
       lifeMs: QUEUE_LIFE_MS,
     };
     session.wait(request, (reply) => this.#answered(round, session, reply));
-    this.#set.flushLater();
+    this.#set.outgoing.flushLater();
   }
 
   /** Notes that this node keeps the key for this process. */
   turn({ index }: NodeSession): void {
-    const { quorum, roundTripMs, alarms, nowMs } = this.#set;
+    const { options, quorum, alarms, clock } = this.#set;
     const isFirst = this.#kept === 0;
     this.#kept |= 1 << index;
-    if (countOf(this.#kept) >= quorum) this.#call(true);
+    if (countOf(this.#kept) >= options.quorum) this.#call(true);
     // Word of the others takes no longer, if they have any.
-    else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(roundTripMs)), nowMs);
+    else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(quorum.roundTripMs)), clock.nowMs);
   }
 
   /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
   standBy(keptMs: number): void {
-    const { alarms, nowMs } = this.#set;
+    const { alarms, clock } = this.#set;
+    const { nowMs } = clock;
     const pauseMs = keptMs + this.#afterTurnMs;
     if (this.#kept === 0 && this.dueMs > nowMs + pauseMs) alarms.set(this, pauseMs, nowMs);
   }
@@ -110,9 +129,9 @@ export class QueuePlace extends Deadline {
    * of up to four round trips, one of them has both turns for a round trip at every second change.
    */
   get #afterTurnMs(): number {
-    const { roundTripMs, environment } = this.#set;
-    const isForSet = (this.#record.trying ?? this.#record.first)?.keys.length !== 1;
-    return isForSet ? 1 + jitterMs(4 * roundTripMs, environment.random.fraction()) : 1;
+    const { quorum, environment } = this.#set;
+    if (!this.#record.isForSet) return 1;
+    return 1 + jitterMs(4 * quorum.roundTripMs, environment.random.fraction());
   }
 
   onDeadline(): void {
@@ -124,7 +143,7 @@ export class QueuePlace extends Deadline {
     }
     // Callers that did not try go behind the others, or a set would keep a key until its other keys are free.
     if (this.hasTurn) this.#ticket = this.#tickets.length = 0;
-    this.stand(this.#set.nowMs);
+    this.stand(this.#set.clock.nowMs);
   }
 
   /** Ends a round, also when a try begins: later answers count no more. */
@@ -136,38 +155,35 @@ export class QueuePlace extends Deadline {
   /** Gives back what is kept for this process: callers here wait no more. */
   passOn(): void {
     this.end();
-    for (const session of this.#set.sessions)
-      if ((this.#kept & (1 << session.index)) !== 0) passOn(this.#set, session, this.#record.key);
+    passOn(this.#set, this.#kept, this.#record.key);
   }
 
   #answered(round: number, session: NodeSession, reply: WaitReply): void {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
     if (round !== this.#round || this.#isCalled) return;
-    const { alarms, nowMs } = this.#set;
+    const { alarms, clock, quorum, options } = this.#set;
     this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
     if (reply.freeInMs < 0) this.turn(session);
     const freeInMs = this.#atQuorum(this.#freeInMs);
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
-    this.#isHeldFor(freeInMs);
-    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + this.#afterTurnMs, nowMs);
+    // Leases say how long they run, turns of others do not.
+    if (freeInMs <= options.maxTtlMs)
+      this.#record.wasNamed(clock.nowMs, freeInMs, options.acquire.nodeTimeoutMs);
+    const { foreign } = this.#record;
+    const slackMs = 4 * quorum.roundTripMs + LEAST_SLACK_MS;
+    // Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before.
+    if (foreign !== undefined)
+      this.#record.foreign = { ...foreign, untilMs: clock.nowMs + freeInMs + slackMs };
+    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + this.#afterTurnMs, clock.nowMs);
   }
 
   /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */
   #atQuorum(answers: readonly number[]): number | undefined {
-    return answers.filter(() => true).sort((one, other) => one - other)[this.#set.quorum - 1];
-  }
-
-  /** Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before. */
-  #isHeldFor(ms: number): void {
-    const { foreign } = this.#record;
-    const { nowMs, roundTripMs, options } = this.#set;
-    // Leases say how long they run, turns of others do not.
-    if (ms <= options.maxTtlMs) this.#record.wasNamed(nowMs, ms, options.acquire.nodeTimeoutMs);
-    if (foreign === undefined) return;
-    const slackMs = 4 * roundTripMs + LEAST_SLACK_MS;
-    this.#record.foreign = { ...foreign, untilMs: nowMs + ms + slackMs };
+    return answers.filter(() => true).sort((one, other) => one - other)[
+      this.#set.options.quorum - 1
+    ];
   }
 
   /** Calls the head of the line: the key is kept for this process, or, not `isKept`, free for anyone. */
@@ -175,22 +191,23 @@ export class QueuePlace extends Deadline {
     // Back-off keeps callers apart where votes were split, or the number was wrong.
     if (this.#isCalled || (!isKept && this.#record.foreign === undefined)) return;
     this.#isCalled = true;
-    const { alarms, nowMs, roundTripMs, environment } = this.#set;
+    const { alarms, clock, quorum, environment } = this.#set;
+    const { nowMs } = clock;
     // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);
-    const apartMs = isKept ? 0 : jitterMs(roundTripMs, environment.random.fraction());
+    const apartMs = isKept ? 0 : jitterMs(quorum.roundTripMs, environment.random.fraction());
     this.#record.mayBeFree(nowMs, nowMs + apartMs);
   }
 }
 
-/** Gives a turn back that nobody here takes. */
-export function passOn(set: NodeSet, session: NodeSession, key: string): void {
-  const names = new NodeNames(set.options.keyPrefix, [key], set.marker);
+/** Gives a turn back that nobody here takes, to these nodes, as bits. */
+export function passOn(set: NodeSet, nodes: number, key: string): void {
+  const names = new NodeNames(set.options.keyPrefix, [key]);
   const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
-  if (session.release(request, 0, set.nowMs)) set.flushLater();
+  set.release(nodes, request, 0, set.clock.nowMs);
 }
 
-function countOf(bits: number): number {
+export function countOf(bits: number): number {
   let count = 0;
   for (let left = bits; left !== 0; left &= left - 1) count += 1;
   return count;

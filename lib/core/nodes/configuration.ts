@@ -1,4 +1,4 @@
-import type { Configuration } from '../events.ts';
+import type { Configuration, EventSink } from '../events.ts';
 
 /** Writes a configuration as servers keep it: `quorum node1 node2 …`. */
 export function configurationText(addresses: readonly string[], quorum: number): string {
@@ -42,4 +42,38 @@ export function conflicting(
     const isStep = (step: Configuration) => !mayMiss(own, step) && !mayMiss(step, other);
     return mayMiss(own, other, inCommon(text)) && !parsed.slice(at + 1).some(isStep);
   });
+}
+
+/** Configurations of the processes that joined the same nodes, this one and others. */
+export class Configurations {
+  readonly text: string;
+  readonly #addresses: readonly string[];
+  readonly #events: EventSink;
+  /** Configurations of others, node by node, as far as it has joined. */
+  readonly #others: (readonly string[] | undefined)[];
+  readonly #reported = new Set<string>();
+
+  constructor(addresses: readonly string[], quorum: number, events: EventSink) {
+    this.text = configurationText(addresses, quorum);
+    this.#addresses = addresses;
+    this.#events = events;
+    this.#others = addresses.map(() => undefined);
+  }
+
+  /** Reports, once each, configurations with which two processes could hold one lock. */
+  joined(index: number, others: readonly string[]): void {
+    this.#others[index] = others;
+    const own = parseConfiguration(this.text);
+    // Nodes that have not joined yet may turn out to be among theirs, under another name.
+    const inCommon = (text: string) =>
+      this.#others.filter((each) => each?.includes(text) !== false).length;
+    for (const [at, each = []] of this.#others.entries()) {
+      for (const text of conflicting(own, each, inCommon)) {
+        if (this.#reported.has(text)) continue;
+        this.#reported.add(text);
+        const [address, other] = [this.#addresses[at]!, parseConfiguration(text)];
+        this.#events.emit({ type: 'configurations-differ', address, own, other });
+      }
+    }
+  }
 }

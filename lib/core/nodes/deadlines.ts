@@ -1,9 +1,68 @@
-import type { Environment, TimerHandle } from '../environment.ts';
+import type { Clock, Environment, TimerHandle } from '../environment.ts';
+import type { LockNode } from './lock-node.ts';
 
 /** Deadlines that are called later than this were late because the process did not run. */
 export const LATE_MS = 10;
 /** Timers of the platform are not more exact. */
 const TIMER_ERROR_MS = 2;
+/** A smaller step of the wall clock against the monotonic one is drift. */
+const NOTICED_STEP_MS = 20;
+/** Time since boot comes in such steps. */
+const BOOT_STEP_MS = 10;
+/** Difference that two readings of it stay below where nothing was suspended. */
+const BOOT_CLOCK_ERROR_MS = 25;
+
+/** Time of one service: durations use nothing else. */
+export class ServiceClock {
+  /** Time that the system was suspended, as far as it was noticed. */
+  suspendedMs = 0;
+  readonly #clock: Clock;
+  readonly #onMove: () => void;
+  #wallAheadMs: number;
+  #bootAheadMs: number;
+
+  /** @param onMove called when a clock has moved, perhaps by a getter */
+  constructor(clock: Clock, onMove: () => void) {
+    this.#clock = clock;
+    this.#onMove = onMove;
+    this.#wallAheadMs = clock.wallMicros() / 1000 - clock.monotonicMs();
+    this.#bootAheadMs = this.#leastBootAheadMs;
+  }
+
+  /** Monotonic milliseconds, with the time in which the system is known to have been suspended. */
+  get nowMs(): number {
+    return this.#clock.monotonicMs() + this.suspendedMs;
+  }
+
+  /**
+   * {@link nowMs} after a look at the other clocks, for what must not outlive a suspend: the servers were not suspended, so
+   * keys have expired meanwhile. A suspend moves the wall clock against the monotonic one, which is cheap to see; only then
+   * the clock since boot, which counts suspended time on Linux, is asked.
+   */
+  get checkedNowMs(): number {
+    const clock = this.#clock;
+    const monotonicMs = clock.monotonicMs();
+    const wallAheadMs = clock.wallMicros() / 1000 - monotonicMs;
+    if (Math.abs(wallAheadMs - this.#wallAheadMs) > NOTICED_STEP_MS) {
+      const leastMs = this.#leastBootAheadMs;
+      const aheadMs = () => -clock.monotonicMs() + clock.sinceBootMs() + BOOT_STEP_MS;
+      const missedMs = Math.min(aheadMs(), aheadMs()) - this.#bootAheadMs;
+      if (missedMs > BOOT_CLOCK_ERROR_MS) {
+        this.suspendedMs += missedMs;
+        this.#bootAheadMs = leastMs;
+      }
+      this.#onMove();
+    }
+    this.#wallAheadMs = wallAheadMs;
+    return this.nowMs;
+  }
+
+  /** Lead of the clock since boot: a pause between the two readings makes it shorter, and hardly comes twice in a row. */
+  get #leastBootAheadMs(): number {
+    const aheadMs = () => this.#clock.sinceBootMs() - this.#clock.monotonicMs();
+    return Math.max(aheadMs(), aheadMs());
+  }
+}
 
 /** Event that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
 export abstract class Deadline {
@@ -16,7 +75,6 @@ export abstract class Deadline {
   abstract onDeadline(): void;
 }
 
-/** A deadline that calls a function. */
 export class Alarm extends Deadline {
   readonly onDeadline: () => void;
 
@@ -40,7 +98,6 @@ export class Deadlines {
   readonly #heap: Deadline[] = [];
   #orders = 0;
   #timer: TimerHandle;
-  /** When the timer was set, and for which time. */
   #setAtMs = 0;
   #timerDueMs = Number.POSITIVE_INFINITY;
   /** Deadlines are being called, or will be after the next poll; then the timer is set again. */
@@ -58,8 +115,7 @@ export class Deadlines {
     if (deadline.position !== -1) this.cancel(deadline);
     deadline.dueMs = fromMs + delayMs;
     deadline.order = this.#orders += 1;
-    this.#heap.push(deadline);
-    this.#moveUp(deadline, this.#heap.length - 1);
+    this.#place(deadline, this.#heap.push(deadline) - 1);
     if (this.#isFiring) return;
     // When the clock went back, or far beyond, fake timers of a test began or ended: what was set before them is lost.
     const isLost = fromMs < this.#setAtMs - LATE_MS || fromMs > this.#timerDueMs + LATE_MS;
@@ -71,9 +127,7 @@ export class Deadlines {
     if (position === -1) return;
     deadline.position = -1;
     const last = this.#heap.pop()!;
-    if (last === deadline) return;
-    this.#moveDown(last, position);
-    this.#moveUp(last, last.position);
+    if (last !== deadline) this.#place(last, position);
   }
 
   /** Calls what is due although the timer has not fired: time has passed that timers did not count. */
@@ -81,7 +135,6 @@ export class Deadlines {
     if (!this.#isFiring) this.#call(this.#nowMs());
   }
 
-  /** Forgets all; nothing fires any more. */
   close(): void {
     this.#environment.timers.clear(this.#timer);
     for (const deadline of this.#heap.splice(0)) deadline.position = -1;
@@ -128,36 +181,76 @@ export class Deadlines {
     }
   }
 
-  #moveUp(deadline: Deadline, from: number): void {
-    let position = from;
-    while (position > 0) {
-      const above = this.#heap[(position - 1) >> 1]!;
-      const { dueMs, order, position: next } = above;
-      if (dueMs === deadline.dueMs ? order < deadline.order : dueMs < deadline.dueMs) break;
-      this.#heap[position] = above;
-      above.position = position;
-      position = next;
-    }
-    this.#heap[position] = deadline;
-    deadline.position = position;
-  }
-
-  #moveDown(deadline: Deadline, from: number): void {
+  /** Moves a deadline from this place up or down to its own; what is at this place may be overwritten. */
+  #place(deadline: Deadline, from: number): void {
     const heap = this.#heap;
     let position = from;
+    while (position > 0 && isBefore(deadline, heap[(position - 1) >> 1]!))
+      position = fill(heap, position, (position - 1) >> 1);
     for (;;) {
       let next = 2 * position + 1;
       if (next + 1 < heap.length && isBefore(heap[next + 1]!, heap[next]!)) next += 1;
       if (next >= heap.length || isBefore(deadline, heap[next]!)) break;
-      heap[position] = heap[next]!;
-      heap[position]!.position = position;
-      position = next;
+      position = fill(heap, position, next);
     }
     heap[position] = deadline;
     deadline.position = position;
   }
 }
 
+function fill(heap: Deadline[], position: number, from: number): number {
+  heap[position] = heap[from]!;
+  heap[position].position = position;
+  return from;
+}
+
 function isBefore(one: Deadline, other: Deadline): boolean {
   return one.dueMs === other.dueMs ? one.order < other.order : one.dueMs < other.dueMs;
+}
+
+/** Message whose time runs from the moment at which its bytes were handed to the sockets. */
+export interface Collected {
+  sent(nowMs: number): void;
+}
+
+/** Messages that the nodes collected: they leave when the present tick ends, or with the process. */
+export class Outgoing {
+  readonly #nodes: readonly LockNode[];
+  readonly #environment: Environment;
+  readonly #clock: ServiceClock;
+  readonly #collected: Collected[] = [];
+  readonly #flush = this.flush.bind(this);
+  #isFlushDue = false;
+  #leaveExit: (() => void) | undefined;
+
+  constructor(nodes: readonly LockNode[], environment: Environment, clock: ServiceClock) {
+    this.#nodes = nodes;
+    this.#environment = environment;
+    this.#clock = clock;
+  }
+
+  open(): void {
+    this.#leaveExit = this.#environment.atExit(this.#flush);
+  }
+
+  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
+  flushLater(collected?: Collected): void {
+    if (collected !== undefined) this.#collected.push(collected);
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    this.#environment.endOfTick(this.#flush);
+  }
+
+  flush(): void {
+    if (!this.#isFlushDue) return;
+    this.#isFlushDue = false;
+    for (const node of this.#nodes) node.flush();
+    const { nowMs } = this.#clock;
+    for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
+  }
+
+  close(): void {
+    this.flush();
+    this.#leaveExit?.();
+  }
 }

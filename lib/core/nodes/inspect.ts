@@ -42,25 +42,26 @@ export interface NodeInspection {
 export async function inspectKey(set: NodeSet, key: string): Promise<LockInspection> {
   const names = new NodeNames(set.options.keyPrefix, [key]);
   const { timers } = set.environment;
-  const answers = await Promise.all(
-    set.sessions.map(
-      (session) =>
-        new Promise<NodeInspection>((resolve) => {
-          // Answers may be there after a blocked event loop, unread.
-          const timer = timers.set(() => {
-            set.environment.afterPoll(() =>
-              resolve(unanswered(session, 'timeout', 'no answer in time')),
-            );
-          }, set.options.acquire.nodeTimeoutMs);
-          session.node.inspect({ names }, (reply) => {
-            timers.clear(timer);
-            resolve(nodeInspection(session, reply));
-          });
-        }),
-    ),
-  );
-  return summarize(key, answers, set.quorum);
+  const ask = ({ address, node }: NodeSession) =>
+    new Promise<NodeInspection>((resolve) => {
+      const settle = (reply: InspectReply | typeof NO_ANSWER) => {
+        timers.clear(timer);
+        if (reply.kind !== 'failed') {
+          const { holder, remainingMs, floor } = reply;
+          return resolve({ address, holder, remainingMs, lastToken: String(floor) });
+        }
+        const failure = { reason: reply.reason, message: reply.message };
+        resolve({ address, holder: null, remainingMs: 0, lastToken: '0', failure });
+      };
+      // Answers may be there after a blocked event loop, unread.
+      const isOver = () => set.environment.afterPoll(() => settle(NO_ANSWER));
+      const timer = timers.set(isOver, set.options.acquire.nodeTimeoutMs);
+      node.inspect({ names }, settle);
+    });
+  return summarize(key, await Promise.all(set.sessions.map(ask)), set.options.quorum);
 }
+
+const NO_ANSWER = { kind: 'failed', reason: 'timeout', message: 'no answer in time' } as const;
 
 function summarize(
   key: string,
@@ -82,28 +83,4 @@ function summarize(
   }
   const lastToken = Math.max(0, ...nodes.map((node) => Number(node.lastToken)));
   return { key, holder, remainingMs, lastToken: String(lastToken), nodes };
-}
-
-function nodeInspection(session: NodeSession, reply: InspectReply): NodeInspection {
-  if (reply.kind === 'failed') return unanswered(session, reply.reason, reply.message);
-  return {
-    address: session.address,
-    holder: reply.holder,
-    remainingMs: reply.remainingMs,
-    lastToken: String(reply.floor),
-  };
-}
-
-function unanswered(
-  session: NodeSession,
-  reason: 'timeout' | 'unreachable' | 'overloaded' | 'error',
-  message: string,
-): NodeInspection {
-  return {
-    address: session.address,
-    holder: null,
-    remainingMs: 0,
-    lastToken: '0',
-    failure: { reason, message },
-  };
 }

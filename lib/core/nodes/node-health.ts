@@ -1,7 +1,6 @@
 import { Alarm } from './deadlines.ts';
-import type { NodeSet } from './node-set.ts';
+import type { Service } from './service.ts';
 
-/** Number of refusals or whole timeouts in a row that make a node failing. */
 const FAILING_AFTER = 3;
 /** Time that a node may be away before the reason is reported. */
 const ABSENCE_MS = 2_000;
@@ -13,16 +12,16 @@ type Fault = 'timeout' | 'acquire' | 'extend';
 export class NodeHealth {
   /** Reason why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
-  /** The last event. */
   reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
-  /** Faults in a row. */
+  /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
+  isSilent = false;
   faults = 0;
   readonly #address: string;
-  readonly #set: NodeSet;
+  readonly #set: Service;
   readonly #absence = new Alarm(() => this.#isAway());
   #lastFault: Fault = 'timeout';
 
-  constructor(address: string, set: NodeSet) {
+  constructor(address: string, set: Service) {
     this.#address = address;
     this.#set = set;
   }
@@ -54,20 +53,19 @@ export class NodeHealth {
     if (this.reported !== 'joined') return;
     this.reported = 'left';
     this.away();
-    const hasQuorum = !this.#set.isQuorumMissing;
-    this.#set.emit({ type: 'node-left', address: this.#address, message, hasQuorum });
+    const hasQuorum = !this.#set.quorum.isMissing;
+    this.#set.events.emit({ type: 'node-left', address: this.#address, message, hasQuorum });
   }
 
   failing(reason: string): void {
     if (this.reported === 'failing') return;
     this.reported = 'failing';
     this.problem = reason;
-    this.#set.emit({ type: 'node-failing', address: this.#address, reason });
+    this.#set.events.emit({ type: 'node-failing', address: this.#address, reason });
   }
 
-  /** Notes that it does not vote. */
   away(): void {
-    this.#set.alarms.set(this.#absence, ABSENCE_MS, this.#set.nowMs);
+    this.#set.alarms.set(this.#absence, ABSENCE_MS, this.#set.clock.nowMs);
   }
 
   close(): void {
@@ -79,12 +77,12 @@ export class NodeHealth {
     this.reported = 'joined';
     this.#set.alarms.cancel(this.#absence);
     const joined = { type: 'node-joined', address: this.#address, quarantineMs } as const;
-    this.#set.emit(isMoved ? { ...joined, isMoved } : joined);
+    this.#set.events.emit(isMoved ? { ...joined, isMoved } : joined);
   }
 
   #isAway(): void {
     // A blocked event loop delays this, and what would have ended it.
-    const lateMs = this.#set.nowMs - this.#absence.dueMs;
+    const lateMs = this.#set.clock.nowMs - this.#absence.dueMs;
     if (lateMs > ABSENCE_MS / 4) this.away();
     else this.failing(this.problem);
   }

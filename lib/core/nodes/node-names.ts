@@ -1,24 +1,21 @@
 import type { LockNames } from './lock-node.ts';
 
-/** Name under which a node remembers when it may vote. */
-export function markerName(keyPrefix: string): string {
-  return `${keyPrefix}#marker`;
-}
-
 /**
  * A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the names of its floor and of its queue, which is that of the lock and `#queue`, are reserved.
  *
  * The names are made when they are read: every try that waits for answers keeps this object.
  */
 export class NodeNames implements LockNames {
-  readonly marker: string;
   readonly #keyPrefix: string;
   readonly #keys: readonly string[];
 
-  constructor(keyPrefix: string, keys: readonly string[], marker = markerName(keyPrefix)) {
-    this.marker = marker;
+  constructor(keyPrefix: string, keys: readonly string[]) {
     this.#keyPrefix = keyPrefix;
     this.#keys = keys;
+  }
+
+  get marker(): string {
+    return `${this.#keyPrefix}#marker`;
   }
 
   get pairs(): readonly string[] {

@@ -1,13 +1,11 @@
-import { brokenInvariant, isThorough } from '../invariant.ts';
-import { Alarm, Deadline } from './deadlines.ts';
+import { brokenInvariant } from '../errors.ts';
+import { Alarm, Deadline, type Collected } from './deadlines.ts';
 import type {
   JoinReply,
   JoinRequest,
-  LinkSettings,
   LockNode,
   LockNodeListener,
   NodeFailure,
-  ReleaseReply,
   ReleaseRequest,
   VoteReply,
   VoteRequest,
@@ -15,7 +13,7 @@ import type {
   WaitRequest,
 } from './lock-node.ts';
 import { NodeHealth } from './node-health.ts';
-import type { NodeSet, NodeSetListener } from './node-set.ts';
+import type { ReleaseCollector, Service } from './service.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
 /** Number of unanswered votes with which a silent node is only sent releases. */
@@ -28,16 +26,11 @@ const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
 /** The party that asked for votes: receives each node's answer once, by its index. */
-export interface VoteCollector {
+export interface VoteCollector extends Collected {
   readonly vote: VoteRequest;
   /** Collector no longer listens. */
   readonly ended: boolean;
   collect(index: number, reply: VoteReply): void;
-}
-
-/** The party that released a lock: receives what became of it at each node once. */
-export interface ReleaseCollector {
-  released(session: NodeSession, reply: ReleaseReply): void;
 }
 
 /**
@@ -47,43 +40,57 @@ export interface ReleaseCollector {
  */
 export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
 
+/** Actions of the layers above when something changes at the nodes. */
+export interface NodeSetListener {
+  /** Node has begun to vote, or answers again. */
+  joined(): void;
+  /** A lock is kept for this process at a node; with `keptMs` for another one, and this one is behind it. */
+  turn(session: NodeSession, lockName: string, keptMs: number): void;
+  /** A node reports turns from now on, and may have reported some before. */
+  listening(session: NodeSession): void;
+  /** The clocks moved: what is held should be proven to be held. */
+  clockMoved(): void;
+}
+
+/** State of one connection, which ends with it. */
+class Connection {
+  /** When the votes were sent that have not been answered; answers come in order. */
+  readonly sentAtMs: number[] = [];
+  /** A vote failed in such a way that the node may have it all the same. */
+  hasUnknownOutcome = false;
+  isJoinAsked = false;
+}
+
+/** Joins a node again, after a pause. */
+class Rejoin extends Alarm {
+  /** Joins in a row that failed. */
+  failures = 0;
+  /** Times in a row that the node forgot that it was joined, before it voted. */
+  forgotten = 0;
+}
+
 /** Node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
 export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
   readonly health: NodeHealth;
   state: NodeSessionState = 'down';
-  /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
-  isSilent = false;
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
-  /** Configurations of other processes that it knows; undefined before the first join. */
-  others: readonly string[] | undefined = undefined;
-  readonly #set: NodeSet;
+  readonly #set: Service;
   readonly #listener: NodeSetListener;
-  readonly #timeoutMs: number;
   readonly #outbox: ReleaseOutbox;
-  #settings: LinkSettings | undefined;
   /** Votes that are asked again once the node has been joined. */
   readonly #afterJoin: VoteCollector[] = [];
-  /** When the votes were sent that have not been answered; answers come in order. */
-  readonly #sentAtMs: number[] = [];
-  /** Number of this connection: late answers of earlier ones change nothing here. */
-  #connection = 0;
-  /** A vote on this connection failed in such a way that the node may have it all the same. */
-  #hasUnknownOutcome = false;
-  #isJoinAsked = false;
-  #failedJoins = 0;
-  /** Times in a row that it forgot that it was joined, before it voted. */
-  #forgotten = 0;
-  readonly #joinAlarm = new Alarm(() => this.#join());
+  /** Late answers of earlier ones change nothing here. */
+  #connection = new Connection();
+  readonly #rejoin = new Rejoin(() => this.#join());
 
-  constructor(index: number, node: LockNode, set: NodeSet, listener: NodeSetListener) {
+  constructor(index: number, node: LockNode, set: Service, listener: NodeSetListener) {
     super();
     this.index = index;
     this.node = node;
     this.#set = set;
-    this.#timeoutMs = set.options.acquire.nodeTimeoutMs;
     this.#listener = listener;
     this.health = new NodeHealth(node.address, set);
     this.#outbox = new ReleaseOutbox(node, set);
@@ -93,15 +100,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return this.node.address;
   }
 
-  open(settings: LinkSettings): void {
-    this.#settings = settings;
+  open(): void {
     this.health.away();
-    this.node.open(this, settings);
+    this.node.open(this, this.#set.linkSettings);
   }
 
   /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
   ask(collector: VoteCollector, nowMs: number): boolean {
-    const isOverloaded = this.isSilent && this.#sentAtMs.length >= MAX_OPEN_VOTES;
+    const { sentAtMs } = this.#connection;
+    const isOverloaded = this.health.isSilent && sentAtMs.length >= MAX_OPEN_VOTES;
     if (this.state === 'voting' && !isOverloaded) return this.#send(collector, nowMs, false);
     const refusal = isOverloaded
       ? failure('overloaded', `${MAX_OPEN_VOTES} earlier requests are unanswered`)
@@ -110,10 +117,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return false;
   }
 
-  /**
-   * Notifies the node that the lock is over, and returns whether that leaves with the next flush. What can't be delivered is
-   * repeated until `lifeMs` has passed.
-   */
   release(
     request: ReleaseRequest,
     lifeMs: number,
@@ -135,18 +138,17 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Answers have been due for a node timeout in which this process read its sockets. */
   onDeadline(): void {
-    const [waitingSinceMs] = this.#sentAtMs;
+    const [waitingSinceMs] = this.#connection.sentAtMs;
     if (waitingSinceMs === undefined) return;
-    const { nowMs, answers, lastQuorumAtMs } = this.#set;
-    const dueInMs = Math.ceil(waitingSinceMs + this.#timeoutMs - nowMs);
-    answers.set(this, dueInMs > 0 ? dueInMs : this.#timeoutMs, nowMs);
+    const { clock, answers, quorum, options } = this.#set;
+    const { nowMs } = clock;
+    const timeoutMs = options.acquire.nodeTimeoutMs;
+    const dueInMs = Math.ceil(waitingSinceMs + timeoutMs - nowMs);
+    answers.set(this, dueInMs > 0 ? dueInMs : timeoutMs, nowMs);
     if (dueInMs > 0) return;
-    this.isSilent = true;
-    const alone = lastQuorumAtMs > waitingSinceMs ? ' while others answered' : '';
-    this.health.fault(
-      'timeout',
-      `no answer within the node timeout (${this.#timeoutMs} ms)${alone}`,
-    );
+    this.health.isSilent = true;
+    const alone = quorum.lastAnswerAtMs > waitingSinceMs ? ' while others answered' : '';
+    this.health.fault('timeout', `no answer within the node timeout (${timeoutMs} ms)${alone}`);
   }
 
   opened(): void {
@@ -158,10 +160,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
   closed(message: string): void {
     if (this.state === 'closed') return;
     // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const unanswered = this.#sentAtMs.length > 0 || this.#hasUnknownOutcome;
+    const { sentAtMs, hasUnknownOutcome } = this.#connection;
+    const unanswered = sentAtMs.length > 0 || hasUnknownOutcome;
     this.#reconnected('down');
     // Keys of commands without an answer can live so long.
-    if (unanswered) this.#outbox.repeatUntilMs = this.#set.nowMs + this.#set.options.maxTtlMs;
+    if (unanswered) this.#outbox.repeatUntilMs = this.#set.clock.nowMs + this.#set.options.maxTtlMs;
     this.#failWaiting(message);
     this.health.left(message);
   }
@@ -172,16 +175,17 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   stalled(): void {
     if (this.state !== 'voting') return;
-    this.isSilent = true;
+    this.health.isSilent = true;
     this.health.failing('no answer on its connection, nor on a second one');
-    if (!this.#set.isAnswering) this.#set.outageAtMs = this.#set.nowMs;
+    if (!this.#set.quorum.isAnswering) this.#set.quorum.missedAtMs = this.#set.clock.nowMs;
   }
 
   spoke(): void {
     // Reply that comes may be a vote, which says more.
-    if (this.state !== 'voting' || !this.isSilent || this.#sentAtMs.length > 0) return;
-    this.isSilent = false;
-    if (this.#set.isAnswering) this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+    const isDue = this.#connection.sentAtMs.length > 0;
+    if (this.state !== 'voting' || !this.health.isSilent || isDue) return;
+    this.health.isSilent = false;
+    if (this.#set.quorum.isAnswering) this.#set.quorum.missedAtMs = Number.NEGATIVE_INFINITY;
     this.#listener.joined();
     this.health.works();
   }
@@ -190,12 +194,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
     if (this.state !== 'voting') return;
     this.node.listen(this.#set.channel);
-    if (this.votesAtMs > this.#set.nowMs) return;
+    if (this.votesAtMs > this.#set.clock.nowMs) return;
     this.node.wait(request, settle);
   }
 
   turn(lockName: string, keptMs: number): void {
-    if (this.votesAtMs > this.#set.nowMs) return;
+    if (this.votesAtMs > this.#set.clock.nowMs) return;
     this.#listener.turn(this, lockName, keptMs);
   }
 
@@ -206,7 +210,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   async close(): Promise<void> {
     this.state = 'closed';
     this.#set.answers.cancel(this);
-    this.#set.alarms.cancel(this.#joinAlarm);
+    this.#set.alarms.cancel(this.#rejoin);
     this.health.close();
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -214,21 +218,18 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #reconnected(state: NodeSessionState): void {
-    this.#connection += 1;
+    this.#connection = new Connection();
     this.state = state;
-    this.#isJoinAsked = this.#hasUnknownOutcome = false;
-    this.#set.alarms.cancel(this.#joinAlarm);
-    this.#sentAtMs.length = 0;
-    this.isSilent = false;
+    this.#set.alarms.cancel(this.#rejoin);
+    this.health.isSilent = false;
   }
 
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
-    if (isThorough && this.state !== 'voting')
-      throw brokenInvariant('a node votes only after it was joined');
+    if (this.state !== 'voting') throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
-    if (this.#sentAtMs.push(nowMs) === 1 && this.position === -1)
-      this.#set.answers.set(this, this.#timeoutMs, nowMs);
+    if (connection.sentAtMs.push(nowMs) === 1 && this.position === -1)
+      this.#set.answers.set(this, this.#set.options.acquire.nodeTimeoutMs, nowMs);
     const settle = (reply: VoteReply) => {
       const isAskedAgain = connection === this.#connection && this.#answered(vote, reply);
       // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
@@ -244,23 +245,26 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Learns from the answer to a vote. Returns whether the node has to be joined. */
   #answered({ kind: vote }: VoteRequest, reply: VoteReply): boolean {
-    const { nowMs } = this.#set;
-    const sentAtMs = this.#sentAtMs.shift() ?? nowMs;
+    const { clock, options } = this.#set;
+    const { nowMs } = clock;
+    const timeoutMs = options.acquire.nodeTimeoutMs;
+    const connection = this.#connection;
+    const sentAtMs = connection.sentAtMs.shift() ?? nowMs;
     // Found silent while this answer was due: it came too late to count in its vote.
-    const isLate = this.isSilent && nowMs - sentAtMs > this.#timeoutMs;
-    if (this.isSilent && nowMs - (this.#sentAtMs[0] ?? nowMs) <= this.#timeoutMs) {
-      this.isSilent = false;
+    const isLate = this.health.isSilent && nowMs - sentAtMs > timeoutMs;
+    if (this.health.isSilent && nowMs - (connection.sentAtMs[0] ?? nowMs) <= timeoutMs) {
+      this.health.isSilent = false;
       if (this.state === 'voting') this.#listener.joined();
     }
     if (reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true))
       return true;
     if (reply.kind === 'failed') {
-      if (!reply.nothingWritten) this.#hasUnknownOutcome = true;
+      if (!reply.nothingWritten) connection.hasUnknownOutcome = true;
       if (reply.reason === 'error') this.health.fault(vote, reply.message);
     } else if (!isLate) {
       if (reply.kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
       // An extension need not look at what says that it was joined.
-      if (vote === 'acquire') this.#forgotten = 0;
+      if (vote === 'acquire') this.#rejoin.forgotten = 0;
       const did = reply.kind === 'accepted' || reply.kind === 'extended' ? vote : undefined;
       const isNews = this.health.faults > 0 || this.health.reported !== 'joined';
       if (isNews && this.state === 'voting') this.health.works(did);
@@ -271,59 +275,58 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #mustJoin(): void {
     if (this.state === 'voting') {
       this.state = 'joining';
-      this.#forgotten += 1;
-      this.health.left(this.#forgotten > 1 ? FORGETS : MUST_JOIN);
+      this.#rejoin.forgotten += 1;
+      this.health.left(this.#rejoin.forgotten > 1 ? FORGETS : MUST_JOIN);
       // Pauses begin with the second time: the first time it was flushed.
-      if (this.#forgotten > 1) this.#joinLater(this.#forgotten - 2);
+      if (this.#rejoin.forgotten > 1) this.#joinLater(this.#rejoin.forgotten - 2);
     }
-    if (this.#joinAlarm.position === -1) this.#join();
+    if (this.#rejoin.position === -1) this.#join();
     else this.#failWaiting(this.health.problem);
   }
 
   #joinLater(earlier: number): void {
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** earlier);
     const delayMs = Math.ceil(pauseMs * this.#set.environment.random.fraction());
-    this.#set.alarms.set(this.#joinAlarm, delayMs, this.#set.nowMs);
+    this.#set.alarms.set(this.#rejoin, delayMs, this.#set.clock.nowMs);
   }
 
   #join(): void {
-    if (this.state !== 'joining' || this.#isJoinAsked || this.#settings === undefined) return;
-    this.#isJoinAsked = true;
     const connection = this.#connection;
-    const { join } = this.#settings;
+    if (this.state !== 'joining' || connection.isJoinAsked) return;
+    connection.isJoinAsked = true;
+    const { join } = this.#set.linkSettings;
     this.node.join(join, (reply) => {
       if (connection !== this.#connection || this.state !== 'joining') return;
-      this.#isJoinAsked = false;
-      this.isSilent = false;
+      connection.isJoinAsked = false;
+      this.health.isSilent = false;
       if (reply.kind === 'joined') return this.#joined(reply);
       this.health.problem = whyNotJoined(reply, join);
       this.#failWaiting(this.health.problem);
-      this.#joinLater(this.#failedJoins);
-      this.#failedJoins += 1;
+      this.#joinLater(this.#rejoin.failures);
+      this.#rejoin.failures += 1;
     });
   }
 
   #joined({ quarantineMs, isMoved = false, others = [] }: JoinReply & { kind: 'joined' }): void {
     // Server that answered is another one: the one before forgot nothing.
-    if (isMoved) this.#forgotten = 0;
-    this.#failedJoins = 0;
+    if (isMoved) this.#rejoin.forgotten = 0;
+    this.#rejoin.failures = 0;
     this.state = 'voting';
-    this.votesAtMs = this.#set.nowMs + quarantineMs;
+    this.votesAtMs = this.#set.clock.nowMs + quarantineMs;
     this.#outbox.flush();
     // Vote that ended meanwhile has been released, and must not arrive after its release.
     for (const collector of this.#afterJoin.splice(0))
-      if (!collector.ended) this.#send(collector, this.#set.nowMs, true);
-    this.#set.flushLater();
+      if (!collector.ended) this.#send(collector, this.#set.clock.nowMs, true);
+    this.#set.outgoing.flushLater();
     // Node that forgets votes first.
-    if (this.#forgotten <= 1) {
+    if (this.#rejoin.forgotten <= 1) {
       this.health.problem = 'connection lost';
       // Outage that was found before is outdated.
-      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+      this.#set.quorum.missedAtMs = Number.NEGATIVE_INFINITY;
       this.health.joined(quarantineMs, isMoved);
     }
     this.#listener.joined();
-    this.others = others;
-    this.#set.compareConfigurations();
+    this.#set.configurations.joined(this.index, others);
   }
 
   #failWaiting(message: string): void {

@@ -1,6 +1,6 @@
 import { Alarm } from './deadlines.ts';
 import type { LockNode, ReleaseReply, ReleaseRequest } from './lock-node.ts';
-import type { NodeSet } from './node-set.ts';
+import type { Service } from './service.ts';
 
 /** Releases that are kept for one node; beyond it the oldest is dropped and its key expires with its ttl. */
 const MAX_ENTRIES = 10_000;
@@ -14,7 +14,7 @@ const MAX_ENTRIES = 10_000;
  */
 export class ReleaseOutbox {
   readonly #node: LockNode;
-  readonly #set: NodeSet;
+  readonly #set: Service;
   readonly #pauseMs: number;
   /** Releases by holder: the request, and when every key of this lock has expired. */
   readonly #kept = new Map<string, { request: ReleaseRequest; expiresAtMs: number }>();
@@ -25,7 +25,7 @@ export class ReleaseOutbox {
   repeatUntilMs = 0;
   #closed = false;
 
-  constructor(node: LockNode, set: NodeSet) {
+  constructor(node: LockNode, set: Service) {
     this.#node = node;
     this.#set = set;
     this.#pauseMs = set.options.acquire.nodeTimeoutMs;
@@ -34,13 +34,13 @@ export class ReleaseOutbox {
   /** Notes what became of a release of a lock whose keys have expired at `expiresAtMs`. */
   answered(request: ReleaseRequest, expiresAtMs: number, reply: ReleaseReply): void {
     if (reply.kind === 'failed') this.keep(request, expiresAtMs);
-    else if (this.repeatUntilMs !== 0 && this.repeatUntilMs > this.#set.nowMs)
+    else if (this.repeatUntilMs !== 0 && this.repeatUntilMs > this.#set.clock.nowMs)
       this.#repeat(request, expiresAtMs);
   }
 
-  /** Keeps a release for later. */
   keep(request: ReleaseRequest, expiresAtMs: number): void {
-    const { nowMs, alarms } = this.#set;
+    const { clock, alarms } = this.#set;
+    const { nowMs } = clock;
     if (this.#closed || expiresAtMs <= nowMs) return;
     this.#kept.set(request.holder, { request, expiresAtMs });
     if (this.#kept.size > MAX_ENTRIES) {
@@ -50,16 +50,15 @@ export class ReleaseOutbox {
     if (this.#alarm.position === -1) alarms.set(this.#alarm, this.#pauseMs, nowMs);
   }
 
-  /** Sends everything that is kept. */
   flush(): void {
-    const { nowMs } = this.#set;
+    const { nowMs } = this.#set.clock;
     const entries = [...this.#kept.values()];
     this.#kept.clear();
     for (const { request, expiresAtMs } of entries) {
       if (expiresAtMs <= nowMs) continue;
       this.#node.release(request, (reply) => this.answered(request, expiresAtMs, reply));
     }
-    if (entries.length > 0) this.#set.flushLater();
+    if (entries.length > 0) this.#set.outgoing.flushLater();
   }
 
   close(): void {
@@ -76,9 +75,9 @@ export class ReleaseOutbox {
       this.#node.release(request, (reply) => {
         if (reply.kind === 'failed') this.keep(request, expiresAtMs);
       });
-      this.#set.flushLater();
+      this.#set.outgoing.flushLater();
     });
     this.#repeats.add(alarm);
-    this.#set.alarms.set(alarm, this.#pauseMs, this.#set.nowMs);
+    this.#set.alarms.set(alarm, this.#pauseMs, this.#set.clock.nowMs);
   }
 }

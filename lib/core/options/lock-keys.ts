@@ -5,7 +5,6 @@ export const MAX_KEYS = 1_000;
 export const MAX_KEY_LENGTH = 1_024;
 /** Names of markers, floors and queues, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
 const RESERVED = /^#|#marker(:\w+)?$|#(probe|queue)$|#floor:/;
-/** Surrogate class with the `u` flag, which matches unpaired ones only. */
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**

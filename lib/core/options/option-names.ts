@@ -2,11 +2,9 @@ import { RedlockConfigError } from '../errors.ts';
 import { durationMs, type Duration } from './duration.ts';
 
 /**
- * Refuses unknown names. Values are not shown: a misplaced one may be a password.
+ * Refuses unknown names. Values are not shown: a misplaced one may be a password. Messages name what takes the options, and the
+ * option whose value they are.
  *
- * @param taker what takes these options, for the message
- * @param known the names that there are
- * @param option the option whose value they are, for the message
  * @throws RedlockConfigError
  */
 export function checkOptionNames(
@@ -25,7 +23,6 @@ export function checkOptionNames(
   }
 }
 
-/** Kind of a value, for messages that must not show it. */
 export function kindOf(value: unknown): string {
   if (value == null) return String(value);
   if (value === '') return 'an empty string';
@@ -37,21 +34,13 @@ export function kindOf(value: unknown): string {
 /** Gives the value of an option as it is used, or throws a RedlockConfigError. */
 export type OptionKind<Value = unknown> = (value: unknown, option: string) => Value;
 
-/** The options that a call takes, by name. */
 export type OptionTable = Readonly<Record<string, OptionKind>>;
 
-/** The values of a table; absent options are undefined. */
 export type OptionValues<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: ReturnType<Table[Name]>;
 };
 
-/**
- * Checks the names and the values of the options of one call.
- *
- * @param taker what takes these options, for the message
- * @param option the option whose value they are, for the message
- * @throws RedlockConfigError
- */
+/** Checks the names and the values of the options of one call. @throws RedlockConfigError */
 export function checkOptions<Table extends OptionTable>(
   taker: string,
   table: Table,
@@ -77,7 +66,6 @@ export function valuesOf<Table extends OptionTable>(
   return values as OptionValues<Table>;
 }
 
-/** Whole milliseconds of a duration. */
 export function duration(minMs = 0): OptionKind<number> {
   return (value, option) => durationMs(option, value as Duration, minMs);
 }
@@ -110,7 +98,6 @@ export const callback: OptionKind<(...args: any[]) => any> = (value, option) => 
   throw new RedlockConfigError(option, value, 'give a function', kindOf(value));
 };
 
-/** An object that has this method. */
 export function having<Value>(method: string, fix: string): OptionKind<Value> {
   return (value, option) => {
     if (typeof (value as Record<string, unknown> | null)?.[method] === 'function')

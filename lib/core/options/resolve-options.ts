@@ -14,8 +14,7 @@ import {
   type OptionKind,
   type OptionTable,
 } from './option-names.ts';
-import { REDLOCK_DEFAULTS } from './options.ts';
-import type { AcquireOptions, RedlockOptions } from './options.ts';
+import { REDLOCK_DEFAULTS, type AcquireOptions, type RedlockOptions } from './options.ts';
 import type { TokenSource } from '../fencing-token.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
@@ -37,7 +36,6 @@ const tokenSource = having<TokenSource>(
 );
 const RETRY_OPTIONS = { baseDelay: duration(), maxDelay: duration() };
 
-/** Kinds of {@link RedlockOptions}, each by itself. */
 export const SERVICE_OPTIONS = {
   ttl: duration(MINIMUM_TTL_MS),
   maxTtl: duration(MINIMUM_TTL_MS),
@@ -58,7 +56,6 @@ export const SERVICE_OPTIONS = {
   onEvent: callback,
 };
 
-/** Options that one acquire uses, all of them checked. */
 export interface ResolvedAcquire {
   /** Time to live, not below minHoldMs, so that a crash does not cut the hold short. */
   readonly ttlMs: number;
@@ -74,7 +71,6 @@ export interface ResolvedOptions {
   readonly maxTtlMs: number;
   readonly driftFactor: number;
   readonly keyPrefix: string;
-  /** W; 0 = no guard. */
   readonly restartGuardMs: number;
   readonly quorum: number;
   readonly concurrentTries: number;
@@ -89,11 +85,7 @@ export interface ResolvedOptions {
   readonly onEvent: LockEventListener | undefined;
 }
 
-/**
- * Checks each option, then each relation between them.
- *
- * @throws RedlockConfigError naming option, value and fix
- */
+/** Checks each option, then each relation between them. @throws RedlockConfigError naming option, value and fix */
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
   if (!Number.isInteger(nodeCount) || nodeCount < 1 || nodeCount > MAXIMUM_NODES) {
     const fix = `give 1 to ${MAXIMUM_NODES} nodes, best an odd number of independent servers`;
@@ -140,7 +132,6 @@ const ACQUIRE_OPTIONS = {
   signal: having<AbortSignal>('throwIfAborted', 'give the signal of an AbortController'),
 };
 
-/** A call, by its name, and what it takes. */
 export interface OptionsOfCall {
   readonly call: string;
   readonly table: OptionTable & typeof ACQUIRE_OPTIONS;
@@ -162,18 +153,10 @@ export const OF_WITH_LOCK = {
 /** Results that frozen options, such as those of a decorator, came to last. */
 const latest = new WeakMap<
   AcquireOptions,
-  {
-    readonly resolved: ResolvedOptions;
-    readonly of: OptionsOfCall;
-    readonly acquire: ResolvedAcquire;
-  }
+  { resolved: ResolvedOptions; of: OptionsOfCall; acquire: ResolvedAcquire }
 >();
 
-/**
- * The options of one call; those of the service where the call says nothing.
- * @throws RedlockConfigError
- * @throws the reason of its signal, when that is aborted
- */
+/** The options of one call; those of the service where the call says nothing. @throws the reason of its signal */
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,

@@ -1,10 +1,10 @@
 import type { NodeCause } from '../errors.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { VoteCount } from './vote-count.ts';
-import { MINIMUM_VALIDITY, validUntilMs, VoteRound } from './vote-round.ts';
-import type { RoundOwner } from './vote-round.ts';
+import { MINIMUM_VALIDITY, validityEndMs, VoteRound } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
 /** Calls what follows in a microtask; `queueMicrotask` costs several times as much. */
@@ -22,10 +22,11 @@ export interface AttemptListener {
   ended(outcome: AttemptOutcome): void;
 }
 
-/** Time that the lock is to live, and that a node may take to answer one ballot. */
-type AttemptSettings = Pick<ResolvedAcquire, 'ttlMs' | 'nodeTimeoutMs'>;
+export interface LockCall {
+  readonly keys: readonly string[];
+  readonly settings: ResolvedAcquire;
+}
 
-/** Result of an attempt. */
 export type AttemptOutcome = Granted | FailedAttempt;
 
 export interface Granted {
@@ -51,7 +52,6 @@ export type Finding = 'contention' | 'outage' | 'nothing';
 export interface FailedAttempt {
   readonly kind: 'failed';
   readonly finding: Finding;
-  /** Votes of the last ballot. */
   readonly votes: VoteCount;
   readonly endedAtMs: number;
   /** Time that the nodes had for the last ballot. */
@@ -63,88 +63,68 @@ export interface FailedAttempt {
  * Try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
  * released on every node that may have accepted it, and can never be granted later.
  */
-export class Attempt implements RoundOwner {
+export class Attempt {
   /** Fresh per attempt, and for a ballot below one that was sent. */
   holder: string;
   readonly #set: NodeSet;
   readonly #listener: AttemptListener;
   readonly #names: LockNames;
-  readonly #settings: AttemptSettings;
+  readonly #settings: ResolvedAcquire;
   readonly #deadlineMs: number;
   /** Nodes that accepted any ballot of this holder, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
-  #ballot = 0;
-  #round: VoteRound | undefined;
+  round: VoteRound | undefined;
   #isCancelled = false;
 
   /** Ballots are not waited for after `deadlineMs`. */
-  constructor(
-    set: NodeSet,
-    listener: AttemptListener,
-    names: LockNames,
-    settings: AttemptSettings,
-    deadlineMs: number,
-  ) {
+  constructor(set: NodeSet, listener: AttemptListener, call: LockCall, deadlineMs: number) {
     this.#set = set;
     this.#listener = listener;
-    this.#names = names;
-    this.#settings = settings;
+    this.#names = new NodeNames(set.options.keyPrefix, call.keys);
+    this.#settings = call.settings;
     this.#deadlineMs = deadlineMs;
     this.holder = set.environment.random.holder(set.mark);
   }
 
   /** Whether its latest round has named another holder, or is one that a quorum asked for after `sinceMs`. */
   isAnsweredSince(sinceMs: number): boolean {
-    if (this.#round === undefined) return false;
-    const { votes, startedAtMs } = this.#round;
+    if (this.round === undefined) return false;
+    const { votes, startedAtMs } = this.round;
     return votes.held > 0 || (this.#ballots > 1 && startedAtMs > sinceMs);
-  }
-
-  /** Answers so far of the nodes to a vote that is open since `sinceMs` or longer; undefined where there is none. */
-  openCauses(sinceMs: number): NodeCause[] | undefined {
-    return this.#round === undefined || this.#round.startedAtMs > sinceMs
-      ? undefined
-      : this.#round.causes();
-  }
-
-  /** Time that the bytes of its latest round waited to leave this process since `sinceMs`. */
-  heldBackMs(sinceMs: number): number {
-    return this.#round?.heldBackMs(sinceMs) ?? 0;
   }
 
   /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
     this.#isCancelled = true;
-    this.#round?.cancel();
+    this.round?.cancel();
   }
 
   /** Asks all nodes for their votes; with higher ballots again, where they ask for them. */
   run(nowMs: number, ballot: number): void {
     this.#ballots += 1;
-    this.#ballot = ballot;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
-    this.#round = new VoteRound(this.#set, vote, this);
+    this.round = new VoteRound(this.#set, vote, this);
     // Milliseconds are whole: rounds of one timeout share a timer.
-    this.#round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
+    this.round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
 
   ended(round: VoteRound): void {
-    const { votes, startedAtMs, endedAtMs } = round;
-    const { ttlMs } = this.#settings;
+    const { votes, vote, startedAtMs, endedAtMs } = round;
+    const { ballot, ttlMs } = vote;
     const listener = this.#listener;
-    const ballot = this.#ballot;
     this.#mayHold |= votes.mayHaveWritten;
-    if (votes.voted >= this.#set.quorum) {
-      this.#set.outageAtMs = Number.NEGATIVE_INFINITY;
+    const { quorum, options } = this.#set;
+    if (votes.voted >= votes.quorum) {
+      quorum.missedAtMs = Number.NEGATIVE_INFINITY;
       // Rounds that lose count as well, or a caller that lost because of a long one would never measure another.
-      if (round.isDecided) this.#set.measured(endedAtMs - startedAtMs, ttlMs, endedAtMs);
+      if (round.isDecided) quorum.measured(round);
     }
     const decision = votes.decideBallot(0);
-    const validUntil = validUntilMs(startedAtMs, ttlMs, this.#set.options.driftFactor);
-    const isInTime = validUntil - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
+    const validUntilMs = validityEndMs(startedAtMs, ttlMs, options.driftFactor);
+    const isInTime = validUntilMs - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
     if (decision === 'won' && isInTime && !this.#isCancelled) {
       const granted: Granted = {
         kind: 'granted',
@@ -152,7 +132,7 @@ export class Attempt implements RoundOwner {
         ballot,
         mayHold: this.#mayHold,
         startedAtMs,
-        validUntilMs: validUntil,
+        validUntilMs,
       };
       void NOW.then(listener.ended.bind(listener, granted));
       return;
@@ -170,7 +150,7 @@ export class Attempt implements RoundOwner {
     }
     const finding = this.#findingOf(round);
     // A restart guard is none for others.
-    if (finding === 'outage' && !votes.isQuarantined) this.#set.outageAtMs = endedAtMs;
+    if (finding === 'outage' && !votes.isQuarantined) quorum.missedAtMs = endedAtMs;
     if (finding === 'contention') listener.refused(endedAtMs);
     // Release of a holder that a quorum has names the next one.
     const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
@@ -204,12 +184,7 @@ export class Attempt implements RoundOwner {
   }
 
   #abandon(pass: boolean): void {
-    const { sessions, nowMs } = this.#set;
-    const names = this.#names;
-    const { ttlMs } = this.#settings;
-    const holders = sessions.filter(({ index }) => (this.#mayHold & (1 << index)) !== 0);
-    const request = { names, holder: this.holder, granted: false, pass };
-    for (const session of holders)
-      if (session.release(request, ttlMs, nowMs)) this.#set.flushLater();
+    const request = { names: this.#names, holder: this.holder, granted: false, pass };
+    this.#set.release(this.#mayHold, request, this.#settings.ttlMs, this.#set.clock.nowMs);
   }
 }

@@ -27,7 +27,6 @@ export class VoteCount {
   /** Replies by node; undefined while there is none. */
   readonly replies: (VoteReply | undefined)[] = [];
   readonly quorum: number;
-  /** Number of nodes that gave each kind of answer. */
   readonly #counts: Record<VoteReply['kind'], number> = {
     accepted: 0,
     extended: 0,
@@ -101,7 +100,6 @@ export class VoteCount {
     return this.decideBallot(expected) !== 'open';
   }
 
-  /** Meaning of a vote for a new lock, when `expected` more answers may come. */
   decideBallot(expected: number): BallotDecision {
     const { yes, wrongNumber, quorum } = this;
     if (yes >= quorum) return 'won';

@@ -4,7 +4,7 @@ import { inSeconds } from '../options/duration.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { VoteReply, VoteRequest } from '../nodes/lock-node.ts';
 import type { VoteCollector } from '../nodes/node-session.ts';
-import type { Collected, NodeSet } from '../nodes/node-set.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
 import { VoteCount } from './vote-count.ts';
 
 /**
@@ -16,23 +16,18 @@ export function driftMs(ttlMs: number, driftFactor: number): number {
 }
 
 /** The instant at which a lock, asked for at `startedAtMs`, is certainly still held by the nodes that said yes. */
-export function validUntilMs(startedAtMs: number, ttlMs: number, driftFactor: number): number {
+export function validityEndMs(startedAtMs: number, ttlMs: number, driftFactor: number): number {
   return startedAtMs + ttlMs - driftMs(ttlMs, driftFactor);
 }
 
 /** A grant with less than this share of the ttl left is of no use: it counts as a failed try. */
 export const MINIMUM_VALIDITY = 0.1;
 
-/** Asked for a round: is called once, when it has ended. */
-export interface RoundOwner {
-  ended(round: VoteRound): void;
-}
-
 /**
  * Question to all nodes at once, with one deadline. Ends as soon as the votes decide; slower answers don't change it.
  * Nodes with an earlier answer overdue are asked as well, but waited for only where no quorum is possible without them.
  */
-export class VoteRound extends Deadline implements VoteCollector, Collected {
+export class VoteRound extends Deadline implements VoteCollector {
   readonly vote: VoteRequest;
   /** Frozen when the round ended. */
   readonly votes: VoteCount;
@@ -46,16 +41,16 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   /** Ended by answers, not by the deadline or a cancel. */
   isDecided = false;
   readonly #set: NodeSet;
-  readonly #owner: RoundOwner;
+  readonly #owner: { ended(round: VoteRound): void };
   #isSending = true;
   /** When its bytes were handed to the sockets, if they were collected before. */
   #sentAtMs = 0;
 
-  constructor(set: NodeSet, vote: VoteRequest, owner: RoundOwner) {
+  constructor(set: NodeSet, vote: VoteRequest, owner: { ended(round: VoteRound): void }) {
     super();
     this.#set = set;
     this.vote = vote;
-    this.votes = new VoteCount(set.sessions.length, set.quorum);
+    this.votes = new VoteCount(set.sessions.length, set.options.quorum);
     this.#owner = owner;
   }
 
@@ -66,14 +61,14 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.timeoutMs = Math.max(1, timeoutMs);
     let isCollected = false;
     for (const session of sessions) {
-      if (session.isSilent) this.votes.silent(session.index);
+      if (session.health.isSilent) this.votes.silent(session.index);
       if (session.ask(this, nowMs)) isCollected = true;
     }
     this.#isSending = false;
-    if (isCollected) this.#set.flushLater(this);
+    if (isCollected) this.#set.outgoing.flushLater(this);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
     // Writing may have taken its time, which is none of the nodes'.
-    else answers.set(this, this.timeoutMs, this.#set.nowMs);
+    else answers.set(this, this.timeoutMs, this.#set.clock.nowMs);
   }
 
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
@@ -94,7 +89,6 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     if (!this.#isSending && this.votes.isDecided(this.vote.kind)) this.#end(true);
   }
 
-  /** Ends it now with the answers so far. */
   cancel(): void {
     this.#end(false);
   }
@@ -102,7 +96,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
   onDeadline(): void {
     // A node that owes an answer by now is silent for the next round, which may begin before that answer's deadline is called.
     for (const session of this.#set.sessions)
-      if (!session.isSilent && this.votes.replies[session.index] === undefined)
+      if (!session.health.isSilent && this.votes.replies[session.index] === undefined)
         session.onDeadline();
     this.#end(false);
   }
@@ -112,7 +106,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
    * timeout could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
    */
   causes(tooSlow = false): NodeCause[] {
-    const elapsedMs = (this.ended ? this.endedAtMs : this.#set.nowMs) - this.startedAtMs;
+    const elapsedMs = (this.ended ? this.endedAtMs : this.#set.clock.nowMs) - this.startedAtMs;
     const pausedMs = Math.floor(elapsedMs - this.timeoutMs);
     const isOwnFault = tooSlow && pausedMs > LATE_MS;
     const causes = this.#set.sessions.flatMap(({ address, index, votesAtMs }): NodeCause[] => {
@@ -123,7 +117,7 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
       if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
         [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
       // Time left at present: the call may have waited since. Of one that was not waited for, the join said it.
-      const leftMs = votesAtMs - this.#set.nowMs;
+      const leftMs = votesAtMs - this.#set.clock.nowMs;
       if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
         const left = inSeconds(Math.max(0, leftMs));
         [reason, message] = ['quarantined', `may not vote for ${left} more (restart guard)`];
@@ -141,12 +135,13 @@ export class VoteRound extends Deadline implements VoteCollector, Collected {
     this.isDecided = isDecided;
     // Nodes that had time left were not waited for: they are no sign of an outage.
     if (isDecided) this.votes.pending = this.votes.liveOpen;
-    this.endedAtMs = this.#set.checkedNowMs;
+    this.endedAtMs = this.#set.clock.checkedNowMs;
     this.ended = true;
     this.#set.answers.cancel(this);
-    if (this.votes.voted >= this.#set.quorum) {
-      this.#set.lastQuorumAtMs = this.endedAtMs;
-      if (this.#set.watch.outage !== undefined) inModuleContext(() => this.#set.watch.look());
+    const { quorum } = this.#set;
+    if (this.votes.voted >= this.votes.quorum) {
+      quorum.lastAnswerAtMs = this.endedAtMs;
+      if (quorum.outage !== undefined) inModuleContext(() => quorum.look());
     }
     this.#owner.ended(this);
   }

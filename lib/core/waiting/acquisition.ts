@@ -1,15 +1,13 @@
-import { brokenInvariant } from '../invariant.ts';
+import { brokenInvariant } from '../errors.ts';
 import { HeldLock } from '../holding/held-lock.ts';
-import type { LockRoom } from '../holding/held-lock.ts';
-import type { KeyLine, KeyRecord, Waiter } from '../holding/key-table.ts';
-import { Deadline } from '../nodes/deadlines.ts';
-import { NodeNames } from '../nodes/node-names.ts';
-import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import type { LockRoom } from '../holding/release.ts';
+import { Waiter, type KeyRecord } from '../holding/key-table.ts';
 import { Attempt, NOW } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { GRACE_OF_SET_MS } from '../holding/queue-place.ts';
 import { nextTryMs } from './backoff.ts';
+import type { Call } from './call.ts';
 import { answerFor, errorFor, heldBackMs } from './verdict.ts';
 
 /** Round trips that a first try is left at least: two ballots, and as much again. */
@@ -34,27 +32,13 @@ type AcquisitionState = 'looking' | 'queued' | 'trying' | 'backingOff' | 'done';
  * It stands in the line of one key at a time, the one that blocks it. A set for which a key has become free while another one
  * is in use keeps the free one for a moment from later arrivals, as nodes do between processes.
  */
-export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
-  readonly keys: readonly string[];
+export class Acquisition extends Waiter implements Candidate, AttemptListener {
+  readonly call: Call;
   readonly records: readonly KeyRecord[];
-  readonly settings: ResolvedAcquire;
   readonly arrivedAtMs: number;
-  readonly ticket: number;
-  readonly enclosing: readonly HeldLock[] | undefined;
-  place: KeyLine | undefined = undefined;
-  previousInLine: Waiter | undefined = undefined;
-  nextInLine: Waiter | undefined = undefined;
-  /** Made so far; and where the service keeps it. */
   tries = 0;
-  slot = -1;
-  /** Signal that may cancel it. */
-  signal: AbortSignal | undefined = undefined;
   attempt: Attempt | undefined = undefined;
   latest: FailedAttempt | undefined = undefined;
-  /** Ends what its caller waits for after the grant. */
-  onCancel: (() => void) | undefined = undefined;
-  /** Reason why it was cancelled, if it was: after the grant nothing may be held all the same. */
-  cancelled: { readonly error: unknown } | undefined = undefined;
   readonly #room: WaitingRoom;
   #state: AcquisitionState = 'looking';
   #resolve: ((lock: HeldLock) => void) | undefined;
@@ -62,31 +46,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Time of its next try at the earliest. Undefined at first: a time is an object of its own, which many callers never need. */
   #pausedUntilMs: number | undefined;
 
-  constructor(
-    room: WaitingRoom,
-    keys: readonly string[],
-    settings: ResolvedAcquire,
-    ticket: number,
-    enclosing: readonly HeldLock[] | undefined,
-  ) {
+  constructor(room: WaitingRoom, call: Call) {
     super();
-    this.ticket = ticket;
-    this.keys = keys;
-    this.enclosing = enclosing;
+    this.call = call;
+    call.stage = this;
     this.#room = room;
-    this.settings = settings;
     // A suspend that is over must not count against a caller that came after it.
-    this.arrivedAtMs = room.set.checkedNowMs;
-    this.records = room.table.useAll(keys);
-  }
-
-  get waitedMs(): number {
-    return this.#room.set.nowMs - this.arrivedAtMs;
+    this.arrivedAtMs = room.set.clock.checkedNowMs;
+    this.records = room.table.use(call.keys);
   }
 
   /**
    * Resolves with its lock, which is made before any other caller looks at its keys. Rejects with LockBusyError,
-   * QuorumUnavailableError, or what `cancel` was given.
+   * QuorumUnavailableError, or what its call was cancelled with.
    */
   run(): Promise<HeldLock> {
     // Promise and no async function: thousands may wait, and each would keep its registers.
@@ -97,11 +69,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     });
   }
 
-  /** Ends it: `run` rejects with `error` and nothing is held. */
-  cancel(error: unknown): void {
-    this.cancelled ??= { error };
+  cancelled(): void {
     this.attempt?.cancel();
-    this.onCancel?.();
     this.wake();
   }
 
@@ -111,7 +80,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     this.#state = 'looking';
     this.#room.set.answers.cancel(this);
     // Code that wakes several callers finishes first.
-    void NOW.then(() => this.#look(this.#room.set.nowMs));
+    void NOW.then(() => this.#look(this.#room.set.clock.nowMs));
   }
 
   onDeadline(): void {
@@ -121,15 +90,17 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Looks again: tries, waits, or ends. */
   #look(nowMs: number): void {
     const { set, admission } = this.#room;
+    const { cancelled, settings } = this.call;
     try {
-      if (this.cancelled !== undefined) throw this.cancelled.error;
+      if (cancelled !== undefined) throw cancelled.error;
+      const { roundTripMs } = set.quorum;
       // Tries need the time for an answer, except the first.
-      const neededMs = this.tries === 0 ? 0 : set.roundTripMs;
-      const { waitMs, nodeTimeoutMs } = this.settings;
+      const neededMs = this.tries === 0 ? 0 : roundTripMs;
+      const { waitMs, nodeTimeoutMs } = settings;
       const budgetMs = Math.max(waitMs, nodeTimeoutMs);
       // Caller without a try until then needs the rest of its time for one.
       const tryAtLatestMs =
-        this.arrivedAtMs + budgetMs - Math.max(budgetMs / 2, TRY_ROUND_TRIPS * set.roundTripMs);
+        this.arrivedAtMs + budgetMs - Math.max(budgetMs / 2, TRY_ROUND_TRIPS * roundTripMs);
       const waitEndMs = this.arrivedAtMs + waitMs;
       const isLate = nowMs + neededMs >= Math.min(waitEndMs, tryAtLatestMs);
       const isOwed = isLate && answerFor(set, this, nowMs) === undefined;
@@ -146,7 +117,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (wakeAtMs === undefined) return this.#try(nowMs, budgetEndMs);
       this.place?.owe(this, isOwed);
       const lookAgainMs = nowMs < tryAtLatestMs ? tryAtLatestMs : endMs;
-      this.#sleep(Math.min(wakeAtMs, lookAgainMs, endMs), nowMs);
+      // Sleeps until it is woken, cancelled, or the time has come.
+      const sleepMs = Math.min(wakeAtMs, lookAgainMs, endMs) - nowMs;
+      set.answers.set(this, Math.max(1, Math.ceil(sleepMs)), nowMs);
     } catch (error) {
       this.#fail(error);
     }
@@ -192,7 +165,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (record.foreign.untilMs > nowMs && !isOverdue) return true;
       record.ended(nowMs);
     }
-    return record.reserved !== undefined && !isOverdue && record.isReserved(this.ticket, nowMs);
+    const { reserved } = record;
+    // Sets keep a key from later callers only.
+    if (reserved === undefined || isOverdue) return false;
+    return reserved.ticket < this.call.ticket && nowMs < reserved.untilMs;
   }
 
   /**
@@ -200,7 +176,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
    * next in the line that it leaves.
    */
   #waitFor(blocking: KeyRecord, isHead: boolean, nowMs: number): number {
-    const { place, ticket } = this;
+    const { place } = this;
+    const { ticket } = this.call;
     if (isHead && blocking !== place) {
       place?.leave(this);
       blocking.enter(this);
@@ -211,11 +188,6 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       return blocking.reserved?.untilMs ?? Number.POSITIVE_INFINITY;
     if (blocking.queued === undefined && this.#queues) this.#room.table.stand(blocking, nowMs);
     return blocking.foreign.untilMs;
-  }
-
-  /** The only wait there is: until it is woken, cancelled, or the time has come. */
-  #sleep(untilMs: number, nowMs: number): void {
-    this.#room.set.answers.set(this, Math.max(1, Math.ceil(untilMs - nowMs)), nowMs);
   }
 
   #try(nowMs: number, deadlineMs: number): void {
@@ -229,13 +201,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       record.queued?.end();
     }
     this.tries += 1;
-    const names = new NodeNames(set.options.keyPrefix, this.keys, set.marker);
-    this.attempt = new Attempt(set, this, names, this.settings, deadlineMs);
-    this.attempt.run(nowMs, table.nextBallot(this.keys));
+    this.attempt = new Attempt(set, this, this.call, deadlineMs);
+    this.attempt.run(nowMs, table.nextBallot(this.call.keys));
   }
 
   sawFloor(floor: number): void {
-    this.#room.table.sawFloor(this.keys, floor);
+    this.#room.table.sawFloor(this.call.keys, floor);
   }
 
   /** Word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
@@ -243,7 +214,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     for (const reply of replies)
       if (reply?.kind === 'held') {
         const record = this.records[reply.index]!;
-        record.wasNamed(nowMs, reply.remainingMs, this.settings.nodeTimeoutMs);
+        record.wasNamed(nowMs, reply.remainingMs, this.call.settings.nodeTimeoutMs);
       }
   }
 
@@ -255,11 +226,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** Calls that do not wait take no turn of others, and get none. */
   get #queues(): boolean {
-    return this.settings.waitMs > 0;
+    return this.call.settings.waitMs > 0;
   }
 
-  get isCalled(): boolean {
-    return this.records.some(({ queued }) => queued?.hasTurn === true);
+  get isUrgent(): boolean {
+    return this.call.isInside || this.records.some(({ queued }) => queued?.hasTurn === true);
   }
 
   /** Ends its try: it has the lock, or looks again. */
@@ -268,7 +239,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       for (const record of this.records) record.trying = undefined;
       this.#room.admission.exit();
       if (outcome.kind === 'granted') {
-        const lock = new HeldLock(this.#room, this, outcome);
+        const lock = new HeldLock(this.#room, this.call, this.records, outcome);
         const resolve = this.#resolve!;
         this.#leave();
         return resolve(lock);
@@ -283,7 +254,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     } catch (error) {
       return this.#fail(error);
     }
-    this.#look(this.#room.set.nowMs);
+    this.#look(this.#room.set.clock.nowMs);
   }
 
   /**
@@ -296,7 +267,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (finding === 'outage') for (const record of this.records) record.outage = outcome;
     // Holder that a node named while no quorum could be asked is no answer.
     const isCutShort = finding === 'nothing' && votes.yes < votes.quorum;
-    const hadQuorum = this.#room.set.lastQuorumAtMs > this.arrivedAtMs;
+    const hadQuorum = this.#room.set.quorum.lastAnswerAtMs > this.arrivedAtMs;
     if (finding === 'contention' || (isCutShort && hadQuorum)) this.sawVotes(votes, endedAtMs);
     if (finding === 'contention') {
       const { soleHolder, holders } = votes;
@@ -313,14 +284,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #backOff(outcome: FailedAttempt): KeyRecord {
     const { votes, endedAtMs, causes } = outcome;
     const record = this.records[votes.namedHolder?.index ?? -1];
-    const untilMs = nextTryMs(this.#room.set, this.settings, outcome, this.tries);
+    const untilMs = nextTryMs(this.#room.set, this.call.settings, outcome, this.tries);
     if (record === undefined) {
       this.#pausedUntilMs = untilMs;
       return this.records[votes.holders[0]?.index ?? 0]!;
     }
     const { freeInMs } = votes;
     const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-    record.heldElsewhere({ untilMs, freeAtMs, causes });
+    record.foreign = { untilMs, freeAtMs, causes };
+    record.busyUntilMs = freeAtMs ?? untilMs;
     return record;
   }
 
@@ -340,13 +312,13 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       this.place.leave(this);
     }
     for (const record of this.records) {
-      if (record.reserved?.ticket === this.ticket) {
+      if (record.reserved?.ticket === this.call.ticket) {
         record.reserved = undefined;
         record.first?.wake();
       }
     }
     for (const record of this.records) table.drop(record);
     // Acquisition that has waited is old: whatever it refers to would be kept until a full collection.
-    this.attempt = this.latest = this.#resolve = this.#reject = undefined;
+    this.attempt = this.latest = this.#resolve = this.#reject = this.call.stage = undefined;
   }
 }

@@ -1,11 +1,9 @@
-import { brokenInvariant } from '../invariant.ts';
+import { brokenInvariant } from '../errors.ts';
 
 /** A caller that wants to try. */
 export interface Candidate {
-  /** Locks held here in whose sections it was called: with one it goes first, because others may wait for what it holds. */
-  readonly enclosing: readonly unknown[] | undefined;
-  /** Nodes keep its key for a moment: it goes first as well. */
-  readonly isCalled: boolean;
+  /** Goes first: others may wait for what it holds, or nodes keep its key for a moment. */
+  readonly isUrgent: boolean;
   wake(): void;
 }
 
@@ -30,7 +28,7 @@ export class Admission {
       this.#inUse += 1;
       return true;
     }
-    const isUrgent = candidate.enclosing !== undefined || candidate.isCalled;
+    const { isUrgent } = candidate;
     if (isUrgent) this.#others.delete(candidate);
     (isUrgent ? this.#urgent : this.#others).add(candidate);
     const isNext = this.#inUse < this.limit && this.#next === candidate;

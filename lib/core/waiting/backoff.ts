@@ -10,7 +10,7 @@ import type { FailedAttempt } from '../voting/attempt.ts';
  * all callers.
  */
 export function nextTryMs(
-  { environment, options, roundTripMs }: NodeSet,
+  { environment, options, quorum: { roundTripMs } }: NodeSet,
   { ttlMs, nodeTimeoutMs }: ResolvedAcquire,
   { votes, endedAtMs }: FailedAttempt,
   failures: number,

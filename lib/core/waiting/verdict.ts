@@ -1,18 +1,15 @@
-import { LockBusyError, QuorumUnavailableError } from '../errors.ts';
-import type { NodeCause } from '../errors.ts';
+import { LockBusyError, QuorumUnavailableError, type NodeCause } from '../errors.ts';
 import type { KeyRecord } from '../holding/key-table.ts';
 import { LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import type { ResolvedAcquire } from '../options/resolve-options.ts';
-import type { FailedAttempt } from '../voting/attempt.ts';
+import type { FailedAttempt, LockCall } from '../voting/attempt.ts';
 
 // Knowledge of the keys of a caller, and so the error with which it ends: contention and outage are never confused.
 
 /** The caller that a verdict is about. */
 export interface VerdictSubject {
-  readonly keys: readonly string[];
+  readonly call: LockCall;
   readonly records: readonly KeyRecord[];
-  readonly settings: ResolvedAcquire;
   readonly arrivedAtMs: number;
   /** Latest try of it that found something, or its only one. */
   readonly latest: FailedAttempt | undefined;
@@ -43,14 +40,14 @@ export function answerFor(
 
 /** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
 function isStillTrue(
-  { lastQuorumAtMs, sessions }: NodeSet,
-  { settings, arrivedAtMs }: VerdictSubject,
+  { quorum, sessions }: NodeSet,
+  { call, arrivedAtMs }: VerdictSubject,
   { endedAtMs, timeoutMs, votes }: FailedAttempt,
   nowMs: number,
   longestAgeMs: number,
 ): boolean {
-  if (lastQuorumAtMs > endedAtMs) return false;
-  if (timeoutMs < settings.nodeTimeoutMs && !votes.isRefused) return false;
+  if (quorum.lastAnswerAtMs > endedAtMs) return false;
+  if (timeoutMs < call.settings.nodeTimeoutMs && !votes.isRefused) return false;
   // Connections that are being made count only at the end; nodes that have been away for long are not waited for.
   const remade = sessions.map(({ health }) => health.reported !== 'failing');
   if (longestAgeMs === 0 && votes.isPossibleWith(remade)) return false;
@@ -61,7 +58,7 @@ function isStillTrue(
 export function heldBackMs({ records, arrivedAtMs }: VerdictSubject): number {
   let longestMs = 0;
   for (const { trying } of records)
-    longestMs = Math.max(longestMs, trying?.attempt?.heldBackMs(arrivedAtMs) ?? 0);
+    longestMs = Math.max(longestMs, trying?.attempt?.round?.heldBackMs(arrivedAtMs) ?? 0);
   return longestMs > LATE_MS ? longestMs : 0;
 }
 
@@ -72,7 +69,8 @@ export function errorFor(
   nowMs: number,
   slots: number | undefined,
 ): LockBusyError | QuorumUnavailableError {
-  const { keys, records, settings, arrivedAtMs, latest } = caller;
+  const { call, records, arrivedAtMs, latest } = caller;
+  const { keys, settings } = call;
   const waitedMs = nowMs - arrivedAtMs;
   const hasLost = latest?.finding === 'contention';
   let answer = answerFor(set, caller, nowMs, 2 * settings.nodeTimeoutMs);
@@ -84,17 +82,20 @@ export function errorFor(
   if (slots === undefined) {
     // Attempt of another caller of this process may have asked the nodes all the time that this one waited.
     const { trying } = records.find((record) => record.trying?.attempt !== undefined) ?? {};
-    causes ??= latest?.causes() ?? trying?.attempt?.openCauses(arrivedAtMs);
+    const round = trying?.attempt?.round;
+    const isOpen = round !== undefined && round.startedAtMs <= arrivedAtMs;
+    causes ??= latest?.causes() ?? (isOpen ? round.causes() : undefined);
   }
   causes ??= [notTried(waitedMs, slots)];
-  return new QuorumUnavailableError(keys, waitedMs, set.quorum, set.sessions.length, causes);
+  const { options, sessions } = set;
+  return new QuorumUnavailableError(keys, waitedMs, options.quorum, sessions.length, causes);
 }
 
 function isInUse({ namedUntilMs, trying }: KeyRecord, arrivedAtMs: number, nowMs: number): boolean {
   return nowMs <= namedUntilMs || trying?.attempt?.isAnsweredSince(arrivedAtMs) === true;
 }
 
-function busyError({ keys, records, arrivedAtMs, latest }: VerdictSubject, nowMs: number) {
+function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs: number) {
   let freeInMs: number | undefined;
   let causes = latest?.causes;
   let isHeldHere = false;
@@ -104,16 +105,15 @@ function busyError({ keys, records, arrivedAtMs, latest }: VerdictSubject, nowMs
     const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
     if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
   }
-  return new LockBusyError(keys, nowMs - arrivedAtMs, freeInMs, causes?.(), isHeldHere);
+  return new LockBusyError(call.keys, nowMs - arrivedAtMs, freeInMs, causes?.(), isHeldHere);
 }
 
 /** Cause where no node was asked, or none had the time to answer: it is this process that was too busy. */
 function notTried(elapsedMs: number, slots: number | undefined): NodeCause {
-  const address = 'this process';
-  if (slots === undefined) {
-    const message = 'the time was over before a node could be asked';
-    return { address, reason: 'not-tried', message, elapsedMs };
-  }
-  const message = `${slots} tries for other locks were under way all the time (option concurrentTries)`;
-  return { address, reason: 'overloaded', message, elapsedMs };
+  const reason = slots === undefined ? 'not-tried' : 'overloaded';
+  const message =
+    slots === undefined
+      ? 'the time was over before a node could be asked'
+      : `${slots} tries for other locks were under way all the time (option concurrentTries)`;
+  return { address: 'this process', reason, message, elapsedMs };
 }

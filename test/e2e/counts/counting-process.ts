@@ -1,7 +1,7 @@
 import { setImmediate as afterPoll } from 'node:timers/promises';
 import { GCProfiler } from 'node:v8';
 import { Redis } from 'ioredis';
-import { markerName } from '../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import { gateName } from '../../../lib/redis/scripts.ts';
@@ -62,7 +62,7 @@ function countAllocations(): () => number {
 
 async function closeGate(port: number): Promise<void> {
   const redis = new Redis(port);
-  await redis.del(gateName(markerName('lock:')));
+  await redis.del(gateName(new NodeNames('lock:', []).marker));
   await redis.quit();
 }
 

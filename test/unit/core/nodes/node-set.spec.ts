@@ -14,10 +14,10 @@ describe('a look at the clocks', () => {
   /** Time that was found to be missing, and how often the clocks have moved. */
   async function look(): Promise<[suspendedMs: number, moves: number]> {
     const { set, environment } = world;
-    expect(set.checkedNowMs).toBe(set.nowMs);
+    expect(set.clock.checkedNowMs).toBe(set.clock.nowMs);
     await environment.flush();
     // The time is longer by up to two steps of the clock, so that it is never taken to be shorter.
-    return [Math.floor(set.suspendedMs / 50) * 50, moves];
+    return [Math.floor(set.clock.suspendedMs / 50) * 50, moves];
   }
 
   it('finds each suspend, also when the wall clock was set at the same time', async () => {
@@ -36,9 +36,9 @@ describe('a look at the clocks', () => {
     const { set, environment } = world;
     for (let count = 0; count < 20; count += 1) {
       environment.skip(101.7 * count);
-      const beforeMs = set.checkedNowMs;
+      const beforeMs = set.clock.checkedNowMs;
       environment.suspend(210.3);
-      expect(set.checkedNowMs - beforeMs).toBeGreaterThanOrEqual(210.3);
+      expect(set.clock.checkedNowMs - beforeMs).toBeGreaterThanOrEqual(210.3);
       await environment.flush();
     }
   });
@@ -58,14 +58,14 @@ describe('connections', () => {
     expect(turns.length).toBeGreaterThanOrEqual(3);
     expect(turns.length).toBeLessThanOrEqual(6);
     expect(turns.every((node, at) => at === 0 || node !== turns[at - 1])).toBe(true);
-    set.sessions[0]!.votesAtMs = set.nowMs + 100_000;
+    set.sessions[0]!.votesAtMs = set.clock.nowMs + 100_000;
     await environment.advance(99_000);
     expect(renewed).toEqual([]);
     environment.skip(4_000);
     await environment.advance(1);
     expect(renewed.splice(0)).toEqual([0, 1]);
     environment.suspend(20_000);
-    expect(set.checkedNowMs).toBeGreaterThan(20_000);
+    expect(set.clock.checkedNowMs).toBeGreaterThan(20_000);
     await environment.flush();
     expect(renewed).toEqual([0, 1]);
     await set.close();

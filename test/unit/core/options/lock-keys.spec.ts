@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { FencedUsageError } from '../../../../lib/core/errors.ts';
-import { NodeNames, markerName } from '../../../../lib/core/nodes/node-names.ts';
+import { NodeNames } from '../../../../lib/core/nodes/node-names.ts';
 import { normalizeKeys } from '../../../../lib/core/options/lock-keys.ts';
 
 describe('normalizeKeys', () => {
@@ -62,7 +62,9 @@ describe('NodeNames', () => {
     'makes no name that a lock of prefix `lock:` could have, under the prefix `%s`',
     (keyPrefix) => {
       const { pairs } = new NodeNames(keyPrefix, ['a', 'floor:a', 'x']);
-      const reserved = [markerName(keyPrefix), ...pairs].filter((name) => name.includes('#'));
+      const reserved = [new NodeNames(keyPrefix, []).marker, ...pairs].filter((name) =>
+        name.includes('#'),
+      );
       for (const name of reserved) expect(refusal(name.slice('lock:'.length))).toBeDefined();
       expect(reserved).toHaveLength(4);
     },

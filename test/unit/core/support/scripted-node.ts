@@ -5,7 +5,7 @@ import type {
   LockNodeListener,
 } from '../../../../lib/core/nodes/lock-node.ts';
 import { NodeSet } from '../../../../lib/core/nodes/node-set.ts';
-import type { NodeSetListener } from '../../../../lib/core/nodes/node-set.ts';
+import type { NodeSetListener } from '../../../../lib/core/nodes/node-session.ts';
 import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { resolveOptions } from '../../../../lib/core/options/resolve-options.ts';
 import { ManualEnvironment } from '../../../support/manual-environment.ts';
