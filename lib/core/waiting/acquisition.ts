@@ -106,6 +106,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   wake(fromMs?: number): void {
+    // Hints are of no use to a caller for which only a slot is missing, unless its turn has come.
+    const isHint = fromMs !== undefined && !this.isCalled;
+    if (isHint && this.#room.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
     if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
     this.#state = 'looking';
