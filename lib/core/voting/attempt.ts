@@ -163,7 +163,9 @@ export class Attempt {
       timeoutMs: round.timeoutMs,
       causes: () => round.causes(decision === 'won'),
     };
-    void NOW.then(() => listener.ended(failed));
+    // Callers behind it would be refused at once as well, all of them before any answer is read that says otherwise.
+    if (votes.isRefused) this.#set.environment.afterPoll(() => listener.ended(failed));
+    else void NOW.then(() => listener.ended(failed));
   }
 
   #findingOf({ votes, timeoutMs }: VoteRound): Finding {

@@ -75,6 +75,9 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   wake(fromMs?: number): void {
+    // Hints are of no use to a caller for which only a slot is missing, unless its turn has come.
+    const isHint = fromMs !== undefined && !this.#isCalled;
+    if (isHint && this.#room.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
     if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
     this.#state = 'looking';
@@ -230,7 +233,11 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   get isUrgent(): boolean {
-    return this.call.isInside || this.records.some(({ queued }) => queued?.hasTurn === true);
+    return this.call.isInside || this.#isCalled;
+  }
+
+  get #isCalled(): boolean {
+    return this.records.some(({ queued }) => queued?.hasTurn === true);
   }
 
   /** Ends its try: it has the lock, or looks again. */

@@ -43,4 +43,18 @@ describe('a process with as many tries under way as it may have', () => {
     await cluster.settle(Promise.all([outer, ...others]));
     expect(order).toEqual(['b', 'nested', 'c']);
   });
+
+  it('lets the process read its sockets between tries that all nodes refuse at once', async () => {
+    const { cluster, redlock } = await newProcess({ concurrentTries: 10 });
+    for (const server of cluster.servers) server.kill();
+    await cluster.advance(20_000);
+    let refused = 0;
+    const calls = Array.from({ length: 100 }, (_, index) =>
+      redlock.acquire(`key-${index}`, { wait: 0 }).catch(() => (refused += 1)),
+    );
+    for (let reaction = 0; reaction < 10_000; reaction += 1) await Promise.resolve();
+    expect(refused).toBeLessThanOrEqual(10);
+    await cluster.settle(Promise.all(calls));
+    expect(refused).toBe(100);
+  });
 });
