@@ -1,9 +1,9 @@
 import { FencedUsageError, type NodeCause } from '../errors.ts';
+import { kindOf } from '../options/option-names.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
-import { kindOf } from '../options/option-names.ts';
 import { driftMs, validityEndMs, VoteRound } from '../voting/vote-round.ts';
 import type { KeyLock } from './key-table.ts';
 

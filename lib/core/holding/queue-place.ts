@@ -1,6 +1,6 @@
 import type { NodeCause } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
-import type { WaitReply } from '../nodes/lock-node.ts';
+import type { WaitReply, WaitRequest } from '../nodes/lock-node.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
@@ -40,7 +40,6 @@ export interface QueuedKey {
   /** Says whether the next of them wants other keys as well. */
   readonly isForSet: boolean;
   foreign: ForeignHolder | undefined;
-  wasNamed(nowMs: number, remainingMs: number, nodeTimeoutMs: number): void;
   mayBeFree(nowMs: number, fromMs: number): void;
 }
 
@@ -51,8 +50,7 @@ export interface QueuedKey {
  */
 export class QueuePlace extends Deadline {
   readonly #set: NodeSet;
-  readonly #names: NodeNames;
-  readonly #member: string;
+  readonly #request: Omit<WaitRequest, 'ticket'>;
   readonly #graceMs: number;
   readonly #record: QueuedKey;
   #ticket = 0;
@@ -69,12 +67,13 @@ export class QueuePlace extends Deadline {
     super();
     this.#set = set;
     this.#record = record;
-    this.#names = new NodeNames(set.options.keyPrefix, [record.key]);
     let graceMs = record.isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
     // Grace grows in few steps, because a node takes another text for another process.
     while (graceMs < 4 * set.quorum.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
-    this.#member = `${set.mark} ${graceMs} ${set.channel}`;
+    const names = new NodeNames(set.options.keyPrefix, [record.key]);
+    const member = `${set.mark} ${graceMs} ${set.channel}`;
+    this.#request = { names, member, lifeMs: QUEUE_LIFE_MS };
   }
 
   /** Says that nodes keep the key for this process, and that it should try now. */
@@ -96,12 +95,7 @@ export class QueuePlace extends Deadline {
   standAt(session: NodeSession): void {
     const round = this.#round;
     this.#ticket ||= this.#atQuorum(this.#tickets) ?? 0;
-    const request = {
-      names: this.#names,
-      member: this.#member,
-      ticket: this.#ticket,
-      lifeMs: QUEUE_LIFE_MS,
-    };
+    const request = { ...this.#request, ticket: this.#ticket };
     session.wait(request, (reply) => this.#answered(round, session, reply));
     this.#set.outgoing.flushLater();
   }
@@ -162,15 +156,12 @@ export class QueuePlace extends Deadline {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
     if (round !== this.#round || this.#isCalled) return;
-    const { alarms, clock, quorum, options } = this.#set;
+    const { alarms, clock, quorum } = this.#set;
     this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
     if (reply.freeInMs < 0) this.turn(session);
     const freeInMs = this.#atQuorum(this.#freeInMs);
     if (freeInMs === undefined || this.#kept !== 0) return;
     if (freeInMs === 0) return this.#call(false);
-    // Leases say how long they run, turns of others do not.
-    if (freeInMs <= options.maxTtlMs)
-      this.#record.wasNamed(clock.nowMs, freeInMs, options.acquire.nodeTimeoutMs);
     const { foreign } = this.#record;
     const slackMs = 4 * quorum.roundTripMs + LEAST_SLACK_MS;
     // Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before.
@@ -204,7 +195,7 @@ export class QueuePlace extends Deadline {
 export function passOn(set: NodeSet, nodes: number, key: string): void {
   const names = new NodeNames(set.options.keyPrefix, [key]);
   const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
-  set.release(nodes, request, 0, set.clock.nowMs);
+  set.release(nodes, request, set.clock.nowMs);
 }
 
 export function countOf(bits: number): number {

@@ -58,8 +58,11 @@ export function currentSection(
   service: object,
   isMeant: (handle: LockHandle) => boolean = () => true,
 ): Section | undefined {
-  for (let section = running(storage.getStore()); section; section = outerOf(section))
+  for (let section = running(storage.getStore()); section; section = section.outer) {
     if (section.service === service && isMeant(section.handle!)) return section;
+    // Drops the sections that have ended, so that no walk is long.
+    section.outer = running(section.outer);
+  }
   return undefined;
 }
 
@@ -90,12 +93,6 @@ export function enclosingHandle(
     `This call runs inside of ${holder}, which holds the lock ${quoteKeys(keys)}. If it is part of that work, give it nested: 'join' (withLock, @Fenced), and it runs under the same lock. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`,
     keys,
   );
-}
-
-/** Drops on the way the sections that have ended, so that no walk is long. */
-function outerOf(section: Section): Section | undefined {
-  section.outer = running(section.outer);
-  return section.outer;
 }
 
 function running(section: Section | undefined): Section | undefined {

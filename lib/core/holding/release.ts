@@ -2,9 +2,8 @@ import type { NodeCause, NodeFailureReason } from '../errors.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { ReleaseReply } from '../nodes/lock-node.ts';
 import { NodeNames } from '../nodes/node-names.ts';
-import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import type { ReleaseCollector } from '../nodes/service.ts';
+import type { ReleaseCollector, ServiceNode } from '../nodes/service.ts';
 import type { KeyLock, KeyTable } from './key-table.ts';
 import { countOf } from './queue-place.ts';
 
@@ -46,7 +45,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
     const names = new NodeNames(set.options.keyPrefix, call.keys);
     const pass = table.passes(records, nowMs);
     const request = { names, holder: grant.holder, granted: true, pass };
-    set.release(mayHold, request, call.settings.ttlMs, nowMs, this);
+    set.release(mayHold, request, nowMs + call.settings.ttlMs, this);
   }
 
   /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. */
@@ -63,7 +62,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
     this.#room.set.answers.set(this, this.#lock.call.settings.nodeTimeoutMs, nowMs);
   }
 
-  released({ address, index }: Pick<NodeSession, 'address' | 'index'>, reply: ReleaseReply): void {
+  released({ address, index }: ServiceNode, reply: ReleaseReply): void {
     if (this.#isDone) return;
     this.#unanswered &= ~(1 << index);
     if (reply.kind === 'failed') this.#failed(address, reply.reason, reply.message);

@@ -1,5 +1,4 @@
 import type { Clock, Environment, TimerHandle } from '../environment.ts';
-import type { LockNode } from './lock-node.ts';
 
 /** Deadlines that are called later than this were late because the process did not run. */
 export const LATE_MS = 10;
@@ -185,8 +184,12 @@ export class Deadlines {
   #place(deadline: Deadline, from: number): void {
     const heap = this.#heap;
     let position = from;
-    while (position > 0 && isBefore(deadline, heap[(position - 1) >> 1]!))
-      position = fill(heap, position, (position - 1) >> 1);
+    while (position > 0) {
+      const above = (position - 1) >> 1;
+      const { dueMs, order } = heap[above]!;
+      if (dueMs === deadline.dueMs ? order < deadline.order : dueMs < deadline.dueMs) break;
+      position = fill(heap, position, above);
+    }
     for (;;) {
       let next = 2 * position + 1;
       if (next + 1 < heap.length && isBefore(heap[next + 1]!, heap[next]!)) next += 1;
@@ -206,51 +209,4 @@ function fill(heap: Deadline[], position: number, from: number): number {
 
 function isBefore(one: Deadline, other: Deadline): boolean {
   return one.dueMs === other.dueMs ? one.order < other.order : one.dueMs < other.dueMs;
-}
-
-/** Message whose time runs from the moment at which its bytes were handed to the sockets. */
-export interface Collected {
-  sent(nowMs: number): void;
-}
-
-/** Messages that the nodes collected: they leave when the present tick ends, or with the process. */
-export class Outgoing {
-  readonly #nodes: readonly LockNode[];
-  readonly #environment: Environment;
-  readonly #clock: ServiceClock;
-  readonly #collected: Collected[] = [];
-  readonly #flush = this.flush.bind(this);
-  #isFlushDue = false;
-  #leaveExit: (() => void) | undefined;
-
-  constructor(nodes: readonly LockNode[], environment: Environment, clock: ServiceClock) {
-    this.#nodes = nodes;
-    this.#environment = environment;
-    this.#clock = clock;
-  }
-
-  open(): void {
-    this.#leaveExit = this.#environment.atExit(this.#flush);
-  }
-
-  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
-  flushLater(collected?: Collected): void {
-    if (collected !== undefined) this.#collected.push(collected);
-    if (this.#isFlushDue) return;
-    this.#isFlushDue = true;
-    this.#environment.endOfTick(this.#flush);
-  }
-
-  flush(): void {
-    if (!this.#isFlushDue) return;
-    this.#isFlushDue = false;
-    for (const node of this.#nodes) node.flush();
-    const { nowMs } = this.#clock;
-    for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
-  }
-
-  close(): void {
-    this.flush();
-    this.#leaveExit?.();
-  }
 }

@@ -6,16 +6,14 @@ import type { LockNames } from './lock-node.ts';
  * The names are made when they are read: every try that waits for answers keeps this object.
  */
 export class NodeNames implements LockNames {
+  readonly marker: string;
   readonly #keyPrefix: string;
   readonly #keys: readonly string[];
 
   constructor(keyPrefix: string, keys: readonly string[]) {
+    this.marker = `${keyPrefix}#marker`;
     this.#keyPrefix = keyPrefix;
     this.#keys = keys;
-  }
-
-  get marker(): string {
-    return `${this.#keyPrefix}#marker`;
   }
 
   get pairs(): readonly string[] {

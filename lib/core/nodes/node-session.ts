@@ -1,5 +1,5 @@
 import { brokenInvariant } from '../errors.ts';
-import { Alarm, Deadline, type Collected } from './deadlines.ts';
+import { Alarm, Deadline } from './deadlines.ts';
 import type {
   JoinReply,
   JoinRequest,
@@ -13,7 +13,7 @@ import type {
   WaitRequest,
 } from './lock-node.ts';
 import { NodeHealth } from './node-health.ts';
-import type { ReleaseCollector, Service } from './service.ts';
+import type { Collected, ReleaseCollector, Service } from './service.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
 /** Number of unanswered votes with which a silent node is only sent releases. */
@@ -117,22 +117,16 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return false;
   }
 
-  release(
-    request: ReleaseRequest,
-    lifeMs: number,
-    nowMs: number,
-    collector?: ReleaseCollector,
-  ): boolean {
-    const expiresAtMs = nowMs + lifeMs;
+  release(request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): boolean {
     if (this.state === 'closed' || this.state === 'down') {
-      this.#outbox.keep(request, expiresAtMs);
-      collector?.released(this, failure('unreachable', this.health.problem));
+      this.#outbox.keep(request, untilMs);
+      by?.released(this, failure('unreachable', this.health.problem));
       return false;
     }
     return this.node.release(request, (reply) => {
       if (reply.kind === 'failed' || this.#outbox.repeatUntilMs !== 0)
-        this.#outbox.answered(request, expiresAtMs, reply);
-      collector?.released(this, reply);
+        this.#outbox.answered(request, untilMs, reply);
+      by?.released(this, reply);
     });
   }
 

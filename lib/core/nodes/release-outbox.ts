@@ -17,7 +17,7 @@ export class ReleaseOutbox {
   readonly #set: Service;
   readonly #pauseMs: number;
   /** Releases by holder: the request, and when every key of this lock has expired. */
-  readonly #kept = new Map<string, { request: ReleaseRequest; expiresAtMs: number }>();
+  readonly #kept = new Map<string, { request: ReleaseRequest; untilMs: number }>();
   /** Alarms of releases that were delivered, and are delivered once more. */
   readonly #repeats = new Set<Alarm>();
   readonly #alarm = new Alarm(() => this.flush());
@@ -31,18 +31,18 @@ export class ReleaseOutbox {
     this.#pauseMs = set.options.acquire.nodeTimeoutMs;
   }
 
-  /** Notes what became of a release of a lock whose keys have expired at `expiresAtMs`. */
-  answered(request: ReleaseRequest, expiresAtMs: number, reply: ReleaseReply): void {
-    if (reply.kind === 'failed') this.keep(request, expiresAtMs);
+  /** Notes what became of a release of a lock whose keys have expired at `untilMs`. */
+  answered(request: ReleaseRequest, untilMs: number, reply: ReleaseReply): void {
+    if (reply.kind === 'failed') this.keep(request, untilMs);
     else if (this.repeatUntilMs !== 0 && this.repeatUntilMs > this.#set.clock.nowMs)
-      this.#repeat(request, expiresAtMs);
+      this.#repeat(request, untilMs);
   }
 
-  keep(request: ReleaseRequest, expiresAtMs: number): void {
+  keep(request: ReleaseRequest, untilMs: number): void {
     const { clock, alarms } = this.#set;
     const { nowMs } = clock;
-    if (this.#closed || expiresAtMs <= nowMs) return;
-    this.#kept.set(request.holder, { request, expiresAtMs });
+    if (this.#closed || untilMs <= nowMs) return;
+    this.#kept.set(request.holder, { request, untilMs });
     if (this.#kept.size > MAX_ENTRIES) {
       const [oldest = ''] = this.#kept.keys();
       this.#kept.delete(oldest);
@@ -54,9 +54,9 @@ export class ReleaseOutbox {
     const { nowMs } = this.#set.clock;
     const entries = [...this.#kept.values()];
     this.#kept.clear();
-    for (const { request, expiresAtMs } of entries) {
-      if (expiresAtMs <= nowMs) continue;
-      this.#node.release(request, (reply) => this.answered(request, expiresAtMs, reply));
+    for (const { request, untilMs } of entries) {
+      if (untilMs <= nowMs) continue;
+      this.#node.release(request, (reply) => this.answered(request, untilMs, reply));
     }
     if (entries.length > 0) this.#set.outgoing.flushLater();
   }
@@ -68,12 +68,12 @@ export class ReleaseOutbox {
     this.#repeats.clear();
   }
 
-  #repeat(request: ReleaseRequest, expiresAtMs: number): void {
+  #repeat(request: ReleaseRequest, untilMs: number): void {
     if (this.#closed) return;
     const alarm = new Alarm(() => {
       this.#repeats.delete(alarm);
       this.#node.release(request, (reply) => {
-        if (reply.kind === 'failed') this.keep(request, expiresAtMs);
+        if (reply.kind === 'failed') this.keep(request, untilMs);
       });
       this.#set.outgoing.flushLater();
     });

@@ -5,12 +5,59 @@ import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Configurations } from './configuration.ts';
-import { Alarm, Deadlines, Outgoing, ServiceClock, type Collected } from './deadlines.ts';
+import { Alarm, Deadlines, ServiceClock } from './deadlines.ts';
 import type { LinkSettings, LockNode, ReleaseReply, ReleaseRequest } from './lock-node.ts';
 import { NodeNames } from './node-names.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 export const MINIMUM_SILENCE_LIMIT_MS = 2_000;
+
+/** Message whose time runs from the moment at which its bytes were handed to the sockets. */
+export interface Collected {
+  sent(nowMs: number): void;
+}
+
+/** Messages that the nodes collected: they leave when the present tick ends, or with the process. */
+export class Outgoing {
+  readonly #nodes: readonly LockNode[];
+  readonly #environment: Environment;
+  readonly #clock: ServiceClock;
+  readonly #collected: Collected[] = [];
+  readonly #flush = this.flush.bind(this);
+  #isFlushDue = false;
+  #leaveExit: (() => void) | undefined;
+
+  constructor(nodes: readonly LockNode[], environment: Environment, clock: ServiceClock) {
+    this.#nodes = nodes;
+    this.#environment = environment;
+    this.#clock = clock;
+  }
+
+  open(): void {
+    this.#leaveExit = this.#environment.atExit(this.#flush);
+  }
+
+  /** A node collects instead of writing: it is flushed when the present tick ends. `collected.sent` is called then. */
+  flushLater(collected?: Collected): void {
+    if (collected !== undefined) this.#collected.push(collected);
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    this.#environment.endOfTick(this.#flush);
+  }
+
+  flush(): void {
+    if (!this.#isFlushDue) return;
+    this.#isFlushDue = false;
+    for (const node of this.#nodes) node.flush();
+    const { nowMs } = this.#clock;
+    for (const collected of this.#collected.splice(0)) collected.sent(nowMs);
+  }
+
+  close(): void {
+    this.flush();
+    this.#leaveExit?.();
+  }
+}
 
 /** Parts of one service that its nodes share. */
 export abstract class Service {
@@ -54,20 +101,14 @@ export abstract class Service {
     this.configurations = new Configurations(addresses, options.quorum, this.events);
   }
 
-  /** Notifies these nodes, as bits, that a lock is over; what can't be delivered is repeated until `lifeMs` has passed. */
-  release(
-    nodes: number,
-    request: ReleaseRequest,
-    lifeMs: number,
-    nowMs: number,
-    collector?: ReleaseCollector,
-  ): void {
+  /** Notifies these nodes, as bits, that a lock is over; what can't be delivered is repeated until `untilMs`. */
+  release(nodes: number, request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): void {
     let isCollected = false;
     for (const node of this.sessions) {
       if ((nodes & (1 << node.index)) === 0) continue;
-      if (node.release(request, lifeMs, nowMs, collector)) isCollected = true;
+      if (node.release(request, untilMs, by)) isCollected = true;
     }
-    if (isCollected) this.outgoing.flushLater(collector);
+    if (isCollected) this.outgoing.flushLater(by);
   }
 
   /** Channel on which nodes say whose turn it is. */
@@ -96,7 +137,7 @@ export interface ReleaseCollector extends Collected {
 }
 
 /** A node, as far as it is known whether it votes. */
-interface ServiceNode {
+export interface ServiceNode {
   readonly index: number;
   readonly address: string;
   readonly state: 'down' | 'joining' | 'voting' | 'closed';
@@ -107,12 +148,7 @@ interface ServiceNode {
     readonly reported: 'nothing' | 'joined' | 'left' | 'failing';
   };
   /** Returns whether that leaves with the next flush. */
-  release(
-    request: ReleaseRequest,
-    lifeMs: number,
-    nowMs: number,
-    collector?: ReleaseCollector,
-  ): boolean;
+  release(request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): boolean;
 }
 
 interface AnsweredRound {

@@ -87,13 +87,6 @@ export class Attempt {
     this.holder = set.environment.random.holder(set.mark);
   }
 
-  /** Whether its latest round has named another holder, or is one that a quorum asked for after `sinceMs`. */
-  isAnsweredSince(sinceMs: number): boolean {
-    if (this.round === undefined) return false;
-    const { votes, startedAtMs } = this.round;
-    return votes.held > 0 || (this.#ballots > 1 && startedAtMs > sinceMs);
-  }
-
   /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
     this.#isCancelled = true;
@@ -187,6 +180,7 @@ export class Attempt {
 
   #abandon(pass: boolean): void {
     const request = { names: this.#names, holder: this.holder, granted: false, pass };
-    this.#set.release(this.#mayHold, request, this.#settings.ttlMs, this.#set.clock.nowMs);
+    const untilMs = this.#set.clock.nowMs + this.#settings.ttlMs;
+    this.#set.release(this.#mayHold, request, untilMs);
   }
 }

@@ -3,6 +3,7 @@ import type { KeyRecord } from '../holding/key-table.ts';
 import { LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt, LockCall } from '../voting/attempt.ts';
+import type { VoteRound } from '../voting/vote-round.ts';
 
 // Knowledge of the keys of a caller, and so the error with which it ends: contention and outage are never confused.
 
@@ -56,10 +57,13 @@ function isStillTrue(
 
 /** Time that the request of the try ahead waited in this process, which was busy: the nodes have their whole time from then. */
 export function heldBackMs({ records, arrivedAtMs }: VerdictSubject): number {
-  let longestMs = 0;
-  for (const { trying } of records)
-    longestMs = Math.max(longestMs, trying?.attempt?.round?.heldBackMs(arrivedAtMs) ?? 0);
+  const timesMs = roundsAhead(records).map((round) => round.heldBackMs(arrivedAtMs));
+  const longestMs = Math.max(0, ...timesMs);
   return longestMs > LATE_MS ? longestMs : 0;
+}
+
+function roundsAhead(records: readonly KeyRecord[]): VoteRound[] {
+  return records.flatMap(({ trying }) => trying?.attempt?.round ?? []);
 }
 
 /** `slots`: how many tries of this process were under way when the caller stood in line for one; undefined when it did not. */
@@ -74,25 +78,22 @@ export function errorFor(
   const waitedMs = nowMs - arrivedAtMs;
   const hasLost = latest?.finding === 'contention';
   let answer = answerFor(set, caller, nowMs, 2 * settings.nodeTimeoutMs);
+  // Attempts of other callers of this process may have asked the nodes all the time that this one waited.
+  const rounds = roundsAhead(records);
+  const hadQuorum = set.quorum.lastAnswerAtMs > arrivedAtMs;
+  const isNamed = records.some(({ namedUntilMs }) => nowMs <= namedUntilMs);
   // Votes of it were split, or a node answered others a moment ago.
-  if (hasLost || records.some((record) => isInUse(record, arrivedAtMs, nowMs))) answer ??= 'busy';
+  if (hasLost || isNamed || rounds.some(({ votes }) => hadQuorum || votes.held > 0))
+    answer ??= 'busy';
   // Slot is what stood in its way in the end, unless it lost before.
   if (answer === 'busy' && (slots === undefined || hasLost)) return busyError(caller, nowMs);
   let causes = typeof answer === 'object' ? answer.causes() : undefined;
-  if (slots === undefined) {
-    // Attempt of another caller of this process may have asked the nodes all the time that this one waited.
-    const { trying } = records.find((record) => record.trying?.attempt !== undefined) ?? {};
-    const round = trying?.attempt?.round;
-    const isOpen = round !== undefined && round.startedAtMs <= arrivedAtMs;
-    causes ??= latest?.causes() ?? (isOpen ? round.causes() : undefined);
-  }
+  if (slots === undefined)
+    causes ??=
+      latest?.causes() ?? rounds.find(({ startedAtMs }) => startedAtMs <= arrivedAtMs)?.causes();
   causes ??= [notTried(waitedMs, slots)];
   const { options, sessions } = set;
   return new QuorumUnavailableError(keys, waitedMs, options.quorum, sessions.length, causes);
-}
-
-function isInUse({ namedUntilMs, trying }: KeyRecord, arrivedAtMs: number, nowMs: number): boolean {
-  return nowMs <= namedUntilMs || trying?.attempt?.isAnsweredSince(arrivedAtMs) === true;
 }
 
 function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs: number) {

@@ -3,8 +3,6 @@ import type {
   AcquireRequest,
   ExtendRequest,
   ReleaseRequest,
-  WaitReply,
-  WaitRequest,
 } from '../../../lib/core/nodes/lock-node.ts';
 import type { WireKind } from '../network/wire-command.ts';
 
@@ -32,7 +30,6 @@ export interface WireExtension {
 export interface WireListener {
   readonly quorum: number;
   readonly nodeCount: number;
-  readonly maxTtlMs: number;
   now(): { readonly atMs: number; readonly stalledMs: number };
   broke(
     rule:
@@ -47,7 +44,7 @@ export interface WireListener {
   reballot(): void;
   /** A node set keys again that it had lost. */
   recreated(keys: number): void;
-  /** A node said, to a vote or to a place in line, that somebody else has this lock for so long, or had it just now. */
+  /** A node said that somebody else has this lock for so long, or had it just now. */
   taken(lockName: string, remainingMs: number): void;
   wasGranted(holder: string): boolean;
   /** A quorum agreed to an extension. */
@@ -115,13 +112,6 @@ export class WireMonitor {
       if (reply.kind === 'accepted' || isUnknown) attempt.accepted.add(node);
       if (!attempt.accepted.has(node)) attempt.mayHold.delete(node);
     } else if (kind === 'extend') this.#extendAnswered(request, reply);
-    else if (kind === 'wait' && reply.kind === 'waiting') {
-      const { freeInMs } = reply as WaitReply & { kind: 'waiting' };
-      const [lockName] = (request as WaitRequest).names.locks;
-      // A longer time is the turns of others.
-      if (freeInMs > 0 && freeInMs <= this.#listener.maxTtlMs)
-        this.#listener.taken(lockName!, freeInMs);
-    }
   }
 
   /** Failed attempts that some node may hold, and of which it received no end. */

@@ -277,7 +277,6 @@ export class ClientProcess {
     this.#wire ??= new WireMonitor({
       quorum: this.#quorum,
       nodeCount: this.#nodeCount,
-      maxTtlMs: this.#run.plan.maxTtlMs,
       now: () => ({ atMs: this.process.nowMs, stalledMs: this.process.stalledMs }),
       broke: (rule, message) => broke(this.#run, rule, `${this.name}: ${message}`),
       reballot: () => (this.#run.counts.reballots += 1),

@@ -61,6 +61,18 @@ describe('a try', () => {
 });
 
 describe('busy', () => {
+  it('is one behind a try that a quorum asked for a higher ballot since it came, though no node answers now', async () => {
+    const { cluster, redlock } = await newProcess();
+    const ahead = await cluster.process({ wallErrorMs: 60_000 });
+    await cluster.settle(ahead.redlock.acquire('a').then((lock) => lock.release()));
+    const first = redlock.acquire('a').catch(() => undefined);
+    const behind = redlock.acquire('a', { wait: 0 });
+    await cluster.advance(2.5);
+    for (const server of cluster.servers) server.freeze();
+    expect(await cluster.failure(behind)).toMatchObject({ code: 'LOCK_BUSY' });
+    await cluster.settle(first);
+  });
+
   it("says how long the holder's lease still runs on a quorum, here or elsewhere", async () => {
     const { cluster, redlock } = await newProcess();
     for (const [index, ttlMs] of [9_000, 5_000, 7_000].entries())
