@@ -28,11 +28,7 @@ import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts
 /** Longest time that a try without a quorum counts: where un-ready means no calls, only time can end that. */
 const LONGEST_OUTAGE_MS = 10_000;
 
-/**
- * Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/internals/protocol.md).
- *
- * `open` it once, then acquire; `drain` and `close` end it.
- */
+/** Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/internals/protocol.md). */
 export class Redlock {
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
@@ -87,7 +83,6 @@ export class Redlock {
     return session?.state === 'voting' ? undefined : session?.health.problem;
   }
 
-  /** See `LockService.ready`. */
   async ready(timeoutMs: number): Promise<boolean> {
     const untilMs = this.#set.clock.nowMs + timeoutMs;
     for (let leftMs = timeoutMs; ; leftMs = untilMs - this.#set.clock.nowMs) {
@@ -118,7 +113,6 @@ export class Redlock {
     return this.#room.table.size;
   }
 
-  /** See `LockService.acquire`. */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
       const names = normalizeKeys(keys);
@@ -130,7 +124,6 @@ export class Redlock {
     }
   }
 
-  /** See `LockService.tryAcquire`. */
   async tryAcquire(
     keys: string | readonly string[],
     options?: AcquireOptions,
@@ -147,7 +140,7 @@ export class Redlock {
     }
   }
 
-  /** See `LockService.withLock`. `of` says what the layer above takes. */
+  /** Like the methods around it, see `LockService`. `of` says what the layer above takes. */
   async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
@@ -166,12 +159,10 @@ export class Redlock {
     return runSection(this, handle, work, options, of?.checkResult);
   }
 
-  /** See `LockService.current`. */
   current(): Lock | undefined {
     return currentSection(this)?.handle;
   }
 
-  /** See `LockService.holds`. */
   holds(keys: string | readonly string[]): boolean {
     try {
       return enclosingHandle(this, normalizeKeys(keys), 'join') !== undefined;
@@ -188,7 +179,6 @@ export class Redlock {
     this.#room.table.sawFloor(normalizeKeys(keys), token);
   }
 
-  /** See `LockService.inspect`. */
   async inspect(key: string): Promise<LockInspection> {
     const [name, ...others] = normalizeKeys(key);
     if (others.length > 0)

@@ -269,7 +269,7 @@ export class KeyTable {
     }
   }
 
-  /** Hears that a node keeps a lock for this process; with `keptMs` for another one, and this one is behind it. */
+  /** See LockNodeListener. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#set.options.keyPrefix.length);
     const record = this.#records[key];

@@ -16,9 +16,8 @@ export interface LockRoom {
 }
 
 /**
- * Notifies every node that may hold it that a granted lock is over. It leaves at the end of the tick, in one message with the
- * vote of a caller that waits for the key. A node that could not be notified is notified later (see ReleaseOutbox), and its key expires
- * with the ttl.
+ * Notifies every node that may hold it that a granted lock is over: at the end of the tick, in one message with the vote of a
+ * caller that waits for the key. One that could not be notified is notified later (see ReleaseOutbox).
  */
 export class ReleaseRound extends Deadline implements ReleaseCollector {
   readonly #room: LockRoom;

@@ -13,8 +13,7 @@ export function parseConfiguration(text: string): Configuration {
 
 /**
  * Says whether a quorum of the one and a quorum of the other need have no node in common: then both could hold a lock at once.
- *
- * @param inCommon at least so many nodes are known to be in both, under whichever names
+ * At least `inCommon` nodes are known to be in both, under whichever names.
  */
 export function mayMiss(one: Configuration, other: Configuration, inCommon = 0): boolean {
   const named = one.nodes.filter((name) => other.nodes.includes(name)).length;
@@ -26,10 +25,7 @@ export function mayMiss(one: Configuration, other: Configuration, inCommon = 0):
 
 /**
  * Finds the configurations whose quorums may miss those of `own`. A configuration that came before another one that meets both
- * was left behind by a change of the nodes, step by step: it is none of them.
- *
- * @param others in the order of their latest joins
- * @param inCommon how many nodes one of them shares with `own` at least
+ * was left behind by a change of the nodes, step by step: it is none of them. The others are in the order of their latest joins.
  */
 export function conflicting(
   own: Configuration,

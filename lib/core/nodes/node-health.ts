@@ -32,11 +32,7 @@ export class NodeHealth {
     if (this.faults >= FAILING_AFTER) this.failing(message);
   }
 
-  /**
-   * Node answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks.
-   *
-   * @param did what it was asked for, where it did that
-   */
+  /** Answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
   works(did?: 'acquire' | 'extend'): void {
     if (did === 'acquire' || did === this.#lastFault || this.#lastFault === 'timeout')
       this.faults = 0;

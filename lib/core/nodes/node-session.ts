@@ -13,7 +13,7 @@ import type {
   WaitRequest,
 } from './lock-node.ts';
 import { NodeHealth } from './node-health.ts';
-import type { Collected, ReleaseCollector, Service } from './service.ts';
+import type { Collected, ReleaseCollector, Service, ServiceNode } from './service.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
 /** Number of unanswered votes with which a silent node is only sent releases. */
@@ -32,13 +32,6 @@ export interface VoteCollector extends Collected {
   readonly ended: boolean;
   collect(index: number, reply: VoteReply): void;
 }
-
-/**
- * - `down`: no connection.
- * - `joining`: connected, and asked or about to be asked again when it may vote.
- * - `voting`: joined on this very connection.
- */
-export type NodeSessionState = 'down' | 'joining' | 'voting' | 'closed';
 
 /** Actions of the layers above when something changes at the nodes. */
 export interface NodeSetListener {
@@ -74,7 +67,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
   readonly health: NodeHealth;
-  state: NodeSessionState = 'down';
+  /** `joining`: connected, and asked or about to be asked again when it may vote; `voting`: joined on this very connection. */
+  state: ServiceNode['state'] = 'down';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
   readonly #set: Service;
@@ -211,7 +205,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     await this.node.close();
   }
 
-  #reconnected(state: NodeSessionState): void {
+  #reconnected(state: ServiceNode['state']): void {
     this.#connection = new Connection();
     this.state = state;
     this.#set.alarms.cancel(this.#rejoin);

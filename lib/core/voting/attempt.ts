@@ -12,7 +12,6 @@ export const NOW = Promise.resolve();
 
 /** Remembers what nodes report. */
 export interface AttemptListener {
-  /** A node remembers `floor` for one of the keys. */
   sawFloor(floor: number): void;
   /** A ballot failed, and another one follows. */
   sawVotes(votes: VoteCount, nowMs: number): void;

@@ -9,7 +9,7 @@ export interface Candidate {
 
 /** Candidates, and the first of them at once: a Set looks at all that have left before, which took most of the time of a burst. */
 class CandidateLine extends Set<Candidate> {
-  /** From `#head` on in the order in which they came, with some that have left. */
+  /** Candidates from `#head` on in the order in which they came, with some that have left. */
   readonly #order: Candidate[] = [];
   #head = 0;
 
