@@ -1,47 +1,80 @@
 import { RedlockConfigError } from '../core/errors.ts';
-import { durationMs } from '../core/options/duration.ts';
+import { durationMs, type Duration } from '../core/options/duration.ts';
 import {
+  callback,
   checkOptionNames,
   checkOptions,
   choice,
   duration,
   kindOf,
   number,
+  type OptionKind,
+  type OptionTable,
+  type OptionValues,
+  valuesOf,
 } from '../core/options/option-names.ts';
-import type { FenceKeys, FenceOptions, FenceTransactionOptions, IsolationLevel } from './fence.ts';
+import type { FenceKeys, FenceOptions, FenceTransactionOptions } from './fence.ts';
+
+const HOUR_MS = 3_600_000;
+/** Microseconds are numbers that JavaScript tells apart from the next one. */
+const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
+
+/** Age beyond its `maxAge` at which the row of a token may go: the clock of the database may go back by as much. */
+export const MARGIN_MS = HOUR_MS;
+
+/** Options of every fence; the age in milliseconds. */
+export const FENCE_OPTIONS = {
+  maxAge: ((value, option) =>
+    durationMs(option, value as Duration, HOUR_MS, MAX_AGE_MS)) as OptionKind<number>,
+  onStale: callback as OptionKind<NonNullable<FenceOptions['onStale']>>,
+  onEvent: callback,
+};
+
+/** A text of this form. */
+export function text(form: RegExp, fix: string): OptionKind<string> {
+  return (value, option) => {
+    if (typeof value === 'string' && form.test(value)) return value;
+    throw new RedlockConfigError(option, value, fix);
+  };
+}
+
+export const DEFAULT_TABLE = 'redlock_fence';
 
 /** Options of every fence in an SQL database. */
-export const SQL_FENCE_OPTIONS = ['table', 'maxAge', 'onStale', 'onEvent'];
+export const SQL_FENCE_OPTIONS = {
+  ...FENCE_OPTIONS,
+  // Names that would need quotes are refused, too: it stands in SQL as it is.
+  table: text(
+    /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
+    "use letters, digits and '_', with at most one schema in front ('app.redlock_fence')",
+  ),
+};
 
 /**
  * Refuses what would fail in the first transaction, or be ignored: another object than the client, an option that there is not.
  *
- * @param factory the function that was called, for messages
- * @param client what it was given; it must have these methods
  * @param needs the right client, for messages
- * @param known the options that there are
+ * @param own the options beside those of every fence in an SQL database
+ * @returns the values of these; the fence itself looks at those of the others
  * @throws RedlockConfigError
  */
-export function checkFenceArguments(
+export function checkFenceArguments<Own extends OptionTable>(
   factory: string,
   client: unknown,
   methods: readonly string[],
   needs: string,
-  options: unknown = {},
-  known: readonly string[] = SQL_FENCE_OPTIONS,
-): void {
+  options: object = {},
+  own = {} as Own,
+): OptionValues<Own> {
   if (!hasMethods(client, methods)) refuseClient(factory, client, needs);
-  checkOptionNames(factory, options, known);
+  checkOptionNames(factory, options, Object.keys({ ...SQL_FENCE_OPTIONS, ...own }));
+  return valuesOf(own, options);
 }
 
 /** @throws RedlockConfigError, which does not show the client: it may have a password */
 export function refuseClient(factory: string, client: unknown, needs: string): never {
-  throw new RedlockConfigError(
-    factory,
-    undefined,
-    `it needs ${needs}`,
-    `made over ${kindOf(client)}`,
-  );
+  const shown = `made over ${kindOf(client)}`;
+  throw new RedlockConfigError(factory, undefined, `it needs ${needs}`, shown);
 }
 
 export function hasMethods(value: unknown, methods: readonly string[]): boolean {
@@ -51,54 +84,28 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
 
 export const DEFAULT_ATTEMPTS = 10;
 
+const KEYS = { keys: (value: unknown) => value as readonly string[] };
+
 const TRANSACTION_OPTIONS = {
-  keys: (value: unknown) => value as FenceKeys['keys'],
+  ...KEYS,
   isolationLevel: choice('read committed', 'repeatable read', 'serializable'),
   attempts: number(1, Number.MAX_SAFE_INTEGER),
   lockTimeout: duration(1),
   idleInTransactionTimeout: duration(1),
 };
 
-/**
- * The keys that the options of a call name.
- *
- * @param call what was called, for messages
- * @throws RedlockConfigError when they are no object, or have another name
- */
+/** The keys that the options of a call name. @throws RedlockConfigError */
 export function keysOf(call: string, options: FenceKeys = {}): FenceKeys['keys'] {
-  checkOptionNames(call, options, ['keys']);
-  return options.keys;
+  return checkOptions(call, KEYS, options).keys;
 }
 
-export interface TransactionOptions extends FenceKeys {
+/** Times in milliseconds. */
+export type TransactionOptions = OptionValues<typeof TRANSACTION_OPTIONS> & {
   readonly attempts: number;
-  readonly isolationLevel?: IsolationLevel;
-  /** Milliseconds, as the other one. */
-  readonly lockTimeout?: number;
-  readonly idleInTransactionTimeout?: number;
-}
+};
 
-/**
- * Read once: nothing may change what was checked, for the level stands in SQL as text.
- *
- * @throws RedlockConfigError when they are no object, or have another name or a wrong value
- */
+/** Reads them once: nothing may change what was checked, for the level stands in SQL as text. @throws RedlockConfigError */
 export function transactionOptions(options: FenceTransactionOptions = {}): TransactionOptions {
   const checked = checkOptions('fence.transaction', TRANSACTION_OPTIONS, options);
   return { attempts: DEFAULT_ATTEMPTS, ...checked };
-}
-
-const HOUR_MS = 3_600_000;
-/** Microseconds are numbers that JavaScript tells apart from the next one. */
-const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
-
-/** Age beyond its `maxAge` at which the row of a token may go: the clock of the database may go back by as much. */
-export const MARGIN_MS = HOUR_MS;
-
-/**
- * Milliseconds; undefined when the fence admits tokens of every age.
- * @throws RedlockConfigError
- */
-export function maxAgeOf({ maxAge }: Pick<FenceOptions, 'maxAge'>): number | undefined {
-  return maxAge === undefined ? undefined : durationMs('maxAge', maxAge, HOUR_MS, MAX_AGE_MS);
 }

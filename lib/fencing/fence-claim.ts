@@ -22,38 +22,46 @@ const HOLDER = /^[\x20-\x7e]{1,255}$/;
  * never wait for each other.
  *
  * @param keys some of the token's keys; default all of them
- * @param maxAgeMs when the fence has one
- * @throws FencedUsageError when the token is missing or malformed, or has no age where the fence asks for it, when the keys are no
- *   array or too many, or one is not the token's
+ * @throws FencedUsageError when the token is missing or malformed, or has no age where the fence has a `maxAgeMs`, when the keys are
+ *   no array or too many, or one is not the token's
  */
 export function fenceClaims(
   token: FenceToken | undefined | null,
   keys?: readonly string[],
   maxAgeMs?: number,
 ): readonly FenceClaim[] {
-  if (typeof token !== 'object' || token === null || token.keys === undefined) {
+  if (typeof token !== 'object' || token === null || token.keys === undefined)
     throw unusable(
       `A fencing token is needed, but it is ${kindOf(token)}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,
     );
-  }
-  checkKeyList(token.keys);
+  const { value, holder, keys: granted } = token;
+  checkKeyList(granted);
   if (keys !== undefined) checkKeyList(keys);
-  const { holder } = token;
-  const value = decimalToken(token);
-  if (maxAgeMs !== undefined && value.length < FIRST_TIME.length)
+  const decimal = tokenDecimal(value);
+  const shown = typeof value === 'number' ? value : kindOf(value);
+  if (decimal === undefined)
     throw unusable(
-      `The token ${value} is no time, so it has no age, but the fence has a maxAge. Give a fence for the tokens of a counter none.`,
-      token.keys,
+      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${shown}. ${AS_GIVEN}`,
+      granted,
     );
-  const chosen = [...new Set(keys ?? token.keys)];
-  if (chosen.length === 0) {
+  if (typeof holder !== 'string' || !HOLDER.test(holder))
+    throw unusable(
+      `The holder of a fencing token must be a string of 1 to 255 printable ASCII characters. ${AS_GIVEN}`,
+      granted,
+    );
+  if (maxAgeMs !== undefined && decimal.length < FIRST_TIME.length)
+    throw unusable(
+      `The token ${decimal} is no time, so it has no age, but the fence has a maxAge. Give a fence for the tokens of a counter none.`,
+      granted,
+    );
+  const chosen = [...new Set(keys ?? granted)];
+  if (chosen.length === 0)
     throw unusable(
       'No key to fence: this token came without keys, so name them in the call (option keys).',
     );
-  }
-  for (const key of chosen) checkKey(key, token.keys);
+  for (const key of chosen) checkKey(key, granted);
   return chosen
-    .map((key) => ({ key, token: value, holder }))
+    .map((key) => ({ key, token: decimal, holder }))
     .sort((left, right) => Buffer.compare(Buffer.from(left.key), Buffer.from(right.key)));
 }
 
@@ -61,38 +69,16 @@ function unusable(why: string, keys?: readonly string[]): FencedUsageError {
   return new FencedUsageError(`${why} Nothing was written.`, keys);
 }
 
-function decimalToken({ value, holder, keys }: FenceToken): string {
-  const decimal = tokenDecimal(value);
-  if (decimal === undefined) {
-    const shown = typeof value === 'number' ? value : kindOf(value);
+/** @param granted empty for a token from outside @throws FencedUsageError when no fence can have the key, or it is not granted */
+export function checkKey(key: unknown, granted: readonly string[] = []): void {
+  const shown = typeof key === 'string' ? quoteKeys([key]) : kindOf(key);
+  if (!isFenceKey(key))
     throw unusable(
-      `A fencing token must be a positive integer (safe as a number, at most 2^63 - 1 as bigint or decimal string), not ${shown}. ${AS_GIVEN}`,
-      keys,
+      `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL, not ${shown}.`,
     );
-  }
-  if (typeof holder !== 'string' || !HOLDER.test(holder)) {
+  if (granted.length > 0 && !granted.includes(key))
     throw unusable(
-      `The holder of a fencing token must be a string of 1 to 255 printable ASCII characters. ${AS_GIVEN}`,
-      keys,
-    );
-  }
-  return decimal;
-}
-
-/** @throws FencedUsageError when no fence can have it */
-export function checkFenceKey(key: unknown): void {
-  if (isFenceKey(key)) return;
-  throw unusable(
-    `A fence key must be a non-empty, well-formed string of at most ${MAX_KEY_BYTES} bytes without NUL, not ${typeof key === 'string' ? quoteKeys([key]) : kindOf(key)}.`,
-  );
-}
-
-function checkKey(key: string, granted: readonly string[]): void {
-  checkFenceKey(key);
-  if (granted.length > 0 && !granted.includes(key)) {
-    throw unusable(
-      `This token was granted for ${quoteKeys(granted)}, not for ${quoteKeys([key])}: it says nothing about who may write there. Lock both keys together.`,
+      `This token was granted for ${quoteKeys(granted)}, not for ${shown}: it says nothing about who may write there. Lock both keys together.`,
       [key],
     );
-  }
 }

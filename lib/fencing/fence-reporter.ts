@@ -19,19 +19,19 @@ export interface Refusal {
 
 /** Reports to the user's listeners what a fence did, so that no fault of a listener changes what the caller gets. */
 export class FenceReporter {
-  private readonly observers = new Set<{ readonly listener: FenceEventListener }>();
+  private readonly observers = new Set<FenceEventListener>();
   private readonly onStale: FenceOptions['onStale'];
 
   constructor({ onStale, onEvent }: FenceOptions) {
-    if (onStale !== undefined) callback(onStale, 'onStale');
     this.onStale = onStale;
-    if (onEvent !== undefined) this.observe(onEvent, 'onEvent');
+    if (onEvent !== undefined) this.observe(onEvent);
   }
 
   /** Reports to `listener`, too, until the returned function is called. */
-  observe(listener: FenceEventListener, option = 'listener'): () => void {
-    callback(listener, option);
-    const observer = { listener };
+  observe(listener: FenceEventListener): () => void {
+    callback(listener, 'listener');
+    // Of its own for each call: a listener may be given twice.
+    const observer: FenceEventListener = (event) => listener(event);
     this.observers.add(observer);
     return () => void this.observers.delete(observer);
   }
@@ -80,9 +80,9 @@ export class FenceReporter {
   private emit(event: FenceEvent): void {
     // Observer that is added meanwhile receives later events only.
     const observers = [...this.observers];
-    for (const { listener } of observers) {
+    for (const observer of observers) {
       try {
-        const outcome: unknown = listener(event);
+        const outcome: unknown = observer(event);
         if (outcome !== undefined) Promise.resolve(outcome).catch(() => undefined);
       } catch {
         // A listener's fault, an asynchronous one too, is not the caller's.

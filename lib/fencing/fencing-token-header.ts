@@ -93,14 +93,11 @@ export function isFenceKey(key: unknown): key is string {
   return fits && !key.includes('\0') && isWellFormed(key);
 }
 
-const DECIMALS: ReadonlySet<string> = new Set(['number', 'bigint', 'string']);
-
 /** The value of a token as text; undefined when it is none, or a number that may have been rounded. */
 export function tokenDecimal(value: unknown): string | undefined {
-  if (typeof value === 'number')
-    return Number.isSafeInteger(value) && value > 0 ? String(value) : undefined;
-  const text = DECIMALS.has(typeof value) ? String(value) : '';
-  return isTokenValue(text) ? text : undefined;
+  const isExact =
+    typeof value === 'number' ? Number.isSafeInteger(value) : /bigint|string/.test(typeof value);
+  return isExact && isTokenValue(String(value)) ? String(value) : undefined;
 }
 
 /** Whether it is a decimal number from 1 to 2^63 - 1, without leading zeros. */

@@ -12,7 +12,7 @@ import {
   resolveAcquire,
   type ResolvedOptions,
 } from '../core/options/resolve-options.ts';
-import type { RedlockHost } from './host/redlock-host.ts';
+import type { Redlock } from '../core/redlock.ts';
 import type { ModuleFence } from './redlock-module-options.ts';
 
 /** Options of {@link LockService.withLock}. */
@@ -51,13 +51,19 @@ function lazyKindOf(value: unknown): string | undefined {
   return isGeneratorObject(value) ? 'a generator' : undefined;
 }
 
+interface FencedService {
+  /** Undefined where the module was given none. */
+  readonly fence: ModuleFence | undefined;
+  readonly redlock: Redlock;
+}
+
 /** Brings tokens to the module's fence at the beginning of sections. */
 export class FenceClaims {
   /** Tokens that are at the fence already: nested sections join the lock, and need not claim again. */
   readonly #claimed = new WeakSet<FencingToken>();
-  readonly #host: Pick<RedlockHost, 'fence' | 'redlock'>;
+  readonly #host: FencedService;
 
-  constructor(host: Pick<RedlockHost, 'fence' | 'redlock'>) {
+  constructor(host: FencedService) {
     this.#host = host;
   }
 

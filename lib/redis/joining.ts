@@ -3,10 +3,10 @@ import type { JoinReply, JoinRequest } from '../core/nodes/lock-node.ts';
 import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
 import { bulk } from './commands/script-command.ts';
-import type { VotingDigests } from './commands/script-command.ts';
+import type { VotingScripts } from './commands/script-command.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { BATCH } from './batch.ts';
-import { ACQUIRE, defineScript, EXTEND, gateName, INSPECT, RELEASE, WAIT } from './scripts.ts';
+import { ACQUIRE, defineScript, EXTEND, gateName, RELEASE, WAIT } from './scripts.ts';
 import type { Script } from './scripts.ts';
 
 const MOVED = 'another server answers at this address by now';
@@ -103,12 +103,6 @@ export function askToJoin(
   return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
 }
 
-/** Voting scripts that one start of one server knows, and no other server. */
-export interface VotingScripts extends VotingDigests {
-  readonly start: string;
-  readonly scripts: readonly Script[];
-}
-
 /**
  * Joins by the text of the script, then finds voting scripts that this very server has, or loads some. A digest is loaded once, by
  * one command, and scripts do not spread: so the server that answers to it here is the only one that ever will, also where
@@ -127,22 +121,20 @@ export async function joinServer(
   const isMoved = connection.voting !== undefined && connection.voting.start !== start;
   const found = salt === '' ? undefined : votingScripts(start, salt);
   const own = latest?.start === start && latest.a !== found?.a ? latest : undefined;
+  const took = (voting: VotingScripts): JoinReply => {
+    connection.voting = voting;
+    return isMoved ? { ...reply, isMoved } : reply;
+  };
   for (const voting of [found, own]) {
     if (voting === undefined) continue;
-    if (await knows(connection, voting)) return { ...reply, ...took(connection, voting, isMoved) };
+    if (await knows(connection, voting)) return took(voting);
     // When a server does not know them it may be another one, and the one that was joined may come back with a new marker.
     const again = parseJoinReply(await askToJoin(connection, request));
     if (again.kind !== 'joined') return again;
     if (again.start !== start || again.quarantineMs > reply.quarantineMs) return notSent(MOVED);
   }
   const voting = await loaded(connection, request, start);
-  if (voting === undefined) return notSent(MOVED);
-  return { ...reply, ...took(connection, voting, isMoved) };
-}
-
-function took(connection: RedisConnection, voting: VotingScripts, isMoved: boolean) {
-  connection.voting = voting;
-  return isMoved ? { isMoved } : undefined;
+  return voting === undefined ? notSent(MOVED) : took(voting);
 }
 
 /** Loads new scripts; a second join makes them those of the server, for other processes to find. Undefined where another one answers by now. */
@@ -154,7 +146,7 @@ async function loaded(
   const salt = randomBytes(12).toString('hex');
   const voting = votingScripts(start, salt);
   const load = ({ text }: Script) => connection.ask((client) => client.script('LOAD', text));
-  await Promise.all([...voting.scripts, RELEASE, WAIT, INSPECT].map(load));
+  await Promise.all([...voting.scripts, RELEASE, WAIT].map(load));
   if (!(await knows(connection, voting))) return undefined;
   const again = parseJoinReply(await askToJoin(connection, request, salt));
   return again.kind === 'joined' && again.start === start ? voting : undefined;

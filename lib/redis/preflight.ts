@@ -20,9 +20,7 @@ export function requiredAclRules(keyPrefix: string): string {
   return `resetchannels ~${keyPrefix}* &${keyPrefix}* -@all ${commands}`;
 }
 
-/** Node and what `examine` said of it. */
 export interface ExaminedNode {
-  /** Host and port. */
   readonly address: string;
   readonly reply: NodeFacts | NodeFailure;
   /** The key prefix of the ioredis options or client of this node, if any. */
@@ -30,10 +28,8 @@ export interface ExaminedNode {
 }
 
 export interface StartupCheckOptions {
-  /** Votes a lock needs. */
   readonly quorum: number;
   readonly restartGuard: boolean;
-  /** Prefix of every lock key. */
   readonly keyPrefix: string;
   /** An unreachable node is an error although a quorum answers. @default false */
   readonly strict?: boolean;
@@ -42,7 +38,7 @@ export interface StartupCheckOptions {
 export interface StartupFinding {
   /** `error`: locks would be unsafe or impossible. `warning`: safe only while nothing else goes wrong. */
   readonly severity: 'error' | 'warning';
-  /** Host and port; absent when it concerns the set of nodes. */
+  /** Absent when it concerns the set of nodes. */
   readonly address?: string;
   /** Problem, and the fix. */
   readonly message: string;

@@ -3,21 +3,16 @@ import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { notSent, orErrorReply } from './commands/node-failure.ts';
-import {
-  ACQUIRE_CALL,
-  EXTEND_CALL,
-  INSPECT_CALL,
-  RELEASE_CALL,
-  WAIT_CALL,
-} from './commands/script-command.ts';
-import type { ScriptCall } from './commands/script-command.ts';
+import { parseInspectReply } from './commands/replies.ts';
+import { ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, WAIT_CALL } from './commands/script-command.ts';
+import type { ScriptCall, ScriptRequest, VotingScripts } from './commands/script-command.ts';
 import { ConnectionSource } from './connection/connection-source.ts';
 import type { RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { joinServer } from './joining.ts';
-import type { VotingScripts } from './joining.ts';
 import { examineServer } from './preflight.ts';
+import { INSPECT } from './scripts.ts';
 
 /** Server that is no primary: it is left once in that time, or a little longer. */
 const STAYS_MS = 1_000;
@@ -107,8 +102,11 @@ export class RedisLockNode implements port.LockNode {
   }
 
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
-    this.#send(INSPECT_CALL, request, settle);
-    this.flush();
+    const { pairs } = request.names;
+    const script = [INSPECT.text, pairs.length, ...pairs];
+    this.#ask(async (connection) => {
+      return parseInspectReply(await connection.ask((client) => client.call('eval', script)));
+    }, settle);
   }
 
   wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
@@ -157,9 +155,9 @@ export class RedisLockNode implements port.LockNode {
       .catch(() => undefined);
   }
 
-  #send<Request, Reply>(
-    call: ScriptCall<Request, Reply>,
-    request: Request,
+  #send<Reply>(
+    call: ScriptCall<Reply>,
+    request: ScriptRequest,
     settle: (reply: Reply) => void,
   ): boolean {
     const { connection } = this.#commands;

@@ -293,31 +293,18 @@ export const PROBE = defineScript(`
 -- ARGV: none
 -- Returns the failures, each as "command: message"; none when every right is there.
 local lock, floor, queue, failures = KEYS[1], KEYS[2], KEYS[1] .. '#queue', {}
-local function try(command, ...)
-  local reply = redis.pcall(command, ...)
-  if type(reply) == 'table' and reply.err then failures[#failures + 1] = command .. ': ' .. reply.err end
+for _, command in ipairs({
+  {'INFO', 'server'}, {'TIME'}, {'MGET', lock, floor}, {'GET', lock}, {'PSETEX', floor, 1000, '0'}, {'PSETEX', lock, 1000, '0'},
+  {'PEXPIRE', lock, 1000}, {'SET', floor, '0', 'KEEPTTL'}, {'EXISTS', lock}, {'PTTL', lock}, {'ZADD', queue, 1, '0'},
+  {'ZCARD', queue}, {'ZRANGE', queue, 0, 0}, {'ZPOPMIN', queue}, {'PUBLISH', lock, '0'},
+  {'DEL', lock}, {'DEL', floor}, {'DEL', queue},
+}) do
+  local reply = redis.pcall(unpack(command))
+  if type(reply) == 'table' and reply.err then failures[#failures + 1] = command[1] .. ': ' .. reply.err end
 end
-try('INFO', 'server')
-try('TIME')
-try('MGET', lock, floor)
-try('GET', lock)
-try('PSETEX', floor, 1000, '0')
-try('PSETEX', lock, 1000, '0')
-try('PEXPIRE', lock, 1000)
-try('SET', floor, '0', 'KEEPTTL')
-try('EXISTS', lock)
-try('PTTL', lock)
-try('ZADD', queue, 1, '0')
-try('ZCARD', queue)
-try('ZRANGE', queue, 0, 0)
-try('ZPOPMIN', queue)
-try('PUBLISH', lock, '0')
 if redis.acl_check_cmd then -- not in Redis 6.2; scripts can't call these
   local known, allowed = pcall(redis.acl_check_cmd, 'SUBSCRIBE', lock)
   if not (known and allowed) then failures[#failures + 1] = 'SUBSCRIBE: the user may not, or not on ' .. lock end
 end
-try('DEL', lock)
-try('DEL', floor)
-try('DEL', queue)
 return failures
 `);

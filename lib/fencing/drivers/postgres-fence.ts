@@ -1,4 +1,4 @@
-import { RedlockConfigError } from '../../core/errors.ts';
+import { checkOptions, flag } from '../../core/options/option-names.ts';
 import { SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -55,10 +55,9 @@ export function postgresFence<Pool extends PostgresPool>(
   pool: Pool,
   options: PostgresFenceOptions = {},
 ): Fence<PostgresClientOf<Pool>> {
-  checkPostgresPool('postgresFence', pool, options, [...SQL_FENCE_OPTIONS, 'prepared']);
-  const { prepared = false } = options;
-  if (typeof prepared !== 'boolean')
-    throw new RedlockConfigError('prepared', prepared, 'give true or false');
+  checkPostgresPool('postgresFence', pool);
+  const known = { ...SQL_FENCE_OPTIONS, prepared: flag };
+  const { prepared = false } = checkOptions('postgresFence', known, options);
   watchPool(pool);
   return new SqlFence<PostgresClient>(
     {

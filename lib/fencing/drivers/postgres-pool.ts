@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { FencedUsageError, quoteKeys } from '../../core/errors.ts';
-import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
+import { hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { claimsAround, outsideWork } from '../fence-context.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
@@ -27,17 +27,12 @@ interface PooledClient extends PostgresClient {
   removeListener?(event: 'error', listener: (error: Error) => void): unknown;
 }
 
-/** @throws RedlockConfigError when it is no pool, or an option is none of `known` */
-export function checkPostgresPool(
-  factory: string,
-  pool: PostgresPool,
-  options: unknown,
-  known: readonly string[],
-): void {
+/** @throws RedlockConfigError when it is no pool */
+export function checkPostgresPool(factory: string, pool: PostgresPool): void {
   const needs = 'a Pool of pg: new Pool({ connectionString })';
-  checkFenceArguments(factory, pool, ['connect', 'query'], needs, options, known);
-  // A client of its own for each transaction; the only one would be closed with the first.
-  if ('connectionParameters' in pool) refuseClient(factory, pool, needs);
+  // A single client would be closed with the first transaction.
+  const isPool = hasMethods(pool, ['connect', 'query']) && !('connectionParameters' in pool);
+  if (!isPool) refuseClient(factory, pool, needs);
 }
 
 const watched = new WeakSet<PostgresPool>();

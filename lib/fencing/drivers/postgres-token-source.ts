@@ -1,27 +1,22 @@
 import type { TokenSource } from '../../core/fencing-token.ts';
+import { checkOptions } from '../../core/options/option-names.ts';
 import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
+import { DEFAULT_TABLE, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import { fenceClaims } from '../fence-claim.ts';
-import { claimParameters, listOfClaims } from '../sql/sql-executor.ts';
-import { fenceTableName } from '../sql/dialect.ts';
+import { rowsOfClaims } from '../sql/dialect.ts';
 import {
   checkPostgresPool,
   runPostgresTransaction,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
-import { postgresFenceRow, postgresFenceSql } from '../sql/postgres-sql.ts';
+import { postgresFenceSql } from '../sql/postgres-sql.ts';
 
 /** Issues tokens from the fence's own rows. */
 export interface PostgresTokenSource extends TokenSource {
   /** The CREATE TABLE of the rows; the same table as the fence's. */
   ddl(): string;
-}
-
-/** Locks the rows in the order of their keys, and raises each by one. */
-function raiseSql(table: string, count: number): string {
-  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
-ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder RETURNING token`;
 }
 
 /**
@@ -48,8 +43,9 @@ export function postgresTokenSource(
   pool: PostgresPool,
   options: Pick<SqlFenceOptions, 'table'> = {},
 ): PostgresTokenSource {
-  checkPostgresPool('postgresTokenSource', pool, options, ['table']);
-  const table = fenceTableName(options.table);
+  checkPostgresPool('postgresTokenSource', pool);
+  const known = { table: SQL_FENCE_OPTIONS.table };
+  const { table = DEFAULT_TABLE } = checkOptions('postgresTokenSource', known, options);
   return {
     ddl: () => postgresFenceSql.ddl(table),
     async issue({ keys, holder, signal }) {
@@ -57,9 +53,13 @@ export function postgresTokenSource(
       const raise = async (client: PostgresClient): Promise<number> => {
         // The lock may have been lost while a connection was awaited.
         signal.throwIfAborted();
-        const { rows } = await client.query(raiseSql(table, claims.length), [
-          ...claimParameters(claims),
-        ]);
+        const first = rowsOfClaims(postgresFenceSql, claims);
+        // Locks the rows in the order of their keys, and raises each by one.
+        const { rows } = await client.query(
+          `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${first.rows}
+ON CONFLICT (resource) DO UPDATE SET token = f.token + 1, holder = EXCLUDED.holder RETURNING token`,
+          [...first.parameters],
+        );
         const token = Math.max(...rows.map((row) => Number(row.token)));
         if (claims.length > 1)
           await client.query(

@@ -1,15 +1,16 @@
 import { types } from 'node:util';
-import { FencedUsageError, RedlockConfigError, StaleTokenError } from '../../core/errors.ts';
-import { kindOf } from '../../core/options/option-names.ts';
+import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
+import { checkOptions, kindOf } from '../../core/options/option-names.ts';
 import {
-  checkFenceArguments,
+  FENCE_OPTIONS,
+  hasMethods,
   keysOf,
   MARGIN_MS,
-  maxAgeOf,
   refuseClient,
+  text,
 } from '../fence-arguments.ts';
 import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '../fence.ts';
-import { checkFenceKey, fenceClaims, FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
+import { checkKey, fenceClaims, FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 
 /** Part of a client of ioredis, also of a cluster one, that the fence uses. */
@@ -116,6 +117,11 @@ end
 return replies
 `;
 
+const REDIS_OPTIONS = {
+  ...FENCE_OPTIONS,
+  keyPrefix: text(/^[^{}]*$/, 'give a string without braces, which would change the hash slot'),
+};
+
 /**
  * The fence over a Redis that holds data (not one of the lock nodes' business: any Redis, with persistence and
  * `maxmemory-policy noeviction`, for the fence must not be forgotten).
@@ -130,28 +136,20 @@ return replies
  * ```
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
-  const known = ['onStale', 'onEvent', 'maxAge', 'keyPrefix'];
   const needs = 'a client of ioredis without a keyPrefix';
-  checkFenceArguments('redisFence', client, ['eval'], needs, options, known);
-  // RENAME would write another key than it was given.
-  if (client.options?.keyPrefix) refuseClient('redisFence', client, needs);
-  const prefix = options.keyPrefix ?? 'fence:';
-  if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
-    throw new RedlockConfigError(
-      'keyPrefix',
-      prefix,
-      'give a string without braces, which would change the hash slot',
-    );
-  }
-  const maxAgeMs = maxAgeOf(options);
-  const reporter = new FenceReporter(options);
+  // With a prefix RENAME would write another key than it was given.
+  const isRight = hasMethods(client, ['eval']) && !client.options?.keyPrefix;
+  if (!isRight) refuseClient('redisFence', client, needs);
+  const checked = checkOptions('redisFence', REDIS_OPTIONS, options);
+  const { keyPrefix = 'fence:', maxAge: maxAgeMs, ...listeners } = checked;
+  const reporter = new FenceReporter(listeners);
   const fenceName = (key: string): string => {
-    checkFenceKey(key);
-    return prefix + hashedLike(key);
+    checkKey(key);
+    return keyPrefix + hashedLike(key);
   };
   const run = async (
     claims: readonly FenceClaim[],
-    commands: readonly StoredCommand[],
+    commands: readonly (readonly unknown[])[],
   ): Promise<readonly unknown[]> => {
     const { token, holder } = claims[0]!;
     const names = [...claims.map(({ key }) => fenceName(key)), ...commands.map(([, key]) => key)];
@@ -185,16 +183,15 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
 
 const keysIn = (claims: readonly FenceClaim[]): string[] => claims.map(({ key }) => key);
 
-type Storable = string | number | Buffer;
-type StoredCommand = readonly [name: Storable, key: Storable, ...parameters: Storable[]];
-
 /**
  * Copies the command as it is sent. The client would make text of anything: '' of undefined, '[object Object]' of an object.
  * @throws FencedUsageError
  */
-function storedCommand(command: RedisWriteCommand, claims: readonly FenceClaim[]): StoredCommand {
-  const [name, key, ...parameters] = command;
-  const stored = [name, key, ...parameters].map((value: unknown) => {
+function storedCommand(
+  [name, key, ...parameters]: RedisWriteCommand,
+  claims: readonly FenceClaim[],
+): readonly unknown[] {
+  return [name, key, ...parameters].map((value: unknown) => {
     if (typeof value === 'string' || (typeof value === 'number' && !Number.isNaN(value)))
       return value;
     // Bytes that are no Buffer mean nothing to ioredis.
@@ -205,7 +202,6 @@ function storedCommand(command: RedisWriteCommand, claims: readonly FenceClaim[]
       keysIn(claims),
     );
   });
-  return stored as unknown as StoredCommand;
 }
 
 /** Keys whose names stand for the fence of another key. */

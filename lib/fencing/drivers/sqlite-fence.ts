@@ -200,15 +200,16 @@ class SqliteTableFence<Database extends SqliteDatabase>
   ): Promise<void> {
     const claims = this.claimsOf(token, keysOf('fence.advance', options));
     if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
+    const call = { transaction: database, token, claims };
     try {
       // The statements answer at once, so nothing is left to wait for.
-      void this.advanceNow(database, token, claims);
+      void this.advanceNow(call);
     } catch (error) {
       const refused = () => Promise.reject(error as Error);
-      this.reportAdvance(database, token, claims, refused).catch(() => undefined);
+      this.reportAdvance(call, refused).catch(() => undefined);
       throw error;
     }
-    return this.reportAdvance(database, token, claims, () => Promise.resolve());
+    return this.reportAdvance(call, () => Promise.resolve());
   }
 
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void {

@@ -1,10 +1,10 @@
-import { RedlockConfigError } from '../../core/errors.ts';
-import { checkFenceArguments, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
+import { choice, having } from '../../core/options/option-names.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { isOutside } from '../drivers/mysql-fence.ts';
 import { isInPostgresTransaction } from '../drivers/postgres-pool.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
-import { dialectOf, rowsOf, SERVER_DIALECTS, type SqlDialect } from '../sql/sql-executor.ts';
+import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** Part of a Drizzle transaction that the fence uses. */
@@ -43,6 +43,11 @@ export interface DrizzleFenceOptions extends SqlFenceOptions {
   readonly dialect?: Exclude<SqlDialect, 'sqlite'>;
 }
 
+const DRIZZLE_OPTIONS = {
+  dialect: choice('postgresql', 'mysql'),
+  sql: having('raw', "give Drizzle's own: import { sql } from 'drizzle-orm'"),
+};
+
 /**
  * The fence over Drizzle on PostgreSQL (node-postgres, postgres.js, PGlite) or MySQL (mysql2): `drizzleFence(db, { sql })`, with
  * `sql` of drizzle-orm. `tx` is the Drizzle transaction. For SQLite give the driver's connection to `sqliteFence`.
@@ -63,18 +68,19 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   options: DrizzleFenceOptions,
 ): Fence<DrizzleTransactionOf<Database>> {
   const needs = 'the database that drizzle(…) returned';
-  const known = [...SQL_FENCE_OPTIONS, 'sql', 'dialect'];
-  checkFenceArguments('drizzleFence', database, ['transaction', 'execute'], needs, options, known);
-  const { dialect: name = 'postgresql', sql } = options ?? {};
-  const dialect = dialectOf('dialect', name, SERVER_DIALECTS);
-  if (typeof sql?.raw !== 'function') {
-    throw new RedlockConfigError(
-      'sql',
-      sql,
-      "give Drizzle's own: import { sql } from 'drizzle-orm'",
-    );
-  }
-  return new SqlFence<DrizzleTransactionOf<Database>>(
+  const methods = ['transaction', 'execute'];
+  // Null in place of a missing tag, so that it is looked at.
+  const given = { ...options, sql: options?.sql ?? null };
+  const { dialect = 'postgresql' } = checkFenceArguments(
+    'drizzleFence',
+    database,
+    methods,
+    needs,
+    given,
+    DRIZZLE_OPTIONS,
+  );
+  const { sql } = options;
+  return new SqlFence<DrizzleTransaction>(
     {
       dialect,
       database,
@@ -85,18 +91,16 @@ export function drizzleFence<Database extends DrizzleDatabase>(
           const [start, ...others] = text.split('?').map((piece) => sql.raw(piece));
           const chunks = others.flatMap((raw, index) => [sql.param(parameters[index]), raw]);
           const query = sql.join([start, ...chunks]);
-          const drizzle = transaction as DrizzleTransaction;
-          const answer = await drizzle.execute(query);
+          const answer = await transaction.execute(query);
           // A transaction of Drizzle doesn't know that it is over.
-          const status = drizzle.session?.client?.getTransactionStatus?.();
+          const status = transaction.session?.client?.getTransactionStatus?.();
           if (status === 'I' || isOutside(answer[0])) throw outsideTransaction([]);
           return rowsOf(answer);
         },
       }),
       isTransaction: (transaction) => {
-        const drizzle = transaction as DrizzleTransaction;
-        if (typeof drizzle.rollback !== 'function') return false;
-        const client = drizzle.session?.client;
+        if (typeof transaction.rollback !== 'function') return false;
+        const client = transaction.session?.client;
         // A transaction of postgres.js doesn't know that it is over either, and its answers don't tell.
         return (
           typeof client?.unsafe !== 'function' ||
@@ -107,5 +111,5 @@ export function drizzleFence<Database extends DrizzleDatabase>(
         database.transaction(work, isolationLevel ? { isolationLevel } : undefined),
     },
     options,
-  );
+  ) as unknown as Fence<DrizzleTransactionOf<Database>>;
 }

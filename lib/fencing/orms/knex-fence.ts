@@ -1,6 +1,6 @@
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import { dialectOf, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
+import { dialectOf, rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** Part of a Knex transaction that the fence uses. */
@@ -23,15 +23,6 @@ export type KnexTransactionOf<Knex> = Knex extends {
   ? Transaction
   : KnexTransaction;
 
-const DIALECTS: Readonly<Record<string, SqlDialect>> = {
-  pg: 'postgresql',
-  postgres: 'postgresql',
-  postgresql: 'postgresql',
-  mysql: 'mysql',
-  mysql2: 'mysql',
-  'better-sqlite3': 'sqlite',
-};
-
 /**
  * The fence over Knex (pg, mysql2, better-sqlite3). `tx` is the Knex transaction.
  *
@@ -51,23 +42,20 @@ export function knexFence<Knex extends KnexInstance>(
 ): Fence<KnexTransactionOf<Knex>> {
   const needs = 'a Knex: knex({ client, connection })';
   checkFenceArguments('knexFence', knex, ['transaction', 'raw'], needs, options);
-  const dialect = dialectOf('knex', String(knex.client?.config?.client), DIALECTS);
-  return new SqlFence<KnexTransactionOf<Knex>>(
+  const dialect = dialectOf('knex', String(knex.client?.config?.client));
+  return new SqlFence<KnexTransaction>(
     {
       dialect,
       database: knex,
       executor: (transaction) => ({
         placeholder: 'question-mark',
-        query: async (sql, parameters) =>
-          rowsOf(await (transaction as KnexTransaction).raw(sql, [...parameters])),
+        query: async (sql, parameters) => rowsOf(await transaction.raw(sql, [...parameters])),
       }),
-      isTransaction: (transaction) => {
-        const knexTransaction = transaction as KnexTransaction;
-        return knexTransaction.isTransaction === true && knexTransaction.isCompleted?.() !== true;
-      },
+      isTransaction: (transaction) =>
+        transaction.isTransaction === true && transaction.isCompleted?.() !== true,
       run: (work, isolationLevel) =>
         knex.transaction(work, isolationLevel ? { isolationLevel } : {}),
     },
     options,
-  );
+  ) as unknown as Fence<KnexTransactionOf<Knex>>;
 }

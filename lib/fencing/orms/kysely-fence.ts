@@ -1,11 +1,7 @@
-import { checkFenceArguments, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
+import { choice } from '../../core/options/option-names.ts';
+import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import {
-  dialectOf,
-  driverPlaceholder,
-  SERVER_DIALECTS,
-  type SqlDialect,
-} from '../sql/sql-executor.ts';
+import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** Part of a Kysely transaction that the fence uses. */
@@ -30,11 +26,6 @@ export type KyselyTransactionOf<Database> = Database extends {
 }
   ? Transaction
   : KyselyTransaction;
-
-const DIALECTS: Readonly<Record<SqlDialect, SqlDialect>> = {
-  ...SERVER_DIALECTS,
-  sqlite: 'sqlite',
-};
 
 /** Options of {@link kyselyFence}: Kysely doesn't tell which database it speaks to. */
 export interface KyselyFenceOptions extends SqlFenceOptions {
@@ -62,11 +53,11 @@ export function kyselyFence<Database extends KyselyDatabase>(
   options: KyselyFenceOptions = {},
 ): Fence<KyselyTransactionOf<Database>> {
   const needs = 'a Kysely: new Kysely({ dialect })';
-  const known = [...SQL_FENCE_OPTIONS, 'dialect'];
-  checkFenceArguments('kyselyFence', database, ['transaction'], needs, options, known);
-  const { dialect: name = 'postgresql' } = options;
-  const dialect = dialectOf('dialect', name, DIALECTS);
-  return new SqlFence<KyselyTransactionOf<Database>>(
+  const own = { dialect: choice('postgresql', 'mysql', 'sqlite') };
+  const methods = ['transaction'];
+  const checked = checkFenceArguments('kyselyFence', database, methods, needs, options, own);
+  const { dialect = 'postgresql' } = checked;
+  return new SqlFence<KyselyTransaction>(
     {
       dialect,
       database,
@@ -76,15 +67,15 @@ export function kyselyFence<Database extends KyselyDatabase>(
           // Copy of what `CompiledQuery.raw(sql, parameters)` of Kysely makes, so that nothing of it is imported.
           const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] };
           const compiled = { sql, parameters, query, queryId: { queryId: 'redlock-fence' } };
-          return (await (transaction as KyselyTransaction).executeQuery(compiled)).rows;
+          return (await transaction.executeQuery(compiled)).rows;
         },
       }),
-      isTransaction: (transaction) => (transaction as KyselyTransaction).isTransaction,
+      isTransaction: (transaction) => transaction.isTransaction,
       run: (work, isolationLevel) => {
         const builder = database.transaction();
         return (isolationLevel ? builder.setIsolationLevel(isolationLevel) : builder).execute(work);
       },
     },
     options,
-  );
+  ) as unknown as Fence<KyselyTransactionOf<Database>>;
 }

@@ -1,13 +1,8 @@
 import type { Duration } from '../../core/options/duration.ts';
-import { durationMs } from '../../core/options/duration.ts';
-import { checkFenceArguments, hasMethods, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
+import { choice, duration } from '../../core/options/option-names.ts';
+import { checkFenceArguments, hasMethods } from '../fence-arguments.ts';
 import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
-import {
-  dialectOf,
-  driverPlaceholder,
-  SERVER_DIALECTS,
-  type SqlDialect,
-} from '../sql/sql-executor.ts';
+import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** Part of Prisma's transaction client that the fence uses. */
@@ -37,6 +32,8 @@ export interface PrismaFenceOptions extends SqlFenceOptions {
   readonly maxWait?: Duration;
 }
 
+const LIMITS = { timeout: duration(1), maxWait: duration(1) };
+
 const ISOLATION: Readonly<Record<IsolationLevel, string>> = {
   'read committed': 'ReadCommitted',
   'repeatable read': 'RepeatableRead',
@@ -59,33 +56,27 @@ export function prismaFence<Database extends PrismaDatabase>(
   prisma: Database,
   options: PrismaFenceOptions = {},
 ): Fence<PrismaTransactionOf<Database>> {
-  const known = [...SQL_FENCE_OPTIONS, 'dialect', 'timeout', 'maxWait'];
-  checkFenceArguments('prismaFence', prisma, ['$transaction'], 'a PrismaClient', options, known);
-  const { dialect: name = 'postgresql' } = options;
-  const dialect = dialectOf('dialect', name, SERVER_DIALECTS);
-  const { timeout, maxWait } = options;
-  const limits = {
-    ...(timeout !== undefined && { timeout: durationMs('timeout', timeout, 1) }),
-    ...(maxWait !== undefined && { maxWait: durationMs('maxWait', maxWait, 1) }),
-  };
-  return new SqlFence<PrismaTransactionOf<Database>>(
+  const own = { ...LIMITS, dialect: choice('postgresql', 'mysql') };
+  const [needs, methods] = ['a PrismaClient', ['$transaction']];
+  const checked = checkFenceArguments('prismaFence', prisma, methods, needs, options, own);
+  const { dialect = 'postgresql', ...limits } = checked;
+  return new SqlFence<PrismaTransaction>(
     {
       dialect,
       database: prisma,
       executor: (transaction) => ({
         placeholder: driverPlaceholder(dialect),
         query: async (sql, parameters) => {
-          const client = transaction as unknown as PrismaTransaction;
           // Prisma wants a statement that returns no rows to be an `execute`.
           if (/^(WITH|SELECT)| RETURNING /.test(sql))
-            return client.$queryRawUnsafe(sql, ...parameters);
-          await client.$executeRawUnsafe(sql, ...parameters);
+            return transaction.$queryRawUnsafe(sql, ...parameters);
+          await transaction.$executeRawUnsafe(sql, ...parameters);
           return [];
         },
       }),
       // Prisma takes it away from the client of a transaction.
       isTransaction: (transaction) =>
-        hasMethods(transaction, ['$queryRawUnsafe']) && !('$connect' in (transaction as object)),
+        hasMethods(transaction, ['$queryRawUnsafe']) && !('$connect' in transaction),
       run: (work, isolationLevel) =>
         prisma.$transaction(work, {
           ...limits,
@@ -93,5 +84,5 @@ export function prismaFence<Database extends PrismaDatabase>(
         }),
     },
     options,
-  );
+  ) as unknown as Fence<PrismaTransactionOf<Database>>;
 }

@@ -1,6 +1,6 @@
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import { dialectOf, driverPlaceholder, rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
+import { dialectOf, driverPlaceholder, rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** Part of a TypeORM EntityManager that the fence uses. */
@@ -21,13 +21,6 @@ export type TypeormManagerOf<DataSource> = DataSource extends { readonly manager
   ? Manager
   : TypeormManager;
 
-const DIALECTS: Readonly<Record<string, SqlDialect>> = {
-  postgres: 'postgresql',
-  mysql: 'mysql',
-  mariadb: 'mysql',
-  'better-sqlite3': 'sqlite',
-};
-
 /**
  * The fence over a TypeORM DataSource (postgres, mysql, mariadb, better-sqlite3). `tx` is the transaction's EntityManager.
  *
@@ -47,24 +40,22 @@ export function typeormFence<DataSource extends TypeormDataSource>(
 ): Fence<TypeormManagerOf<DataSource>> {
   const needs = 'a DataSource of TypeORM';
   checkFenceArguments('typeormFence', dataSource, ['transaction', 'query'], needs, options);
-  const dialect = dialectOf('dataSource', dataSource.options.type, DIALECTS);
-  return new SqlFence<TypeormManagerOf<DataSource>>(
+  const dialect = dialectOf('dataSource', dataSource.options.type);
+  return new SqlFence<TypeormManager>(
     {
       dialect,
       database: dataSource,
       executor: (manager) => ({
         placeholder: driverPlaceholder(dialect),
         // Statements of the fence begin with WITH, INSERT or SELECT: TypeORM gives the rows of these (not `[rows, count]`).
-        query: async (sql, parameters) =>
-          rowsOf(await (manager as TypeormManager).query(sql, [...parameters])),
+        query: async (sql, parameters) => rowsOf(await manager.query(sql, [...parameters])),
       }),
-      isTransaction: (manager) =>
-        (manager as TypeormManager).queryRunner?.isTransactionActive === true,
+      isTransaction: (manager) => manager.queryRunner?.isTransactionActive === true,
       run: (work, isolationLevel) =>
         isolationLevel
           ? dataSource.transaction(isolationLevel.toUpperCase(), work)
           : dataSource.transaction(work),
     },
     options,
-  );
+  ) as unknown as Fence<TypeormManagerOf<DataSource>>;
 }

@@ -1,29 +1,30 @@
-import {
-  listOfClaims,
-  claimParameters,
-  type SqlDialect,
-  type SqlRow,
-  type SqlStatement,
-} from './sql-executor.ts';
-import { RedlockConfigError } from '../../core/errors.ts';
 import type { FenceClaim } from '../fence-claim.ts';
 import { postgresFenceSql } from './postgres-sql.ts';
+import type { SqlDialect, SqlRow, SqlStatement } from './sql-executor.ts';
 
 /**
  * The SQL of one dialect. Its parameters are key, token and holder of each claim, in the order of their keys. `advance` runs
  * statement by statement on one connection; the last one returns a row `(resource, token, holder)`, all text, for each claim:
  * what the fence holds afterwards. A claim whose row shows another token or holder is stale.
  *
- * A claim whose token is older than `maxAgeMs`, by the clock of the database behind its wait for the row, is stale, too: the rows
- * have the oldest token that is admitted as text in `oldest`, or the statement fails.
+ * A claim whose token is smaller than `oldest`, by the clock of the database behind its wait for the row, is stale, too: the rows
+ * have that as text in `oldest`, or the statement fails.
  */
 export interface FenceSql {
   /** Creates the table; safe to run again. */
   ddl(table: string): string;
-  /** @param count of the claims, at least one */
-  advance(table: string, count: number, maxAgeMs?: number): readonly string[];
+  /**
+   * @param rows of the claims, for VALUES
+   * @param keys of the claims, for IN
+   * @param oldest the oldest token that is admitted, when the fence has a `maxAge`
+   */
+  advance(table: string, rows: string, keys: string, oldest?: string): readonly string[];
   /** Microseconds since 1970 by the clock of the database, now: not when the transaction began. */
   readonly clock: string;
+  /** The type of tokens. */
+  readonly integer: string;
+  /** A key or holder, from its parameter. */
+  readonly text: (placeholder: string) => string;
   /** Encoding of keys and holders in its parameters, and of keys in the rows of `advance`. */
   readonly encode?: (text: string) => string;
   /** Runs after `advance`, where the rows of that don't tell transactions apart. */
@@ -33,7 +34,7 @@ export interface FenceSql {
 }
 
 /** MariaDB and MySQL: two statements on one connection, inside a transaction. */
-export const mysqlFenceSql: FenceSql = {
+const mysqlFenceSql: FenceSql = {
   // Binary columns: no collation may take two keys for one, nor ignore a trailing space.
   ddl: (table) => `CREATE TABLE IF NOT EXISTS ${table} (
   resource VARBINARY(2500) NOT NULL PRIMARY KEY,
@@ -43,39 +44,32 @@ export const mysqlFenceSql: FenceSql = {
 
   // UTC: an hour of local time comes twice a year.
   clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+  integer: 'SIGNED',
 
   // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally. The
   // character set of the connection may lack some of a key.
   encode: (text) => Buffer.from(text).toString('hex'),
+  text: (placeholder) => `UNHEX(${placeholder})`,
 
   // A savepoint ends with its transaction: with a deadlock whose error was swallowed, or a statement that commits implicitly.
   mark: 'SAVEPOINT redlock_fence',
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
-  advance(table, count, maxAgeMs?: number) {
-    const oldest =
-      maxAgeMs === undefined ? '' : `,\n  CAST(${this.clock} - ${maxAgeMs}000 AS CHAR) AS oldest`;
-    const rows = listOfClaims(
-      count,
-      (key, token, holder) => `(UNHEX(${key}), CAST(${token} AS SIGNED), UNHEX(${holder}))`,
-    );
-    const keys = listOfClaims(count, (key) => `UNHEX(${key})`);
-    return [
-      // Assignments run left to right: holder first, while token is still the old one.
-      `INSERT INTO ${table} (resource, token, holder) VALUES ${rows}
+  advance: (table, rows, keys, oldest) => [
+    // Assignments run left to right: holder first, while token is still the old one.
+    `INSERT INTO ${table} (resource, token, holder) VALUES ${rows}
 ON DUPLICATE KEY UPDATE
   holder = IF(VALUES(token) > token, VALUES(holder), holder),
   token = GREATEST(token, VALUES(token))`,
-      // Locking reads see the newest rows whatever the snapshot. The count of affected rows says nothing here.
-      `SELECT LOWER(HEX(resource)) AS resource, CAST(token AS CHAR) AS token,
-  CONVERT(holder USING utf8mb4) AS holder${oldest}
+    // Locking reads see the newest rows whatever the snapshot. The count of affected rows says nothing here.
+    `SELECT LOWER(HEX(resource)) AS resource, CAST(token AS CHAR) AS token,
+  CONVERT(holder USING utf8mb4) AS holder${oldest ? `,\n  CAST(${oldest} AS CHAR) AS oldest` : ''}
 FROM ${table} WHERE resource IN (${keys}) ORDER BY ${table}.resource FOR UPDATE`,
-    ];
-  },
+  ],
 };
 
 /** SQLite 3.35 or newer (RETURNING): one statement, best in a transaction begun with BEGIN IMMEDIATE. */
-export const sqliteFenceSql = {
+const sqliteFenceSql: FenceSql = {
   ddl: (table) => `CREATE TABLE IF NOT EXISTS ${table} (
   resource TEXT NOT NULL PRIMARY KEY,
   token INTEGER NOT NULL CHECK (token > 0),
@@ -83,27 +77,21 @@ export const sqliteFenceSql = {
 ) WITHOUT ROWID;`,
 
   clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+  integer: 'INTEGER',
+  text: (placeholder) => placeholder,
 
   // Savepoint ends with its transaction, such as by INSERT OR ROLLBACK whose error was swallowed.
   mark: 'SAVEPOINT redlock_fence',
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
-  advance(table, count, maxAgeMs?: number) {
-    const oldest =
-      maxAgeMs === undefined ? '' : `,\n  CAST(${this.clock} - ${maxAgeMs}000 AS TEXT) AS oldest`;
-    const rows = listOfClaims(
-      count,
-      (key, token, holder) => `(${key}, CAST(${token} AS INTEGER), ${holder})`,
-    );
-    return [
-      // MikroORM 6 looks for RETURNING with a blank before it, to know that there are rows.
-      `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
+  // MikroORM 6 looks for RETURNING with a blank before it, to know that there are rows.
+  advance: (table, rows, _keys, oldest) => [
+    `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
 ON CONFLICT (resource) DO UPDATE SET
   holder = CASE WHEN excluded.token > f.token THEN excluded.holder ELSE f.holder END,
-  token = MAX(f.token, excluded.token) RETURNING resource, CAST(token AS TEXT) AS token, holder${oldest}`,
-    ];
-  },
-} satisfies FenceSql;
+  token = MAX(f.token, excluded.token) RETURNING resource, CAST(token AS TEXT) AS token, holder${oldest ? `,\n  CAST(${oldest} AS TEXT) AS oldest` : ''}`,
+  ],
+};
 
 export const FENCE_SQL: Readonly<Record<SqlDialect, FenceSql>> = {
   postgresql: postgresFenceSql,
@@ -119,25 +107,27 @@ export interface FenceTable {
   readonly maxAgeMs?: number | undefined;
 }
 
+/** The statements of the advance, with their parameters. */
 export function advanceStatements(
   { dialect, name, maxAgeMs }: FenceTable,
   claims: readonly FenceClaim[],
 ): readonly SqlStatement[] {
-  const fenceSql = FENCE_SQL[dialect];
-  const parameters = claimParameters(claims, fenceSql.encode);
-  return fenceSql.advance(name, claims.length, maxAgeMs).map((sql) => ({ sql, parameters }));
+  const sql = FENCE_SQL[dialect];
+  const keys = claims.map((_claim, index) => sql.text(`$${index * 3 + 1}`)).join(', ');
+  const oldest = maxAgeMs === undefined ? undefined : `${sql.clock} - ${maxAgeMs}000`;
+  const { rows, parameters } = rowsOfClaims(sql, claims);
+  return sql.advance(name, rows, keys, oldest).map((each) => ({ sql: each, parameters }));
 }
 
-/**
- * A table name fit to stand in SQL unquoted.
- * @throws RedlockConfigError for anything else, also what would need quotes
- */
-export function fenceTableName(table: string = 'redlock_fence'): string {
-  const isName = /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/;
-  if (typeof table === 'string' && isName.test(table)) return table;
-  throw new RedlockConfigError(
-    'table',
-    table,
-    "use letters, digits and '_', with at most one schema in front ('app.redlock_fence')",
-  );
+/** The claims as a list for VALUES, with its parameters. */
+export function rowsOfClaims(
+  { text, integer, encode = (plain) => plain }: FenceSql,
+  claims: readonly FenceClaim[],
+): { readonly rows: string; readonly parameters: readonly string[] } {
+  const row = (first: number): string =>
+    `(${text(`$${first}`)}, CAST($${first + 1} AS ${integer}), ${text(`$${first + 2}`)})`;
+  return {
+    rows: claims.map((_claim, index) => row(index * 3 + 1)).join(', '),
+    parameters: claims.flatMap(({ key, token, holder }) => [encode(key), token, encode(holder)]),
+  };
 }

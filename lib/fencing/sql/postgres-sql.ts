@@ -1,16 +1,10 @@
-import { listOfClaims } from './sql-executor.ts';
-import type { FenceSql } from './dialect.ts';
+import type { SqlRow } from './sql-executor.ts';
 
 /** Prefix of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
 /** Mark in the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
-
-/** The row of a claim in a list of VALUES. */
-export function postgresFenceRow(key: string, token: string, holder: string): string {
-  return `(CAST(${key} AS text), CAST(${token} AS bigint), CAST(${holder} AS text))`;
-}
 
 /**
  * The number in a text, or the error 22P02. No cast: a database can have its own from text to bigint, and that may be lenient. Nor
@@ -37,16 +31,14 @@ const CLOCK = 'CAST(EXTRACT(EPOCH FROM pg_catalog.clock_timestamp()) * 1000000 A
  * error can't commit.
  * All claims of one token share token and holder, so the first claim's parameters stand for all.
  */
-function advance(table: string, count: number, maxAgeMs?: number): string {
-  const oldest = `${CLOCK} - ${maxAgeMs}000`;
-  const token =
-    maxAgeMs === undefined
-      ? 'f.token'
-      : `CASE WHEN f.token < ${oldest} THEN ${poison('f.resource', oldest, "''")} ELSE f.token END`;
+function advance(table: string, rows: string, oldest?: string): string {
+  const refuseOld = () =>
+    `CASE WHEN f.token < ${oldest} THEN ${poison('f.resource', oldest!, "''")} ELSE f.token END`;
+  const token = oldest === undefined ? 'f.token' : refuseOld();
   const verdict = `CASE WHEN f.token = CAST($2 AS bigint) AND f.holder = CAST($3 AS text) THEN ${token}
   ELSE ${poison('f.resource', 'f.token', 'f.holder')} END`;
   // RETURNING has a blank before it, as some clients want.
-  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${listOfClaims(count, postgresFenceRow)}
+  return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
 ON CONFLICT (resource) DO UPDATE SET
   token = GREATEST(f.token, EXCLUDED.token),
   holder = CASE WHEN EXCLUDED.token > f.token THEN EXCLUDED.holder ELSE f.holder END
@@ -54,20 +46,23 @@ ON CONFLICT (resource) DO UPDATE SET
 }
 
 /** PostgreSQL and PGlite: one statement. */
-export const postgresFenceSql: FenceSql = {
+export const postgresFenceSql = {
   // fillfactor: room for updates inside the page, so that nearly all are HOT.
-  ddl: (table) => `CREATE TABLE IF NOT EXISTS ${table} (
+  ddl: (table: string) => `CREATE TABLE IF NOT EXISTS ${table} (
   resource text COLLATE "C" PRIMARY KEY,
   token bigint NOT NULL CHECK (token > 0),
   holder text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50);`,
 
   clock: CLOCK,
-
-  advance: (table, count, maxAgeMs) => [advance(table, count, maxAgeMs)],
+  integer: 'bigint',
+  text: (placeholder: string) => `CAST(${placeholder} AS text)`,
+  advance: (table: string, rows: string, _keys: string, oldest?: string) => [
+    advance(table, rows, oldest),
+  ],
 
   // SELECT, as a savepoint would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit
   // any more.
-  checkMark: ([row]) =>
+  checkMark: ([row]: readonly SqlRow[]) =>
     `SELECT ${numberIn(`CASE pg_catalog.txid_current() WHEN ${BigInt(String(row?.['transaction']))} THEN '1' ELSE '${ENDED}' END`)}`,
 };

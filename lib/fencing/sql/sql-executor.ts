@@ -1,6 +1,5 @@
 import { RedlockConfigError } from '../../core/errors.ts';
 import type { IsolationLevel } from '../fence.ts';
-import type { FenceClaim } from '../fence-claim.ts';
 
 /** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
 export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
@@ -91,20 +90,26 @@ export function rowsOf(result: any): readonly SqlRow[] {
   return Array.isArray(result[0]) ? result[0] : result;
 }
 
-export const SERVER_DIALECTS = { postgresql: 'postgresql', mysql: 'mysql' } as const;
+/** Names of databases and drivers in Knex and TypeORM. */
+const DIALECTS: Readonly<Record<string, SqlDialect>> = {
+  pg: 'postgresql',
+  postgres: 'postgresql',
+  postgresql: 'postgresql',
+  mysql: 'mysql',
+  mysql2: 'mysql',
+  mariadb: 'mysql',
+  'better-sqlite3': 'sqlite',
+};
 
 /**
- * Dialect that the fence speaks to the database that a driver or ORM calls `name`.
- * @throws RedlockConfigError about `option` for a name that is not in `known`
+ * Dialect that the fence speaks to the database that an ORM calls `name`.
+ * @throws RedlockConfigError about `option` for a name that it does not know
  */
-export function dialectOf<Dialect extends SqlDialect>(
-  option: string,
-  name: string,
-  known: Readonly<Record<string, Dialect>>,
-): Dialect {
-  const dialect = Object.hasOwn(known, name) ? known[name] : undefined;
+export function dialectOf(option: string, name: string): SqlDialect {
+  const dialect = Object.hasOwn(DIALECTS, name) ? DIALECTS[name] : undefined;
   if (dialect) return dialect;
-  throw new RedlockConfigError(option, name, `the fence knows ${Object.keys(known).join(', ')}`);
+  const known = Object.keys(DIALECTS).join(', ');
+  throw new RedlockConfigError(option, name, `the fence knows ${known}`);
 }
 
 /** Statements of one transaction, and work between them; each may depend on what came of those before it. */
@@ -147,20 +152,4 @@ export function runSteps<Result>(
 
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
-}
-
-export function claimParameters(
-  claims: readonly FenceClaim[],
-  encode = (text: string): string => text,
-): readonly string[] {
-  return claims.flatMap(({ key, token, holder }) => [encode(key), token, encode(holder)]);
-}
-
-/** A list of SQL, with what `each` makes of the placeholders of every claim. */
-export function listOfClaims(
-  count: number,
-  each: (key: string, token: string, holder: string) => string,
-): string {
-  const positions = Array.from({ length: count }, (_none, index) => 1 + index * 3);
-  return positions.map((at) => each(`$${at}`, `$${at + 1}`, `$${at + 2}`)).join(', ');
 }

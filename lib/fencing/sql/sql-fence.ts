@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import { valuesOf } from '../../core/options/option-names.ts';
 import {
   DEFAULT_ATTEMPTS,
+  DEFAULT_TABLE,
   keysOf,
-  maxAgeOf,
+  SQL_FENCE_OPTIONS,
   transactionOptions,
   type TransactionOptions,
 } from '../fence-arguments.ts';
@@ -21,7 +23,7 @@ import type {
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
-import { FENCE_SQL, fenceTableName, type FenceTable } from './dialect.ts';
+import { FENCE_SQL, type FenceTable } from './dialect.ts';
 import { isRetryableSqlError, isAbortedTransactionError } from './sql-error.ts';
 import {
   runSteps,
@@ -45,6 +47,13 @@ interface FenceCall<Transaction, Result> extends HeldClaims {
   readonly of: object;
   /** Refusal of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: Refusal;
+}
+
+/** Call of `advance`. */
+interface AdvanceCall<Transaction> {
+  readonly transaction: Transaction;
+  readonly token: FenceToken | undefined;
+  readonly claims: readonly FenceClaim[];
 }
 
 /** Call by the transaction that a fence opened for it: the refusal by any fence dooms it. */
@@ -84,10 +93,14 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     options: SqlFenceOptions = {},
   ) {
     const { dialect, database = adapter, onlyConnection } = adapter;
-    const name = fenceTableName(options.table);
-    this.table = { dialect, name, maxAgeMs: maxAgeOf(options) };
+    const {
+      table: name = DEFAULT_TABLE,
+      maxAge: maxAgeMs,
+      ...listeners
+    } = valuesOf(SQL_FENCE_OPTIONS, options);
+    this.table = { dialect, name, maxAgeMs };
     this.context = new FenceContext(database, name, onlyConnection);
-    this.reporter = new FenceReporter(options);
+    this.reporter = new FenceReporter(listeners);
   }
 
   async transaction<Result>(
@@ -122,29 +135,19 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     const isInside = this.adapter.isTransaction(Object(transaction) as Transaction);
     // Because `await` is left out where the answer is known at once, what a caller sends that forgot its own stays behind this.
     if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
-    await this.reportAdvance(transaction, token, claims, async () => {
-      await this.advanceNow(transaction, token, claims);
+    const call = { transaction, token, claims };
+    await this.reportAdvance(call, async () => {
+      await this.advanceNow(call);
     });
   }
 
   /** Runs in the transaction, which may be one on another connection than that of the fence. */
-  protected advanceNow(
-    transaction: Transaction,
-    token: FenceToken | undefined,
-    claims: readonly FenceClaim[],
-  ): Promise<void> | void {
-    return runSteps(
-      this.adapter.executor(transaction),
-      this.advanceSteps(transaction, token, claims),
-    );
+  protected advanceNow(call: AdvanceCall<Transaction>): Promise<void> | void {
+    return runSteps(this.adapter.executor(call.transaction), this.advanceSteps(call));
   }
 
   /** A refusal in a transaction of a fence dooms that, at once. */
-  private *advanceSteps(
-    transaction: Transaction,
-    token: FenceToken | undefined,
-    claims: readonly FenceClaim[],
-  ): SqlSteps<void> {
+  private *advanceSteps({ transaction, token, claims }: AdvanceCall<Transaction>): SqlSteps<void> {
     const call = openCalls.get(transaction as object);
     try {
       yield* advanceFence(this.table, claims);
@@ -156,9 +159,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
 
   /** A refusal in its own transaction is reported when that has been rolled back. */
   protected async reportAdvance(
-    transaction: Transaction,
-    token: FenceToken | undefined,
-    claims: readonly FenceClaim[],
+    { transaction, token, claims }: AdvanceCall<Transaction>,
     advance: () => Promise<void>,
   ): Promise<void> {
     if (openCalls.get(transaction as object)?.of === this) return advance();
@@ -261,13 +262,13 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   }
 
   /** Runs the work once in a transaction, whose first statement after its settings is the advance. */
-  private async attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
-    const { dialect } = this.adapter;
-    const settings = transactionSettings(call.options ?? {}, dialect);
+  private attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
+    const { options = {} } = call;
+    const settings = transactionSettings(options, this.adapter.dialect);
     const commit: CommitCheck = {};
     const steps = (transaction: Transaction) =>
       this.attemptSteps(call, transaction, settings, commit);
-    return this.begin(steps, call.options?.isolationLevel, commit);
+    return this.begin(steps, options.isolationLevel, commit);
   }
 
   /** @throws the refusal of the call when the work succeeded in spite of it */

@@ -10,10 +10,6 @@ const KEYS_PER_TRANSACTION = 500;
 
 /** Parts of pruning that differ in each dialect. */
 interface PruneSql {
-  /** The type of tokens. */
-  readonly integer: string;
-  /** A key as it is shown, from its parameter. */
-  readonly key: (placeholder: string) => string;
   /** The column of keys as it comes here, and goes back. */
   readonly shownKey: string;
   /** Parts of a DELETE of rows by their keys: before FROM and behind the table. */
@@ -26,15 +22,11 @@ interface PruneSql {
 
 const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
   postgresql: {
-    integer: 'bigint',
-    key: (placeholder) => `CAST(${placeholder} AS text)`,
     shownKey: 'resource',
     delete: ['DELETE', ''],
     lockFree: 'FOR UPDATE SKIP LOCKED',
   },
   mysql: {
-    integer: 'SIGNED',
-    key: (placeholder) => `UNHEX(${placeholder})`,
     // Text would depend on the character set of the connection.
     shownKey: 'HEX(resource)',
     // Statement without the index may look at all rows, and lock them.
@@ -42,8 +34,6 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
     lockFree: 'FOR UPDATE SKIP LOCKED',
   },
   sqlite: {
-    integer: 'INTEGER',
-    key: (placeholder) => placeholder,
     shownKey: 'resource',
     // When DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works.
     delete: ['WITH none AS (SELECT 1) DELETE', ''],
@@ -97,16 +87,17 @@ function* deletePage(
   limit: string,
   after: string,
 ): SqlSteps<{ readonly deleted: number; readonly last: string | undefined }> {
+  const { integer, text } = FENCE_SQL[dialect];
   const sql = PRUNE_SQL[dialect];
-  const isOld = `token >= ${FIRST_TIME} AND token < CAST($1 AS ${sql.integer})`;
+  const isOld = `token >= ${FIRST_TIME} AND token < CAST($1 AS ${integer})`;
   const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS expired FROM ${name}
-WHERE resource > ${sql.key('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
+WHERE resource > ${text('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
   const rows: readonly SqlRow[] = yield { sql: page, parameters: [limit, after] };
   let old = rows.filter((row) => Number(row['expired']) === 1).map(shownKey);
   const [verb, index] = sql.delete;
   const last = rows.length < KEYS_PER_TRANSACTION ? undefined : shownKey(rows.at(-1)!);
   const rowsOf = (keys: readonly string[]): string =>
-    `FROM ${name} AS f ${index} WHERE resource IN (${keys.map((_key, at) => sql.key(`$${at + 2}`)).join(', ')}) AND ${isOld}`;
+    `FROM ${name} AS f ${index} WHERE resource IN (${keys.map((_key, at) => text(`$${at + 2}`)).join(', ')}) AND ${isOld}`;
   if (old.length > 0 && sql.lockFree) {
     const free = `SELECT ${sql.shownKey} AS shown ${rowsOf(old)} ${sql.lockFree}`;
     const rows: readonly SqlRow[] = yield { sql: free, parameters: [limit, ...old] };

@@ -3,7 +3,6 @@ import { FencedUsageError } from '../../core/errors.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
 import type { SectionOptions } from '../section.ts';
-import type { FencedInterceptor } from './fenced.interceptor.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** Everything that `@Fenced` on one method means. */
@@ -20,7 +19,9 @@ export interface FencedDefinition extends LockParameters {
 }
 
 /** Runs the methods under `@Fenced`. */
-export type FencedRunner = Pick<FencedInterceptor, 'run'>;
+export interface FencedRunner {
+  run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;
+}
 
 const FENCED = Symbol('nestjs-fenced-lock/fenced');
 

@@ -1,11 +1,8 @@
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 
-const OF_THE_SERVER = ['NOSCRIPT', 'BUSY', 'LOADING', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'OOM'];
-const OF_A_WRITE = ['WRONGTYPE', 'READONLY', 'MASTERDOWN', 'MISCONF', 'NOREPLICAS'];
-const OF_A_CLUSTER = ['MOVED', 'ASK', 'CROSSSLOT', 'CLUSTERDOWN'];
-
-/** Errors with which a server refuses a command, or a script before its first write. */
-const NOTHING_WRITTEN = new Set([...OF_THE_SERVER, ...OF_A_WRITE, ...OF_A_CLUSTER]);
+/** Matches errors with which a server refuses a command, or a script before its first write. */
+const NOTHING_WRITTEN =
+  /^(NOSCRIPT|BUSY|LOADING|NOAUTH|WRONGPASS|NOPERM|OOM|WRONGTYPE|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT|CLUSTERDOWN)\b/;
 
 /** Matches the refusals of a server that is no primary; Redis 6 puts the word behind the place in the script. */
 const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN)\b/;
@@ -37,9 +34,9 @@ export function unexpectedReply(command: string, reply: unknown): NodeFailure {
 export function failureOf(error: unknown, conceal: (message: string) => string): NodeFailure {
   const message = errorMessage(error);
   if (isErrorReply(error)) {
-    const code = /^[A-Z]+/.exec(message)?.[0] ?? '';
-    const refused = failure('error', withoutDigests(conceal(message)), NOTHING_WRITTEN.has(code));
-    return code === 'NOSCRIPT' ? { ...refused, mustJoin: true } : refused;
+    const text = withoutDigests(conceal(message));
+    const refused = failure('error', text, NOTHING_WRITTEN.test(message));
+    return isNoScript(error) ? { ...refused, mustJoin: true } : refused;
   }
   if (isNotWritable(error)) return notSent('the connection is closing');
   return failure('unreachable', 'the connection was closed before the answer');

@@ -1,165 +1,121 @@
 import type {
-  AcquireReply,
   AcquireRequest,
-  ExtendReply,
   ExtendRequest,
-  InspectReply,
-  InspectRequest,
-  ReleaseReply,
   ReleaseRequest,
-  WaitReply,
   WaitRequest,
 } from '../../core/nodes/lock-node.ts';
 import { inModuleContext } from '../../core/system-environment.ts';
 import { MOST_KEYS, VALUES_PER_REQUEST } from '../batch.ts';
-import { ACQUIRE, gateName, EXTEND, INSPECT, RELEASE, WAIT, type Script } from '../scripts.ts';
+import { ACQUIRE, EXTEND, gateName, RELEASE, WAIT, type Script } from '../scripts.ts';
 import { errorReply } from './node-failure.ts';
-import {
-  parseAcquireReply,
-  parseExtendReply,
-  parseInspectReply,
-  parseReleaseReply,
-  parseWaitReply,
-} from './replies.ts';
+import * as replies from './replies.ts';
+
+export type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest;
+
+/** Names of the scripts in a batch; and how many keys stand before those of the locks: marker and gate. */
+const OWN_KEYS = { a: 2, e: 1, r: 0, w: 0 } as const;
 
 /** Script as the port asks for it: what a request looks like on the wire, and what the reply means. */
-export interface ScriptCall<Request, Reply> {
-  readonly script: Script;
-  /** Digest of the script, in the Redis protocol; a vote goes by that of its connection. */
-  readonly digest: string;
+export class ScriptCall<Reply> {
   /** Votes go by a digest that no server but the one that was joined knows. */
   readonly isVote: boolean;
-  /** Never written before its tick ends: others follow, and no caller waits for one. */
-  readonly isPatient: boolean;
-  /** Name of it in a batch; undefined where it goes alone. */
-  readonly letter: string | undefined;
+  /** Digest of the script, in the Redis protocol; a vote goes by that of its connection. */
+  readonly digest: string;
   /** The last request is remembered, because it goes to all nodes in a row. */
-  encode(request: Request): EncodedRequest;
-  parse(reply: unknown, request: Request): Reply;
+  #last: ScriptRequest | undefined;
+  #encoded: EncodedRequest | undefined;
+  /** Texts that differ between requests of one marker by the number of their keys only. */
+  #heads: Head[] = [];
+  #marker = '';
+
+  constructor(
+    readonly letter: keyof typeof OWN_KEYS,
+    readonly script: Script,
+    readonly parse: (reply: unknown, request: ScriptRequest) => Reply,
+  ) {
+    this.isVote = letter === 'a' || letter === 'e';
+    this.digest = bulk(script.sha1);
+  }
+
+  encode(request: ScriptRequest): EncodedRequest {
+    if (request === this.#last) return this.#encoded!;
+    const { marker, pairs } = request.names;
+    if (marker !== this.#marker) this.#heads = [];
+    this.#marker = marker;
+    // Locks that were held keep their floors, and who waits asks for none.
+    const step = 'member' in request || ('granted' in request && request.granted) ? 2 : 1;
+    const keyCount = pairs.length / step;
+    let keys = '';
+    for (let index = 0; index < pairs.length; index += step) keys += bulk(pairs[index]!);
+    const head = (this.#heads[keyCount] ??= headOf(this.letter, keyCount, marker));
+    this.#last = request;
+    this.#encoded = new EncodedRequest(head, keyCount, keys, valuesOf(request));
+    return this.#encoded;
+  }
 }
 
-export const ACQUIRE_CALL = scriptCall<AcquireRequest, AcquireReply>(
-  'a',
-  ACQUIRE,
-  parseAcquireReply,
-);
-export const EXTEND_CALL = scriptCall<ExtendRequest, ExtendReply>('e', EXTEND, parseExtendReply);
-export const RELEASE_CALL = scriptCall<ReleaseRequest, ReleaseReply>(
-  'r',
-  RELEASE,
-  parseReleaseReply,
-);
-export const WAIT_CALL = scriptCall<WaitRequest, WaitReply>('w', WAIT, parseWaitReply);
-export const INSPECT_CALL = scriptCall<InspectRequest, InspectReply>(
-  undefined,
-  INSPECT,
-  parseInspectReply,
-);
-
-type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest | InspectRequest;
+export const ACQUIRE_CALL = new ScriptCall('a', ACQUIRE, replies.parseAcquireReply);
+export const EXTEND_CALL = new ScriptCall('e', EXTEND, replies.parseExtendReply);
+export const RELEASE_CALL = new ScriptCall('r', RELEASE, replies.parseReleaseReply);
+export const WAIT_CALL = new ScriptCall('w', WAIT, replies.parseWaitReply);
 
 /**
  * Request in the Redis protocol, for all nodes. A class: when a burst of callers has let nearly all objects of one literal
  * outlive a collection, V8 makes all later ones, with their strings, among the old ones, where only a full collection finds them.
  */
 class EncodedRequest {
+  /** Arguments of its own script behind the digest. */
+  readonly rest: string;
+  /** Part of it in the values of a batch. */
+  readonly inBatch: string;
+
   constructor(
+    readonly head: Head,
     /** Number of keys without marker and gate. */
     readonly keyCount: number,
     readonly keys: string,
-    /** EVALSHA of its own script: what stands in front of the digest, and behind it. */
-    readonly head: string,
-    readonly tail: string,
-    /** Part of it in the values of a batch. */
-    readonly inBatch: string,
-  ) {}
+    values: string,
+  ) {
+    this.rest = head.alone + keys + values;
+    this.inBatch = head.inBatch + values;
+  }
 }
 
-const YES = bulk('1');
-const NO = bulk('0');
-const EVALSHA = bulk('evalsha');
-const EVAL = bulk('eval');
+/** Text in front of the keys, alone, and in front of the values in a batch. */
+interface Head {
+  readonly alone: string;
+  /** Number of arguments behind the digest. */
+  readonly count: number;
+  readonly inBatch: string;
+}
 
-function scriptCall<Request extends ScriptRequest, Reply>(
-  letter: string | undefined,
-  script: Script,
-  parse: (reply: unknown, request: Request) => Reply,
-): ScriptCall<Request, Reply> {
-  const isVote = letter === 'a' || letter === 'e';
-  const valueCount = letter === undefined ? 0 : VALUES_PER_REQUEST;
-  const ownKeyCount = letter === 'a' ? 2 : isVote ? 1 : 0;
-  /** Text in front of the names, alone and in a batch, by their number. */
-  const heads: (readonly [head: string, count: string, inBatch: string])[] = [];
-  let last: Request | undefined;
-  let encoded: EncodedRequest;
-  let lastMarker = '';
-  let ownKeys = '';
-  const encode = (request: Request): EncodedRequest => {
-    if (request === last) return encoded;
-    const { marker, pairs } = request.names;
-    // Locks that were held keep their floors, and who waits asks for none.
-    const isOfLocks = 'member' in request || ('granted' in request && request.granted);
-    const step = isOfLocks ? 2 : 1;
-    const keyCount = pairs.length / step;
-    let keys = '';
-    let values = '';
-    for (let index = 0; index < pairs.length; index += step) keys += bulk(pairs[index]!);
-    if ('ballot' in request) {
-      // Floors are compared as strings of 16 digits.
-      values = bulk(String(request.ballot).padStart(16, '0')) + bulk(request.holder);
-      values += bulk(String(request.ttlMs));
-    } else if ('granted' in request) {
-      values = bulk(request.holder) + (request.granted ? YES : NO) + (request.pass ? YES : NO);
-    } else if ('member' in request) {
-      values = bulk(request.member) + bulk(String(request.ticket)) + bulk(String(request.lifeMs));
-    }
-    const [head, count, inBatch] = (heads[keyCount] ??= [
-      evalsha(keyCount + ownKeyCount + valueCount),
-      bulk(String(keyCount + ownKeyCount)),
-      letter === undefined ? '' : bulk(`${letter}${keyCount}`),
-    ]);
-    if (marker !== lastMarker) {
-      lastMarker = marker;
-      ownKeys = [marker, gateName(marker)].slice(0, ownKeyCount).map(bulk).join('');
-    }
-    last = request;
-    const tail = count + ownKeys + keys + values;
-    encoded = new EncodedRequest(keyCount, keys, head, tail, inBatch + values);
-    return encoded;
-  };
-  const digest = bulk(script.sha1);
+function headOf(letter: ScriptCall<any>['letter'], keyCount: number, marker: string): Head {
+  const own = [marker, gateName(marker)].slice(0, OWN_KEYS[letter]);
   return {
-    script,
-    digest,
-    isVote,
-    isPatient: letter === 'e' || letter === 'r' || letter === 'w',
-    letter,
-    encode,
-    parse,
+    alone: [keyCount + own.length, ...own].map(bulk).join(''),
+    count: 1 + own.length + keyCount + VALUES_PER_REQUEST,
+    inBatch: bulk(letter + keyCount),
   };
 }
 
-/** The beginning of a command with so many arguments after the number of its keys. */
-function evalsha(count: number): string {
-  return `*${count + 3}\r\n${EVALSHA}`;
+const FLAGS = [bulk(0), bulk(1)];
+
+function valuesOf(request: ScriptRequest): string {
+  if ('ballot' in request) {
+    // Floors are compared as strings of 16 digits.
+    const ballot = String(request.ballot).padStart(16, '0');
+    return bulk(ballot) + bulk(request.holder) + bulk(request.ttlMs);
+  }
+  if ('granted' in request)
+    return bulk(request.holder) + FLAGS[Number(request.granted)] + FLAGS[Number(request.pass)];
+  return bulk(request.member) + bulk(request.ticket) + bulk(request.lifeMs);
 }
 
-/** A string in the Redis protocol. */
-export function bulk(value: string): string {
-  return `$${Buffer.byteLength(value)}\r\n${value}\r\n`;
-}
-
-export type ScriptCommands = ReturnType<typeof scriptCommands>;
-
-/** A request on its way to one node: what is written, and whom to call with the reply. */
-export type ScriptCommand = InstanceType<ScriptCommands['ScriptCommand']>;
-
-/** Command that is written at once: a request, or several of them. */
-export type WireCommand = InstanceType<ScriptCommands['WireCommand']>;
-
-/** Digests, in the Redis protocol, that only the server behind one connection knows. */
-export interface VotingDigests {
-  /** Digests of ACQUIRE and EXTEND, by their letters. */
+/** Voting scripts that one start of one server knows, and no other server. */
+export interface VotingScripts {
+  readonly start: string;
+  readonly scripts: readonly Script[];
+  /** Digests, in the Redis protocol: of ACQUIRE and EXTEND, by their letters. */
   readonly a: string;
   readonly e: string;
   readonly batch: string;
@@ -168,9 +124,123 @@ export interface VotingDigests {
 /** Receives the commands that were answered with an error, or not at all. */
 export interface ScriptCommandOwner {
   /** Undefined until the server was joined. */
-  readonly voting: VotingDigests | undefined;
+  readonly voting: VotingScripts | undefined;
   /** `wasInBatch`: the error is that of a whole batch, in which nothing was executed, or nothing is known. */
   rejected(command: ScriptCommand, error: unknown, wasInBatch?: boolean): void;
+}
+
+/** Command that is written at once: a request, or several of them. */
+export interface Outgoing {
+  /** Text in the Redis protocol. */
+  readonly text: string;
+  answered(reply: unknown): void;
+  refused(error: unknown): void;
+}
+
+/** A request on its way to one node: what is written, and whom to call with the reply. */
+export class ScriptCommand implements Outgoing {
+  readonly encoded: EncodedRequest;
+
+  constructor(
+    readonly call: ScriptCall<any>,
+    readonly request: ScriptRequest,
+    readonly settle: (reply: any) => void,
+    readonly owner: ScriptCommandOwner,
+    readonly isByText = false,
+  ) {
+    this.encoded = call.encode(request);
+  }
+
+  get text(): string {
+    const { call, encoded, owner } = this;
+    const { rest, head } = encoded;
+    if (this.isByText) return `*${2 + head.count}\r\n${EVAL}${bulk(call.script.text)}${rest}`;
+    // The text alone has a digest that no server knows: before a join, NOSCRIPT leads to it.
+    const digest = (call.isVote && owner.voting?.[call.letter as 'a' | 'e']) || call.digest;
+    return `*${2 + head.count}\r\n${EVALSHA}${digest}${rest}`;
+  }
+
+  answered(reply: unknown): void {
+    this.settle(this.call.parse(reply, this.request));
+  }
+
+  refused(error: unknown, wasInBatch = false): void {
+    this.owner.rejected(this, error, wasInBatch);
+  }
+}
+
+/** A string, or the digits of a number, in the Redis protocol. */
+export function bulk(value: string | number): string {
+  const length = typeof value === 'number' ? String(value).length : Buffer.byteLength(value);
+  return `$${length}\r\n${value}\r\n`;
+}
+
+const EVALSHA = bulk('evalsha');
+const EVAL = bulk('eval');
+
+/** Several requests as one script, in their order. */
+class BatchCommand implements Outgoing {
+  /** Emptied by the reply: what has outlived a garbage collection would keep all that came after it for another one. */
+  readonly #commands: ScriptCommand[];
+
+  constructor(commands: ScriptCommand[]) {
+    this.#commands = commands;
+  }
+
+  get text(): string {
+    const [first] = this.#commands;
+    const { marker } = first!.request.names;
+    let keyCount = 2;
+    let keys = bulk(marker) + bulk(gateName(marker));
+    let values = '';
+    for (const { encoded } of this.#commands) {
+      keyCount += encoded.keyCount;
+      keys += encoded.keys;
+      values += encoded.inBatch;
+    }
+    const count = 3 + keyCount + this.#commands.length * (1 + VALUES_PER_REQUEST);
+    const { batch } = first!.owner.voting!;
+    return `*${count}\r\n${EVALSHA}${batch}${bulk(keyCount)}${keys}${values}`;
+  }
+
+  /** 1 is the reply of each. What is no list of replies either is no reply to any of them. */
+  answered(answer: unknown): void {
+    const commands = this.#commands.splice(0);
+    const list: unknown[] =
+      Array.isArray(answer) && answer.length === commands.length ? answer : [];
+    for (let index = 0; index < commands.length; index += 1) {
+      const command = commands[index]!;
+      const reply = answer === 1 ? 1 : list[index];
+      const isRefusal = Array.isArray(reply) && reply[0] === 'e' && reply.length === 2;
+      throwingLater(() =>
+        isRefusal ? command.refused(errorReply(String(reply[1]))) : command.answered(reply),
+      );
+    }
+  }
+
+  refused(error: unknown): void {
+    for (const command of this.#commands.splice(0))
+      throwingLater(() => command.refused(error, true));
+  }
+}
+
+/** The same requests in the same order, those that can go together in one command. */
+export function batched(commands: readonly ScriptCommand[]): Outgoing[] {
+  const written: Outgoing[] = [];
+  let batch: ScriptCommand[] = [];
+  let keyCount = 0;
+  const end = () => {
+    if (batch.length > 0) written.push(batch.length > 1 ? new BatchCommand(batch) : batch[0]!);
+    batch = [];
+    keyCount = 0;
+  };
+  for (const command of commands) {
+    if (keyCount + command.encoded.keyCount > MOST_KEYS) end();
+    batch.push(command);
+    keyCount += command.encoded.keyCount;
+  }
+  end();
+  return written;
 }
 
 /** The class of commands of one copy of ioredis. */
@@ -178,31 +248,23 @@ export type CommandClass = (new (name: string, args: unknown[]) => object) & {
   readonly prototype: object;
 };
 
-/**
- * Commands for the clients of one copy of ioredis: written from a text that was made once for all nodes, and settled by a
- * callback. They inherit from its own class but skip its constructor, which costs a tenth of a whole round trip.
- */
-export function scriptCommands(Base: CommandClass) {
-  const WireCommand = wireCommandOf(Base);
-  const ScriptCommand = scriptCommandOf(WireCommand);
-  return { WireCommand, ScriptCommand, BatchCommand: batchCommandOf(WireCommand) };
-}
+export type WireCommandClass = ReturnType<typeof wireCommandOf>;
 
-function wireCommandOf(Base: CommandClass) {
-  abstract class WireCommand {
+/**
+ * Commands for the clients of one copy of ioredis: written from a text, and settled by a callback. They inherit from its own class
+ * but skip its constructor, which costs a tenth of a whole round trip.
+ */
+export function wireCommandOf(Base: CommandClass) {
+  class WireCommand {
     declare transformReply: (reply: unknown) => unknown;
-    abstract readonly text: string;
-    abstract readonly call: { parse(reply: unknown, request: any): unknown };
-    abstract readonly request: unknown;
-    abstract readonly settle: (reply: any) => void;
-    abstract refused(error: unknown): void;
+
+    constructor(readonly sent: Outgoing) {}
 
     /** Bound, because tracers take it from the command and call it alone; made only when it is read. */
     get resolve(): (reply: unknown) => void {
       return (reply) => {
         try {
-          const value = typeof reply === 'number' ? reply : this.transformReply(reply);
-          this.settle(this.call.parse(value, this.request));
+          this.sent.answered(typeof reply === 'number' ? reply : this.transformReply(reply));
         } catch (thrown) {
           throwLater(thrown);
         }
@@ -215,7 +277,7 @@ function wireCommandOf(Base: CommandClass) {
 
     /** Reached while somebody else writes or closes. */
     get reject(): (error: unknown) => void {
-      return (error) => inModuleContext(() => throwingLater(() => this.refused(error)));
+      return (error) => inModuleContext(() => throwingLater(() => this.sent.refused(error)));
     }
 
     set reject(value) {
@@ -223,7 +285,7 @@ function wireCommandOf(Base: CommandClass) {
     }
 
     toWritable(): string {
-      return this.text;
+      return this.sent.text;
     }
 
     setReplyContext(): void {}
@@ -237,111 +299,8 @@ function wireCommandOf(Base: CommandClass) {
   return WireCommand;
 }
 
-function scriptCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
-  return class ScriptCommand extends WireCommand {
-    readonly encoded: EncodedRequest;
-    readonly text: string;
-
-    constructor(
-      readonly call: ScriptCall<any, any>,
-      readonly request: unknown,
-      readonly settle: (reply: any) => void,
-      readonly owner: ScriptCommandOwner,
-      isByText = false,
-    ) {
-      super();
-      this.encoded = call.encode(request);
-      const { head, tail } = this.encoded;
-      const digest = call.isVote ? owner.voting?.[call.letter as 'a' | 'e'] : call.digest;
-      // The text alone has a digest that no server knows: before a join, NOSCRIPT leads to it.
-      this.text = isByText
-        ? head.replace(EVALSHA, EVAL) + bulk(call.script.text) + tail
-        : head + (digest ?? call.digest) + tail;
-    }
-
-    refused(error: unknown, wasInBatch = false): void {
-      this.owner.rejected(this, error, wasInBatch);
-    }
-  };
-}
-
-function batchCommandOf(WireCommand: ReturnType<typeof wireCommandOf>) {
-  /** Several requests as one script, in their order. */
-  return class BatchCommand extends WireCommand {
-    readonly call = { parse: (replies: unknown) => replies };
-    readonly request = undefined;
-
-    /** Emptied by the reply: what has outlived a garbage collection would keep all that came after it for another one. */
-    constructor(readonly commands: ScriptCommand[]) {
-      super();
-    }
-
-    get text(): string {
-      const [first] = this.commands;
-      const { marker } = (first!.request as AcquireRequest).names;
-      let keyCount = 2;
-      let keys = bulk(marker) + bulk(gateName(marker));
-      let values = '';
-      for (const { encoded } of this.commands) {
-        keyCount += encoded.keyCount;
-        keys += encoded.keys;
-        values += encoded.inBatch;
-      }
-      const valueCount = this.commands.length * (1 + VALUES_PER_REQUEST);
-      const { batch } = first!.owner.voting!;
-      return evalsha(keyCount + valueCount) + batch + bulk(String(keyCount)) + keys + values;
-    }
-
-    /** 1 is the reply of each. What is no list of replies either is no reply to any of them. */
-    readonly settle = (replies: unknown): void => {
-      const commands = this.commands.splice(0);
-      const list: unknown[] =
-        Array.isArray(replies) && replies.length === commands.length ? replies : [];
-      for (let index = 0; index < commands.length; index += 1) {
-        const command = commands[index]!;
-        const reply = replies === 1 ? 1 : list[index];
-        throwingLater(() => {
-          const isRefusal = Array.isArray(reply) && reply[0] === 'e' && reply.length === 2;
-          if (isRefusal) command.refused(errorReply(String(reply[1])));
-          else command.settle(command.call.parse(reply, command.request));
-        });
-      }
-    };
-
-    refused(error: unknown): void {
-      for (const command of this.commands.splice(0))
-        throwingLater(() => command.refused(error, true));
-    }
-  };
-}
-
-/** The same requests in the same order, those that can go together in one command. */
-export function batched(
-  commands: readonly ScriptCommand[],
-  { BatchCommand }: ScriptCommands,
-): WireCommand[] {
-  const written: WireCommand[] = [];
-  let batch: ScriptCommand[] = [];
-  let keyCount = 0;
-  const end = () => {
-    if (batch.length > 0) written.push(batch.length > 1 ? new BatchCommand(batch) : batch[0]!);
-    batch = [];
-    keyCount = 0;
-  };
-  for (const command of commands) {
-    const { call, encoded } = command;
-    const isFull = keyCount + encoded.keyCount > MOST_KEYS;
-    if (isFull || call.letter === undefined) end();
-    batch.push(command);
-    keyCount += encoded.keyCount;
-    if (call.letter === undefined) end();
-  }
-  end();
-  return written;
-}
-
 /** Errors that our side throws must not end up in ioredis' parser. */
-function throwingLater(action: () => void): void {
+export function throwingLater(action: () => void): void {
   try {
     action();
   } catch (thrown) {

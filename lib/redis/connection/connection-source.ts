@@ -2,8 +2,8 @@ import { Command, Redis } from 'ioredis';
 import type { RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
-import { scriptCommands } from '../commands/script-command.ts';
-import type { CommandClass, ScriptCommands } from '../commands/script-command.ts';
+import { wireCommandOf } from '../commands/script-command.ts';
+import type { CommandClass, WireCommandClass } from '../commands/script-command.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -61,7 +61,7 @@ export class ConnectionSource {
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
   /** Commands for the copy of ioredis that the clients are of. */
-  readonly commands: ScriptCommands;
+  readonly WireCommand: WireCommandClass;
   /** Receives the message when its server says that it is no primary. */
   onDemoted: ((message: string) => void) | undefined;
   /** Whether a client was ready once. */
@@ -83,7 +83,7 @@ export class ConnectionSource {
     if (options.db != null && !(Number.isInteger(options.db) && options.db >= 0))
       throw refused('a node with a wrong db', 'give the number of a database, from 0');
     const { Command: OwnCommand = Command } = this.#template.constructor as Partial<typeof Redis>;
-    this.commands = scriptCommands(OwnCommand as unknown as CommandClass);
+    this.WireCommand = wireCommandOf(OwnCommand as unknown as CommandClass);
     this.address = addressOf(options);
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
   }

@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Duplex } from 'node:stream';
-import type { TimerHandle } from '../../core/environment.ts';
-import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
+import { inModuleContext } from '../../core/system-environment.ts';
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 import {
   errorMessage,
@@ -12,23 +11,22 @@ import {
   isNotWritable,
   NOT_WRITABLE,
 } from '../commands/node-failure.ts';
-import { batched } from '../commands/script-command.ts';
-import type { ScriptCall, ScriptCommand, ScriptCommandOwner } from '../commands/script-command.ts';
+import { batched, ScriptCommand, throwingLater } from '../commands/script-command.ts';
+import type {
+  ScriptCall,
+  ScriptCommandOwner,
+  ScriptRequest,
+  VotingScripts,
+} from '../commands/script-command.ts';
 import { MOST_REQUESTS } from '../batch.ts';
-import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
 import type { ConnectionSource } from './connection-source.ts';
-import type { VotingScripts } from '../joining.ts';
-import type { RedisLink } from './redis-link.ts';
+import { Heartbeat } from './heartbeat.ts';
+import type { Beating } from './heartbeat.ts';
 
-/** Silence after which a PING asks for life; give or take a quarter, so that clients do not ask in step. */
-const PING_AFTER_MS = 10_000;
-/** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
-const BEATS = 4;
-
+const UNANSWERED =
+  'the server accepted the connection but did not answer: it is frozen, is still loading its data, or has no TLS on this port';
 const SHUT =
   ' before its first answer: no Redis answers there, or it speaks TLS on this port; then write rediss://';
-
-const { timers, random } = systemEnvironment;
 
 /** A command in the queue of ioredis, as far as the parser of replies uses it. */
 interface QueuedCommand {
@@ -50,58 +48,54 @@ interface ClientInternals {
   readonly stream: Duplex;
 }
 
+function internalsOf(client: Redis): ClientInternals {
+  return client as unknown as ClientInternals;
+}
+
+export interface ConnectionOwner {
+  /** It is connected, authenticated, in its database, and its server does not load. */
+  ready(connection: RedisConnection): void;
+  /** Called once, also when it never was ready. */
+  ended(connection: RedisConnection): void;
+  /** An answer has been due for the silence limit; called again while that lasts. */
+  silent(connection: RedisConnection): void;
+  /** It was silent, and is no longer. */
+  spoke(connection: RedisConnection): void;
+}
+
 /**
  * Connection, from connecting to its end, and the one writer on it. It has a client of its own, so that nothing (a
  * queue, a command in flight, a subscription, a half-dead state of a client) can pass to the next.
  */
-export class RedisConnection implements ScriptCommandOwner {
+export class RedisConnection implements ScriptCommandOwner, Beating {
   readonly client: Redis;
   /** Receives messages of channels: with it the connection is one for subscriptions only. */
   onMessage: ((channel: string, message: string) => void) | undefined;
-  /** Resolves when the socket is closed. */
-  readonly closed: Promise<void>;
   /** Reason why it ended, or why it isn't ready. */
   problem = 'the connection was closed';
   /** Scripts of the server that was joined. */
   voting: VotingScripts | undefined;
-  isSilent = false;
   /** Collects, and writes nothing yet. */
   isHeldBack = false;
-  wasReady = false;
-  readonly #internals: ClientInternals;
+  readonly heartbeat: Heartbeat;
   readonly #source: ConnectionSource;
-  readonly #owner: RedisLink;
-  readonly #beatMs: number;
+  readonly #owner: ConnectionOwner;
   #collected: ScriptCommand[] = [];
   #text = '';
   #isOver = false;
   /** Batches are sent until one was refused because of names in it that this user may not use. */
   #sendsBatches = true;
-  #timer: TimerHandle;
-  #isResting = false;
-  #hasReceived = false;
-  #missedBeats = 0;
 
   /**
    * Called in the context of the module: sockets keep the one in which they were made.
    * @throws what the client throws that can't be made
    */
-  constructor(source: ConnectionSource, owner: RedisLink, silenceLimitMs: number) {
+  constructor(source: ConnectionSource, owner: ConnectionOwner, silenceLimitMs: number) {
     this.#source = source;
     this.#owner = owner;
-    this.#beatMs = silenceLimitMs / BEATS;
     this.client = source.create();
-    this.#internals = this.client as unknown as ClientInternals;
     ignoreLateErrors(this.client);
-    this.closed = new Promise((resolve) => this.client.once('end', () => resolve()));
-    // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
-    this.#timer = timers.set(
-      () =>
-        this.drop(
-          'the server accepted the connection but did not answer: it is frozen, is still loading its data, or has no TLS on this port',
-        ),
-      CONNECT_TIMEOUT_MS,
-    );
+    this.heartbeat = new Heartbeat(this, silenceLimitMs);
     // A write that fails ends the connection in the context of the one who wrote.
     this.client.on('error', (error) => inModuleContext(() => this.#failed(error)));
     this.client.once('connect', () => guardReplies(this));
@@ -110,23 +104,30 @@ export class RedisConnection implements ScriptCommandOwner {
     this.client.connect().catch((error: unknown) => this.#failed(error));
   }
 
+  /** Resolves when the socket is closed. */
+  get closed(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.client.status === 'end') resolve();
+      else this.client.once('end', resolve);
+    });
+  }
+
   /** Commands can be written now. */
   get isUsable(): boolean {
-    return this.wasReady && !this.#isOver && this.client.status === 'ready';
+    return this.heartbeat.hasStarted && !this.#isOver && this.client.status === 'ready';
   }
 
   /**
-   * Collects a command and returns true, or writes it at once: where it would wait for nothing, or completes a batch. A patient
-   * one waits for others also where no answer is due.
+   * Collects a command and returns true, or writes it at once: where it would wait for nothing, or completes a batch. Only a vote
+   * for a new lock does not wait for others where no answer is due: a caller waits for it.
    */
-  send<Request, Reply>(
-    call: ScriptCall<Request, Reply>,
-    request: Request,
+  send<Reply>(
+    call: ScriptCall<Reply>,
+    request: ScriptRequest,
     settle: (reply: Reply) => void,
   ): boolean {
-    this.#collected.push(new this.#source.commands.ScriptCommand(call, request, settle, this));
-    const { length } = this.#collected;
-    const isDue = length === 1 && !call.isPatient && this.#internals.commandQueue.length === 0;
+    const length = this.#collected.push(new ScriptCommand(call, request, settle, this));
+    const isDue = length === 1 && call.letter === 'a' && !this.isAsked;
     const mayWait = length < MOST_REQUESTS && !isDue;
     if (!mayWait) this.flush();
     return mayWait;
@@ -138,19 +139,20 @@ export class RedisConnection implements ScriptCommandOwner {
     if (commands.length === 0 || this.isHeldBack) return;
     this.#collected = [];
     const isBatch = this.#sendsBatches && this.voting !== undefined && commands.length > 1;
-    const written = isBatch ? batched(commands, this.#source.commands) : commands;
-    for (const command of written) void this.client.sendCommand(command as never, this as never);
+    const { WireCommand } = this.#source;
+    for (const each of isBatch ? batched(commands) : commands)
+      void this.client.sendCommand(new WireCommand(each) as never, this as never);
     const text = this.#text;
     this.#text = '';
-    if (text !== '') this.#internals.stream.write(text);
-    if (this.#isResting) this.#watch();
+    if (text !== '') internalsOf(this.client).stream.write(text);
+    if (this.heartbeat.isResting) this.heartbeat.watch();
   }
 
   /** Sends anything else, after what was collected. */
   ask<Reply>(send: (client: Redis) => Promise<Reply>): Promise<Reply> {
     this.flush();
     const reply = inModuleContext(() => send(this.client));
-    this.#watch();
+    if (this.heartbeat.isResting) this.heartbeat.watch();
     return reply;
   }
 
@@ -165,9 +167,27 @@ export class RedisConnection implements ScriptCommandOwner {
     const isUnknown = isNoScript(error);
     if (call.isVote || !(isOfOthers || isUnknown) || !this.isUsable)
       return settle(this.failure(error));
-    const { ScriptCommand } = this.#source.commands;
     this.#collected.push(new ScriptCommand(call, request, settle, this, isUnknown));
     this.flush();
+  }
+
+  ping(): void {
+    // An error is as good as PONG: somebody is there.
+    this.ask((client) => client.ping()).catch(() => undefined);
+  }
+
+  get isAsked(): boolean {
+    return internalsOf(this.client).commandQueue.length > 0;
+  }
+
+  unready(): void {
+    this.drop(UNANSWERED);
+  }
+
+  silent(): void {
+    if (this.#isOver) return;
+    this.heartbeat.isSilent = true;
+    this.#owner.silent(this);
   }
 
   /** Meaning of the error of a command on this connection. */
@@ -202,80 +222,38 @@ export class RedisConnection implements ScriptCommandOwner {
     const message = errorMessage(error);
     if (message !== 'Connection is closed.') this.problem = this.#source.conceal(message);
     // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
-    if (!this.wasReady) this.drop(this.problem);
+    if (!this.heartbeat.hasStarted) this.drop(this.problem);
   }
 
   #ready(): void {
     if (this.#isOver || this.client.status !== 'ready') return;
-    this.wasReady = true;
+    this.heartbeat.start();
     this.#source.hasConnected = true;
     if (!this.#source.holdsProcess) this.client.stream.unref?.();
-    this.#internals.stream.on('data', () => {
-      this.#hasReceived = true;
-      if (!this.isSilent) return;
-      this.isSilent = false;
+    internalsOf(this.client).stream.on('data', () => {
+      this.heartbeat.hasReceived = true;
+      if (!this.heartbeat.isSilent) return;
+      this.heartbeat.isSilent = false;
       this.#owner.spoke(this);
     });
-    this.#rest();
     this.#owner.ready(this);
   }
 
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    timers.clear(this.#timer);
+    this.heartbeat.stop();
     if (this.#wasShut()) this.problem += SHUT;
-    for (const command of this.#collected.splice(0)) command.reject(new Error(NOT_WRITABLE));
+    for (const command of this.#collected.splice(0))
+      inModuleContext(() => throwingLater(() => command.refused(new Error(NOT_WRITABLE))));
     this.#owner.ended(this);
   }
 
   /** The server has never sent anything, and closed it; as one does that waits for the handshake of TLS. */
   #wasShut(): boolean {
     if (this.#source.hasConnected || this.#source.usesTls) return false;
-    const { stream } = this.client;
-    return (
-      stream?.bytesRead === 0 &&
-      /\b(ECONNRESET|EPIPE)\b|^the connection was closed$/.test(this.problem)
-    );
-  }
-
-  /** Notes that something was sent: the answer is due. */
-  #watch(): void {
-    if (!this.#isResting || this.#isOver) return;
-    this.#isResting = false;
-    this.#hasReceived = false;
-    this.#missedBeats = 0;
-    this.#beatLater();
-  }
-
-  #beatLater(): void {
-    timers.clear(this.#timer);
-    this.#timer = timers.set(() => this.#beat(), this.#beatMs, true);
-  }
-
-  #beat(): void {
-    if (this.#internals.commandQueue.length === 0) return this.#rest();
-    // Beats are one more than the limit has, because the answer may be due since a moment ago.
-    this.#missedBeats = this.#hasReceived ? 0 : this.#missedBeats + 1;
-    this.#hasReceived = false;
-    this.#beatLater();
-    // Data that has arrived while this process did not read is there after the next poll.
-    if (this.#missedBeats > BEATS) systemEnvironment.afterPoll(() => this.#doubt());
-  }
-
-  #rest(): void {
-    this.#isResting = true;
-    const pause = PING_AFTER_MS * (0.75 + random.fraction() / 2);
-    timers.clear(this.#timer);
-    // An error is as good as PONG: somebody is there.
-    const ping = () => this.ask((client) => client.ping()).catch(() => undefined);
-    this.#timer = timers.set(() => void ping(), pause, true);
-  }
-
-  #doubt(): void {
-    if (this.#hasReceived || this.#isOver) return;
-    this.isSilent = true;
-    this.#owner.silent(this);
+    const isClosed = /\b(ECONNRESET|EPIPE)\b|^the connection was closed$/.test(this.problem);
+    return this.client.stream?.bytesRead === 0 && isClosed;
   }
 }
 
@@ -284,7 +262,7 @@ export class RedisConnection implements ScriptCommandOwner {
  * to a handshake that was given up because of its certificate. Without a listener it would end the process.
  */
 function ignoreLateErrors(client: Redis): void {
-  const { connector } = client as unknown as ClientInternals;
+  const { connector } = internalsOf(client);
   const connect = connector.connect.bind(connector);
   connector.connect = async (...parameters) => {
     const stream = await connect(...parameters);
@@ -299,7 +277,7 @@ function ignoreLateErrors(client: Redis): void {
  */
 function guardReplies(owner: RedisConnection): void {
   const { client } = owner;
-  const { commandQueue, stream } = client as unknown as ClientInternals;
+  const { commandQueue, stream } = internalsOf(client);
   const shift = commandQueue.shift.bind(commandQueue);
   let isBroken = false;
   const broken = (message: string) => {

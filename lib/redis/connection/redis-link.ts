@@ -3,6 +3,7 @@ import { inModuleContext, systemEnvironment } from '../../core/system-environmen
 import { errorMessage, isErrorReply } from '../commands/node-failure.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import { RedisConnection } from './redis-connection.ts';
+import type { ConnectionOwner } from './redis-connection.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
@@ -32,14 +33,15 @@ export interface RedisLinkListener {
  * and takes its place when it is answered and the first is still silent. When neither is, the server stalls: it will
  * execute what the first one carried, so nothing is given up.
  */
-export class RedisLink {
+export class RedisLink implements ConnectionOwner {
   /** The connection, when commands can be written. */
   connection: RedisConnection | undefined;
   readonly #source: ConnectionSource;
   readonly #listener: RedisLinkListener;
   /** Problem of the last attempt to connect that ended. */
   #problem: string | undefined;
-  #silenceLimitMs = 0;
+  /** Undefined until it is opened. */
+  #silenceLimitMs: number | undefined;
   #current: RedisConnection | undefined;
   #successor: RedisConnection | undefined;
   /** The successor that is wanted also where the first one answers. */
@@ -48,7 +50,6 @@ export class RedisLink {
   readonly #open = new Set<RedisConnection>();
   #failures = 0;
   #timer: TimerHandle;
-  #isOpen = false;
   #isClosed = false;
 
   constructor(source: ConnectionSource, listener: RedisLinkListener) {
@@ -67,8 +68,7 @@ export class RedisLink {
 
   /** Starts connecting, unless it has. */
   open(silenceLimitMs: number): void {
-    if (this.#isOpen || this.#isClosed) return;
-    this.#isOpen = true;
+    if (this.#silenceLimitMs !== undefined || this.#isClosed) return;
     this.#silenceLimitMs = silenceLimitMs;
     inModuleContext(() => this.#connect());
   }
@@ -93,13 +93,12 @@ export class RedisLink {
   renew(): void {
     const { connection } = this;
     if (connection === undefined || this.#successor !== undefined) return;
-    connection.isSilent = true;
-    connection.ask((client) => client.ping()).catch(() => undefined);
+    connection.heartbeat.isSilent = true;
+    connection.ping();
     inModuleContext(() => this.#connect());
     this.#renewal = this.#successor;
   }
 
-  /** Takes a connection that is connected, authenticated, in its database, and whose server does not load. */
   ready(connection: RedisConnection): void {
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
@@ -108,7 +107,6 @@ export class RedisLink {
     this.#listener.opened(connection);
   }
 
-  /** Called once, also when it never was ready. */
   ended(connection: RedisConnection): void {
     if (connection === this.#successor) {
       this.#successor = undefined;
@@ -121,18 +119,16 @@ export class RedisLink {
     this.#successor = undefined;
     successor?.drop(this.problem);
     this.#connectLater();
-    if (connection.wasReady) this.#listener.closed?.(this.problem);
+    if (connection.heartbeat.hasStarted) this.#listener.closed?.(this.problem);
     else if (!this.#isClosed) this.#listener.failed?.(this.problem);
   }
 
-  /** An answer has been due for the silence limit; called again while that lasts. */
   silent(connection: RedisConnection): void {
     if (connection !== this.#current) connection.drop('no answer');
     else if (this.#successor === undefined && this.#timer === undefined) this.#connect();
     else this.#listener.stalled?.();
   }
 
-  /** Notes that a connection was silent, and is no longer. */
   spoke(connection: RedisConnection): void {
     if (connection !== this.#current) return;
     this.#failures = 0;
@@ -144,10 +140,10 @@ export class RedisLink {
   #connect(): void {
     timers.clear(this.#timer);
     this.#timer = undefined;
-    if (this.#isClosed || this.#current?.isSilent === false) return;
+    if (this.#isClosed || this.#current?.heartbeat.isSilent === false) return;
     let connection: RedisConnection;
     try {
-      connection = new RedisConnection(this.#source, this, this.#silenceLimitMs);
+      connection = new RedisConnection(this.#source, this, this.#silenceLimitMs!);
     } catch (error) {
       this.#problem = this.#source.conceal(errorMessage(error));
       this.#connectLater();
@@ -175,12 +171,13 @@ export class RedisLink {
     this.#current = this.connection = successor;
     this.#failures = 0;
     // Release must not overtake its vote: nothing is written before the first one has answered everything, this last.
-    successor.isHeldBack = !first.isSilent;
+    successor.isHeldBack = !first.heartbeat.isSilent;
     if (successor.isHeldBack) this.#listener.replaced?.(successor);
     const isWhole =
       successor.isHeldBack &&
       (await first.ask((client) => client.ping()).then(() => true, isErrorReply));
-    if (first.isSilent) first.drop('given up: it was silent, and a second connection was answered');
+    if (first.heartbeat.isSilent)
+      first.drop('given up: it was silent, and a second connection was answered');
     if (
       this.#current === successor &&
       !(isWhole && successor.voting?.start === first.voting?.start)

@@ -1,14 +1,6 @@
 import { NOT_CONNECTED } from './memory-fault.ts';
 import type { MemoryLockServer, MemoryServerClient } from './memory-lock-server.ts';
 
-/** Request on a connection. */
-export interface MemoryCommand {
-  /** Runs on the server; `undefined`: no reply will ever come. */
-  execute(): unknown;
-  /** Called once: with the reply, or with a failure when the connection ends first. */
-  settle(reply: unknown): void;
-}
-
 export interface MemoryConnectionOwner {
   /** Runs `arrive` after one way through the network. */
   travel(arrive: () => void): void;
@@ -31,7 +23,7 @@ export class MemoryConnection implements MemoryServerClient {
   isUp = false;
   readonly #server: MemoryLockServer;
   readonly #owner: MemoryConnectionOwner;
-  readonly #unsettled = new Set<MemoryCommand>();
+  readonly #unsettled = new Set<(reply: unknown) => void>();
   readonly #requests: Way = { sent: [], arrived: 0 };
   readonly #replies: Way = { sent: [], arrived: 0 };
   #closed = false;
@@ -41,11 +33,22 @@ export class MemoryConnection implements MemoryServerClient {
     this.#owner = owner;
   }
 
-  send(command: MemoryCommand): void {
+  /**
+   * @param execute runs on the server; `undefined`: no reply will ever come
+   * @param settle called once: with the reply, or with a failure when the connection ends first
+   */
+  send(execute: () => unknown, settle: (reply: unknown) => void): void {
     // Command that is settled when the connection closes may lead to the next one at once.
-    if (this.#closed) return command.settle(NOT_CONNECTED);
-    this.#unsettled.add(command);
-    this.#travel(this.#requests, () => this.#execute(command));
+    if (this.#closed) return settle(NOT_CONNECTED);
+    this.#unsettled.add(settle);
+    this.#travel(this.#requests, () => {
+      const reply = execute();
+      if (this.#closed && this.#requests.sent.length === 0) this.#server.disconnect(this);
+      if (reply === undefined) return;
+      this.#reply(() => {
+        if (this.#unsettled.delete(settle)) settle(reply);
+      });
+    });
   }
 
   drain(): void {
@@ -75,23 +78,11 @@ export class MemoryConnection implements MemoryServerClient {
     this.#closed = true;
     this.#replies.sent = [];
     if (this.#requests.sent.length === 0) this.#server.disconnect(this);
-    const failure = {
-      ...NOT_CONNECTED,
-      nothingWritten: false,
-      message: `connection closed: ${message}`,
-    };
+    const said = `connection closed: ${message}`;
     const unsettled = [...this.#unsettled];
     this.#unsettled.clear();
-    for (const command of unsettled) command.settle(failure);
-  }
-
-  #execute(command: MemoryCommand): void {
-    const reply = command.execute();
-    if (this.#closed && this.#requests.sent.length === 0) this.#server.disconnect(this);
-    if (reply === undefined) return;
-    this.#reply(() => {
-      if (this.#unsettled.delete(command)) command.settle(reply);
-    });
+    for (const settle of unsettled)
+      settle({ ...NOT_CONNECTED, nothingWritten: false, message: said });
   }
 
   #reply(deliver: () => void): void {

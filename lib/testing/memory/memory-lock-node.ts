@@ -193,15 +193,13 @@ export class MemoryLockNode implements port.LockNode {
     if (!this.server.connect(connection)) return this.#reconnectLater();
     this.#connection = connection;
     // A stopped server accepts connections but answers nothing: its first answer makes this one count.
-    connection.send({
-      execute: () => 'PONG',
-      settle: (reply) => {
-        if (reply !== 'PONG') return;
-        connection.isUp = true;
-        this.#subscribe();
-        this.#listener?.opened();
-      },
-    });
+    const answered = (reply: unknown) => {
+      if (reply !== 'PONG') return;
+      connection.isUp = true;
+      this.#subscribe();
+      this.#listener?.opened();
+    };
+    connection.send(() => 'PONG', answered);
   }
 
   #lost(message: string): void {
@@ -233,7 +231,7 @@ export class MemoryLockNode implements port.LockNode {
         const reply = fault === 'lose-request' ? undefined : run();
         return fault === undefined ? reply : undefined;
       };
-      this.#connection.send({ execute, settle: (reply) => settle(reply as Reply) });
+      this.#connection.send(execute, (reply) => settle(reply as Reply));
     } else settle(NOT_CONNECTED as Reply);
     return false;
   }
@@ -248,14 +246,12 @@ export class MemoryLockNode implements port.LockNode {
   #subscribe(): void {
     const [connection, channel] = [this.#connection, this.#channel];
     if (channel === undefined || !connection?.isUp) return;
-    connection.send({
-      execute: () => {
-        this.server.subscribe(channel, connection);
-        return 'subscribed';
-      },
-      settle: (reply) => {
-        if (reply === 'subscribed') this.#listener?.listening();
-      },
+    const subscribe = () => {
+      this.server.subscribe(channel, connection);
+      return 'subscribed';
+    };
+    connection.send(subscribe, (reply) => {
+      if (reply === 'subscribed') this.#listener?.listening();
     });
   }
 

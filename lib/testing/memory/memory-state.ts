@@ -9,7 +9,7 @@ interface Entry<Value> {
 /** Keys of a Redis that expire by that server's own clock. */
 class ExpiringMap<Value> {
   /** Everything with its absolute expiry, as a dump file has it. */
-  entries = new Map<string, Entry<Value>>();
+  readonly entries = new Map<string, Entry<Value>>();
   readonly #nowMs: () => number;
 
   constructor(nowMs: () => number) {
@@ -53,10 +53,6 @@ class ExpiringMap<Value> {
   /** Names of the keys that exist now. */
   names(): string[] {
     return [...this.entries.keys()].filter((name) => this.#live(name) !== undefined);
-  }
-
-  load(dump: ReadonlyMap<string, unknown>): void {
-    this.entries = new Map(dump as ReadonlyMap<string, Entry<Value>>);
   }
 
   #live(name: string): Entry<Value> | undefined {
@@ -111,11 +107,11 @@ export class MemoryState {
   readonly nowMicros: () => number;
   readonly locks: ExpiringMap<string>;
   readonly floors: ExpiringMap<Floor>;
-  markers = new Map<string, Marker>();
+  readonly markers = new Map<string, Marker>();
   /** Processes that wait, in the order of their tickets, by the name of the lock. */
   readonly queues: ExpiringMap<readonly QueuedProcess[]>;
   /** Configurations by the name of the marker, in the order of the joins. */
-  configurations = new Map<string, readonly Joined[]>();
+  readonly configurations = new Map<string, readonly Joined[]>();
   /** Changes with every start of the server. */
   runId: string;
   /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
@@ -135,28 +131,26 @@ export class MemoryState {
   }
 
   clear(): void {
-    const { locks, floors, queues, markers, configurations } = this;
-    for (const each of [locks.entries, floors.entries, queues.entries, markers, configurations])
-      each.clear();
+    for (const map of Object.values(this.#data())) map.clear();
     this.hasServedGuard = false;
   }
 
   dump(): MemorySnapshot {
-    return {
-      locks: new Map(this.locks.entries),
-      floors: new Map(this.floors.entries),
-      markers: new Map(this.markers),
-      queues: new Map(this.queues.entries),
-      configurations: new Map(this.configurations),
-    };
+    const copies = Object.entries(this.#data()).map(([name, map]) => [name, new Map(map)]);
+    return Object.fromEntries(copies) as MemorySnapshot;
   }
 
-  load({ locks, floors, markers, queues, configurations }: MemorySnapshot): void {
-    this.locks.load(locks);
-    this.floors.load(floors);
-    this.queues.load(queues);
-    this.markers = new Map(markers);
-    this.configurations = new Map(configurations as ReadonlyMap<string, readonly Joined[]>);
+  load(snapshot: MemorySnapshot): void {
+    for (const [name, map] of Object.entries(this.#data())) {
+      map.clear();
+      for (const [key, value] of snapshot[name as keyof MemorySnapshot]) map.set(key, value);
+    }
+  }
+
+  #data(): Readonly<Record<keyof MemorySnapshot, Map<string, any>>> {
+    const { markers, configurations } = this;
+    const [locks, floors, queues] = [this.locks.entries, this.floors.entries, this.queues.entries];
+    return { locks, floors, markers, queues, configurations };
   }
 }
 
