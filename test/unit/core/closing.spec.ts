@@ -17,15 +17,6 @@ describe('close', () => {
     expect(node.asked('acquire')).toEqual([]);
   });
 
-  it('ends held locks as lost, and releases them on every node', async () => {
-    const { cluster, redlock, received } = await newProcess();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    const { signal } = lock;
-    await cluster.settle(redlock.close());
-    expect(signal.reason).toMatchObject({ name: 'LockLostError', reason: 'closed' });
-    expect([lock.isHeld, received('lost').length, cluster.holders('a')]).toEqual([false, 1, 0]);
-  });
-
   it('rejects all who wait, in line or behind a holder, and leaves no key behind', async () => {
     const { cluster, redlock } = await newProcess({ wait: '1m' });
     cluster.occupy('a', [0, 1], 60_000);
@@ -81,20 +72,6 @@ describe('close', () => {
 });
 
 describe('drain', () => {
-  it('refuses new locks at once, and lets held sections finish', async () => {
-    const { cluster, redlock } = await newProcess();
-    const lock = await cluster.settle(redlock.acquire('a'));
-    let drained = false;
-    const draining = redlock.drain(30_000).then(() => (drained = true));
-    await expect(redlock.acquire('b')).rejects.toMatchObject(CLOSED);
-    expect(await redlock.ready(0)).toBe(false);
-    // Longer than the ttl: it is still extended.
-    await cluster.advance(10_000);
-    expect([drained, lock.isHeld]).toEqual([false, true]);
-    await cluster.settle(Promise.all([lock.release(), draining]));
-    expect(lock.signal.aborted).toBe(false);
-  });
-
   it('lets sections that it waits for take further locks, until its limit', async () => {
     const { cluster, redlock } = await newProcess();
     cluster.occupy('taken', [0, 1, 2], 60_000);
@@ -114,18 +91,6 @@ describe('drain', () => {
     await cluster.settle(drained);
     expect(await cluster.settle(refused)).toMatchObject({ ...CLOSED, keys: ['taken'] });
     expect(['a', 'b', 'free'].map((key) => cluster.holders(key))).toEqual([0, 0, 0]);
-  });
-
-  it('ends as lost what takes longer than its limit, and resolves when the nodes know', async () => {
-    const { cluster, redlock } = await newProcess({ latencyMs: 20 });
-    const lock = await cluster.settle(redlock.acquire('a'));
-    const startedAtMs = cluster.nowMs;
-    await cluster.settle(redlock.drain(5_000));
-    expect([cluster.nowMs - startedAtMs, cluster.holders('a')]).toEqual([5_020, 0]);
-    expect(() => lock.ensure()).toThrow(
-      /the application shut down, and 'shutdownTimeout' was over/,
-    );
-    expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST' });
   });
 });
 

@@ -61,24 +61,6 @@ describe('a release of a section', () => {
   });
 });
 
-describe('a release while an extension waits for nodes to be joined again', () => {
-  it.each(['release', 'drain'] as const)('is the last word: %s', async (end) => {
-    const { cluster, redlock, node } = await newProcess({ latencyMs: 20 });
-    const lock = await cluster.settle(redlock.acquire('a'));
-    await cluster.advance(950);
-    for (const server of cluster.servers) server.forgetScripts();
-    const extension = lock.extend().catch(() => undefined);
-    // An extension in rhythm begins before the one by hand is refused; then both would be asked once more after the join.
-    while (node.asked('extend').length < 2) await cluster.advance(1);
-    expect(node.asked('join')).toHaveLength(1);
-    while (node.asked('join').length < 2) await cluster.advance(1);
-    await cluster.settle(end === 'drain' ? redlock.drain(0) : lock.release());
-    await cluster.settle(extension);
-    await cluster.advance(100);
-    expect([cluster.holders('a'), node.asked('extend').length]).toEqual([0, 2]);
-  });
-});
-
 describe('minHold', () => {
   it('keeps the lock on the nodes although the work ended sooner, and is not extended', async () => {
     const { cluster, redlock, node } = await newProcess({ minHold: '2s' });
