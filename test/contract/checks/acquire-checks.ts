@@ -43,37 +43,6 @@ export const acquireChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'acquire: STALE at and below the floor, with floor and clock, and writes nothing',
-    async run(harness) {
-      const { names, lock, floor, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'holder', ballot);
-      await client.release(names, 'holder');
-      for (const refused of [ballot, ballot - 1]) {
-        const reply = await client.acquire(names, 'next', refused);
-        expect(reply).toMatchObject({ kind: 'stale', floor: ballot, byClock: false });
-        expect(reply.kind === 'stale' && reply.nowMicros).toBeGreaterThan(ballot - HOUR_MICROS);
-      }
-      expect(await harness.readLock(lock)).toBeNull();
-      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot, previous: 0 });
-      expect(await client.acquire(names, 'next', ballot + 1)).toEqual({ kind: 'accepted' });
-    },
-  },
-  {
-    name: 'acquire: without a floor the clock refuses what is older than R/2',
-    async run(harness) {
-      const { names, lock, floor, client, ballot } = await oneKey(harness);
-      const oldest = ballot - RETENTION_MS * 500;
-      const reply = await client.acquire(names, 'late', oldest - 1);
-      expect(reply).toMatchObject({ kind: 'stale', byClock: true });
-      const { floor: limit, nowMicros } = reply as { floor: number; nowMicros: number };
-      expect(limit).toBe(nowMicros - RETENTION_MS * 500);
-      expect(await harness.readLock(lock)).toBeNull();
-      expect(await harness.readFloor(floor)).toBeNull();
-      const later = await client.acquire(names, 'late', oldest + 120_000_000);
-      expect(later).toEqual({ kind: 'accepted' });
-    },
-  },
-  {
     name: 'acquire: AHEAD beyond a day past the clock, also above a floor within that day, and writes nothing',
     async run(harness) {
       const { names, lock, floor, client, ballot } = await oneKey(harness);
@@ -100,25 +69,6 @@ export const acquireChecks: readonly ContractCheck[] = [
       const reply = await client.acquire(names, 'fast', far + 1_000_001);
       expect(reply).toMatchObject({ kind: 'ahead', floor: far });
       expect(await client.acquire(names, 'fast', far + 1_000_000)).toEqual({ kind: 'accepted' });
-    },
-  },
-  {
-    name: 'acquire: a higher ballot of the same attempt raises the floor and keeps what was before',
-    async run(harness) {
-      const { names, lock, floor, client, ballot } = await oneKey(harness);
-      const before = { floor: ballot - 5, previous: ballot - 7 };
-      await harness.writeFloor(floor, before, RETENTION_MS);
-      // A duplicate is accepted again and changes nothing.
-      for (const higher of [ballot, ballot, ballot + 1, ballot + 9]) {
-        expect(await client.acquire(names, 'holder', higher)).toEqual({ kind: 'accepted' });
-        const raised = { floor: higher, previous: ballot - 5 };
-        expect(await harness.readFloor(floor)).toMatchObject(raised);
-      }
-      const late = await client.acquire(names, 'holder', ballot);
-      expect(late).toMatchObject({ kind: 'stale', floor: ballot + 9, byClock: false });
-      const kept = { floor: ballot + 9, previous: ballot - 5 };
-      expect(await harness.readFloor(floor)).toMatchObject(kept);
-      expect(await harness.readLock(lock)).toMatchObject({ holder: 'holder' });
     },
   },
   {

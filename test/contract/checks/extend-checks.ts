@@ -113,17 +113,4 @@ export const extendChecks: readonly ContractCheck[] = [
       expect(await client.extend(names, 'holder', ballot)).toEqual({ kind: 'lost' });
     },
   },
-  {
-    name: 'extend: a floor that was lost or rolled back under a held lock is raised again',
-    async run(harness) {
-      const { names, floor, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'holder', ballot);
-      await harness.deleteFloor(floor);
-      await client.extend(names, 'holder', ballot);
-      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
-      await harness.writeFloor(floor, { floor: ballot - 50, previous: 0 }, RETENTION_MS);
-      await client.extend(names, 'holder', ballot);
-      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
-    },
-  },
 ];

@@ -6,39 +6,6 @@ import type { ContractCheck } from '../contract-harness.ts';
 /** The end of granted locks and of abandoned attempts. */
 export const releaseChecks: readonly ContractCheck[] = [
   {
-    name: 'release: deletes the own lock once, and never forgets that it was granted',
-    async run(harness) {
-      const { names, lock, floor, client, ballot } = await oneKey(harness);
-      const other = await ContractClient.joined(harness);
-      await harness.writeFloor(floor, { floor: ballot - 1, previous: 0 }, RETENTION_MS);
-      await client.acquire(names, 'holder', ballot);
-      expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 1 });
-      expect(await client.release(names, 'holder')).toEqual({ kind: 'released', deleted: 0 });
-      await client.abandon(names, 'holder');
-      expect(await harness.readLock(lock)).toBeNull();
-      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
-      for (const late of [client, other])
-        for (const holder of ['holder', 'next']) {
-          const stale = { kind: 'stale', floor: ballot };
-          expect(await late.acquire(names, holder, ballot)).toMatchObject(stale);
-        }
-    },
-  },
-  {
-    name: 'release: never touches what another holder owns, nor its floor',
-    async run(harness) {
-      const { names, lock, floor, client, ballot } = await oneKey(harness);
-      await client.acquire(names, 'first', ballot);
-      await harness.deleteLock(lock);
-      await client.acquire(names, 'second', ballot + 5);
-      expect(await client.release(names, 'first')).toEqual({ kind: 'released', deleted: 0 });
-      expect(await client.abandon(names, 'first')).toEqual({ kind: 'released', deleted: 0 });
-      expect(await harness.readLock(lock)).toMatchObject({ holder: 'second' });
-      const kept = { floor: ballot + 5, previous: ballot };
-      expect(await harness.readFloor(floor)).toMatchObject(kept);
-    },
-  },
-  {
     name: 'abandon: the floor is again what it was before the attempt, also after several ballots',
     async run(harness) {
       const { names, lock, floor, client, ballot } = await oneKey(harness);

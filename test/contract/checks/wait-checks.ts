@@ -111,21 +111,6 @@ export const waitChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'turn: a place that was left behind by the one that releases is passed over',
-    async run(harness) {
-      const { names, lock, client, bob } = await inLine(harness);
-      const ana = await ContractClient.joined(harness);
-      await ana.listen(`turns:${ANA}`);
-      const replies = await Promise.all([
-        client.stand(names, ANA, { ticket: 1 }),
-        client.release(names, `${ANA}-1`),
-      ]);
-      expect(replies[1]).toMatchObject(RELEASED);
-      await bob.untilTurn(lock);
-      expect(ana.turns).toEqual([]);
-    },
-  },
-  {
     name: 'turn: one that does not listen any more costs nothing',
     async run(harness) {
       const { names, lock, client, bob, eve } = await inLine(harness);
