@@ -5,7 +5,6 @@ import type {
   ExtendRequest,
   JoinReply,
   JoinRequest,
-  LockNodeListener,
   ReleaseReply,
   ReleaseRequest,
   WaitReply,
@@ -31,11 +30,7 @@ export type RecordedCommand<Of extends Name = Name> = {
 /** A node in memory that remembers what it was asked, in order. */
 export class RecordedNode extends MemoryLockNode {
   readonly commands: RecordedCommand[] = [];
-  /** The server lets nobody subscribe. */
-  refusesChannels = false;
   readonly #nowMs: () => number;
-  #listener: LockNodeListener | undefined;
-  #channel: string | undefined;
 
   constructor(server: MemoryLockServer, options: MemoryLockNodeOptions, nowMs: () => number) {
     super(server, options);
@@ -45,11 +40,6 @@ export class RecordedNode extends MemoryLockNode {
   /** Commands of this name that it was asked. */
   asked<Of extends Name>(name: Of): RecordedCommand<Of>[] {
     return this.commands.filter((command) => command.name === name) as RecordedCommand<Of>[];
-  }
-
-  override open(listener: LockNodeListener): void {
-    this.#listener = listener;
-    super.open(listener);
   }
 
   override join(request: JoinRequest, settle: (reply: JoinReply) => void): void {
@@ -75,22 +65,6 @@ export class RecordedNode extends MemoryLockNode {
   override wait(request: WaitRequest, settle: (reply: WaitReply) => void): boolean {
     this.#record('wait', request);
     return super.wait(request, settle);
-  }
-
-  override listen(channel: string): void {
-    this.#channel = channel;
-    if (!this.refusesChannels) super.listen(channel);
-  }
-
-  /** The server lets everybody subscribe from now on. */
-  allowChannels(): void {
-    this.refusesChannels = false;
-    if (this.#channel !== undefined) super.listen(this.#channel);
-  }
-
-  /** Publishes on the channel of this process, as anybody can. */
-  forgeTurn(lockName: string, keptMs = 0): void {
-    this.#listener?.turn(lockName, keptMs);
   }
 
   #record(name: Name, request: Requests[Name]): void {
