@@ -11,15 +11,12 @@ export const LONG_SPECS = [
   'test/contract/redis-clock.spec.ts',
   'test/docs/consumer.spec.ts',
   'test/docs/recipes.spec.ts',
-  'test/e2e/operation-counts.spec.ts',
   'test/e2e/redis-node-silence.spec.ts',
   'test/fencing/conformance-ages.spec.ts',
-  'test/fencing/wrong-stores.spec.ts',
   'test/nest/one-copy.spec.ts',
   'test/regressions/moved-servers.spec.ts',
   'test/regressions/nothing-left.spec.ts',
   'test/topologies/failover.spec.ts',
-  'test/topologies/haproxy.spec.ts',
 ];
 
 export default {

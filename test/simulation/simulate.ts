@@ -3,6 +3,7 @@ import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
 import type { Mutant } from './mutants/mutants.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
+import type { Family } from './families/plan.ts';
 import type { RunResult } from './simulation.ts';
 
 const USAGE = `
@@ -10,7 +11,7 @@ Usage: npm run simulate -- [options]
 
 Runs the shipped core in simulated processes, networks, servers and clocks. The same seed gives the same run.
 
-  --seeds <n>        how many runs (1000)
+  --seeds <n>        how many runs (1000); without --family a fiftieth more of each that no seed draws
   --from <n>         the first seed (1)
   --seed <n>         one run
   --trace            prints what happens in it
@@ -54,26 +55,32 @@ async function main(): Promise<void> {
     positiveInteger(option, values[option] ?? '');
   const seeds = values.seed === undefined ? number('seeds') : 1;
   const startedAtMs = Date.now();
-  const result = await runCampaign({
-    from: number(values.seed === undefined ? 'from' : 'seed'),
-    seeds,
-    ...(values.workers !== undefined && { workers: number('workers') }),
-    ...(mutant && { edits: mutant.edits, stopAt: caught(mutant) }),
-    ...(family && { family }),
-    trace: values.trace,
-  });
-  for (const line of result.trace) process.stdout.write(`${line}\n`);
-  for (const failure of result.failures.slice(0, 3)) {
-    process.stdout.write(`\n${describeFailure(failure, family)}\n`);
-  }
-  for (const crash of result.crashes) process.stdout.write(`A worker crashed: ${crash}\n`);
-  const seconds = ((Date.now() - startedAtMs) / 1000).toFixed(1);
-  const counts = Object.entries(result.counts).map(([name, count]) => `${count} ${name}`);
-  process.stdout.write(
-    `\n${result.runs} runs, ${result.events} events in ${seconds} s: ${counts.join(', ')}\n` +
-      `${result.failures.length} runs broke a promise${result.failures.length > 0 ? `: seeds ${result.failures.map(({ seed }) => seed).join(', ')}` : ''}\n`,
-  );
-  const failed = result.failures.length > 0 || result.crashes.length > 0 || result.runs < seeds;
+  const play = async (count: number, only: Family | undefined): Promise<boolean> => {
+    const result = await runCampaign({
+      from: number(values.seed === undefined ? 'from' : 'seed'),
+      seeds: count,
+      ...(values.workers !== undefined && { workers: number('workers') }),
+      ...(mutant && { edits: mutant.edits, stopAt: caught(mutant) }),
+      ...(only && { family: only }),
+      trace: values.trace,
+    });
+    for (const line of result.trace) process.stdout.write(`${line}\n`);
+    for (const failure of result.failures.slice(0, 3))
+      process.stdout.write(`\n${describeFailure(failure, only)}\n`);
+    for (const crash of result.crashes) process.stdout.write(`A worker crashed: ${crash}\n`);
+    const seconds = ((Date.now() - startedAtMs) / 1000).toFixed(1);
+    const counts = Object.entries(result.counts).map(([name, sum]) => `${sum} ${name}`);
+    const broken = result.failures.map(({ seed }) => seed).join(', ');
+    process.stdout.write(
+      `\n${only ?? 'all families'}: ${result.runs} runs, ${result.events} events after ${seconds} s: ${counts.join(', ')}\n` +
+        `${result.failures.length} runs broke a promise${broken && `: seeds ${broken}`}\n`,
+    );
+    return result.failures.length > 0 || result.crashes.length > 0 || result.runs < count;
+  };
+  let failed = await play(seeds, family);
+  if (family === undefined && values.seed === undefined && mutant === undefined)
+    for (const each of DIRECTED_FAMILIES)
+      failed = (await play(Math.ceil(seeds / 50), each)) || failed;
   process.exitCode = failed === (mutant === undefined) ? 1 : 0;
 }
 
