@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 111;
-const MOST_LINES_OF_LIB = 15_576;
-const MOST_LINES_OF_TEST = 35_865;
+const MOST_FILES_OF_LIB = 108;
+const MOST_LINES_OF_LIB = 15_282;
+const MOST_LINES_OF_TEST = 35_299;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
