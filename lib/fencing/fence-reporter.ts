@@ -30,7 +30,7 @@ export class FenceReporter {
   /** Reports to `listener`, too, until the returned function is called. */
   observe(listener: FenceEventListener): () => void {
     callback(listener, 'listener');
-    // Of its own for each call: a listener may be given twice.
+    // Listeners may be given twice: each call has its own observer.
     const observer: FenceEventListener = (event) => listener(event);
     this.observers.add(observer);
     return () => void this.observers.delete(observer);

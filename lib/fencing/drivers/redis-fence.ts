@@ -137,7 +137,7 @@ const REDIS_OPTIONS = {
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
   const needs = 'a client of ioredis without a keyPrefix';
-  // With a prefix RENAME would write another key than it was given.
+  // RENAME would write another key than it was given, where the client has a prefix.
   const isRight = hasMethods(client, ['eval']) && !client.options?.keyPrefix;
   if (!isRight) refuseClient('redisFence', client, needs);
   const checked = checkOptions('redisFence', REDIS_OPTIONS, options);

@@ -13,7 +13,7 @@ export interface Beating {
   /** An answer is due. */
   readonly isAsked: boolean;
   ping(): void;
-  /** It was made, and did not become ready in time. */
+  /** Ends a connection that did not become ready in time. */
   unready(): void;
   silent(): void;
 }
@@ -21,7 +21,7 @@ export interface Beating {
 /** Says when no answer arrives on a connection. An idle one is asked now and then. */
 export class Heartbeat {
   isSilent = false;
-  /** Something has arrived since the last beat. */
+  /** Data has arrived since the last beat. */
   hasReceived = false;
   hasStarted = false;
   /** Nothing is due. */

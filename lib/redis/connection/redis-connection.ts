@@ -53,13 +53,13 @@ function internalsOf(client: Redis): ClientInternals {
 }
 
 export interface ConnectionOwner {
-  /** It is connected, authenticated, in its database, and its server does not load. */
+  /** Takes a connection that is connected, authenticated, in its database, and whose server does not load. */
   ready(connection: RedisConnection): void;
   /** Called once, also when it never was ready. */
   ended(connection: RedisConnection): void;
   /** An answer has been due for the silence limit; called again while that lasts. */
   silent(connection: RedisConnection): void;
-  /** It was silent, and is no longer. */
+  /** Notes that it was silent, and is no longer. */
   spoke(connection: RedisConnection): void;
 }
 
