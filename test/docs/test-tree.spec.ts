@@ -7,8 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 
 const MOST_FILES_IN_A_FOLDER = 12;
 const MOST_FILES_OF_LIB = 108;
-const MOST_LINES_OF_LIB = 15_282;
-const MOST_LINES_OF_TEST = 35_299;
+const MOST_LINES_OF_LIB = 15_289;
+const MOST_LINES_OF_TEST = 35_292;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 

@@ -18,6 +18,13 @@ class CandidateLine extends Set<Candidate> {
     return super.add(candidate);
   }
 
+  override delete(candidate: Candidate): boolean {
+    const isGone = super.delete(candidate);
+    // Nothing of those that have left is kept.
+    if (this.size === 0) this.#head = this.#order.length = 0;
+    return isGone;
+  }
+
   get first(): Candidate | undefined {
     const order = this.#order;
     while (this.#head < order.length && !this.has(order[this.#head]!)) this.#head += 1;
@@ -43,7 +50,7 @@ export class Admission {
 
   /** Takes a slot, or stands in line for one: `wake` is called when it is there. */
   enter(candidate: Candidate): boolean {
-    if (this.#inUse < this.limit && this.#next === undefined) {
+    if (this.#inUse < this.limit && this.#urgent.size + this.#others.size === 0) {
       this.#inUse += 1;
       return true;
     }
@@ -67,7 +74,7 @@ export class Admission {
   exit(): void {
     this.#inUse -= 1;
     if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');
-    this.#wakeNext();
+    if (this.#urgent.size + this.#others.size > 0) this.#wakeNext();
   }
 
   isWaiting(candidate: Candidate): boolean {
