@@ -71,7 +71,12 @@ export default defineConfig({
   outDir: 'dist',
   cacheDir: 'node_modules/.cache',
   rewrites: (page) => page.replace(/README\.md$/, 'index.md'),
-  markdown: { config: followLinks, anchor: { slugify: anchorOf } },
+  markdown: {
+    config: followLinks,
+    anchor: { slugify: anchorOf },
+    // The default themes have comments and keywords with too little contrast.
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+  },
   // The index of the search is larger than the default; a browser loads it when it first searches.
   vite: { build: { chunkSizeWarningLimit: 1_000 } },
   themeConfig: {
@@ -80,6 +85,8 @@ export default defineConfig({
     search: {
       provider: 'local',
       options: {
+        // The name of a button has all of its text; here that is the key as well.
+        translations: { button: { buttonText: 'Search ', buttonAriaLabel: 'Search K' } },
         // Readers who search use the package: the internals have words that they never meet.
         _render: (source, env, md) =>
           env.relativePath.startsWith('internals/') ? '' : md.render(source, env),
