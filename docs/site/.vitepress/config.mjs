@@ -12,15 +12,12 @@ const { name, description, repository } = JSON.parse(textOf('../package.json'));
 /** Address of the sources; package.json is the only place that names it. */
 const SOURCES = repository && `${repository.url.replace(/^git\+|\.git$/g, '')}/blob/HEAD/`;
 
-/** Pages that the tables of an index link. A link whose text is a file name gets the title of its page. */
-function pagesOf(index, text = textOf(index)) {
-  return [...text.matchAll(/^\|.*?\[([^\]]+)\]\(([^)#]+\.md)\)/gm)]
-    .map(([, title, target]) => ({ title, page: join(dirname(index), target) }))
+/** Pages that the tables of an index link. */
+function pagesOf(index, source = textOf(index)) {
+  return [...source.matchAll(/^\|.*?\[([^\]]+)\]\(([^)#]+\.md)\)/gm)]
+    .map(([, text, target]) => ({ text, page: join(dirname(index), target) }))
     .filter(({ page }) => !page.startsWith('..'))
-    .map(({ title, page }) => ({
-      text: title.endsWith('.md') ? /^# (.+)$/m.exec(textOf(page))[1] : title,
-      link: `/${page.replace(/README\.md$/, '')}`,
-    }));
+    .map(({ text, page }) => ({ text, link: `/${page.replace(/README\.md$/, '')}` }));
 }
 
 const chapters = textOf('README.md').split(/^## /m).slice(1);
