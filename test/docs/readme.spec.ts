@@ -114,7 +114,7 @@ describe('docs/quick-start.md', () => {
     const { ReportController } = await project.load('report.controller.ts');
     const app = await start(AppModule);
     await expect(app.get(ReportController).build('monday')).resolves.toBe('report of monday');
-  });
+  }, 15_000);
 });
 
 describe('docs/testing.md', () => {

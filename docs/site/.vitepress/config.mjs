@@ -12,15 +12,12 @@ const { name, description, repository } = JSON.parse(textOf('../package.json'));
 /** Address of the sources; package.json is the only place that names it. */
 const SOURCES = repository && `${repository.url.replace(/^git\+|\.git$/g, '')}/blob/HEAD/`;
 
-/** Pages that the tables of an index link. A link whose text is a file name gets the title of its page. */
-function pagesOf(index, text = textOf(index)) {
-  return [...text.matchAll(/^\|.*?\[([^\]]+)\]\(([^)#]+\.md)\)/gm)]
-    .map(([, title, target]) => ({ title, page: join(dirname(index), target) }))
+/** Pages that the tables of an index link. */
+function pagesOf(index, source = textOf(index)) {
+  return [...source.matchAll(/^\|.*?\[([^\]]+)\]\(([^)#]+\.md)\)/gm)]
+    .map(([, text, target]) => ({ text, page: join(dirname(index), target) }))
     .filter(({ page }) => !page.startsWith('..'))
-    .map(({ title, page }) => ({
-      text: title.endsWith('.md') ? /^# (.+)$/m.exec(textOf(page))[1] : title,
-      link: `/${page.replace(/README\.md$/, '')}`,
-    }));
+    .map(({ text, page }) => ({ text, link: `/${page.replace(/README\.md$/, '')}` }));
 }
 
 const chapters = textOf('README.md').split(/^## /m).slice(1);
@@ -71,7 +68,12 @@ export default defineConfig({
   outDir: 'dist',
   cacheDir: 'node_modules/.cache',
   rewrites: (page) => page.replace(/README\.md$/, 'index.md'),
-  markdown: { config: followLinks, anchor: { slugify: anchorOf } },
+  markdown: {
+    config: followLinks,
+    anchor: { slugify: anchorOf },
+    // The default themes have comments and keywords with too little contrast.
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+  },
   // The index of the search is larger than the default; a browser loads it when it first searches.
   vite: { build: { chunkSizeWarningLimit: 1_000 } },
   themeConfig: {
@@ -80,6 +82,8 @@ export default defineConfig({
     search: {
       provider: 'local',
       options: {
+        // The name of a button has all of its text; here that is the key as well.
+        translations: { button: { buttonText: 'Search ', buttonAriaLabel: 'Search K' } },
         // Readers who search use the package: the internals have words that they never meet.
         _render: (source, env, md) =>
           env.relativePath.startsWith('internals/') ? '' : md.render(source, env),
