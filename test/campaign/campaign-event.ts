@@ -21,10 +21,8 @@ export type CampaignEvent =
   | CutEvent
   | MarkEvent;
 
-/** Events of one type. */
 export type EventOf<Type extends CampaignEvent['type']> = Extract<CampaignEvent, { type: Type }>;
 
-/** Process that wrote it down, and time. */
 interface Written {
   readonly process: string;
   readonly at: number;
@@ -116,6 +114,7 @@ export interface FaultEvent extends Written {
   readonly isOffline?: boolean;
   /** Commands and replies sent meanwhile arrived at their end. */
   readonly delivers?: boolean;
+  readonly rejoins?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;
   /** Time in which certainly none of the servers may vote, where they were started again or emptied. */

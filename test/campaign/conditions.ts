@@ -14,6 +14,8 @@ export interface ErrorCondition {
   readonly name: string;
   /** Clients lose their connections, and for as long as it lasts they get no new ones. */
   readonly isOffline?: boolean;
+  /** Server asks all clients to join again. */
+  readonly rejoins?: boolean;
   /** Server answers every vote with an error. */
   readonly refuses?: boolean;
   /** The guard of the server begins again: it may not vote for a while after its end. */
@@ -24,7 +26,6 @@ export interface ErrorCondition {
 
 type Change = (admin: Redis) => Promise<unknown>;
 
-/** A condition that two sets of commands begin and end. */
 function switched(
   name: string,
   begin: Change,
@@ -204,11 +205,11 @@ export const MOMENTARY: readonly ErrorCondition[] = [
     'NOSCRIPT after SCRIPT FLUSH',
     (admin) => admin.call('SCRIPT', 'FLUSH', 'SYNC'),
     async () => undefined,
+    { rejoins: true },
   ),
   switched('all clients disconnected', killClients, async () => undefined, { isOffline: true }),
 ];
 
-/** Closes all connections but this one. */
 async function killClients(admin: Redis): Promise<void> {
   for (const type of ['normal', 'pubsub'])
     await admin.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');

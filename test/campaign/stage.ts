@@ -166,11 +166,11 @@ export class Stage {
 
   /** Servers are in this state, for `durationMs` if they don't leave it by themselves. */
   async suffer(
-    { name: what, isOffline, beginsGuard, refuses, begin }: ErrorCondition,
+    { name: what, isOffline, rejoins, beginsGuard, refuses, begin }: ErrorCondition,
     nodes: readonly number[],
     durationMs: number,
   ): Promise<void> {
-    await this.#fault({ what, nodes, isOffline, refuses }, async () => {
+    await this.#fault({ what, nodes, isOffline, rejoins, refuses }, async () => {
       const ends = await Promise.all(nodes.map((node) => begin(this.servers[node]!)));
       const from = historyNow();
       await this.pause(durationMs);

@@ -61,7 +61,7 @@ export function checkNodeReports(facts: RunFacts): Finding {
   return { violations, measures: {} };
 }
 
-/** A connection is given up only when it was cut or its server started again; a node fails only when it does not vote in time. */
+/** A node leaves only when its connection was cut, or its server started again or forgot its scripts; a node fails only when it does not vote in time. */
 function hasReason({ change, process, node, at }: NodeEvent, facts: RunFacts): boolean {
   const worker = placeOf(process);
   if (change === 'joined') return true;
@@ -78,7 +78,7 @@ function hasReason({ change, process, node, at }: NodeEvent, facts: RunFacts): b
     facts.faults.some(
       (fault) =>
         fault.nodes.includes(node) &&
-        (fault.isOffline === true || fault.guard !== undefined) &&
+        (fault.isOffline === true || fault.rejoins === true || fault.guard !== undefined) &&
         isNear(fault.from, fault.at),
     )
   );

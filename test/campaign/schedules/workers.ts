@@ -110,13 +110,13 @@ const workers: readonly Schedule[] = [
   {
     name: 'clocks of workers jump',
     what: 'the wall clocks of workers are wrong by an hour, twenty hours, two days or ten years, to both sides, and come back',
-    // Many records, so that a worker with a wrong clock meets some that it knows nothing of.
-    load: { keys: 40 },
+    // Many records, so that a worker with a wrong clock meets some that it knows nothing of; and holds that a clock may outlast.
+    load: { keys: 40, longShare: 0.3 },
     play: inOrder(
       [1, -1, 20, -20, 48, -48, 87_600, -87_600].map((hours) => async (stage) => {
         const worker = stage.aWorker();
         await worker.ask({ type: 'set-wall-clock', skewMs: hours * HOUR_MS });
-        await stage.pause(500);
+        await stage.pause(1.5 * TTL_MS);
         await worker.ask({ type: 'set-wall-clock', skewMs: 0 });
         await stage.pause(200);
       }),
