@@ -101,7 +101,7 @@ export type LockEvent =
    */
   | (AboutNode & { readonly type: 'node-failing'; readonly reason: string })
   /**
-   * Too few nodes vote: no lock can be had, and none extended. Once for each outage, when it refuses a call or lasts: when too many
+   * Too few nodes vote: no lock can be acquired or extended. Once for each outage, when it refuses a call or lasts: when too many
    * nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
    */
   | (WithCauses & { readonly type: 'quorum-lost' })

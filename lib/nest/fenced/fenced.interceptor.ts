@@ -13,14 +13,14 @@ import { LockService } from '../lock.service.ts';
 import { calledBy, callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
 import type { SectionOptions } from '../section.ts';
-import type { FencedDefinition, FencedRunner } from './fenced-metadata.ts';
+import type { FencedDefinition } from './fenced-metadata.ts';
 
 /**
  * Takes the lock of a call, keeps it extended while the method runs, and releases it. Every method under `@Fenced` calls it by
  * itself; it need not be bound.
  */
 @Injectable()
-export class FencedInterceptor implements NestInterceptor, FencedRunner {
+export class FencedInterceptor implements NestInterceptor {
   constructor(
     @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
     @Inject(REDLOCK_HOST)

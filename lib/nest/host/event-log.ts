@@ -26,7 +26,7 @@ export function eventListener(
     if (warning !== undefined) logger.warn(warning);
     if (event.type === 'quorum-lost')
       logger.error(
-        `No quorum votes: until one does, no lock can be had, and none extended. ${listOf(event.causes)}.`,
+        `No quorum votes: no lock can be acquired or extended until one does. ${listOf(event.causes)}.`,
       );
     if (event.type === 'quorum-back')
       logger.log(

@@ -110,7 +110,7 @@ const workers: readonly Schedule[] = [
   {
     name: 'clocks of workers jump',
     what: 'the wall clocks of workers are wrong by an hour, twenty hours, two days or ten years, to both sides, and come back',
-    // Many records, so that a worker with a wrong clock meets some that it knows nothing of; and holds that a clock may outlast.
+    // Many records, so that a worker with a wrong clock meets some that it knows nothing of. Holds and jumps outlast the ttl: shorter ones change nothing.
     load: { keys: 40, longShare: 0.3 },
     play: inOrder(
       [1, -1, 20, -20, 48, -48, 87_600, -87_600].map((hours) => async (stage) => {
