@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
   createPool,
+  type Pool,
   type PoolConnection,
   type ResultSetHeader,
   type RowDataPacket,
@@ -23,6 +24,9 @@ const WORKERS = 16;
 const LOGGED =
   '--log-bin=changes --server-id=1 --binlog-format=ROW --binlog-annotate-row-events=1 --innodb-flush-log-at-trx-commit=1 --innodb-lock-wait-timeout=20';
 
+/** Errno of SHOW BINLOG EVENTS when an event is not whole. */
+const TORN = 1_220;
+
 const NOTE = /^INSERT INTO journal VALUES \('([^']*)', '([^']*)', (\d+), '([^']*)'\)/;
 
 /** Reading again behind the advance doesn't help: the first SELECT froze what this transaction sees. */
@@ -33,6 +37,26 @@ const readBeforeAdvance = (ledger: Ledger<PoolConnection>, holder: Holder) =>
     await ledger.fence.advance(connection, holder.token);
     await ledger.write(connection, holder, await ledger.read(holder, connection));
   });
+
+/** A killed server's log may end in the middle of an event. Transactions without their Xid were not committed. */
+function committedIn(pool: Pool, file: string, isOfKilled: boolean): Promise<CommittedWrite[]> {
+  const committed: CommittedWrite[] = [];
+  const open: CommittedWrite[] = [];
+  return new Promise((resolve, reject) => {
+    const events = pool.pool.query('SHOW BINLOG EVENTS IN ?', [file]);
+    events.on('result', ({ Event_type: type, Info: text }: RowDataPacket) => {
+      const [, resource, writer, token, readFrom] =
+        (type === 'Annotate_rows' && NOTE.exec(String(text))) || [];
+      if (resource && writer && token && readFrom)
+        open.push({ resource, writer, token: BigInt(token), readFrom });
+      if (type === 'Xid') committed.push(...open.splice(0));
+    });
+    events.on('error', (error: NodeJS.ErrnoException) =>
+      isOfKilled && error.errno === TORN ? resolve(committed) : reject(error),
+    );
+    events.on('end', () => resolve(committed));
+  });
+}
 
 /** Judged by the binary log. */
 export async function mariadbStore(record: Record): Promise<StressedStore> {
@@ -97,17 +121,9 @@ export async function mariadbStore(record: Record): Promise<StressedStore> {
     },
     async history() {
       const [files] = await pool.query<RowDataPacket[]>('SHOW BINARY LOGS');
-      const writes: CommittedWrite[] = [];
-      for (const { Log_name: name } of files) {
-        const [events] = await pool.query<RowDataPacket[]>('SHOW BINLOG EVENTS IN ?', [name]);
-        for (const { Event_type: type, Info: text } of events) {
-          const [, resource, writer, token, readFrom] =
-            (type === 'Annotate_rows' && NOTE.exec(String(text))) || [];
-          if (resource && writer && token && readFrom)
-            writes.push({ resource, writer, token: BigInt(token), readFrom });
-        }
-      }
-      return writes;
+      const names = files.map(({ Log_name: name }) => String(name));
+      const writes = names.map((name) => committedIn(pool, name, name !== names.at(-1)));
+      return (await Promise.all(writes)).flat();
     },
     async close() {
       await pool.end();
