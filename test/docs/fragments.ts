@@ -4,6 +4,7 @@ import { blocksOf, fileNameOf, fragmentNameOf, readPage, type Block } from './pa
 const IMPORTS = `
 import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module, Param, Post, Put, UseFilters, Body } from '@nestjs/common';
 import { Cron } from '@nestjs/schedule';
+import { HealthCheck } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import { Pool, type PoolClient } from 'pg';
@@ -16,6 +17,7 @@ import {
 import {
   Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
+import { openTelemetry } from 'nestjs-fenced-lock/telemetry';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
 declare const nodes: MemoryLockNode[];
 declare const store: FenceStore;
@@ -23,7 +25,7 @@ declare const store: FenceStore;
 
 /** The objects that every application has, which surroundings.ts makes. */
 const OBJECTS =
-  'app codeOfOthers database expect fence locks logger metrics nodes payment payments pool redis refusals RefundService seats Surroundings token work';
+  'app codeOfOthers database dataSource drizzle expect fence knex kysely locks logger metrics nodes orm payment payments pool prisma redis refusals RefundService Seat seats seatTable Surroundings token work';
 
 const DECLARED = `
 declare const error: unknown;

@@ -2,12 +2,20 @@
 export const SURROUNDINGS_FILE = `
 import type { INestApplication } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
+import type { MikroORM } from '@mikro-orm/core';
 import Database from 'better-sqlite3';
+import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { pgTable, text } from 'drizzle-orm/pg-core';
+import type { HealthCheckService } from '@nestjs/terminus';
 import { expect } from 'expect';
 import { Redis } from 'ioredis';
+import type { Knex } from 'knex';
+import type { Kysely } from 'kysely';
 import { Pool, type PoolClient } from 'pg';
 import type { FencingToken, LockService } from 'nestjs-fenced-lock';
 import { postgresFence, type Fence } from 'nestjs-fenced-lock/fencing';
+import type { DataSource } from 'typeorm';
+import type { LockHealthIndicator } from 'nestjs-fenced-lock/terminus';
 
 export { expect };
 export class RefundService {
@@ -31,6 +39,14 @@ export const seats = {
 export declare const app: INestApplication;
 export declare const locks: LockService;
 export declare const token: FencingToken;
+export declare const dataSource: DataSource;
+export declare const prisma: PrismaClient;
+export declare const drizzle: NodePgDatabase;
+export declare const knex: Knex;
+export declare const kysely: Kysely<{ seat: { id: string; customer: string } }>;
+export declare const orm: MikroORM;
+export class Seat {}
+export const seatTable = pgTable('seat', { id: text().primaryKey(), customer: text() });
 export const work = async (_argument?: unknown): Promise<void> => {};
 export const codeOfOthers = work;
 
@@ -38,6 +54,8 @@ export const codeOfOthers = work;
 export class Surroundings {
   readonly locks!: LockService;
   fence!: Fence<PoolClient>;
+  readonly health!: HealthCheckService;
+  readonly lockHealth!: LockHealthIndicator;
   readonly logger!: Logger;
   readonly pool!: Pool;
   pricing!: { quote(seat: unknown): Promise<number> };
@@ -60,6 +78,8 @@ declare const it: typeof import('@jest/globals').it;
 declare const expect: typeof import('@jest/globals').expect;
 declare const beforeEach: typeof import('@jest/globals').beforeEach;
 declare const afterEach: typeof import('@jest/globals').afterEach;
+declare const jest: typeof import('@jest/globals').jest;
+declare const vi: typeof jest;
 declare const adapter: object;
 declare class PrismaClient {
   constructor(options: { adapter: object });

@@ -60,6 +60,21 @@ function followLinks(md) {
   };
 }
 
+/** Blocks between two comments, each under its name in bold: tabs here, and one after the other on GitHub. */
+function groupTabs(md) {
+  md.core.ruler.before('normalize', 'tabs', (state) => {
+    state.src = state.src.replaceAll(
+      /^<!-- tabs -->\n(.*?)^<!-- \/tabs -->$/gms,
+      (text, blocks) => {
+        const named = blocks.replaceAll(/^\*\*(.+)\*\*\n\n```(\w+)$/gm, '```$2 [$1]');
+        // A group shows no block without a name.
+        if (/^```\w+$/m.test(named)) throw new Error(`A block has no name above it:\n${text}`);
+        return `::: code-group\n${named}:::`;
+      },
+    );
+  });
+}
+
 export default defineConfig({
   title: name,
   description,
@@ -69,7 +84,7 @@ export default defineConfig({
   cacheDir: 'node_modules/.cache',
   rewrites: (page) => page.replace(/README\.md$/, 'index.md'),
   markdown: {
-    config: followLinks,
+    config: (md) => md.use(followLinks).use(groupTabs),
     anchor: { slugify: anchorOf },
     // The default themes have comments and keywords with too little contrast.
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },

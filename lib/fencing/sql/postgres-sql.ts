@@ -24,12 +24,11 @@ const CLOCK = 'CAST(EXTRACT(EPOCH FROM pg_catalog.clock_timestamp()) * 1000000 A
  * The advance of each claim, and what it returns of its row: this token, or an error.
  *
  * The upsert locks the rows until the transaction ends and returns what they then hold: this token, or what is newer. It never
- * lowers a token. It waits for a transaction that holds a row; READ COMMITTED then sees its result, stricter levels fail
- * with 40001 and are tried again. The age is compared behind that wait.
+ * lowers a token. It waits for a transaction that holds a row; READ COMMITTED then sees its result, stricter levels fail with
+ * 40001 and are tried again. The age is compared behind that wait.
  *
- * A stale claim makes it fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed
- * error can't commit.
- * All claims of one token share token and holder, so the first claim's parameters stand for all.
+ * A stale claim makes it fail with 22P02 (a text that is no number), which aborts the whole transaction: a swallowed error can't
+ * commit. All claims of one token share token and holder, so the first claim's parameters stand for all.
  */
 function advance(table: string, rows: string, oldest?: string): string {
   const refuseOld = () =>
