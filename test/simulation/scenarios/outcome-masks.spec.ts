@@ -9,7 +9,6 @@ import type { Outcome } from '../world/stage.ts';
 
 // Combinations, all of them, of what nodes can do with an acquire, an extend or a release.
 
-const LIMIT_MS = 60_000;
 const TTL_MS = 1_000;
 const NODE_TIMEOUT_MS = 100;
 /** A node that does not answer takes one node timeout; the rest is for another ballot. */
@@ -42,9 +41,7 @@ async function forAllMasks(
   return masks.length;
 }
 
-function newer({ stage }: Case): number {
-  return Math.floor((EPOCH_MS + stage.nowMs) * 1_000) + 3_600_000_000;
-}
+const newer = ({ stage }: Case) => Math.floor((EPOCH_MS + stage.nowMs) * 1_000) + 3_600_000_000;
 
 function nameOf(outcome: Outcome<unknown>): string {
   if ('value' in outcome) return 'done';
@@ -59,111 +56,98 @@ async function acquireAll({ stage, key }: Case): Promise<Lock> {
 }
 
 describe.each([3, 5])('On %d nodes', (nodes) => {
-  it(
-    'acquire succeeds where a quorum accepts this ballot or a higher one, and leaves nothing behind where not',
-    async () => {
-      const played = await forAllMasks(
-        nodes,
-        async (the) => {
-          const { stage, key, nodes: masked } = the;
-          const fence = newer(the);
-          masked.apply(fence, 'OOM');
-          const started = stage.start(0, ({ redlock }) => redlock.acquire(key, { wait: WAIT_MS }));
-          const calledAtMs = stage.nowMs;
-          const outcome = await stage.settle(started);
-          const inTime = stage.nowMs - calledAtMs < WAIT_MS + 20;
-          const lock = 'value' in outcome ? outcome.value : undefined;
-          // Token must be above the newer one that a node had seen if that node helped.
-          const helped = count(the.mask, 'granted') < the.quorum;
-          const isNewer = lock === undefined || !helped || lock.token.value > fence;
-          // Contention is no outage: where a quorum answered, others hold it.
-          const answered = count(the.mask, 'granted', 'stale', 'held') >= the.quorum;
-          const names = answered ? ['LOCK_BUSY'] : ['LOCK_BUSY', 'QUORUM_UNAVAILABLE'];
-          const isRight = lock !== undefined || names.includes(nameOf(outcome));
-          const holds =
-            lock && masked.owners().filter((owner) => owner === lock.token.holder).length;
-          await masked.end();
-          if (lock) await stage.do(0, () => lock.release());
-          await stage.advance(20);
-          return {
-            result: lock ? 'done' : 'refused',
-            isRight,
-            inTime,
-            isNewer,
-            held: holds === undefined || holds >= the.quorum,
-            left: masked.owners(),
-            // An abandoned attempt leaves every fence where it was.
-            fences: lock ? [] : masked.fences().map((left) => left === fence || left),
-          };
-        },
-        ({ mask, quorum, nodes: masked }) => {
-          const wins = count(mask, 'granted', 'stale') >= quorum;
-          return {
-            result: wins ? 'done' : 'refused',
-            isRight: true,
-            inTime: true,
-            isNewer: true,
-            held: true,
-            left: masked.foreignOwners(),
-            fences: wins ? [] : mask.map((one) => (one === 'held' || one === 'stale' ? true : 0)),
-          };
-        },
-      );
-      expect(played).toBe(nodes === 3 ? 216 : 252);
-    },
-    LIMIT_MS,
-  );
+  it('acquire succeeds where a quorum accepts this ballot or a higher one, and leaves nothing behind where not', async () => {
+    const played = await forAllMasks(
+      nodes,
+      async (the) => {
+        const { stage, key, nodes: masked } = the;
+        const fence = newer(the);
+        masked.apply(fence, 'OOM');
+        const started = stage.start(0, ({ redlock }) => redlock.acquire(key, { wait: WAIT_MS }));
+        const calledAtMs = stage.nowMs;
+        const outcome = await stage.settle(started);
+        const inTime = stage.nowMs - calledAtMs < WAIT_MS + 20;
+        const lock = 'value' in outcome ? outcome.value : undefined;
+        // Token must be above the newer one that a node had seen if that node helped.
+        const helped = count(the.mask, 'granted') < the.quorum;
+        const isNewer = lock === undefined || !helped || lock.token.value > fence;
+        // Contention is no outage: where a quorum answered, others hold it.
+        const answered = count(the.mask, 'granted', 'stale', 'held') >= the.quorum;
+        const names = answered ? ['LOCK_BUSY'] : ['LOCK_BUSY', 'QUORUM_UNAVAILABLE'];
+        const isRight = lock !== undefined || names.includes(nameOf(outcome));
+        const holds = lock && masked.owners().filter((owner) => owner === lock.token.holder).length;
+        await masked.end();
+        if (lock) await stage.do(0, () => lock.release());
+        await stage.advance(20);
+        return {
+          result: lock ? 'done' : 'refused',
+          isRight,
+          inTime,
+          isNewer,
+          held: holds === undefined || holds >= the.quorum,
+          left: masked.owners(),
+          // An abandoned attempt leaves every fence where it was.
+          fences: lock ? [] : masked.fences().map((left) => left === fence || left),
+        };
+      },
+      ({ mask, quorum, nodes: masked }) => {
+        const wins = count(mask, 'granted', 'stale') >= quorum;
+        return {
+          result: wins ? 'done' : 'refused',
+          isRight: true,
+          inTime: true,
+          isNewer: true,
+          held: true,
+          left: masked.foreignOwners(),
+          fences: wins ? [] : mask.map((one) => (one === 'held' || one === 'stale' ? true : 0)),
+        };
+      },
+    );
+    expect(played).toBe(nodes === 3 ? 216 : 252);
+  });
 
-  it(
-    'extend succeeds with a quorum, is a loss where no quorum is left, and else leaves the lock as it was',
-    async () => {
-      const played = await forAllMasks(
-        nodes,
-        async (the) => {
-          const { stage, nodes: masked } = the;
-          const lock = await acquireAll(the);
-          masked.apply(lock.token.value + 1, 'OOM');
-          const outcome = await stage.settle(stage.start(0, () => lock.extend()));
-          const isHeld = lock.isHeld;
-          await masked.end();
-          await stage.do(0, () => lock.release());
-          await stage.advance(20);
-          return { result: nameOf(outcome), isHeld, left: masked.owners() };
-        },
-        ({ mask, quorum, nodes: masked }) => {
-          const extended = count(mask, 'granted') >= quorum;
-          const lost = count(mask, 'held', 'stale') > mask.length - quorum;
-          return {
-            result: extended ? 'done' : lost ? 'LOCK_LOST' : 'QUORUM_UNAVAILABLE',
-            isHeld: !lost,
-            left: masked.foreignOwners(),
-          };
-        },
-      );
-      expect(played).toBe(nodes === 3 ? 216 : 252);
-    },
-    LIMIT_MS,
-  );
+  it('extend succeeds with a quorum, is a loss where no quorum is left, and else leaves the lock as it was', async () => {
+    const played = await forAllMasks(
+      nodes,
+      async (the) => {
+        const { stage, nodes: masked } = the;
+        const lock = await acquireAll(the);
+        masked.apply(lock.token.value + 1, 'OOM');
+        const outcome = await stage.settle(stage.start(0, () => lock.extend()));
+        const isHeld = lock.isHeld;
+        await masked.end();
+        await stage.do(0, () => lock.release());
+        await stage.advance(20);
+        return { result: nameOf(outcome), isHeld, left: masked.owners() };
+      },
+      ({ mask, quorum, nodes: masked }) => {
+        const extended = count(mask, 'granted') >= quorum;
+        const lost = count(mask, 'held', 'stale') > mask.length - quorum;
+        return {
+          result: extended ? 'done' : lost ? 'LOCK_LOST' : 'QUORUM_UNAVAILABLE',
+          isHeld: !lost,
+          left: masked.foreignOwners(),
+        };
+      },
+    );
+    expect(played).toBe(nodes === 3 ? 216 : 252);
+  });
 
-  it(
-    'release is done within the node timeout, reaches every node, and touches no other holder',
-    async () => {
-      const played = await forAllMasks(
-        nodes,
-        async (the) => {
-          const { stage, nodes: masked } = the;
-          const lock = await acquireAll(the);
-          masked.apply(lock.token.value + 1, 'READONLY');
-          const calledAtMs = stage.nowMs;
-          const outcome = await stage.settle(stage.start(0, () => lock.release()));
-          const inTime = stage.nowMs - calledAtMs < NODE_TIMEOUT_MS + 20;
-          await masked.end();
-          return { result: nameOf(outcome), inTime, left: masked.owners() };
-        },
-        ({ nodes: masked }) => ({ result: 'done', inTime: true, left: masked.foreignOwners() }),
-      );
-      expect(played).toBe(nodes === 3 ? 216 : 252);
-    },
-    LIMIT_MS,
-  );
+  it('release is done within the node timeout, reaches every node, and touches no other holder', async () => {
+    const played = await forAllMasks(
+      nodes,
+      async (the) => {
+        const { stage, nodes: masked } = the;
+        const lock = await acquireAll(the);
+        masked.apply(lock.token.value + 1, 'READONLY');
+        const calledAtMs = stage.nowMs;
+        const outcome = await stage.settle(stage.start(0, () => lock.release()));
+        const inTime = stage.nowMs - calledAtMs < NODE_TIMEOUT_MS + 20;
+        await masked.end();
+        return { result: nameOf(outcome), inTime, left: masked.owners() };
+      },
+      ({ nodes: masked }) => ({ result: 'done', inTime: true, left: masked.foreignOwners() }),
+    );
+    expect(played).toBe(nodes === 3 ? 216 : 252);
+  });
 });
