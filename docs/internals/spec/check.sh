@@ -71,6 +71,18 @@ in_time breaks -DEND=7 -DTTL=1 -DRETENTION=4 -DSHORT_FLOOR
 in_time breaks -DEND=8 -DTTL=1 -DRETENTION=4 -DNO_CLOCK_LIMIT
 in_time breaks -DEND=7 -DTTL=1 -DRETENTION=4 -DCLOCK_BACK
 
+failover() { local expected=$1; shift; check "$expected" failover "$@"; }
+failover holds
+failover holds -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DEXTEND
+failover holds -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DEXTEND -DCRASH -DGUARD=2 -DEXTEND_AT_ONCE
+
+failover breaks -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DNO_GUARD
+failover breaks -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DSHORT_GUARD
+failover breaks -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DNO_MIN_REPLICAS
+failover breaks -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DEXTEND -DEXTEND_AT_ONCE
+failover breaks -DEND=7 -DTTL=2 -DEQUAL_CLOCKS -DLATE_WORD
+failover breaks -DFAR_BALLOT
+
 check breaks counters -DMAX
 check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK
 check breaks counters -DATTEMPTS=3 -DBLIND_WRITE_BACK -DNO_EXPIRY
@@ -84,6 +96,8 @@ if [ "${1:-}" = --all ]; then
   check holds fenced-lock -DBALLOTS=4 -DEXTEND -DREBALLOT
   check holds counters -DATTEMPTS=3 -DCOUNTS=2 -DHOLDER_WRITE_BACK
   in_time holds -DEND=5 -DRESTARTS=1 -DKEPT
+  failover holds -DEQUAL_CLOCKS -DEXTEND
+  failover holds -DEND=8 -DTTL=2 -DEQUAL_CLOCKS -DGUARD=6 -DLATE_WORD
 fi
 
 if [ "$failed" -ne 0 ]; then

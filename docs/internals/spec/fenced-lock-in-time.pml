@@ -1,6 +1,6 @@
 /*
- * The protocol of docs/protocol.md on one key, with time: what a lease, the restart guard, the life of floors and kept keys
- * are for. Its sister fenced-lock.pml assumes nothing about time, and promises less.
+ * The protocol of docs/internals/protocol.md on one key, with time: what a lease, the restart guard, the life of floors and kept
+ * keys are for. Its sister fenced-lock.pml assumes nothing about time, and promises less.
  *
  * Time goes on in ticks, at the same rate everywhere, up to END. The clock of a server is the time, plus an error. A client may
  * stop between any two steps. What was ever sent may be executed at any time, any number of times, in any order, or never; by

@@ -1,5 +1,5 @@
 /*
- * The protocol of docs/protocol.md on one key, as a model for the checker Spin.
+ * The protocol of docs/internals/protocol.md on one key, as a model for the checker Spin.
  *
  * Time does not exist here: a lock key may expire at any moment, also at once. Messages are never taken out of the
  * network: what was ever sent may be executed at any time, any number of times, in any order, or never. A client may stop
